@@ -128,7 +128,7 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 				out.First = r.Err
 			}
 		case r.Client == &below:
-			central.Offer(r.Met, 1, r.Status == http.StatusTooManyRequests)
+			central.Offer(i, r.Met, 1, r.Status == http.StatusTooManyRequests)
 		default:
 			first, last = cmp.Or(first, r.Met), r.Met
 			if r.Status == http.StatusOK {

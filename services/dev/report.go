@@ -21,11 +21,12 @@ func Report(out io.Writer, path string, v *verdict.Verdict) (Outcome, error) {
 	if err := writeJSON(path, v); err != nil {
 		return Failed, err
 	}
-	fmt.Fprintf(out, "\nload: %d of %d requests, %d dropped, starts late p99 %.1f ms, worst %.1f ms\n",
-		v.Load.Recorded, v.Load.Planned, v.Load.Dropped, v.Load.LateP99Ms, v.Load.LateMaxMs)
+	fmt.Fprintf(out, "\nload: %d of %d requests, %d dropped, starts late p99 %.1f ms, worst %.1f ms; to the "+
+		"upstream p99 %.1f ms\n", v.Load.Recorded, v.Load.Planned, v.Load.Dropped, v.Load.LateP99Ms, v.Load.LateMaxMs,
+		v.Load.PathP99Ms)
 	switch {
 	case v.Void:
-		fmt.Fprintf(out, "VOID: this machine could not keep the load's schedule: %s\n",
+		fmt.Fprintf(out, "VOID: this machine could not keep up, so the run proves nothing: %s\n",
 			strings.Join(v.VoidReasons, "; "))
 		return Void, nil
 	case v.Pass:
@@ -68,6 +69,7 @@ var wording = map[string]string{
 	verdict.CheckWait:        "saturated tenant: wait in ms, 99th percentile at least",
 	verdict.CheckEntitlement: "tenant: admitted over its entitlement",
 	verdict.CheckExcess:      "limited client: most over rate·t + burst, requests",
+	verdict.CheckRepaid:      "limited client: after a cut, excess that is not repaid in time, requests",
 	verdict.CheckClientMean:  "limited client: long-run mean/s over its limit, at most",
 	verdict.CheckClientLeast: "limited client: long-run mean/s over its limit, at least",
 	verdict.CheckWrongful:    "limited client: wrongful 429s",

@@ -63,30 +63,36 @@ func (b *Bucket) Free() float64 { return b.Burst - b.spent }
 // find wrongful refusals when the client's last request is known.
 type Central struct {
 	Bucket
-	over, suspects []time.Duration // turned away by the bucket; refused though the bucket admits
+	over     []time.Duration // turned away by the bucket
+	suspects []suspect       // refused though the bucket admits
 }
 
-// Offer takes in a request and whether it was refused with 429. It reports whether the
-// bucket admits it.
-func (c *Central) Offer(t time.Duration, cost float64, refused bool) bool {
+type suspect struct {
+	id int
+	at time.Duration
+}
+
+// Offer takes in a request, under a number of the caller's, and whether it was refused with 429.
+// It reports whether the bucket admits it.
+func (c *Central) Offer(id int, t time.Duration, cost float64, refused bool) bool {
 	ok := c.Take(t, cost)
 	switch {
 	case !ok:
 		c.over = append(c.over, t)
 	case refused:
-		c.suspects = append(c.suspects, t)
+		c.suspects = append(c.suspects, suspect{id, t})
 	}
 	return ok
 }
 
-// Wrongful are the times of the requests that were refused although the bucket admits
+// Wrongful returns the numbers of the requests that were refused although the bucket admits
 // them and turns away no other within margin before and after.
-func (c *Central) Wrongful(margin time.Duration) (all []time.Duration) {
-	for _, t := range c.suspects {
-		i, _ := slices.BinarySearch(c.over, t-margin)
-		if i == len(c.over) || c.over[i] > t+margin {
-			all = append(all, t)
+func (c *Central) Wrongful(margin time.Duration) (ids []int) {
+	for _, s := range c.suspects {
+		i, _ := slices.BinarySearch(c.over, s.at-margin)
+		if i == len(c.over) || c.over[i] > s.at+margin {
+			ids = append(ids, s.id)
 		}
 	}
-	return all
+	return ids
 }

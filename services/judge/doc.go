@@ -9,7 +9,7 @@
 //     that: the client asks for less by construction (the benchmarks); all that it
 //     wanted so far fits ([Bucket.Count], the simulator); the bucket turns none of its
 //     requests away for some time before and after ([Central], the demo, whose requests
-//     arrive in another order than they were sent in).
+//     arrive in another order than they were sent in: both orders must say so).
 //   - [Pool.Entitle] is what each tenant should get of a pool: the weighted max-min fair
 //     share of its demand within limits and quota.
 //

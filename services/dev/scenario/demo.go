@@ -142,8 +142,8 @@ func demoPhases(total float64, gateways []Gateway) []Phase {
 			{At: strike(c, d, .40), Fault: StartCoordinator},
 		}},
 		{Name: Agent, Start: d, End: total, Events: []Event{
-			{At: strike(d, total, .1), Fault: CutAgent, Target: cut},
-			{At: strike(d, total, .5), Fault: HealAgent, Target: cut},
+			{At: strike(d, total, .05), Fault: CutAgent, Target: cut},
+			{At: strike(d, total, .45), Fault: HealAgent, Target: cut},
 		}},
 	}
 }

@@ -13,8 +13,8 @@ const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
 	// maxWait of a saturated tenant in steady, over all gateways, at the 99th
-	// percentile of what is admitted, in delay targets, as far as so few requests show. A machine that
-	// starts requests late is as late with answers: the lateness of the starts comes on top.
+	// percentile of what is admitted, in delay targets, as far as so few requests show. The lateness of
+	// the machine comes on top: of the load's starts, and on the path to the upstream.
 	maxWait = 1.5
 	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
 	minEntitlement = .90
@@ -24,7 +24,7 @@ const (
 	// clientLeast is what it gets at least of its rate when it asks for more.
 	clientLeast = .98
 
-	// maxLateP99Ms and maxDropped void a run.
+	// maxLateP99Ms, of starts and on the path to the upstream, and maxDropped void a run.
 	maxLateP99Ms = 50
 	maxDropped   = .001
 
@@ -86,20 +86,20 @@ func slack(l *scenario.Limit, gateways int) float64 {
 }
 
 // excessBound bounds a limited client's worst excess of the windows that end in a
-// phase: the slack; of a LOCAL limit, what gateways that start cold one right after the
-// other admit once, if the client rushes; and one burst more where an agent is cut off or
-// comes back, for two meshes that do not hear each other keep a ledger each, until they settle.
+// phase: what the whole of the gateways may admit, and what two sides of a cut may on top.
 func excessBound(s *scenario.Scenario, phase int, c *scenario.Client) float64 {
-	l, n := c.Limit, len(s.Gateways)
-	bound := slack(l, n)
-	if c.Process == scenario.Rush && !l.Exact {
-		_, cold := judge.Limit{Rate: l.Rate, Burst: l.Burst}.Slack(n, judge.Lag(n, gossipDelay, false))
+	p := &s.Phases[phase]
+	return whole(c, len(s.Gateways)) + allowance(s, c.Limit, p.Start, p.End)
+}
+
+// whole bounds the excess of gateways that hear each other: the slack; and of a LOCAL limit, what gateways
+// that start cold one right after the other admit once, if the client rushes.
+func whole(c *scenario.Client, gateways int) float64 {
+	bound := slack(c.Limit, gateways)
+	if c.Process == scenario.Rush && !c.Limit.Exact {
+		limit := judge.Limit{Rate: c.Limit.Rate, Burst: c.Limit.Burst}
+		_, cold := limit.Slack(gateways, judge.Lag(gateways, gossipDelay, false))
 		bound += cold
-	}
-	for _, e := range s.Phases[phase].Events {
-		if e.Fault == scenario.CutAgent || e.Fault == scenario.HealAgent {
-			return bound + l.Burst
-		}
 	}
 	return bound
 }

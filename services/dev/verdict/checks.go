@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/titrate/titrate/services/dev/scenario"
@@ -15,6 +16,7 @@ const (
 	CheckWait        = "wait_p99"           // ms of a saturated tenant's admitted requests ≤ bound, in steady
 	CheckEntitlement = "entitlement"        // admitted/entitlement ≥ bound
 	CheckExcess      = "client_excess"      // requests over rate·t + burst ≤ bound
+	CheckRepaid      = "client_repaid"      // requests of the excess after a cut that are not repaid in time ≤ bound
 	CheckClientMean  = "client_mean"        // admitted/s while it asks for more than its rate ≤ bound
 	CheckClientLeast = "client_mean_least"  // the same ≥ bound
 	CheckWrongful    = "client_wrongful429" // requests ≤ 0
@@ -22,8 +24,9 @@ const (
 )
 
 // checks puts every figure beside its bound.
-func checks(s *scenario.Scenario, l *Load, phases []Phase) []Check {
+func checks(j *evidence, l *Load, phases []Phase) []Check {
 	var out []Check
+	s := j.s
 	for i := range phases {
 		p := &phases[i]
 		out = append(out,
@@ -42,7 +45,7 @@ func checks(s *scenario.Scenario, l *Load, phases []Phase) []Check {
 		}
 		out = append(out, atMost(CheckFailed, p.Name, "", float64(p.Failed), 0))
 	}
-	return append(out, meanChecks(s, phases)...)
+	return slices.Concat(out, repaidChecks(j), meanChecks(j, phases))
 }
 
 func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
@@ -50,7 +53,7 @@ func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	if phase == scenario.Steady && t.Saturated {
 		out = append(out, atMost(CheckDeviation, phase, t.Name, math.Abs(t.Admitted/t.FairShare-1), maxDeviation))
 		if target > 0 {
-			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs, maxWait*target*1e3+l.LateP99Ms))
+			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs, maxWait*target*1e3+l.LateP99Ms+l.PathP99Ms))
 		}
 	}
 	if entitled := math.Min(t.Demand, t.FairShare); entitled > 0 {
@@ -59,12 +62,48 @@ func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	return out
 }
 
+// repaidChecks ask that what two sides admitted too much during a cut is repaid: from the time on
+// when they hear each other again, the excess falls at the limit's rate until it is within the slack.
+func repaidChecks(j *evidence) []Check {
+	var out []Check
+	for _, c := range cuts(j.s) {
+		if c.joined >= j.s.Duration() {
+			continue
+		}
+		phase := j.s.PhaseAt(c.joined)
+		p := &j.s.Phases[phase]
+		for _, t := range j.s.Tenants {
+			for _, client := range t.Clients {
+				if l := client.Limit; l != nil && client.Rates[phase] > l.Rate {
+					out = append(out, atMost(CheckRepaid, p.Name, client.Name,
+						j.clients[client.Name].unpaid(l, c.joined, p.End), whole(&client, len(j.s.Gateways))))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// unpaid returns the most by which the excess after from is above what is left of the debt at from if
+// that is repaid at the limit's rate.
+func (c *clientSummary) unpaid(l *scenario.Limit, from, to float64) (most float64) {
+	debt := 0.0
+	first, _ := slices.BinarySearch(c.admitted, from)
+	if first > 0 {
+		debt = max(0, c.excess[first-1]-l.Rate*(from-c.admitted[first-1]))
+	}
+	for i := first; i < len(c.admitted) && c.admitted[i] < to; i++ {
+		most = max(most, c.excess[i]-max(0, debt-l.Rate*(c.admitted[i]-from)))
+	}
+	return most
+}
+
 // meanChecks bound each limited client's mean over every stretch of phases in
 // which it asks for more than its rate: its rate within 2 %, and one burst and the
 // limit's slack on top.
-func meanChecks(s *scenario.Scenario, phases []Phase) []Check {
+func meanChecks(j *evidence, phases []Phase) []Check {
 	var out []Check
-	for _, t := range s.Tenants {
+	for _, t := range j.s.Tenants {
 		for _, c := range t.Clients {
 			if c.Limit == nil || c.Process == scenario.Rush { // a rush pauses, and its bucket fills
 				continue
@@ -75,7 +114,7 @@ func meanChecks(s *scenario.Scenario, phases []Phase) []Check {
 					end++
 				}
 				if end > first {
-					out = append(out, meanOf(&c, phases[first:end], len(s.Gateways))...)
+					out = append(out, j.meanOf(&c, phases[first:end])...)
 					first = end
 				}
 			}
@@ -84,25 +123,33 @@ func meanChecks(s *scenario.Scenario, phases []Phase) []Check {
 	return out
 }
 
-func meanOf(c *scenario.Client, stretch []Phase, gateways int) []Check {
-	admitted, seconds := 0.0, 0.0
+// meanOf bounds the mean over a stretch. During a cut excessBound allows more, and bounds it; so the upper
+// bound is for what comes after the last cut.
+func (j *evidence) meanOf(c *scenario.Client, stretch []Phase) (out []Check) {
 	var names []string
 	for _, p := range stretch {
-		d := p.End - p.MeasuredFrom
-		seconds += d
 		names = append(names, p.Name)
-		for _, x := range p.Clients {
-			if x.Name == c.Name {
-				admitted += x.Admitted * d
-			}
+	}
+	where, from, to := strings.Join(names, "+"), stretch[0].MeasuredFrom, stretch[len(stretch)-1].End
+	mean := func(from float64) float64 { return j.clients[c.Name].between(from, to) / (to - from) }
+	whole := from
+	for _, cut := range cuts(j.s) {
+		if cut.from < to {
+			from = max(from, cut.joined)
 		}
 	}
-	mean, where := admitted/seconds, strings.Join(names, "+")
-	once := c.Limit.Burst + slack(c.Limit, gateways)
-	return []Check{
-		atMost(CheckClientMean, where, c.Name, mean, c.Limit.Rate*clientMean+once/seconds),
-		atLeast(CheckClientLeast, where, c.Name, mean, c.Limit.Rate*clientLeast),
+	if from < to {
+		once := c.Limit.Burst + slack(c.Limit, len(j.s.Gateways))
+		out = append(out, atMost(CheckClientMean, where, c.Name, mean(from), c.Limit.Rate*clientMean+once/(to-from)))
 	}
+	return append(out, atLeast(CheckClientLeast, where, c.Name, mean(whole), c.Limit.Rate*clientLeast))
+}
+
+// between counts what was admitted in [from, to), s.
+func (c *clientSummary) between(from, to float64) float64 {
+	first, _ := slices.BinarySearch(c.admitted, from)
+	end, _ := slices.BinarySearch(c.admitted, to)
+	return float64(end - first)
 }
 
 func atMost(name, phase, subject string, value, bound float64) Check {

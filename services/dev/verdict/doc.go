@@ -21,13 +21,27 @@
 //   - Wrongful 429: a 429 to a client that the ideal bucket would have
 //     admitted, while the client was below its limit, that is, when that bucket
 //     turns nothing away for (burst + slack)/rate before and after: the time in
-//     which it fills, and any permitted excess is repaid.
+//     which it fills, and any permitted excess is repaid. Two ideal buckets must say so: one takes
+//     requests when they were sent, the other takes those that were admitted when the upstream
+//     received them. A request that a busy machine delivered late cannot be charged before.
+//   - Path: from a request's start until the upstream received it, of the requests that no client
+//     limit and no queue held. It shows how late Envoys and agents run.
 //   - Failed: every end but 2xx and 429.
+//
+// # While an agent is cut off
+//
+// From the cut until the two sides hear each other again, at most 2 s after its end, each side
+// may admit rate·t + burst. So the excess may be burst + rate·t more. Afterwards:
+//
+//   - what was admitted too much is repaid: the excess that is left 2 s after the end of the cut falls
+//     at the limit's rate, until it is within the slack (client_repaid). A system that forgets the
+//     debt keeps the excess, though its mean from then on is the rate;
+//   - the mean is within its bound from then on (client_mean).
 //
 // # Void
 //
 // A run proves nothing, and is neither passed nor failed, when its load was not
-// the scenario's: starts dropped, starts late, or lines missing.
+// the scenario's (starts dropped, starts late, lines missing), or when the path took too long.
 //
 // # Complexity
 //

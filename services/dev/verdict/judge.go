@@ -21,7 +21,7 @@ func Judge(s *scenario.Scenario, records []trace.Record) *Verdict {
 	}
 	v.VoidReasons = voidReasons(v.Load)
 	v.Void = len(v.VoidReasons) > 0
-	v.Checks = checks(s, &v.Load, v.Phases)
+	v.Checks = checks(j, &v.Load, v.Phases)
 	v.Pass = !v.Void
 	for _, c := range v.Checks {
 		v.Pass = v.Pass && c.Pass
@@ -38,10 +38,12 @@ type evidence struct {
 	clients    map[string]*clientSummary
 }
 
-// clientSummary is a limited client's run, per phase.
+// clientSummary is a limited client's run.
 type clientSummary struct {
-	worstExcess []float64
-	wrongful    []int
+	admitted    []float64 // times, sorted, s
+	excess      []float64 // over rate·t + burst of the worst window that ends with each of them
+	worstExcess []float64 // per phase
+	wrongful    []int     // per phase
 }
 
 func newEvidence(s *scenario.Scenario, records []trace.Record) *evidence {
@@ -67,55 +69,81 @@ func newEvidence(s *scenario.Scenario, records []trace.Record) *evidence {
 	return j
 }
 
-// summarise runs the ideal bucket and the excess over one client's requests.
+// summarise runs the ideal buckets and the excess over one client's requests.
 func (j *evidence) summarise(name string, l *scenario.Limit) *clientSummary {
 	sum := &clientSummary{
 		worstExcess: make([]float64, len(j.s.Phases)),
 		wrongful:    make([]int, len(j.s.Phases)),
 	}
-	central := judge.Central{Bucket: judge.Bucket{Rate: l.Rate, Burst: l.Burst}}
-	var admitted []float64 // times
+	bucket := judge.Bucket{Rate: l.Rate, Burst: l.Burst}
+	bySending, byAdmission := judge.Central{Bucket: bucket}, judge.Central{Bucket: bucket}
+	var arrivals []arrival
 	for i := range j.sent {
 		r := &j.sent[i]
 		if r.Client != name {
 			continue
 		}
-		j.conforming[i] = central.Offer(at(r.Sent()), 1, r.Status == 429)
+		j.conforming[i] = bySending.Offer(i, at(r.Sent()), 1, r.Status == 429)
+		a := arrival{i, r.Sent()}
 		if r.Admitted() {
-			admitted = append(admitted, r.AdmittedAt())
+			a.at = max(a.at, r.AdmittedAt())
+			sum.admitted = append(sum.admitted, r.AdmittedAt())
+		}
+		arrivals = append(arrivals, a)
+	}
+	slices.SortStableFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	for _, a := range arrivals {
+		byAdmission.Offer(a.request, at(a.at), 1, j.sent[a.request].Status == 429)
+	}
+	margin := grace(l, len(j.s.Gateways))
+	late := byAdmission.Wrongful(margin)
+	for _, i := range bySending.Wrongful(margin) {
+		if slices.Contains(late, i) {
+			sum.wrongful[j.s.PhaseAt(j.sent[i].Sent())]++
 		}
 	}
-	for _, sent := range central.Wrongful(grace(l, len(j.s.Gateways))) {
-		sum.wrongful[j.s.PhaseAt(sent.Seconds())]++
-	}
-	sum.follow(j.s, l, admitted)
+	sum.follow(j.s, l)
 	return sum
 }
 
-// follow fills in the worst excess of each phase.
-func (c *clientSummary) follow(s *scenario.Scenario, l *scenario.Limit, admitted []float64) {
-	slices.Sort(admitted)
+// arrival is a request and the latest time at which a gateway may have decided about it, s: one
+// that was admitted may have been on its way to the gateway until the upstream received it.
+type arrival struct {
+	request int // of evidence.sent
+	at      float64
+}
+
+// follow fills in the excess.
+func (c *clientSummary) follow(s *scenario.Scenario, l *scenario.Limit) {
+	slices.Sort(c.admitted)
 	level := judge.Level{Rate: l.Rate, Burst: l.Burst}
-	for i, t := range admitted {
+	for i, t := range c.admitted {
 		x, p := level.Admit(at(t), 1), s.PhaseAt(t)
-		if i == 0 || p != s.PhaseAt(admitted[i-1]) {
+		if i == 0 || p != s.PhaseAt(c.admitted[i-1]) {
 			c.worstExcess[p] = x
 		}
 		c.worstExcess[p] = max(c.worstExcess[p], x)
+		c.excess = append(c.excess, x)
 	}
 }
 
 func (j *evidence) load() Load {
 	l := Load{Planned: j.s.Planned, Recorded: len(j.sent)}
 	late := make([]float64, 0, len(j.sent))
+	var path []float64
 	for i := range j.sent {
-		if j.sent[i].Error == trace.Dropped {
+		r := &j.sent[i]
+		if r.Error == trace.Dropped {
 			l.Dropped++
 			continue
 		}
-		late = append(late, j.sent[i].Late*1e3)
+		late = append(late, r.Late*1e3)
+		if j.clients[r.Client] == nil && r.Status == 200 && r.At > 0 && r.WaitMs == 0 {
+			path = append(path, max(0, r.At-r.Sent())*1e3)
+		}
 	}
 	l.LateP99Ms, l.LateMaxMs = judge.Quantile(late, .99), judge.Quantile(late, 1)
+	l.PathP99Ms = judge.Quantile(path, .99)
 	return l
 }
 
@@ -131,6 +159,10 @@ func voidReasons(l Load) []string {
 	if l.LateP99Ms > maxLateP99Ms {
 		why = append(why, fmt.Sprintf("1 %% of the starts were %.0f ms late or more, at most %d ms may be", l.LateP99Ms,
 			maxLateP99Ms))
+	}
+	if l.PathP99Ms > maxLateP99Ms {
+		why = append(why, fmt.Sprintf("1 %% of the requests that no limit and no queue held took %.0f ms or more to the "+
+			"upstream, at most %d ms may be", l.PathP99Ms, maxLateP99Ms))
 	}
 	return why
 }

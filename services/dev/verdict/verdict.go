@@ -4,7 +4,7 @@ package verdict
 type Verdict struct {
 	// Pass: not void and every check passed.
 	Pass bool `json:"pass"`
-	// Void: the load was not the scenario's, see VoidReasons.
+	// Void: the load was not the scenario's, or the machine was starved, see VoidReasons.
 	Void        bool     `json:"void"`
 	VoidReasons []string `json:"voidReasons,omitempty"`
 	Load        Load     `json:"load"`
@@ -12,13 +12,16 @@ type Verdict struct {
 	Checks      []Check  `json:"checks"`
 }
 
-// Load says how well the generator kept its schedule.
+// Load says how well the machine kept up.
 type Load struct {
 	Planned   int     `json:"planned"`
 	Recorded  int     `json:"recorded"`
 	Dropped   int     `json:"dropped"`
 	LateP99Ms float64 `json:"lateP99Ms"`
 	LateMaxMs float64 `json:"lateMaxMs"`
+	// PathP99Ms is the 99th percentile of the time from a request's start until the upstream
+	// received it, of those that no client limit and no queue held.
+	PathP99Ms float64 `json:"pathP99Ms"`
 }
 
 // Phase is what happened in one phase of the scenario.
