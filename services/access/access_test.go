@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -138,6 +140,25 @@ func TestEditor(t *testing.T) {
 		if _, err := g.Unary(caller("ops.example.com"), c.r, info, next); err != nil {
 			t.Errorf("admin: %s %v: %v", c.method, c.r, err)
 		}
+	}
+}
+
+// A refused call names what it was refused for, so that a caller can leave that out.
+func TestRefusedResourcesAreNamed(t *testing.T) {
+	g, _ := guard(t)
+	r := &quotav1.ApplyRequest{}
+	for _, tenant := range []string{"acme", "bolt", "acme", "dart"} {
+		r.Resources = append(r.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Tenant{
+			Tenant: &quotav1.Tenant{Name: "tenants/" + tenant}}})
+	}
+	_, err := g.Unary(caller("spiffe://x/acme"), r,
+		&grpc.UnaryServerInfo{FullMethod: "/titrate.quota.v1alpha1.QuotaService/Apply"}, nil)
+	var named []string
+	for _, d := range status.Convert(err).Details() {
+		named = append(named, d.(*errdetails.ResourceInfo).GetResourceName())
+	}
+	if want := []string{"tenants/bolt", "tenants/dart"}; !slices.Equal(named, want) {
+		t.Errorf("%v names %q, want %q", err, named, want)
 	}
 }
 

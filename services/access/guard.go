@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -197,10 +199,24 @@ func (g *Guard) refuse(ctx context.Context, c *Caller, method string, names []st
 			"(--token-file)")
 	}
 	g.refusals.count(byRole)
-	g.of.Log.Warn("call refused by the access policy", "who", c.Name, "method", method, "resources", names)
-	return status.Errorf(codes.PermissionDenied, "%s may not call %s: %s", c.Name,
+	over := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return edits(c.grants, name) })
+	g.of.Log.Warn("call refused by the access policy", "who", c.Name, "method", method, "resources",
+		over[:min(len(over), maxLogged)], "all", len(over))
+	s := status.Newf(codes.PermissionDenied, "%s may not call %s: %s", c.Name,
 		method[strings.LastIndexByte(method, '/')+1:], g.missing(c))
+	var details []protoadapt.MessageV1
+	for _, name := range over[:min(len(over), maxNamed)] {
+		details = append(details, &errdetails.ResourceInfo{ResourceName: name, Description: s.Message()})
+	}
+	if named, err := s.WithDetails(details...); err == nil {
+		s = named
+	}
+	return s.Err()
 }
+
+// maxLogged and maxNamed bound how many resources of a refused call its log line, and its status,
+// name.
+const maxLogged, maxNamed = 5, 1000
 
 // permits reports whether a caller with the grants may do what needs a role, to the named
 // resources.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// RetryEvery is the time until the next pass after one that failed, or in which the API
-	// refused something.
+	// RetryEvery is the time until the next pass after one that failed, and the first one until what
+	// the API refused is asked for again.
 	RetryEvery = 5 * time.Second
 	// passPause is the least time between two passes: changes in between are one pass.
 	passPause = 200 * time.Millisecond
@@ -45,6 +45,7 @@ type Operator struct {
 	lease   lease
 	changed chan struct{}
 	next    time.Time // of the next pass that is due without a change
+	refused refusals
 
 	passes, failures atomic.Uint64
 	leading          atomic.Bool
@@ -124,20 +125,19 @@ func (o *Operator) lead(ctx context.Context) {
 	if !held || time.Now().Before(o.next) {
 		return
 	}
-	p := &pass{Operator: o, verdicts: map[*object]verdict{}}
+	p := &pass{Operator: o, verdicts: map[*object]verdict{}, denied: map[string]verdict{}}
 	err = p.run(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	o.passes.Add(1)
 	o.note(err, p.verdicts)
-	o.next = time.Now().Add(o.o.Resync)
 	if err != nil {
 		o.o.Log.Error("pass failed; what is in force stays", "error", err)
-	}
-	if err != nil || p.again {
 		o.next = time.Now().Add(min(RetryEvery, o.o.Resync))
+		return
 	}
+	o.next = p.backOff()
 }
 
 // leads is an error if another operator may have led since the pass began: what this one has

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
@@ -49,7 +52,9 @@ type claim struct {
 type pass struct {
 	*Operator
 	verdicts map[*object]verdict
-	again    bool // something was refused that may be right later
+	objects  []*object
+	denied   map[string]verdict // what the API refused in this pass, by UID; it may be right later
+	waits    bool               // what was refused before is not asked for again in this pass
 }
 
 // run makes the round. An error means that not everything was done.
@@ -60,12 +65,13 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	wanted, err := p.wanted(ctx, all)
 	errs := []error{err}
-	if err := p.apply(ctx, wanted); err != nil {
+	p.objects = all
+	if err := p.apply(ctx, p.waiting(wanted)); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	own := owners(all)
 	for _, x := range slices.Backward(all) { // limits and quotas before what they need
-		if x.deleting() && x.guarded() {
+		if _, waits := p.verdicts[x]; !waits && x.deleting() && x.guarded() {
 			errs = append(errs, p.remove(ctx, x, own[x.id()]))
 		}
 	}
@@ -106,36 +112,90 @@ func (p *pass) wanted(ctx context.Context, all []*object) ([]claim, error) {
 	return out, errors.Join(errs...)
 }
 
-// apply applies objects in one transaction; if that is refused, its halves.
+// apply applies objects in one transaction. The API names all that it refuses: the rest is applied
+// without them, so that refused objects cost one call more and no revision.
 func (p *pass) apply(ctx context.Context, all []claim) error {
-	if len(all) == 0 {
-		return nil
+	for len(all) > 0 {
+		if err := p.leads(ctx); err != nil {
+			return err
+		}
+		request := &quotav1.ApplyRequest{Set: p.o.Set, Message: "custom resources of Kubernetes"}
+		for _, c := range all {
+			request.Resources = append(request.Resources, resource.Of(c.resource))
+		}
+		response, err := p.o.API.Apply(ctx, request)
+		switch {
+		case err == nil:
+			p.applied(all, response)
+			return nil
+		case !refused(err) || strings.Contains(grpcstatus.Convert(err).Message(), store.ErrHeld.Error()):
+			return err // of no object
+		}
+		all = p.refuse(all, err)
 	}
-	if err := p.leads(ctx); err != nil {
-		return err
-	}
-	request := &quotav1.ApplyRequest{Set: p.o.Set, Message: "custom resources of Kubernetes"}
-	for _, c := range all {
-		request.Resources = append(request.Resources, resource.Of(c.resource))
-	}
-	response, err := p.o.API.Apply(ctx, request)
-	switch {
-	case err == nil:
-		p.applied(all, response)
-		return nil
-	case !refused(err) || strings.Contains(grpcstatus.Convert(err).Message(), store.ErrHeld.Error()):
-		return err // of no object
-	case len(all) > 1:
-		half := len(all) / 2
-		return errors.Join(p.apply(ctx, all[:half]), p.apply(ctx, all[half:]))
-	}
-	said := grpcstatus.Convert(err).Message()
-	v := verdict{Refused, said + "." + kept}
-	if strings.Contains(said, store.ErrOwned.Error()) {
-		v = verdict{Conflict, said + "."}
-	}
-	p.verdicts[all[0].object], p.again = v, true
 	return nil
+}
+
+// refuse gives the objects that an error names their verdicts, all of them if it names none, and
+// returns the others.
+func (p *pass) refuse(all []claim, err error) (rest []claim) {
+	named := reasons(all, err)
+	for i, c := range all {
+		said, is := named[i]
+		if len(named) == 0 {
+			said = grpcstatus.Convert(err).Message()
+		} else if !is {
+			rest = append(rest, c)
+			continue
+		}
+		v := verdict{Refused, said + "." + kept}
+		if strings.Contains(said, store.ErrOwned.Error()) {
+			v = verdict{Conflict, said + "."}
+		}
+		p.deny(c.object, v)
+	}
+	return rest
+}
+
+// deny gives an object the verdict of the API.
+func (p *pass) deny(x *object, v verdict) {
+	p.verdicts[x], p.denied[x.Metadata.UID] = v, v
+}
+
+// violated finds the index of a resource in the path of a field that breaks a rule.
+var violated = regexp.MustCompile(`^resources\[(\d+)\]\.?`)
+
+// reasons returns why objects are refused, by their index, as the details of an error name them.
+func reasons(all []claim, err error) map[int]string {
+	byName, named := map[string]int{}, map[int]string{}
+	for i, c := range all {
+		byName[c.Name] = i
+	}
+	add := func(i int, said string) {
+		if before := named[i]; before != "" {
+			said = before + "; " + said
+		}
+		named[i] = said
+	}
+	for _, detail := range grpcstatus.Convert(err).Details() {
+		switch d := detail.(type) {
+		case *errdetails.ResourceInfo:
+			if i, is := byName[d.GetResourceName()]; is {
+				add(i, d.GetResourceName()+": "+d.GetDescription())
+			}
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				found := violated.FindStringSubmatch(v.GetField())
+				if found == nil {
+					continue
+				}
+				if i, err := strconv.Atoi(found[1]); err == nil && i < len(all) {
+					add(i, strings.TrimPrefix(v.GetField(), found[0])+": "+v.GetDescription())
+				}
+			}
+		}
+	}
+	return named
 }
 
 // refused reports whether an error is about what was asked, not about who could not be asked.
@@ -169,8 +229,7 @@ func (p *pass) remove(ctx context.Context, x, owner *object) error {
 		switch err := p.delete(ctx, x); {
 		case err == nil:
 		case refused(err):
-			p.verdicts[x] = verdict{DeletionRefused, grpcstatus.Convert(err).Message() + "."}
-			p.again = true
+			p.deny(x, verdict{DeletionRefused, grpcstatus.Convert(err).Message() + "."})
 			return nil
 		default:
 			return err

@@ -1,10 +1,14 @@
 package operator
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
@@ -15,13 +19,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-func claimed(m resource.Message) claim { return claim{&object{Name: m.GetName()}, m} }
+func claimed(m resource.Message) claim {
+	return claim{&object{Name: m.GetName(), Metadata: metadata{UID: m.GetName()}}, m}
+}
 
 // leading is a pass of an operator that needs not renew its lead.
 func leading(api quotav1.QuotaServiceClient) *pass {
-	o := New(Options{API: api, Set: "kubernetes"})
+	o := New(Options{API: api, Set: "kubernetes", Resync: time.Minute})
 	o.lease.seen = time.Now().Add(time.Hour)
-	return &pass{Operator: o, verdicts: map[*object]verdict{}}
+	return &pass{Operator: o, verdicts: map[*object]verdict{}, denied: map[string]verdict{}}
 }
 
 // Of many objects the wrong ones are refused, each in the words of the API, and the others applied.
@@ -47,7 +53,7 @@ func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", all[i].Name, got, want)
 		}
 	}
-	if !p.again {
+	if len(p.denied) != 2 {
 		t.Error("what was refused is not tried again")
 	}
 	first, err := api.ListRevisions(t.Context(), &quotav1.ListRevisionsRequest{PageSize: 1})
@@ -92,4 +98,81 @@ func TestDelete(t *testing.T) {
 	if _, err := api.GetTenant(t.Context(), &quotav1.GetTenantRequest{Name: "tenants/acme"}); err == nil {
 		t.Error("the tenant is still there")
 	}
+}
+
+// counting counts the calls of Apply.
+type counting struct {
+	quotav1.QuotaServiceClient
+	calls int
+}
+
+func (c *counting) Apply(ctx context.Context, r *quotav1.ApplyRequest, o ...grpc.CallOption) (*quotav1.ApplyResponse,
+	error) {
+	c.calls++
+	return c.QuotaServiceClient.Apply(ctx, r, o...)
+}
+
+// Conflicting objects cost one call more and no revision, and while nothing changes they are left out
+// for longer and longer.
+func TestConflictsCostOneCallAndNoRevision(t *testing.T) {
+	const objects = 4000
+	for _, conflicts := range []int{0, 1, 40, 400} {
+		t.Run(fmt.Sprint(conflicts), func(t *testing.T) {
+			api := &counting{QuotaServiceClient: quotatest.Client(t, quota.New(storetest.Open(t), nil))}
+			all := []claim{claimed(&quotav1.Tenant{Name: "tenants/acme"})}
+			theirs := &quotav1.ApplyRequest{Set: "git",
+				Resources: []*quotav1.Resource{resource.Of(&quotav1.Tenant{Name: "tenants/theirs"})}}
+			for i := range objects - 1 {
+				m := &quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i)}
+				if all = append(all, claimed(m)); i%(objects/400) == 0 && i/(objects/400) < conflicts {
+					theirs.Resources = append(theirs.Resources, resource.Of(m))
+				}
+			}
+			if _, err := api.Apply(t.Context(), theirs); err != nil {
+				t.Fatal(err)
+			}
+			p := leading(api)
+			for try, want := range []struct{ most, revisions int }{{2, 1}, {1, 0}, {2, 0}, {1, 0}} {
+				before, calls := revisions(t, api), api.calls
+				p.verdicts, p.denied = map[*object]verdict{}, map[string]verdict{}
+				p.objects = nil
+				for _, c := range all {
+					p.objects = append(p.objects, c.object)
+				}
+				if err := p.apply(t.Context(), p.waiting(all)); err != nil {
+					t.Fatal(err)
+				}
+				if n := revisions(t, api) - before; api.calls-calls > want.most || n != want.revisions {
+					t.Errorf("pass %d: %d calls, %d revisions; want at most %d, %d", try, api.calls-calls, n, want.most,
+						want.revisions)
+				}
+				found := 0
+				for _, v := range p.verdicts {
+					if v.reason == Conflict {
+						found++
+					}
+				}
+				if found != conflicts || len(p.verdicts) != objects {
+					t.Errorf("pass %d: %d conflicts of %d verdicts", try, found, len(p.verdicts))
+				}
+				pause := time.Until(p.backOff())
+				if try == 1 { // the pause is over
+					p.refused.until = time.Time{}
+				}
+				if least := RetryEvery + RetryEvery/2; try == 2 && pause < least {
+					t.Errorf("the pause after the same refusals is %v, want %v at least", pause, least)
+				}
+			}
+		})
+	}
+}
+
+// revisions is how many revisions the history has.
+func revisions(t *testing.T, api quotav1.QuotaServiceClient) int {
+	t.Helper()
+	got, err := api.ListRevisions(t.Context(), &quotav1.ListRevisionsRequest{PageSize: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(got.GetRevisions())
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/services/store"
@@ -21,7 +23,7 @@ const fewTenants = 16
 // those of tenants/- that it inherits included. A tenant that has more already may change
 // them. Two changes at the same time may pass together: the gateways then leave out the
 // limits beyond the number.
-func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) error {
+func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) (store.ChangeErrors, error) {
 	added := map[string][]int{} // the limits put, by tenant
 	for i, c := range changes {
 		if c.Resource == nil {
@@ -32,18 +34,18 @@ func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) er
 		}
 	}
 	if len(added) == 0 {
-		return nil
+		return nil, nil
 	}
 	stored, err := s.limitNames(ctx, added)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range changes {
 		if ref, err := resource.Parse(c.Name); c.Op == store.Delete && err == nil && ref.Kind == resource.Limit {
 			delete(stored[ref.Tenant], ref.ID)
 		}
 	}
-	more := map[string]int{} // the last new limit, by tenant
+	more := map[string][]int{} // the new limits, by tenant
 	for tenant, indexes := range added {
 		if stored[tenant] == nil {
 			stored[tenant] = map[string]bool{}
@@ -51,38 +53,41 @@ func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) er
 		for _, i := range indexes {
 			if ref, _ := resource.Parse(changes[i].Resource.GetName()); !stored[tenant][ref.ID] {
 				stored[tenant][ref.ID] = true
-				more[tenant] = i
+				more[tenant] = append(more[tenant], i)
 			}
 		}
 	}
-	return tooManyLimits(stored, more, changes)
+	return tooManyLimits(stored, more, changes), nil
 }
 
-// tooManyLimits returns an error for a tenant that has got more limits than it may have.
-func tooManyLimits(limits map[string]map[string]bool, more map[string]int, changes []store.Change) error {
-	defaults := limits[resource.AnyTenant]
-	byDefault, shared := more[resource.AnyTenant]
-	for tenant, own := range limits {
-		last, grew := more[tenant]
-		if !grew && !shared {
-			continue
+// tooManyLimits returns an error for each new limit by which a tenant has more than it may have: the
+// last of its own, then the last of tenants/-.
+func tooManyLimits(limits map[string]map[string]bool, more map[string][]int,
+	changes []store.Change) (all store.ChangeErrors) {
+	refused, shared := map[int]bool{}, more[resource.AnyTenant]
+	for _, tenant := range slices.Sorted(maps.Keys(limits)) {
+		fresh := more[tenant]
+		if tenant != resource.AnyTenant {
+			fresh = slices.Concat(shared, fresh)
 		}
-		if !grew {
-			last = byDefault
-		}
-		total := len(defaults)
-		for name := range own {
-			if !defaults[name] {
+		total := len(limits[tenant])
+		for name := range limits[resource.AnyTenant] {
+			if !limits[tenant][name] {
 				total++
 			}
 		}
-		if total > config.MaxLimits {
-			return &store.ChangeError{Index: last, Name: changes[last].Resource.GetName(), Err: fmt.Errorf(
+		excess := fresh[max(0, len(fresh)-max(0, total-config.MaxLimits)):]
+		for _, i := range excess {
+			if refused[i] {
+				continue
+			}
+			refused[i] = true
+			all = append(all, &store.ChangeError{Index: i, Name: changes[i].Resource.GetName(), Err: fmt.Errorf(
 				"%w: tenants/%s would have %d, those of tenants/- included, and a gateway takes %d", errTooMany, tenant,
-				total, config.MaxLimits)}
+				total, config.MaxLimits)})
 		}
 	}
-	return nil
+	return all
 }
 
 // limitNames returns the IDs of the stored limits by tenant: of tenants/- and the

@@ -53,25 +53,41 @@ func status(err error) error {
 			break
 		}
 	}
-	var change *store.ChangeError
-	if errors.As(err, &change) {
-		return detailed(code, err, &errdetails.ResourceInfo{ResourceName: change.Name, Description: change.Err.Error()})
+	var ceiling overCeiling
+	if errors.As(err, &ceiling) {
+		code = codes.PermissionDenied
 	}
-	return grpcstatus.Error(code, err.Error())
+	return detailed(code, err, refusedChanges(err)...)
+}
+
+// maxDetails is the most that a status names one by one: a client takes at most 16 MiB of headers.
+const maxDetails = 1000
+
+// refusedChanges are details of the changes that an error is about.
+func refusedChanges(err error) (details []protoadapt.MessageV1) {
+	var all store.ChangeErrors
+	var one *store.ChangeError
+	if !errors.As(err, &all) && errors.As(err, &one) {
+		all = store.ChangeErrors{one}
+	}
+	for _, c := range all[:min(len(all), maxDetails)] {
+		details = append(details, &errdetails.ResourceInfo{ResourceName: c.Name, Description: c.Err.Error()})
+	}
+	return details
 }
 
 func badRequest(e *valid.Error) *errdetails.BadRequest {
 	b := &errdetails.BadRequest{}
-	for _, v := range e.Violations {
+	for _, v := range e.Violations[:min(len(e.Violations), maxDetails)] {
 		b.FieldViolations = append(b.FieldViolations,
 			&errdetails.BadRequest_FieldViolation{Field: v.Field, Description: v.Message})
 	}
 	return b
 }
 
-func detailed(code codes.Code, err error, detail protoadapt.MessageV1) error {
-	s, e := grpcstatus.New(code, err.Error()).WithDetails(detail)
-	if e != nil {
+func detailed(code codes.Code, err error, details ...protoadapt.MessageV1) error {
+	s, e := grpcstatus.New(code, err.Error()).WithDetails(details...)
+	if e != nil || len(details) == 0 {
 		return grpcstatus.Error(code, err.Error())
 	}
 	return s.Err()

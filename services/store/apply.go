@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -94,12 +95,49 @@ type ChangeError struct {
 func (e *ChangeError) Error() string { return e.Name + ": " + e.Err.Error() }
 func (e *ChangeError) Unwrap() error { return e.Err }
 
+// ChangeErrors are all the changes of an Apply that were refused, in the order of the changes.
+type ChangeErrors []*ChangeError
+
+// Error names the first few and counts the rest.
+func (e ChangeErrors) Error() string {
+	const shown = 5
+	words := make([]string, 0, shown)
+	for _, one := range e[:min(len(e), shown)] {
+		words = append(words, one.Error())
+	}
+	text := strings.Join(words, "; ")
+	if rest := len(e) - shown; rest > 0 {
+		text += fmt.Sprintf("; and %d more", rest)
+	}
+	return text
+}
+
+// Unwrap returns the errors, for errors.Is and errors.As.
+func (e ChangeErrors) Unwrap() []error {
+	out := make([]error, len(e))
+	for i, one := range e {
+		out[i] = one
+	}
+	return out
+}
+
+// OrNil is the error of an Apply in which e were refused: nil if none was, the error itself if one was.
+func (e ChangeErrors) OrNil() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
+
 // Apply makes all the changes in one step, or none. Changes that change nothing are
 // left out; if none is left nothing is written and the revision stands. Etag, update
 // time and status within the resources given are ignored.
 //
-// Errors: *ChangeError with ErrNotFound, ErrExists, ErrEtag, ErrOwned, ErrReference,
-// ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable. After
+// Errors: *ChangeError, or ChangeErrors of all that is refused, with ErrNotFound, ErrExists, ErrEtag,
+// ErrOwned, ErrReference, ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable. After
 // ErrUnavailable the changes may have been made, if etcd's answer was lost: all of them or none. With a
 // request ID in the note the same call can be repeated then.
 func (s *Store) Apply(ctx context.Context, note Note, changes []Change) (Result, error) {

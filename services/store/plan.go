@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,30 +32,59 @@ type plan struct {
 	usedBy map[string][]string
 }
 
-// decide turns changes into a plan on what is stored, or says why it cannot be.
-// It is pure. The view must hold, of what is stored, the changes' names, what
-// they refer to and what refers to a deleted name.
+// decide turns changes into a plan on what is stored, or returns all the changes that cannot be
+// made as ChangeErrors, with those that need a refused one. It is pure. The view must hold, of what
+// is stored, the changes' names, what they refer to and what refers to a deleted name.
 func decide(stored view, changes []Change) (*plan, error) {
+	refused := map[int]error{}
+	for {
+		p, more := try(stored, changes, refused)
+		if len(refused) == 0 {
+			return p, nil
+		}
+		if !more {
+			return nil, inOrder(changes, refused)
+		}
+	}
+}
+
+// try plans the changes that are not refused yet. It adds to refused what cannot be made, and
+// reports whether that is more than before.
+func try(stored view, changes []Change, refused map[int]error) (*plan, bool) {
+	before := len(refused)
 	p := &plan{changes: changes, before: stored, final: make(map[string]resource.Message), owner: map[string]string{}}
 	for i, c := range changes {
+		if refused[i] != nil {
+			continue
+		}
 		outcome, err := p.admit(c)
 		if err != nil {
-			return nil, &ChangeError{Index: i, Name: c.name(), Err: err}
+			refused[i] = err
 		}
 		p.outcomes = append(p.outcomes, outcome)
 	}
 	for i, c := range changes {
-		var err error
-		if c.Op == Delete {
-			err = p.release(c)
-		} else {
-			err = p.resolve(c)
+		if refused[i] != nil {
+			continue
 		}
-		if err != nil {
-			return nil, &ChangeError{Index: i, Name: c.name(), Err: err}
+		step := p.resolve
+		if c.Op == Delete {
+			step = p.release
+		}
+		if err := step(c); err != nil {
+			refused[i] = err
 		}
 	}
-	return p, nil
+	return p, len(refused) > before
+}
+
+// inOrder is the error of the changes that are refused.
+func inOrder(changes []Change, refused map[int]error) error {
+	var all ChangeErrors
+	for _, i := range slices.Sorted(maps.Keys(refused)) {
+		all = append(all, &ChangeError{Index: i, Name: changes[i].name(), Err: refused[i]})
+	}
+	return all.OrNil()
 }
 
 func (p *plan) empty() bool { return len(p.order) == 0 }

@@ -34,13 +34,18 @@ type Violation struct{ Field, Message string }
 // Error is a refusal with at least one violation.
 type Error struct{ Violations []Violation }
 
+// Error names at most 20 violations and counts the rest.
 func (e *Error) Error() string {
-	parts := make([]string, len(e.Violations))
-	for i, v := range e.Violations {
+	const shown = 20
+	parts := make([]string, min(len(e.Violations), shown), shown+1)
+	for i, v := range e.Violations[:len(parts)] {
 		parts[i] = v.Message
 		if v.Field != "" {
 			parts[i] = v.Field + ": " + v.Message
 		}
+	}
+	if rest := len(e.Violations) - shown; rest > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", rest))
 	}
 	return strings.Join(parts, "; ")
 }
