@@ -12,14 +12,16 @@
 //	spec: {guaranteed: 20}
 //
 // The operator that leads makes passes. A pass lists all objects, reads them as documents,
-// and applies all that can be read, in one transaction. If the transaction is refused, its
-// halves are applied by themselves, down to the objects that are refused alone. So an
+// and applies all that can be read, in one transaction. If the transaction is refused, the API
+// names each object that it refuses, and the others are applied in a second transaction. So an
 // object does not depend on the order of creation, and a wrong one does not hold up others.
 //
-//	list ─► owners ─► finalizers ─► apply, in halves if refused ─► deletions ─► status
+//	list ─► owners ─► finalizers ─► apply, without the refused ─► deletions ─► status
 //
-// A pass is due when any object has changed, again after RetryEvery if something failed or
-// was refused, and every Resync, which puts back what somebody has changed by other means.
+// A pass is due when any object has changed, again after RetryEvery if something failed, and
+// every Resync, which puts back what somebody has changed by other means. Refused objects are
+// tried again after RetryEvery, and then after twice the time before, up to Resync; any change
+// of an object has all of them tried at once.
 //
 // # Owners
 //
