@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,27 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkDescriptors says what a descriptor costs in requests with few and with many of them, all of a
+// limit that has a name.
+func BenchmarkDescriptors(b *testing.B) {
+	for _, n := range []int{16, maxDescriptors} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := benchServer(b, Sliding)
+			write(b, s.o.Dir, shop)
+			if err := s.watch.start(); err != nil {
+				b.Fatal(err)
+			}
+			q := &api.RateLimitRequest{Domain: "shop", Descriptors: descriptors(n)}
+			for b.Loop() {
+				if _, err := s.ShouldRateLimit(context.Background(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/descriptor")
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
@@ -93,24 +95,53 @@ func (c *composer) load(files *ratelimitconfig.Config) error {
 	return nil
 }
 
-// override makes the engine know a limit that a descriptor has brought along, and returns
-// the tenant for it; false: there are too many.
-func (c *composer) override(requests uint32, unit ratelimitconfig.Unit) (string, bool) {
-	name := fmt.Sprintf("override/%d/%s", requests, unit)
+// learn makes the engine know the limits that the descriptors of a request bring along, all with one
+// change of its configuration.
+func (c *composer) learn(all []*ratelimitv3.RateLimitDescriptor) {
+	var brought []config.Tenant
+	for _, d := range all {
+		own := d.GetLimit()
+		if unit := ratelimitconfig.Unit(own.GetUnit()); own != nil && unit.Length() > 0 {
+			n := own.GetRequestsPerUnit()
+			brought = append(brought, tenant(overrideName(n, unit), n, unit))
+		}
+	}
+	if brought == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.overrides[name]; known {
-		return name, true
+	fresh := slices.DeleteFunc(brought, func(t config.Tenant) bool {
+		_, known := c.overrides[t.Name]
+		if known || len(c.overrides) >= maxOverrides {
+			return true
+		}
+		c.overrides[t.Name] = t
+		return false
+	})
+	if len(fresh) == 0 {
+		return
 	}
-	if len(c.overrides) >= maxOverrides {
-		return "", false
+	r := c.base.Revision // of the coordinator's: limits of descriptors do not count there
+	if c.engine.Change(&config.Delta{Base: r, Revision: r, Tenants: fresh}) != nil {
+		for _, t := range fresh {
+			delete(c.overrides, t.Name)
+		}
 	}
-	c.overrides[name] = tenant(name, requests, unit)
-	if c.apply(c.files.Load()) != nil {
-		delete(c.overrides, name)
-		return "", false
-	}
-	return name, true
+}
+
+// override returns the tenant for a limit that a descriptor has brought along; false: there are too many.
+func (c *composer) override(requests uint32, unit ratelimitconfig.Unit) (string, bool) {
+	name := overrideName(requests, unit)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.overrides[name]
+	return name, known
+}
+
+// overrideName is the name of the tenant for a limit that descriptors bring along.
+func overrideName(requests uint32, unit ratelimitconfig.Unit) string {
+	return fmt.Sprintf("override/%d/%s", requests, unit)
 }
 
 // apply gives the engine everything together. c is locked.

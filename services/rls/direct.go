@@ -3,7 +3,6 @@ package rls
 import (
 	"context"
 	"math"
-	"sync"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -23,8 +22,9 @@ const Domain = "titrate"
 // decideDirectly decides a request to Domain.
 func (s *Server) decideDirectly(ctx context.Context, r *api.RateLimitRequest) []decision {
 	all := make([]decision, len(r.GetDescriptors()))
+	var waits []*waiting
 	for i, d := range r.GetDescriptors() {
-		if ctx.Err() != nil { // nobody waits for the rest
+		if ctx.Err() != nil {
 			break
 		}
 		hits := hitsOf(r, d)
@@ -33,10 +33,32 @@ func (s *Server) decideDirectly(ctx context.Context, r *api.RateLimitRequest) []
 		if hits > limiter.MaxCost {
 			s.counts.capped.Add(1)
 		}
-		all[i] = s.decideRequest(ctx, &request, hits == 0)
-		s.counts.hits.add(&all[i], hits)
+		if hits == 0 {
+			out, left := s.enforcer.Peek(&request)
+			all[i] = s.asDecision(&request, out, left)
+			all[i].over = all[i].over && out.Verdict != limiter.Wait // it would be held, not refused
+			continue
+		}
+		out, w := s.start(&request)
+		if w != nil {
+			w.descriptor = i
+			waits = append(waits, w)
+			continue
+		}
+		all[i] = s.chargedDirectly(&request, out, hits)
+	}
+	for _, w := range waits {
+		out := s.await(ctx, w)
+		all[w.descriptor] = s.chargedDirectly(&w.request, out, hitsOf(r, r.GetDescriptors()[w.descriptor]))
 	}
 	return all
+}
+
+// chargedDirectly is the decision about a request that is not only asked about.
+func (s *Server) chargedDirectly(r *limiter.Request, out limiter.Outcome, hits uint64) decision {
+	d := s.asDecision(r, out, s.enforcer.Allowance(r, out.Reason))
+	s.counts.hits.add(&d, hits)
+	return d
 }
 
 // requestOf is the request that a descriptor describes.
@@ -68,15 +90,8 @@ func (s *Server) requestOf(d *ratelimitv3.RateLimitDescriptor) limiter.Request {
 	return r
 }
 
-func (s *Server) decideRequest(ctx context.Context, r *limiter.Request, ask bool) decision {
-	var out limiter.Outcome
-	var left limiter.Allowance
-	if ask {
-		out, left = s.enforcer.Peek(r)
-	} else {
-		out = s.pass(ctx, r)
-		left = s.enforcer.Allowance(r, out.Reason)
-	}
+// asDecision is what the engine has decided, as the API says it.
+func (s *Server) asDecision(r *limiter.Request, out limiter.Outcome, left limiter.Allowance) decision {
 	switch {
 	case out.Reason == limiter.UnknownTenant: // there is no configuration yet
 		s.counts.undecided.Add(1)
@@ -86,9 +101,6 @@ func (s *Server) decideRequest(ctx context.Context, r *limiter.Request, ask bool
 	}
 	d := decision{limited: true, answer: asAnswer(out, left, math.MaxUint32),
 		metric: Domain + "." + r.Tenant + "." + left.Limit}
-	if ask && out.Verdict == limiter.Wait { // it would be held, not refused
-		d.over = false
-	}
 	d.numbers = apiNumbers(left)
 	return d
 }
@@ -108,70 +120,4 @@ func apiNumbers(a limiter.Allowance) numbers {
 		}
 	}
 	return n
-}
-
-// pass decides a request that may have to wait: for its share, or for the owner of an EXACT limit's key.
-func (s *Server) pass(ctx context.Context, r *limiter.Request) limiter.Outcome {
-	out := s.enforcer.Decide(r)
-	if out.Verdict == limiter.Wait {
-		out = s.wait(ctx, r)
-	}
-	return out
-}
-
-// held are the requests that wait, by ticket.
-type held struct {
-	mu   sync.Mutex
-	last uint64
-	all  map[uint64]chan limiter.Outcome
-}
-
-func (h *held) open() (uint64, chan limiter.Outcome) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all == nil {
-		h.all = map[uint64]chan limiter.Outcome{}
-	}
-	h.last++
-	c := make(chan limiter.Outcome, 1)
-	h.all[h.last] = c
-	return h.last, c
-}
-
-func (h *held) close(ticket uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.all, ticket)
-}
-
-// deliver passes on what became of requests.
-func (h *held) deliver(events []limiter.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range events {
-		if c := h.all[e.Ticket]; c != nil {
-			c <- e.Outcome // the first of its ticket: there is room
-			delete(h.all, e.Ticket)
-		}
-	}
-}
-
-// wait holds a request until it may pass or is refused, at most for as long as its caller
-// waits.
-func (s *Server) wait(ctx context.Context, r *limiter.Request) limiter.Outcome {
-	ticket, ended := s.held.open()
-	defer s.held.close(ticket)
-	out, handle := s.enforcer.Enqueue(r, ticket)
-	if out.Verdict != limiter.Wait {
-		return out
-	}
-	select {
-	case out = <-ended:
-		return out
-	case <-ctx.Done():
-	}
-	if s.enforcer.Cancel(handle) {
-		return limiter.Outcome{Verdict: limiter.Reject, Reason: limiter.QueueTimeout}
-	}
-	return <-ended // it is being delivered
 }

@@ -1,7 +1,6 @@
 package rls
 
 import (
-	"context"
 	"math"
 	"time"
 
@@ -26,23 +25,31 @@ type numbers struct {
 	unit     ratelimitconfig.Unit // NoUnit: no limit applies
 }
 
-// decide decides a descriptor of a tenant that has one limit of requests per unit. hits 0
-// asks whether one more request would pass, and charges nothing.
-func (s *Server) decide(ctx context.Context, tenant, client string, requests uint32, hits uint64) answer {
+// decide decides a descriptor of a tenant that has one limit of requests per unit, or returns what it
+// waits for. hits 0 asks whether one more request would pass, and charges nothing.
+func (s *Server) decide(tenant, client string, requests uint32, hits uint64) (answer, *waiting) {
 	r := limiter.Request{Tenant: tenant, Client: client, Cost: float64(max(1, min(hits, limiter.MaxCost)))}
 	if hits == 0 {
 		out, left := s.enforcer.Peek(&r)
-		return asAnswer(out, left, requests)
+		return asAnswer(out, left, requests), nil
 	}
 	out := neverPasses
 	if hits <= uint64(requests) {
-		out = s.pass(ctx, &r)
+		var w *waiting
+		if out, w = s.start(&r); w != nil {
+			return answer{}, w
+		}
 	}
-	left := s.enforcer.Allowance(&r, out.Reason)
+	return s.charged(&r, out, requests, hits), nil
+}
+
+// charged is the answer to a request that the engine has decided. A refused one takes what is left.
+func (s *Server) charged(r *limiter.Request, out limiter.Outcome, requests uint32, hits uint64) answer {
+	left := s.enforcer.Allowance(r, out.Reason)
 	rest := math.Floor(left.Remaining + rounding)
 	if out.Verdict == limiter.Reject && out.Reason == limiter.ClientLimit && rest >= 1 && !s.o.StopOverLimit {
 		r.Cost = rest
-		s.pass(ctx, &r)
+		s.spend(r)
 	}
 	if hits > limiter.MaxCost && out.Verdict == limiter.Admit {
 		s.counts.capped.Add(1)

@@ -18,6 +18,7 @@ type counts struct {
 	invalid          atomic.Uint64 // requests that were answered with an error
 	unknownDomain    atomic.Uint64 // requests to a domain without a file
 	overridesRefused atomic.Uint64 // descriptors whose own limit was one too many
+	abandoned        atomic.Uint64 // requests whose callers had gone, or whose deadline passed
 	undecided        atomic.Uint64 // descriptors that the engine could not decide
 	capped           atomic.Uint64 // descriptors with more hits than the engine charges at once
 	shadowed         atomic.Uint64 // requests over a limit that Options.Shadow let pass
@@ -135,6 +136,7 @@ type Stats struct {
 	Invalid          uint64
 	UnknownDomain    uint64
 	OverridesRefused uint64
+	Abandoned        uint64
 	Undecided        uint64
 	Capped           uint64
 	Shadowed         uint64
@@ -157,7 +159,7 @@ func (s *Server) Stats() Stats {
 	out := Stats{
 		Requests: c.latency.requests.Load(), Seconds: time.Duration(c.latency.nanoseconds.Load()).Seconds(),
 		Invalid: c.invalid.Load(), UnknownDomain: c.unknownDomain.Load(), OverridesRefused: c.overridesRefused.Load(),
-		Undecided: c.undecided.Load(), Capped: c.capped.Load(), Shadowed: c.shadowed.Load(),
+		Abandoned: c.abandoned.Load(), Undecided: c.undecided.Load(), Capped: c.capped.Load(), Shadowed: c.shadowed.Load(),
 		MetricsRefused: c.hits.other.Load(), Hits: c.hits.snapshot(),
 		Limits: len(s.composer.files.Load().Limits()), NamesUnused: int(s.composer.unused.Load()),
 		Panics: s.enforcer.Panics(),

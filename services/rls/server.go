@@ -33,6 +33,10 @@ type Server struct {
 	counts   counts
 }
 
+// maxDescriptors bounds the descriptors of a request. Envoy makes one for each action of a route's rate
+// limits.
+const maxDescriptors = 1024
+
 // decision is what becomes of one descriptor.
 type decision struct {
 	answer
@@ -53,38 +57,85 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (
 	case len(r.GetDescriptors()) == 0:
 		s.counts.invalid.Add(1)
 		return nil, status.Error(codes.InvalidArgument, "rate limit descriptor list must not be empty")
+	case len(r.GetDescriptors()) > maxDescriptors:
+		s.counts.invalid.Add(1)
+		return nil, status.Errorf(codes.InvalidArgument,
+			"the request has %d rate limit descriptors: at most %d are allowed", len(r.GetDescriptors()), maxDescriptors)
 	}
 	start := time.Now()
-	defer func() { s.counts.latency.observe(time.Since(start)) }()
+	all, err := s.decideAll(ctx, r)
+	switch {
+	case err != nil:
+		s.counts.invalid.Add(1)
+		return nil, err
+	case ctx.Err() != nil: // nobody waits for the answer
+		s.counts.abandoned.Add(1)
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	out := s.respond(r, all)
+	s.counts.latency.observe(time.Since(start))
+	return out, nil
+}
+
+// decideAll decides the descriptors of a request. Once nobody waits for it any more it decides nothing
+// more.
+func (s *Server) decideAll(ctx context.Context, r *api.RateLimitRequest) ([]decision, error) {
 	if r.GetDomain() == Domain {
-		return s.respond(r, s.decideDirectly(ctx, r)), nil
+		return s.decideDirectly(ctx, r), nil
 	}
 	return s.decideByFiles(ctx, r)
 }
 
 // decideByFiles decides a request to a domain of the files.
-func (s *Server) decideByFiles(ctx context.Context, r *api.RateLimitRequest) (*api.RateLimitResponse, error) {
+func (s *Server) decideByFiles(ctx context.Context, r *api.RateLimitRequest) ([]decision, error) {
+	all := make([]decision, len(r.GetDescriptors()))
 	files := s.composer.files.Load()
 	if !files.HasDomain(r.GetDomain()) {
 		s.counts.unknownDomain.Add(1)
-		return s.respond(r, make([]decision, len(r.GetDescriptors()))), nil
+		return all, nil
+	}
+	matches, err := s.matchAll(ctx, files, r)
+	if err != nil {
+		return nil, err
+	}
+	var waits []*waiting
+	replaced := replacedNames(matches)
+	for i := range matches {
+		if ctx.Err() != nil {
+			break
+		}
+		var w *waiting
+		if all[i], w = s.decideMatch(&matches[i], hitsOf(r, r.GetDescriptors()[i]), replaced); w != nil {
+			w.descriptor = i
+			waits = append(waits, w)
+		}
+	}
+	for _, w := range waits {
+		m, hits := &matches[w.descriptor], hitsOf(r, r.GetDescriptors()[w.descriptor])
+		a := s.charged(&w.request, s.await(ctx, w), m.Requests, hits)
+		all[w.descriptor] = s.matched(m, a, hits)
+	}
+	return all, nil
+}
+
+// matchAll finds the limits of all descriptors.
+func (s *Server) matchAll(
+	ctx context.Context, files *ratelimitconfig.Config, r *api.RateLimitRequest,
+) ([]match, error) {
+	if s.windows == nil {
+		s.composer.learn(r.GetDescriptors())
 	}
 	matches := make([]match, len(r.GetDescriptors()))
 	for i, d := range r.GetDescriptors() {
+		if ctx.Err() != nil {
+			break
+		}
 		var err error
 		if matches[i], err = s.match(files, r.GetDomain(), d); err != nil {
-			s.counts.invalid.Add(1)
 			return nil, err
 		}
 	}
-	all := make([]decision, len(matches))
-	for i := range matches {
-		if ctx.Err() != nil { // nobody waits for the rest
-			break
-		}
-		all[i] = s.decideMatch(ctx, &matches[i], hitsOf(r, r.GetDescriptors()[i]), replaced(matches, i))
-	}
-	return s.respond(r, all), nil
+	return matches, nil
 }
 
 // match is what a descriptor is limited by.
@@ -125,39 +176,45 @@ func (s *Server) match(
 	return match{m, tenant}, nil
 }
 
-// replaced reports whether another limit of the request replaces the i-th.
-func replaced(all []match, i int) bool {
-	if all[i].Limit == nil || all[i].Name == "" {
-		return false
-	}
-	for _, m := range all {
-		if m.Limit == nil {
+// replacedNames are the names of the limits that limits of the request replace.
+func replacedNames(all []match) (names map[string]bool) {
+	for i := range all {
+		if all[i].Limit == nil {
 			continue
 		}
-		for _, name := range m.Replaces {
-			if name == all[i].Name {
-				return true
+		for _, name := range all[i].Replaces {
+			if names == nil {
+				names = map[string]bool{}
 			}
+			names[name] = true
 		}
 	}
-	return false
+	return names
 }
 
-func (s *Server) decideMatch(ctx context.Context, m *match, hits uint64, replaced bool) decision {
+// decideMatch decides a descriptor, or returns what it waits for.
+func (s *Server) decideMatch(m *match, hits uint64, replaced map[string]bool) (decision, *waiting) {
 	switch {
 	case m.Limit == nil:
-		return decision{}
+		return decision{}, nil
 	case m.Unlimited:
-		return decision{unlimited: true}
-	case replaced:
-		return decision{}
+		return decision{unlimited: true}, nil
+	case m.Name != "" && replaced[m.Name]:
+		return decision{}, nil
+	case s.windows != nil:
+		return s.matched(m, s.count(m, hits), hits), nil
 	}
-	d := decision{limited: true, shadow: m.Shadow, quota: m.Quota || s.o.Quota, name: m.Name, metric: m.Metric}
-	if s.windows != nil {
-		d.answer = s.count(m, hits)
-	} else {
-		d.answer = s.decide(ctx, m.tenant, m.Client, m.Requests, hits)
+	a, w := s.decide(m.tenant, m.Client, m.Requests, hits)
+	if w != nil {
+		return decision{}, w
 	}
+	return s.matched(m, a, hits), nil
+}
+
+// matched is the decision that an answer of the limit makes.
+func (s *Server) matched(m *match, a answer, hits uint64) decision {
+	d := decision{answer: a, limited: true, shadow: m.Shadow, quota: m.Quota || s.o.Quota, name: m.Name,
+		metric: m.Metric}
 	d.numbers = numbers{m.Name, m.Requests, m.Unit}
 	if d.over && d.reason != limiter.ClientLimit { // the limit is gone, or a panic was recovered
 		s.counts.undecided.Add(1)
