@@ -81,6 +81,8 @@ type Grant struct {
 	Role    Role     `yaml:"role"`
 	Tenants []string `yaml:"tenants"` // of an editor
 	Ceiling *Ceiling `yaml:"ceiling"` // of an editor; nil = it may give anything
+	// TakeOver lets an editor take resources from the set that owns them (apply --overwrite).
+	TakeOver bool `yaml:"takeOver"`
 	// Names that an agent may have; none = its own only.
 	Names []string `yaml:"names"`
 }
@@ -128,13 +130,16 @@ func (g *Grant) check() error {
 	case g.Role != Agent && len(g.Names) > 0:
 		return errors.New("only an agent has names")
 	}
-	return checkEditor(g.Role, g.Tenants, g.Ceiling)
+	return checkEditor(g.Role, g.Tenants, g.Ceiling, g.TakeOver)
 }
 
 // checkEditor refuses an editor of nothing, and what only an editor has for another role.
-func checkEditor(role Role, tenants []string, ceiling *Ceiling) error {
-	if (role == Editor) != (len(tenants) > 0) {
+func checkEditor(role Role, tenants []string, ceiling *Ceiling, takeOver bool) error {
+	switch {
+	case (role == Editor) != (len(tenants) > 0):
 		return errors.New("an editor has tenants, and nobody else")
+	case takeOver && role != Editor:
+		return errors.New("takeOver is of an editor: an administrator may take over anything, and nobody else")
 	}
 	return ceiling.check(role)
 }

@@ -174,6 +174,24 @@ func (Ceilings) Delete(ctx context.Context, name string) error {
 	return within(ctx, name, func(c *Ceiling) string { return c.deletes(name) })
 }
 
+// TakeOver says whether a caller may take a resource from the set that owns it, with a status if
+// not. Whether the caller is an editor at all is another matter.
+func (Ceilings) TakeOver(ctx context.Context, name string) error {
+	c, why := callerOf(ctx), ""
+	for _, g := range c.grants {
+		switch {
+		case g.Role == Admin, edits([]Grant{g}, name) && g.TakeOver:
+			return nil
+		case edits([]Grant{g}, name):
+			why = c.Name + " may not take it over: its grant does not say takeOver; an administrator may do it"
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return status.Error(codes.PermissionDenied, why)
+}
+
 // within is nil if one of the caller's grants for a resource has no ceiling that is exceeded,
 // or if there is none.
 func within(ctx context.Context, name string, over func(*Ceiling) string) error {

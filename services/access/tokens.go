@@ -25,12 +25,14 @@ import (
 // The file has the SHA-256 of the token in hexadecimal, never the token. A token must be
 // random, of 128 bits at least: whoever reads the file could guess a password.
 type Token struct {
-	Name    string    `yaml:"name"`
-	SHA256  string    `yaml:"sha256"`
-	Role    Role      `yaml:"role"`    // viewer, editor or admin
-	Tenants []string  `yaml:"tenants"` // of an editor
-	Ceiling *Ceiling  `yaml:"ceiling"` // of an editor
-	Expires time.Time `yaml:"expires"` // a date or a time; absent = never
+	Name    string   `yaml:"name"`
+	SHA256  string   `yaml:"sha256"`
+	Role    Role     `yaml:"role"`    // viewer, editor or admin
+	Tenants []string `yaml:"tenants"` // of an editor
+	Ceiling *Ceiling `yaml:"ceiling"` // of an editor
+	// TakeOver is as in Grant.
+	TakeOver bool      `yaml:"takeOver"`
+	Expires  time.Time `yaml:"expires"` // a date or a time; absent = never
 
 	digest [sha256.Size]byte
 }
@@ -79,7 +81,7 @@ func (t *Token) check() error {
 		return fmt.Errorf("%s: role %q: want viewer, editor or admin", t.Name, t.Role)
 	}
 	t.digest = [sha256.Size]byte(digest)
-	if err := checkEditor(t.Role, t.Tenants, t.Ceiling); err != nil {
+	if err := checkEditor(t.Role, t.Tenants, t.Ceiling, t.TakeOver); err != nil {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
 	return nil
@@ -102,5 +104,5 @@ func (t *Token) caller(now time.Time) (*Caller, error) {
 		return nil, fmt.Errorf("token %s has expired at %s", t.Name, t.Expires.Format(time.RFC3339))
 	}
 	return &Caller{Name: "token:" + t.Name, By: ByToken, Expires: t.Expires,
-		own: []Grant{{Role: t.Role, Tenants: t.Tenants, Ceiling: t.Ceiling}}}, nil
+		own: []Grant{{Role: t.Role, Tenants: t.Tenants, Ceiling: t.Ceiling, TakeOver: t.TakeOver}}}, nil
 }

@@ -65,7 +65,8 @@ document mentions any more. So a directory in git says all that a set has:
 
   titrate apply -f config/ --set prod --prune -m "commit 1a2b3c"
 
-A resource of another set is refused, unless --overwrite takes it over. Every apply is a
+A resource of another set is refused, unless --overwrite takes it over, which an
+administrator may, and an editor whose grant says takeOver. Every apply is a
 revision in titrate history, with its author and -m MESSAGE, and titrate rollback undoes it.
 With --if-revision it is refused if anybody has changed anything since.
 

@@ -35,6 +35,11 @@ func (s *Server) checkCeilings(ctx context.Context, changes []store.Change) (all
 		return nil
 	}
 	for i, c := range changes {
+		if c.TakeOver {
+			if err := s.ceilings.TakeOver(ctx, c.Resource.GetName()); err != nil {
+				changes[i].NoTakeOver = overCeiling(grpcstatus.Convert(err).Message())
+			}
+		}
 		name, refused := c.Name, error(nil)
 		if c.Op == store.Delete {
 			refused = s.ceilings.Delete(ctx, name)

@@ -29,6 +29,46 @@ func (l low) Write(_ context.Context, m resource.Message) error {
 }
 
 func (low) Delete(context.Context, string) error { return nil }
+func (low) TakeOver(context.Context, string) error {
+	return status.Error(codes.PermissionDenied, "not bob")
+}
+
+// An editor without the right cannot take resources from the set that owns them; one without an owner,
+// or of its own set, it may write.
+func TestTakingOverAsksForARight(t *testing.T) {
+	to := storetest.Open(t)
+	admin := quotatest.Client(t, quota.New(to, nil))
+	editor := quotatest.Client(t, quota.New(to, nil).Bound(low{func() {}}))
+	apply := func(by quotav1.QuotaServiceClient, set string, names ...string) error {
+		r := &quotav1.ApplyRequest{Set: set, TakeOver: true}
+		for _, name := range names {
+			r.Resources = append(r.Resources, resource.Of(&quotav1.Limit{Name: "tenants/acme/limits/" + name, Rate: "1/s"}))
+		}
+		_, err := by.Apply(t.Context(), r)
+		return err
+	}
+	if _, err := admin.CreateTenant(t.Context(), &quotav1.CreateTenantRequest{TenantId: "acme",
+		Tenant: &quotav1.Tenant{}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		who   string
+		by    quotav1.QuotaServiceClient
+		set   string
+		names []string
+		want  codes.Code
+	}{
+		{"admin", admin, "git", []string{"a", "b"}, codes.OK},
+		{"editor takes over", editor, "mine", []string{"a", "c"}, codes.PermissionDenied},
+		{"editor takes what is free", editor, "mine", []string{"c"}, codes.OK},
+		{"editor within its set", editor, "mine", []string{"c", "d"}, codes.OK},
+		{"admin takes over", admin, "git", []string{"a", "c"}, codes.OK},
+	} {
+		if err := apply(x.by, x.set, x.names...); status.Code(err) != x.want {
+			t.Errorf("%s: %v, want %v", x.who, err, x.want)
+		}
+	}
+}
 
 // An editor may write again what an administrator has given beyond the ceiling, but not what the
 // administrator takes back at the same time.

@@ -117,6 +117,8 @@ type Ceilings interface {
 	// if it is stored already.
 	Write(ctx context.Context, m resource.Message) error
 	Delete(ctx context.Context, name string) error
+	// TakeOver is asked about each resource that may be taken from another set.
+	TakeOver(ctx context.Context, name string) error
 }
 
 // Bound makes the server ask before it writes or deletes.

@@ -40,6 +40,8 @@ type Change struct {
 	// another set is refused with ErrOwned, unless TakeOver is set.
 	Set      *string
 	TakeOver bool
+	// NoTakeOver is why the caller may not take over what belongs to another set; nil = it may.
+	NoTakeOver error
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool
 	// Force makes a Delete also delete what needs the resource: quotas and limits of a

@@ -97,6 +97,8 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		return 0, ErrExists
 	case c.Op == Update && !exists, c.Op == Delete && !exists && !c.AllowMissing:
 		return 0, ErrNotFound
+	case exists && c.foreign(old) && c.TakeOver:
+		return 0, fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
 	case exists && c.foreign(old):
 		return 0, fmt.Errorf("%w: %s", ErrOwned, old.GetSet())
 	case c.Declared && exists && c.Op != Delete && c.same(old):
@@ -131,9 +133,10 @@ func (c *Change) same(old resource.Message) bool {
 	return (c.Set == nil || *c.Set == old.GetSet()) && proto.Equal(resource.Spec(old), resource.Spec(c.Resource))
 }
 
-// foreign reports whether a change would take a resource from another set without being asked to.
+// foreign reports whether a change would take a resource from another set without being asked, or
+// allowed, to.
 func (c *Change) foreign(old resource.Message) bool {
-	return c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set && !c.TakeOver
+	return c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set && (!c.TakeOver || c.NoTakeOver != nil)
 }
 
 // stamped is a resource as it is stored: with etag, time and owner.
