@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -41,6 +42,14 @@ type callerKey struct{}
 
 // Who names a caller for people.
 func Who(ctx context.Context) string { return callerOf(ctx).Name }
+
+// Minor reports whether the caller changes things as an editor, and not as an administrator.
+func Minor(ctx context.Context) bool {
+	has := func(role Role) bool {
+		return slices.ContainsFunc(callerOf(ctx).grants, func(g Grant) bool { return g.Role == role })
+	}
+	return has(Editor) && !has(Admin)
+}
 
 // callerOf is the caller of a call that was let through; without a guard, what is known of
 // the connection.

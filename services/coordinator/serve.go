@@ -69,7 +69,7 @@ func (o *Coordinator) serve() error {
 	}
 	api := func(to grpc.ServiceRegistrar) {
 		quota.New(o.store, answers).Audit(audit, access.Who).Stored(o.traces.stored).Bound(access.Ceilings{}).
-			Register(to)
+			Minor(access.Minor).Register(to)
 		quotav1.RegisterAccessServiceServer(to, access.NewServer(o.guard))
 	}
 	api(o.server)

@@ -36,7 +36,7 @@ const maxAuthor = 1024
 
 // note is what the history is to say about a change of the caller.
 func (s *Server) note(ctx context.Context, action string) store.Note {
-	n := store.Note{Action: action}
+	n := store.Note{Action: action, Minor: s.minor != nil && s.minor(ctx)}
 	if s.who != nil {
 		n.Author = s.who(ctx)
 		n.Author = strings.ToValidUTF8(n.Author[:min(len(n.Author), maxAuthor)], "")

@@ -100,6 +100,8 @@ type Server struct {
 	who   func(context.Context) string
 	// stored is told of changes, see Stored; nil = nobody is.
 	stored func(action string, changes int, revision int64, began time.Time)
+	// minor reports whether the caller is no administrator, see store.Note; nil = everybody is one.
+	minor func(context.Context) bool
 	// ceilings bound what the caller may write and delete; nil = nothing does.
 	ceilings Ceilings
 }
@@ -119,6 +121,12 @@ type Ceilings interface {
 	Delete(ctx context.Context, name string) error
 	// TakeOver is asked about each resource that may be taken from another set.
 	TakeOver(ctx context.Context, name string) error
+}
+
+// Minor makes the history tell changes of administrators from those of others.
+func (s *Server) Minor(minor func(context.Context) bool) *Server {
+	s.minor = minor
+	return s
 }
 
 // Bound makes the server ask before it writes or deletes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -229,14 +230,14 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 	if err != nil {
 		return err
 	}
-	keys := len(set.Resources) + len(set.Deleted) + len(r.parts) + len(history)
+	keys := len(set.Resources) + len(set.Deleted) + len(r.parts) + len(history.ops)
 	if size(set)+int(r.Bytes) <= MaxBytes && keys < maxOps {
 		ops, err := s.operations(set)
 		if err != nil {
 			return err
 		}
-		ops = append(append(ops, s.putParts(r)...), history...)
-		return s.commit(ctx, h, append(ops, s.putHead(next)))
+		ops = append(append(ops, s.putParts(r)...), history.ops...)
+		return s.commit(ctx, h, append(ops, s.putHead(next)), history.when...)
 	}
 	next, err = s.stage(ctx, next, set)
 	if err == nil {
@@ -245,8 +246,8 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 	if err != nil {
 		return err
 	}
-	conditions := append(s.partsThere(r), s.staged(next))
-	if err := s.commit(ctx, h, append(history, s.putHead(next)), conditions...); err != nil {
+	conditions := append(slices.Concat(history.when, s.partsThere(r)), s.staged(next))
+	if err := s.commit(ctx, h, append(history.ops, s.putHead(next)), conditions...); err != nil {
 		if errors.Is(err, errRaced) { // it was not put in force
 			_, _ = s.txn(ctx, s.dropStage(next.Staged), s.dropParts(r.id)) // or Tidy will
 		}

@@ -55,7 +55,7 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 	if err := s.stageParts(ctx, r); err != nil || at == BeforeSwap {
 		return err
 	}
-	if err := s.commit(ctx, h, append(history, s.putHead(next)), s.staged(next)); err != nil || at == AfterSwap {
+	if err := s.commit(ctx, h, append(history.ops, s.putHead(next)), append(history.when, s.staged(next))...); err != nil || at == AfterSwap {
 		return err
 	}
 	if next, err = s.readHead(ctx); err != nil {

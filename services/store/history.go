@@ -29,6 +29,9 @@ type Note struct {
 	// has is answered as that change was, and changes nothing. Fingerprint tells its contents: with
 	// another one it is refused with ErrRequest.
 	Request, Fingerprint string
+	// Minor is a change by somebody who is no administrator. A full history puts minor changes
+	// together before it drops older ones.
+	Minor bool
 }
 
 // expects refuses a change that was meant for another configuration.
@@ -67,7 +70,10 @@ type Entry struct {
 	Bytes int64 `json:"bytes,omitempty"`
 	Parts int   `json:"parts,omitempty"`
 	// Request and Fingerprint are those of the Note.
-	Request     string `json:"request,omitempty"`
+	Request string `json:"request,omitempty"`
+	// Minor is that of the Note. Merged is how many changes the entry puts together, 0 = it is one.
+	Minor       bool   `json:"minor,omitempty"`
+	Merged      int    `json:"merged,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 
 	id string // of its keys
@@ -137,8 +143,8 @@ func (s *Store) Entry(ctx context.Context, revision int64) (Entry, error) {
 }
 
 func notInHistory(revision int64) error {
-	return fmt.Errorf("revision %d: %w in the history: it is older than what is kept, or no revision; titrate "+
-		"history lists them", revision, ErrNotFound)
+	return fmt.Errorf("revision %d: %w in the history: it is older than what is kept, put together with later "+
+		"changes, or no revision; titrate history lists them", revision, ErrNotFound)
 }
 
 // Undo returns the changes that make the configuration what it was after a revision of

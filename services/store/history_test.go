@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -240,6 +241,62 @@ func TestRetention(t *testing.T) {
 	apply(t, off, puts(pool("api", 60))...)
 	if n := keys(t, client, prefix+"diffs/") + keys(t, client, prefix+"changelog/"); n != 0 {
 		t.Errorf("%d keys of a history that is off", n)
+	}
+}
+
+// However often others change things, what administrators changed can be returned to: the changes
+// between are put together, and the history keeps to its bound.
+func TestMinorChangesArePutTogether(t *testing.T) {
+	const kept = 16
+	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
+	s := store.Open(client, prefix).Retain(store.Retention{Revisions: kept})
+	content := func() map[string]float64 {
+		out := map[string]float64{}
+		for _, name := range names(t, s) {
+			m, err := s.Get(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name] = m.(*quotav1.Pool).Capacity
+		}
+		return out
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	was := map[int64]map[string]float64{} // what administrators' revisions made
+	for i := range 150 {
+		admin := i%40 == 0
+		note := store.Note{Author: fmt.Sprint("editor-", i%2), Minor: !admin}
+		change := store.Change{Resource: pool(fmt.Sprint("p", r.IntN(4)), float64(1+i))}
+		if r.IntN(4) == 0 {
+			change = store.Change{Op: store.Delete, Name: fmt.Sprint("pools/p", r.IntN(4)), AllowMissing: true}
+		}
+		made, err := s.Apply(t.Context(), note, []store.Change{change})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if admin {
+			was[made.Revision] = content()
+		}
+		if n := len(entries(t, s)); n > kept {
+			t.Fatalf("after %d changes the history has %d entries, want %d at most", i+1, n, kept)
+		}
+	}
+	all := entries(t, s)
+	if n := keys(t, client, prefix+"diffs/"); n != int64(len(all)) {
+		t.Errorf("%d keys of changes for %d entries", n, len(all))
+	}
+	together := 0
+	for _, e := range all {
+		together = max(together, e.Merged)
+	}
+	if together < 30 {
+		t.Errorf("an entry puts %d changes together at most, want 30 at least", together)
+	}
+	for revision, want := range was {
+		rollback(t, s, revision)
+		if got := content(); !maps.Equal(got, want) {
+			t.Errorf("revision %d: %v, want %v", revision, got, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -36,14 +37,9 @@ func newRecord(n Note, h, next head, now time.Time, before view, set changeSet) 
 	r := record{Entry: Entry{
 		Revision: next.Revision, Previous: h.content(), Time: now.UTC(), Author: n.Author, Message: n.Message,
 		Action: n.Action, Set: n.Set, Deleted: len(set.Deleted), id: entryID(next.Revision, rand.Uint32()),
-		Request: n.Request, Fingerprint: n.Fingerprint,
+		Request: n.Request, Fingerprint: n.Fingerprint, Minor: n.Minor,
 	}}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if err != nil {
-		return r, err
-	}
-	add := func(name string, after *quotav1.Resource) error {
+	change := func(name string, after *quotav1.Resource) *quotav1.ResourceChange {
 		old := before[name]
 		switch {
 		case old != nil && unread(old):
@@ -57,24 +53,44 @@ func newRecord(n Note, h, next head, now time.Time, before view, set changeSet) 
 		if old != nil && !unread(old) {
 			c.Before = resource.Of(old)
 		}
-		_, err := protodelim.MarshalTo(z, c)
+		return c
+	}
+	err := r.pack(func(yield func(*quotav1.ResourceChange) bool) {
+		for _, m := range set.Resources {
+			if !yield(change(resource.Name(m), m)) {
+				return
+			}
+		}
+		for _, name := range set.Deleted {
+			if !yield(change(name, nil)) {
+				return
+			}
+		}
+	})
+	return r, err
+}
+
+// pack makes the parts of a record from its changes.
+func (r *record) pack(changes iter.Seq[*quotav1.ResourceChange]) error {
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
 		return err
 	}
-	for _, m := range set.Resources {
-		err = errors.Join(err, add(resource.Name(m), m))
-	}
-	for _, name := range set.Deleted {
-		err = errors.Join(err, add(name, nil))
+	for c := range changes {
+		if _, err = protodelim.MarshalTo(z, c); err != nil {
+			break
+		}
 	}
 	if err = errors.Join(err, z.Close()); err != nil {
-		return r, fmt.Errorf("%w: %w", ErrBadChange, err)
+		return fmt.Errorf("%w: %w", ErrBadChange, err)
 	}
 	r.Bytes = int64(packed.Len())
 	for part := range slices.Chunk(packed.Bytes(), chunkBytes) {
 		r.parts = append(r.parts, string(part))
 	}
 	r.Parts = len(r.parts)
-	return r, nil
+	return nil
 }
 
 // unread reports whether a resource stands for a stored value that cannot be read, see
@@ -111,39 +127,47 @@ func decodeChanges(parts []string, visit func(*quotav1.ResourceChange) bool) err
 	}
 }
 
-// retain enters a record into the account of the next head. It returns the operations that
-// store the entry, without its parts, and delete what the retention no longer keeps.
-func (s *Store) retain(ctx context.Context, h head, next *head, r *record) ([]clientv3.Op, error) {
+// retain enters a record into the account of the next head. It returns what stores the entry,
+// without its parts, and deletes or merges what the retention no longer keeps.
+func (s *Store) retain(ctx context.Context, h head, next *head, r *record) (u update, err error) {
 	if s.retention.Revisions < 0 {
 		next.History, r.parts = nil, nil
-		if h.History == nil {
-			return nil, nil
+		if h.History != nil {
+			u.ops = s.dropEntries(clientv3.GetPrefixRangeEnd(s.entryPrefix()),
+				clientv3.GetPrefixRangeEnd(s.partsPrefix()))
 		}
-		return s.dropEntries(clientv3.GetPrefixRangeEnd(s.entryPrefix()), clientv3.GetPrefixRangeEnd(s.partsPrefix())),
-			nil
+		return u, nil
 	}
 	if s.retention.Bytes > 0 && r.Bytes > s.retention.Bytes {
 		r.parts, r.Parts, r.Bytes = nil, 0, 0
 	}
 	a, err := s.account(ctx, h)
 	if err != nil {
-		return nil, err
+		return u, err
 	}
 	a.Last, a.Count, a.Bytes = r.Revision, a.Count+1, a.Bytes+r.Bytes
-	oldest, err := s.excess(ctx, &a)
+	if a.exceeds(s.retention) {
+		if u, err = s.merge(ctx, &a); err != nil {
+			return u, err
+		}
+	}
+	oldest := ""
+	if len(u.ops) == 0 { // else there is room for this change
+		oldest, err = s.excess(ctx, &a)
+	}
 	if err != nil {
-		return nil, err
+		return u, err
 	}
 	next.History = &a
 	value, err := json.Marshal(r.Entry)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadChange, err)
+		return u, fmt.Errorf("%w: %w", ErrBadChange, err)
 	}
-	ops := []clientv3.Op{clientv3.OpPut(s.entryKey(r.id), string(value))}
+	u.ops = append(u.ops, clientv3.OpPut(s.entryKey(r.id), string(value)))
 	if oldest != "" { // '0' follows '/': the ends lie behind all keys of the entry
-		ops = append(ops, s.dropEntries(s.entryKey(oldest)+"0", s.partsPrefix()+oldest+"0")...)
+		u.ops = append(u.ops, s.dropEntries(s.entryKey(oldest)+"0", s.partsPrefix()+oldest+"0")...)
 	}
-	return ops, nil
+	return u, nil
 }
 
 // dropEntries deletes the entries and parts below the given keys.
