@@ -124,6 +124,7 @@ type Coordinator struct {
 	configuration *config.Cache
 	fleet         fleet.Fleet
 	streams       *stream.Server
+	claims        claims
 	loop          *leadership.Loop
 	part          part // that this coordinator leads; of the goroutine that leads
 	peers         *peers

@@ -36,20 +36,20 @@ type instruments struct {
 	nacks    metric.Int64Counter
 	requests metric.Int64Counter
 
-	pools, sharers, alone                                           metric.Int64ObservableGauge
-	elections, watches                                              metric.Int64ObservableCounter
-	streams, members, epoch, leader, revision                       metric.Int64ObservableGauge
-	leftOut, refusing                                               metric.Int64ObservableGauge
-	accessStale                                                     metric.Int64ObservableGauge
-	calls                                                           metric.Int64ObservableCounter
-	held, unreadable                                                metric.Int64ObservableGauge
-	lost, refused, leases, deferred, whole, again, bounded, unknown metric.Int64ObservableCounter
-	wholeConfigurations, resumed                                    metric.Int64ObservableCounter
-	selected, step                                                  metric.Float64ObservableGauge
-	capacity, demand, admitted, price, fair, infeasible, overcommit metric.Float64ObservableGauge
-	estimate, inFlight, backlog, stay                               metric.Float64ObservableGauge
-	flowDemand, flowShare, flowAdmitted                             metric.Float64ObservableGauge
-	flowCost, flowGuaranteed                                        metric.Float64ObservableCounter
+	pools, sharers, alone                                                   metric.Int64ObservableGauge
+	elections, watches                                                      metric.Int64ObservableCounter
+	streams, members, epoch, leader, revision                               metric.Int64ObservableGauge
+	leftOut, refusing                                                       metric.Int64ObservableGauge
+	accessStale                                                             metric.Int64ObservableGauge
+	calls                                                                   metric.Int64ObservableCounter
+	held, unreadable                                                        metric.Int64ObservableGauge
+	claims, lost, refused, leases, deferred, whole, again, bounded, unknown metric.Int64ObservableCounter
+	wholeConfigurations, resumed                                            metric.Int64ObservableCounter
+	selected, step                                                          metric.Float64ObservableGauge
+	capacity, demand, admitted, price, fair, infeasible, overcommit         metric.Float64ObservableGauge
+	estimate, inFlight, backlog, stay                                       metric.Float64ObservableGauge
+	flowDemand, flowShare, flowAdmitted                                     metric.Float64ObservableGauge
+	flowCost, flowGuaranteed                                                metric.Float64ObservableCounter
 }
 
 func newInstruments(o *Coordinator) (*instruments, error) {
@@ -129,6 +129,9 @@ func (m *instruments) defineEtcd() {
 			"connection that is lost and found again ends no watch.", "how")
 	m.lost = m.total("titrate_etcd_history_lost",
 		"How often etcd was found restored from a backup or replaced.")
+	m.claims = m.total("titrate_claims_ahead",
+		"Claims of agents to know a later epoch or revision than etcd has: believed, or doubted, since most agents "+
+			"make no such claim.", "outcome")
 	m.elections = m.total("titrate_elections",
 		"Elections that this coordinator won; and those of them that it lost again without giving the lead back: its "+
 			"session with etcd ended (--session-ttl), or its key in etcd was deleted.", "outcome")
@@ -269,6 +272,8 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
+	to.ObserveInt64(m.claims, m.o.claims.believed.Load(), metric.WithAttributes(attribute.String("outcome", "believed")))
+	to.ObserveInt64(m.claims, m.o.claims.doubted.Load(), metric.WithAttributes(attribute.String("outcome", "doubted")))
 	m.store(to)
 	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
 	whole, resumed := m.o.streams.Configurations()

@@ -119,8 +119,15 @@ func (c timedLoop) Nack(agent string, revision int64, reason string) {
 	c.loop.Nack(agent, revision, reason)
 }
 
-// Ahead raises the epoch and the revision above what an agent knows.
+// Ahead raises the epoch and the revision above what agents know, if the claim is believed.
 func (c timedLoop) Ahead(h *controlv1.Hello) {
+	epoch, revision := c.o.claims.add(time.Now(), h.GetAgent(), h.GetEpoch(), h.GetRevision(), c.o.streams.Agents())
+	if epoch == 0 && revision == 0 {
+		c.o.log.Warn("an agent knows more than etcd, most agents do not, and one was believed shortly before: it "+
+			"gets no configuration until the next change", "agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision",
+			h.GetRevision())
+		return
+	}
 	if c.o.config.SharePools && !c.o.configuration.Before(h.GetRevision()) {
 		c.o.log.Info("an agent knows a later epoch: another coordinator that shares the pools has told it first",
 			"agent", h.GetAgent(), "epoch", h.GetEpoch())
@@ -128,8 +135,8 @@ func (c timedLoop) Ahead(h *controlv1.Hello) {
 		c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
 			"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
 	}
-	c.o.elector.Heard(h.GetEpoch())
-	if revision := h.GetRevision(); c.o.configuration.Before(revision) && election.Plausible(revision) {
+	c.o.elector.Heard(epoch)
+	if c.o.configuration.Before(revision) && election.Plausible(revision) {
 		go func() { // etcd may be away; the agent comes again
 			if err := c.o.store.Raise(context.Background(), revision); err != nil {
 				c.o.log.Warn("the revision is not raised", "error", err)
