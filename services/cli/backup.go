@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,37 +64,45 @@ func runBackup(cmd *cobra.Command, c *connection, dir string, keep int) error {
 		return err
 	}
 	defer client.close()
-	var all []selection
-	for _, kind := range resource.Kinds {
-		all = append(all, selection{kind: kind})
-	}
-	ms, err := client.fetch(cmd.Context(), all)
-	if err != nil {
-		return worded(err)
-	}
-	if len(ms) == 0 {
+	path, n := filepath.Join(dir, time.Now().UTC().Format(backupName)), 0
+	err = writeWhole(path, func(w io.Writer) error {
+		n, err = client.backup(cmd.Context(), w)
+		return err
+	})
+	switch {
+	case errors.Is(err, errNothing):
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is configured: no backup was written.")
 		return nil
-	}
-	path := filepath.Join(dir, time.Now().UTC().Format(backupName))
-	if err := writeBackup(path, ms); err != nil {
+	case err != nil:
 		return fmt.Errorf("backup: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d resources\n", path, len(ms))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d resources\n", path, n)
 	return forgetBackups(dir, keep)
 }
 
-// writeBackup writes what apply takes whatever is stored by then: no etag, no status.
-func writeBackup(path string, ms []resource.Message) error {
-	for _, m := range ms {
+var errNothing = errors.New("nothing is configured")
+
+// backup writes what apply takes whatever is stored by then: no etag, no status. It returns the
+// number of resources.
+func (c *client) backup(ctx context.Context, to io.Writer) (int, error) {
+	buffered := bufio.NewWriter(to)
+	w := document.NewWriter(buffered, false)
+	err := c.configuration(ctx, 0, func(m resource.Message) error {
 		r := m.ProtoReflect()
 		for _, name := range []string{"etag", "status", "update_time"} {
 			if field := r.Descriptor().Fields().ByTextName(name); field != nil {
 				r.Clear(field)
 			}
 		}
+		return w.Write(m)
+	})
+	switch {
+	case err != nil:
+		return 0, worded(err)
+	case w.Count() == 0:
+		return 0, errNothing
 	}
-	return writeWhole(path, func(w io.Writer) error { return document.WriteYAML(w, ms...) })
+	return w.Count(), errors.Join(w.Close(), buffered.Flush())
 }
 
 // writeWhole writes a file that only its user may read. It is there whole, in place of one before it, or not at all.

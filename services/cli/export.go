@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -57,56 +60,73 @@ func runExport(cmd *cobra.Command, c *connection, output format, set string, rev
 		return err
 	}
 	defer client.close()
-	ms, err := client.configuration(cmd.Context(), revision)
-	if err != nil {
-		return worded(err)
-	}
-	var out []resource.Message
-	for _, m := range ms {
-		if set == "" || m.GetSet() == set {
-			out = append(out, resource.Spec(m))
+	to, tabled := bufio.NewWriter(cmd.OutOrStdout()), []resource.Message(nil)
+	w := document.NewWriter(to, output == asJSON)
+	err = client.configuration(cmd.Context(), revision, func(m resource.Message) error {
+		switch {
+		case set != "" && m.GetSet() != set:
+			return nil
+		case output == asJSON || output == asYAML:
+			return w.Write(resource.Spec(m))
 		}
-	}
-	if len(out) == 0 {
+		tabled = append(tabled, resource.Spec(m))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return errors.Join(worded(err), to.Flush())
+	case w.Count()+len(tabled) == 0:
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is configured there.")
 		return nil
+	case tabled != nil:
+		return writeResources(cmd.OutOrStdout(), output, tabled)
 	}
-	return writeResources(cmd.OutOrStdout(), output, out)
+	return errors.Join(w.Close(), to.Flush())
 }
 
-// configuration is everything that is configured, of a revision or of now (0), kind by kind
-// in the order of the names.
-func (c *client) configuration(ctx context.Context, revision int64) ([]resource.Message, error) {
-	all := map[string]resource.Message{}
-	for _, kind := range resource.Kinds {
-		ms, err := c.list(ctx, selection{kind: kind})
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range ms {
-			all[m.GetName()] = m
-		}
-	}
+// configuration visits everything that is configured, of a revision or of now (0), kind by kind in
+// the order of the names. It holds a page of it, and of a revision what has changed since.
+func (c *client) configuration(ctx context.Context, revision int64, visit func(resource.Message) error) error {
+	var since []*quotav1.ResourceChange
 	if revision > 0 {
 		back, err := c.Plan(ctx, &quotav1.PlanRequest{Rollback: revision})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, change := range back.GetChanges() {
-			if delete(all, change.GetName()); change.GetAfter() != nil {
-				all[change.GetName()] = resource.Unwrap(change.GetAfter())
+		since = back.GetChanges()
+		slices.SortFunc(since, func(a, b *quotav1.ResourceChange) int { return strings.Compare(a.GetName(), b.GetName()) })
+	}
+	for _, kind := range resource.Kinds {
+		was := slices.DeleteFunc(slices.Clone(since), func(c *quotav1.ResourceChange) bool {
+			ref, err := resource.Parse(c.GetName())
+			return err != nil || ref.Kind != kind
+		})
+		// until visits what the revision has of names before next.
+		until := func(next string) error {
+			for ; len(was) > 0 && (next == "" || was[0].GetName() < next); was = was[1:] {
+				if m := resource.Unwrap(was[0].GetAfter()); m != nil {
+					if err := visit(m); err != nil {
+						return err
+					}
+				}
 			}
+			return nil
+		}
+		err := c.each(ctx, selection{kind: kind}, func(m resource.Message) error {
+			if err := until(m.GetName()); err != nil {
+				return err
+			}
+			if len(was) > 0 && was[0].GetName() == m.GetName() {
+				return until(m.GetName() + "\x00")
+			}
+			return visit(m)
+		})
+		if err == nil {
+			err = until("")
+		}
+		if err != nil {
+			return err
 		}
 	}
-	var out []resource.Message
-	for _, m := range all {
-		out = append(out, m)
-	}
-	slices.SortFunc(out, func(a, b resource.Message) int {
-		if d := int(resource.KindOf(a)) - int(resource.KindOf(b)); d != 0 {
-			return d
-		}
-		return strings.Compare(a.GetName(), b.GetName())
-	})
-	return out, nil
+	return nil
 }

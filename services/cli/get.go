@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -272,18 +273,32 @@ func (c *client) list(ctx context.Context, s selection) ([]resource.Message, err
 		m, err := c.one(ctx, s)
 		return []resource.Message{m}, err
 	}
-	if s.parent == "" {
-		s.parent = "tenants/*"
-	}
 	var all []resource.Message
+	err := c.each(ctx, s, func(m resource.Message) error {
+		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// each visits what one selection of many asks for, and holds a page of it.
+func (c *client) each(ctx context.Context, s selection, visit func(resource.Message) error) error {
+	s.parent = cmp.Or(s.parent, "tenants/*")
 	for token := ""; ; {
 		page, next, err := c.page(ctx, s, token)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, page...)
+		for _, m := range page {
+			if err := visit(m); err != nil {
+				return err
+			}
+		}
 		if next == "" {
-			return all, nil
+			return nil
 		}
 		token = next
 	}

@@ -3,6 +3,7 @@ package document
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,30 +23,94 @@ import (
 )
 
 // WriteYAML writes resources as documents parted by --- lines.
-func WriteYAML(w io.Writer, ms ...resource.Message) error {
-	if len(ms) == 0 {
-		return nil // which the encoder calls an error
-	}
-	encoder := yaml.NewEncoder(w)
-	encoder.SetIndent(2)
-	for _, m := range ms {
-		if err := encoder.Encode(asTree(m)); err != nil {
-			return fmt.Errorf("%s: %w", m.GetName(), err)
-		}
-	}
-	return encoder.Close()
-}
+func WriteYAML(w io.Writer, ms ...resource.Message) error { return writeAll(&Writer{to: w}, ms) }
 
 // WriteJSON writes one resource as a document, several or none as a list.
 func WriteJSON(w io.Writer, ms ...resource.Message) error {
-	if len(ms) == 1 {
-		return indented(w, asTree(ms[0]))
-	}
-	list := &yaml.Node{Kind: yaml.SequenceNode}
+	return writeAll(&Writer{to: w, json: true}, ms)
+}
+
+func writeAll(w *Writer, ms []resource.Message) error {
 	for _, m := range ms {
-		list.Content = append(list.Content, asTree(m))
+		if err := w.Write(m); err != nil {
+			return err
+		}
 	}
-	return indented(w, list)
+	return w.Close()
+}
+
+// Writer writes resources one after the other, as WriteYAML or WriteJSON do, and holds one of them
+// at most. Not safe for concurrent use.
+type Writer struct {
+	to    io.Writer
+	json  bool
+	count int
+	first *yaml.Node // of JSON, until it is known whether it is the only one
+}
+
+// NewWriter writes YAML or JSON to w. Close ends it.
+func NewWriter(w io.Writer, json bool) *Writer { return &Writer{to: w, json: json} }
+
+// Count is how many resources were written.
+func (w *Writer) Count() int { return w.count }
+
+// Write writes a resource.
+func (w *Writer) Write(m resource.Message) error {
+	w.count++
+	var err error
+	switch tree := asTree(m); {
+	case !w.json:
+		err = w.document(tree)
+	case w.count == 1:
+		w.first = tree
+	case w.count == 2:
+		err = errors.Join(w.element("[\n  ", w.first), w.element(",\n  ", tree))
+	default:
+		err = w.element(",\n  ", tree)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.GetName(), err)
+	}
+	return nil
+}
+
+// document writes a YAML document. An encoder for all would keep all of them in memory.
+func (w *Writer) document(tree *yaml.Node) error {
+	if w.count > 1 {
+		if _, err := io.WriteString(w.to, "---\n"); err != nil {
+			return err
+		}
+	}
+	encoder := yaml.NewEncoder(w.to)
+	encoder.SetIndent(2)
+	return errors.Join(encoder.Encode(tree), encoder.Close())
+}
+
+// element writes an element of a JSON list, and what stands before it.
+func (w *Writer) element(before string, tree *yaml.Node) error {
+	var b bytes.Buffer
+	writeJSON(&b, tree)
+	out := bytes.NewBufferString(before)
+	if err := json.Indent(out, b.Bytes(), "  ", "  "); err != nil {
+		return err
+	}
+	_, err := w.to.Write(out.Bytes())
+	return err
+}
+
+// Close ends what is written.
+func (w *Writer) Close() error {
+	end := ""
+	switch {
+	case w.json && w.count == 1:
+		return indented(w.to, w.first)
+	case w.json && w.count == 0:
+		end = "[]\n"
+	case w.json:
+		end = "\n]\n"
+	}
+	_, err := io.WriteString(w.to, end)
+	return err
 }
 
 // asTree lays a resource out as a document.

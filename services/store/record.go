@@ -138,6 +138,10 @@ func (s *Store) retain(ctx context.Context, h head, next *head, r *record) (u up
 		}
 		return u, nil
 	}
+	if most := s.retention.Bytes / 2; most > 0 && r.Minor && r.Bytes > most {
+		return u, fmt.Errorf("%w: it takes %d bytes of the history, compressed, and a change of an editor takes %d at "+
+			"most; make several changes of it, or ask an administrator", ErrTooLarge, r.Bytes, most)
+	}
 	if s.retention.Bytes > 0 && r.Bytes > s.retention.Bytes {
 		r.parts, r.Parts, r.Bytes = nil, 0, 0
 	}
