@@ -246,16 +246,20 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 	}
 	ended := make(chan struct{})
 	writer := make(chan struct{})
+	var failed error // of the writer
 	go func() {
 		defer close(writer)
 		defer conn.Close() // wakes the reader
 		defer c.o.RecoverPanic("the link's writer")
-		c.send(w, version, ended)
+		failed = c.send(w, version, ended)
 	}()
 	defer func() { // also after a panic: the next session has its own writer
 		close(ended)
 		conn.Close()
 		<-writer
+		if failed != nil && errors.Is(err, net.ErrClosed) { // by the writer
+			err = fmt.Errorf("agentlink: send to the agent: %w", failed)
+		}
 	}()
 	greeted, err = true, errPanic
 	err = c.countMalformed(c.receive(r))

@@ -360,6 +360,20 @@ func TestPanicEndsTheSessionOnly(t *testing.T) {
 	}
 }
 
+// A link that ends because this side could not write says why.
+func TestWriteErrorIsLogged(t *testing.T) {
+	b := newFixture(t)
+	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{strings.Repeat("x", 1<<16)}})
+	for range 2 { // the second connection comes once the end of the first is logged
+		b.accept(hello)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !strings.Contains(b.log.String(), "send to the agent: link: encode Names:") {
+		t.Errorf("the log:\n%s", &b.log)
+	}
+}
+
 // counters are keys beside the engine: one, which is told again and again.
 type counters struct {
 	repeats atomic.Int32

@@ -45,8 +45,8 @@ type sender struct {
 	tokens exchange.TokenRequests // likewise
 }
 
-// send sends until the link ends, a write fails or the process ends.
-func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
+// send sends until the link ends, the process ends, or a write fails: that is the error.
+func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) error {
 	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
 	c.repeatClaims()
 	ticker := time.NewTicker(claimsEvery)
@@ -54,23 +54,22 @@ func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) {
 	again := time.NewTimer(time.Hour) // questions to owners are repeated
 	defer again.Stop()
 	for tick := 0; ; tick++ {
-		if s.tick(tick) != nil {
-			return
+		if err := s.tick(tick); err != nil {
+			return err
 		}
 		for due := false; !due; {
 			select {
 			case <-ended:
-				return
+				return nil
 			case <-c.finishing:
-				s.sendFinal()
-				return
+				return s.sendFinal()
 			case <-ticker.C:
 				due = true
 			case <-c.o.Asked:
 			case <-again.C:
 			}
-			if s.sendTokens(again) != nil {
-				return
+			if err := s.sendTokens(again); err != nil {
+				return err
 			}
 		}
 	}
@@ -209,21 +208,25 @@ func (s *sender) sendSpent(part, most int) (end bool, err error) {
 
 // sendFinal sends a report and what has changed in the whole table, however much that
 // is. The current walk may be in the middle of the table, so a second one follows.
-func (s *sender) sendFinal() {
+func (s *sender) sendFinal() error {
 	defer close(s.finished)
 	s.o.Engine.ReleaseTokens(s.o.Now())
-	if s.sendReport() != nil || s.sendTokens(time.NewTimer(time.Hour)) != nil {
-		return
+	if err := s.sendReport(); err != nil {
+		return err
+	}
+	if err := s.sendTokens(time.NewTimer(time.Hour)); err != nil {
+		return err
 	}
 	for walks := 0; walks < 2; {
 		end, err := s.sendSpent(1, spentMost)
 		if err != nil {
-			return
+			return err
 		}
 		if end {
 			walks++
 		}
 	}
+	return nil
 }
 
 // Finish sends the agent what has changed and ends the link. It returns when that is
