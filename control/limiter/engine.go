@@ -66,7 +66,7 @@ type engineCounts struct {
 func New(o Options) *Engine {
 	o = o.withDefaults()
 	e := &Engine{
-		unknown: o.Unknown, boot: o.Boot, rand: o.Rand, seed: hash.Absorb(hash.MulA, o.Replica),
+		unknown: o.Unknown, boot: o.Boot, rand: o.Rand, seed: hash.Name(o.Replica),
 		start: o.Start, period: exchange.DefaultPeriod.Seconds(),
 	}
 	e.applied.wants = o.Wants

@@ -8,6 +8,7 @@ import (
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/fairness"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 	"github.com/titrate/titrate/control/limiter/internal/queue"
@@ -33,7 +34,7 @@ type flow struct {
 	counts counters                   // its first field counts what is admitted at once
 
 	tenant, pool string
-	salt         uint64                         // of the clients' hashes within the flow
+	salt         hash.State                     // of the clients' hashes within the flow
 	meter        atomic.Pointer[fairness.Meter] // once something was refused or had to wait
 	flight       atomic.Pointer[Flight]         // once the pool was adaptive
 

@@ -150,11 +150,11 @@ func (f *flow) lineKey(c *call) uint64 {
 	if *by == (apart{}) {
 		return hash.Client(f.salt, c.client)
 	}
-	h := hash.Fold(hash.Absorb(f.salt, c.client)^by.classes&c.classes, hash.MulA)
+	h := f.salt.Absorb(c.client).AbsorbNumber(by.classes & c.classes)
 	for i := range MaxIdentities {
 		if by.identities>>i&1 != 0 && c.ids != nil {
-			h = hash.Absorb(h, c.ids[i])
+			h = h.Absorb(c.ids[i])
 		}
 	}
-	return hash.Finish(h)
+	return h.Sum()
 }

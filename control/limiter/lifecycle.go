@@ -108,9 +108,9 @@ func (e *Engine) registerFlow(s *snapshot, name flowName) (f *flow, fresh bool) 
 		}
 		r.drop(f) // it is being freed, or a panic has kept it from being dropped
 	}
-	salt := hash.Flow(s.seed, name.tenant, name.pool)
+	salt := hash.FlowPrefix(s.seed, name.tenant, name.pool)
 	f = &flow{tenant: name.tenant, pool: name.pool, salt: salt}
-	f.terms.key, f.law.random = salt, salt^e.seed
+	f.terms.key, f.law.random = salt.Sum(), salt.Sum()^e.seed
 	r.giveID(f)
 	r.flows[name] = f
 	r.peak = max(r.peak, len(r.flows))

@@ -7,7 +7,9 @@
 // 64×64→128 multiplication, as in wyhash, and closed by its length, so that ("ab","c")
 // and ("a","bc") differ. The result goes through the finaliser of splitmix64. Whoever
 // invents the names of clients does not know the seed, so he cannot choose names that
-// collide.
+// collide: state and multiplier come from the seed. With a multiplier that everybody knows
+// he can choose a difference of one word that leads to a certain difference of the state
+// for one name in 2^20, and undo it with the next word.
 package hash
 
 import "math/bits"
@@ -25,9 +27,15 @@ const (
 	domainOverflow = 0x6f766572 // "over": the key of clients beyond the key budget
 )
 
+// A State is what has been absorbed, and the multiplier.
+type State struct{ h, k uint64 }
+
 // Flow is the name of a flow in claims and sums.
-func Flow(seed uint64, tenant, pool string) uint64 {
-	return Finish(Absorb(Absorb(start(seed, domainFlow), tenant), pool))
+func Flow(seed uint64, tenant, pool string) uint64 { return FlowPrefix(seed, tenant, pool).Sum() }
+
+// FlowPrefix is the part of a hash that is the same for all clients of a flow.
+func FlowPrefix(seed uint64, tenant, pool string) State {
+	return start(seed, domainFlow).Absorb(tenant).Absorb(pool)
 }
 
 // Limit is the name of one client's key of a limit in claims and sums.
@@ -37,34 +45,49 @@ func Limit(seed uint64, tenant, limit, client string) uint64 {
 
 // TenantLimit is the name of the one key of a PerTenant limit.
 func TenantLimit(seed uint64, tenant, limit string) uint64 {
-	return Finish(Absorb(Absorb(start(seed, domainTenant), tenant), limit))
+	return start(seed, domainTenant).Absorb(tenant).Absorb(limit).Sum()
 }
 
 // Overflow is the name of the key that a limit's clients share when the key
 // table has no room for one of their own.
 func Overflow(seed uint64, tenant, limit string) uint64 {
-	return Finish(Absorb(Absorb(start(seed, domainOverflow), tenant), limit))
+	return start(seed, domainOverflow).Absorb(tenant).Absorb(limit).Sum()
 }
 
 // LimitPrefix is the part of Limit that is the same for all clients.
-func LimitPrefix(seed uint64, tenant, limit string) uint64 {
-	return Absorb(Absorb(start(seed, domainLimit), tenant), limit)
+func LimitPrefix(seed uint64, tenant, limit string) State {
+	return start(seed, domainLimit).Absorb(tenant).Absorb(limit)
 }
 
-// Client completes a Limit.
-func Client(prefix uint64, client string) uint64 { return Finish(Absorb(prefix, client)) }
+// Client is the hash of a client after a prefix: it completes a Limit.
+func Client(prefix State, client string) uint64 { return prefix.Absorb(client).Sum() }
 
-func start(seed, domain uint64) uint64 { return Fold(seed^MulA, domain^MulB) }
+// Name is the hash of a name that needs no seed.
+func Name(name string) uint64 { return State{MulA, MulB}.Absorb(name).h }
 
-// Absorb mixes a string and its length into h.
-func Absorb(h uint64, s string) uint64 {
-	n, whole := uint64(len(s)), s
-	for len(s) >= 8 {
-		h = Fold(h^word(s), MulB)
-		s = s[8:]
+func start(seed, domain uint64) State {
+	return State{fold(seed^MulA, domain^MulB), Finish(seed^MulB) | 1}
+}
+
+// Absorb mixes a string and its length in.
+func (s State) Absorb(text string) State {
+	n, whole := uint64(len(text)), text
+	for len(text) >= 8 {
+		s.h = fold(s.h^word(text), s.k)
+		text = text[8:]
 	}
-	return Fold(h^rest(s, whole)^MulA, n^MulB)
+	s.h = fold(s.h^rest(text, whole)^MulA, n^s.k)
+	return s
 }
+
+// AbsorbNumber mixes a number in.
+func (s State) AbsorbNumber(n uint64) State {
+	s.h = fold(s.h^n, s.k)
+	return s
+}
+
+// Sum is the hash of what was absorbed.
+func (s State) Sum() uint64 { return Finish(s.h) }
 
 // rest is the little-endian number that the last len(s) < 8 bytes of whole are.
 func rest(s, whole string) (tail uint64) {
@@ -84,9 +107,9 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// Fold multiplies and adds the halves of the product back in, keeping the state
+// fold multiplies and adds the halves of the product back in, keeping the state
 // from getting stuck at 0.
-func Fold(a, b uint64) uint64 {
+func fold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo ^ a
 }

@@ -28,7 +28,7 @@ type Group struct {
 	overrides map[string]Numbers // by client
 	perTenant bool
 
-	prefix       uint64
+	prefix       hash.State
 	tenantKey    uint64
 	overflowKey  uint64
 	tenantSlot   atomic.Pointer[bucket]
