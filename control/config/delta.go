@@ -143,6 +143,9 @@ func (s *Set) Change(d *Delta) error {
 // Revision of the configuration.
 func (s *Set) Revision() int64 { return s.head.Revision }
 
+// Seed is that of the key hashes.
+func (s *Set) Seed() uint64 { return s.head.Seed }
+
 // Shared is what all tenants have in common.
 func (s *Set) Shared() Shared { return Shared{s.head.Pools, s.head.Defaults} }
 

@@ -144,8 +144,12 @@ func (e *Engine) refuseExact(c *call, why refusal) Outcome {
 // tokenKey returns the key of a client and what the limit allows it.
 func (e *Engine) tokenKey(l *limit, client string) tokens.Key {
 	n := l.keys.Numbers(client)
-	return tokens.Key{Hash: l.keys.Key(client), Rate: n.Rate, Burst: n.Burst, Strict: n.Strict,
-		While: l.exact == whileNear}
+	k := tokens.Key{Hash: l.keys.Key(client), Tenant: l.tenant, Limit: l.name,
+		Numbers: tokens.Numbers{Rate: n.Rate, Burst: n.Burst, Strict: n.Strict, While: l.exact == whileNear}}
+	if !l.perTenant {
+		k.Client = client
+	}
+	return k
 }
 
 // mirror notes that limit i was paid with a token, and charges its ledger, which does not

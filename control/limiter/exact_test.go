@@ -49,6 +49,16 @@ func newExactFleet(t *testing.T, n int, c *config.Config) *exactFleet {
 	return f
 }
 
+// allowedBy is what an engine's configuration allows the key that a request names.
+func allowedBy(e *Engine, q *exchange.TokenRequest) grant.Params {
+	var in config.Set
+	in.Replace(e.snap.Load().source())
+	if key, p, ok := ExactKey(&in, &q.KeyName); ok && key == q.Key {
+		return p
+	}
+	return grant.Params{Rate: 1, Burst: grant.Token} // it is not named: nothing is granted
+}
+
 // settle carries messages until nobody has any.
 func (f *exactFleet) settle(now int64) {
 	for busy := !f.dead; busy; {
@@ -73,7 +83,7 @@ func (f *exactFleet) askOwners(now int64) (asks bool) {
 			asks = true
 			k := f.owners[q.Key]
 			if k == nil {
-				k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, 1+q.Key, now)
+				k = grant.NewOwner(allowedBy(e, &q), 1+q.Key, now)
 				f.owners[q.Key] = k
 			}
 			k.Request(now, grant.Peer(i), q.Request, exactOutbox{f, q.Key})

@@ -48,7 +48,7 @@ type stressOwners struct {
 }
 
 // answer is what the owners say to questions.
-func (o *stressOwners) answer(now int64, asked []exchange.TokenRequest) exchange.TokenAnswers {
+func (o *stressOwners) answer(e *Engine, now int64, asked []exchange.TokenRequest) exchange.TokenAnswers {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, q := range asked {
@@ -57,7 +57,7 @@ func (o *stressOwners) answer(now int64, asked []exchange.TokenRequest) exchange
 		}
 		k := o.by[q.Key]
 		if k == nil {
-			k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, rand.Uint64()|1, now)
+			k = grant.NewOwner(allowedBy(e, &q), rand.Uint64()|1, now)
 			o.by[q.Key] = k
 		}
 		k.Request(now, 1, q.Request, stressOutbox{o, q.Key})
@@ -184,7 +184,7 @@ func (s *stress) tokens(now int64) {
 	}
 	var asked exchange.TokenRequests
 	s.e.PollTokens(now, &asked)
-	answers := s.owners.answer(now, asked.List)
+	answers := s.owners.answer(s.e, now, asked.List)
 	for _, ev := range s.e.AnswerTokens(now, &answers, nil) {
 		s.end(ev.Ticket)
 	}

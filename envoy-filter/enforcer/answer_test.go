@@ -65,7 +65,7 @@ func TestAnswerBesideStop(t *testing.T) {
 		var said answers
 		for _, q := range asked.List {
 			said.key = q.Key
-			owner := grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst}, 1, Now())
+			owner := grant.NewOwner(grant.Params{Rate: 10, Burst: 50 * grant.Token}, 1, Now())
 			owner.Request(Now(), 0, q.Request, &said)
 		}
 		var both sync.WaitGroup

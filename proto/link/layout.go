@@ -31,7 +31,7 @@ const (
 	sizeRefusal    = 3 * 2
 	sizeName       = 2
 	sizeSpent      = 2*8 + 1
-	sizeRequest    = 17*8 + 3*4 + 5
+	sizeRequest    = 15*8 + 3*4 + 4
 	sizeGrant      = 8*8 + 2*4 + 2
 	sizeRecall     = 4*8 + 3*4
 	sizeAnswers    = 1
@@ -228,15 +228,14 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 	for _, v := range []*uint64{&q.Key, &q.Session, &q.Owner} {
 		c.u64("list", v)
 	}
-	c.f64("list.rate", &q.Rate)
-	for _, v := range []*int64{&q.Burst, &q.Granted, &q.Spent, &q.Returned, &q.Extra, &q.Need, &q.Least, &q.Ahead,
+	for _, v := range []*int64{&q.Granted, &q.Spent, &q.Returned, &q.Extra, &q.Need, &q.Least, &q.Ahead,
 		&q.Use, &q.Refills[0].Amount, &q.Refills[0].Age, &q.Level} {
 		integer(c, "list", v)
 	}
 	for _, v := range []*uint32{&q.Number, &q.Seq, &q.Recalled} {
 		c.u32("list", v)
 	}
-	for _, v := range []*bool{&q.Strict, &q.Exclusive, &q.Register, &q.Released, &q.Forgotten} {
+	for _, v := range []*bool{&q.Exclusive, &q.Register, &q.Released, &q.Forgotten} {
 		c.boolean("list", v)
 	}
 	integer(c, "list.held", &q.Held)
@@ -245,6 +244,9 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 	for i := 1; i < len(q.Refills); i++ {
 		integer(c, "list.refills", &q.Refills[i].Amount)
 		integer(c, "list.refills", &q.Refills[i].Age)
+	}
+	for _, v := range []*string{&q.Tenant, &q.Limit, &q.Client} {
+		c.str("list.name", v)
 	}
 }
 

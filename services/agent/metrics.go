@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
+	"github.com/titrate/titrate/services/agent/tokens"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
@@ -202,10 +203,13 @@ var instruments = []instrument{
 		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Asked) })},
 	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
 		help: "Requests for tokens that were not answered: of a key that this agent does not own (astray, for a " +
-			"moment when agents come or go), with unusable numbers or beyond 262,144 keys (refused).",
+			"moment when agents come or go), with numbers out of their bounds (unusable), of a limit that its " +
+			"configuration does not have (unknown), beyond 262,144 keys (crowded), or of an agent with more than 512 " +
+			"processes (processes).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
-			put(float64(m.core.Tokens.Astray), attribute.String("reason", "astray"))
-			put(float64(m.core.Tokens.Dropped), attribute.String("reason", "refused"))
+			for why := tokens.Astray; why < tokens.Drops; why++ {
+				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))
+			}
 		}},
 	{name: "titrate.agent.gossip.records", counter: true,
 		help: "Claims and sums sent to other agents.",

@@ -45,6 +45,7 @@ func (a *Agent) openRLS(ctx context.Context) error {
 	if a.rls, err = rls.New(o); err != nil {
 		return err
 	}
+	a.core.SetOwnLimits(a.rls)
 	a.rlsAt, err = a.c.Security.Listen(ctx, "--rls (gRPC)", a.c.RLS.Address)
 	return err
 }

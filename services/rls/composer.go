@@ -3,12 +3,16 @@ package rls
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 )
@@ -23,11 +27,13 @@ const tenantWeight = 1e-9
 // composer gives the engine its configuration: the coordinator's and that of the files.
 type composer struct {
 	engine *limiter.Engine
-	fixed  bool                                   // the limits of the files are counted elsewhere
-	seed   atomic.Uint64                          // of the configuration in force
-	files  atomic.Pointer[ratelimitconfig.Config] // in force
-	names  atomic.Pointer[limiter.Names]          // of identities and classes
-	unused atomic.Int64                           // names beyond the engine's bounds
+	fixed  bool                                     // the limits of the files are counted elsewhere
+	seed   atomic.Uint64                            // of the configuration in force
+	files  atomic.Pointer[ratelimitconfig.Config]   // in force
+	names  atomic.Pointer[limiter.Names]            // of identities and classes
+	unused atomic.Int64                             // names beyond the engine's bounds
+	own    atomic.Pointer[map[string]config.Tenant] // of the files, by name
+	times  atomic.Int64                             // how often the engine was given a configuration
 
 	mu        sync.Mutex
 	given     *config.Config // the coordinator's
@@ -148,15 +154,56 @@ func overrideName(requests uint32, unit ratelimitconfig.Unit) string {
 func (c *composer) apply(files *ratelimitconfig.Config) error {
 	out := *c.base
 	out.Tenants = slices.Clone(c.base.Tenants)
+	own := map[string]config.Tenant{}
 	for _, l := range files.Limits() {
 		if !l.Unlimited && !c.fixed {
-			out.Tenants = append(out.Tenants, tenant(tenantOf(l), l.Requests, l.Unit))
+			t := tenant(tenantOf(l), l.Requests, l.Unit)
+			own[t.Name] = t
+			out.Tenants = append(out.Tenants, t)
 		}
 	}
 	for _, t := range c.overrides {
 		out.Tenants = append(out.Tenants, t)
 	}
-	return c.engine.Apply(&out)
+	if err := c.engine.Apply(&out); err != nil {
+		return err
+	}
+	c.own.Store(&own)
+	c.times.Add(1)
+	return nil
+}
+
+// exactKey is [limiter.ExactKey] for the limits of the files, and for those that descriptors bring
+// along, whose names have the numbers.
+func (c *composer) exactKey(n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	t, ok := config.Tenant{}, false
+	if own := c.own.Load(); own != nil {
+		t, ok = (*own)[n.Tenant]
+	}
+	if !ok && !c.fixed {
+		t, ok = ofOverride(n.Tenant)
+	}
+	if !ok {
+		return 0, p, false
+	}
+	var in config.Set
+	in.Replace(&config.Config{Seed: c.seed.Load(), Tenants: []config.Tenant{t}})
+	return limiter.ExactKey(&in, n)
+}
+
+// ofOverride returns the tenant that overrideName has named.
+func ofOverride(name string) (config.Tenant, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return config.Tenant{}, false
+	}
+	requests, err := strconv.ParseUint(parts[1], 10, 32)
+	for _, unit := range ratelimitconfig.Units() {
+		if err == nil && name == overrideName(uint32(requests), unit) {
+			return tenant(name, uint32(requests), unit), true
+		}
+	}
+	return config.Tenant{}, false
 }
 
 // tenantOf is the engine's tenant for a limit of the files.

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/agentlink"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
@@ -186,3 +188,12 @@ func (s *Server) grpc() (*grpc.Server, *health.Server) {
 	reflection.Register(server)
 	return server, live
 }
+
+// ExactKey returns the hash of a key, and what the service's own limits allow it, for its owner; see
+// [limiter.ExactKey]. It may be called from any goroutine.
+func (s *Server) ExactKey(n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	return s.composer.exactKey(n)
+}
+
+// Revision rises when limits that ExactKey knows may have changed.
+func (s *Server) Revision() int64 { return s.composer.times.Load() }

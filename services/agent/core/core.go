@@ -41,6 +41,7 @@ type Core struct {
 	activity      *activity.Activity
 	decisions     decisions.Store
 	tokens        *tokens.Desk
+	own           OwnLimits           // nil: there are none
 	processes     map[uint64]*gateway // by their numbers for tokens
 	spent         spent.Store
 	peers         *schedule.Peers
@@ -79,7 +80,7 @@ func New(o Options) *Core {
 		gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
-		Linked: c.isLinked})
+		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision})
 	c.peers.SetNearness(0, c.near.mine)
 	return c
 }
@@ -171,6 +172,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.findDoubles()
 		c.loseTokens(now)
 		c.tokens.Second(now, c.peers.OwnerNames())
+		c.logDropped(now)
 		if c.beats%sweepSpentEvery == 0 {
 			c.spent.Sweep(now)
 			c.activity.Sweep(now)

@@ -373,7 +373,7 @@ func TestAnswer(t *testing.T) {
 func TestReborn(t *testing.T) {
 	c := newCore()
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
-	c.Received(0, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 1, Rate: 10, Burst: 1e7}}})
+	c.Received(0, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 1}}})
 	moved := func(now time.Duration) bool {
 		c.Round(now, false)
 		for _, m := range messages(c.Tick(now), 1) {

@@ -119,7 +119,7 @@ func (n *nearness) lookAtTokens(now, since time.Duration, s tokens.Stats, settle
 		n.hold(now, fmt.Sprintf("gateways of this agent have asked owners of keys more than %d times a second",
 			mostAsked))
 	}
-	if s.Crowded > n.tokens.Crowded {
+	if s.Dropped[tokens.Crowded] > n.tokens.Dropped[tokens.Crowded] {
 		n.hold(now, "this agent has had to own more keys than it can")
 	}
 	n.tokens = s

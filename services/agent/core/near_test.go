@@ -185,12 +185,12 @@ func TestCrowdedGatewaysMakeLimitsLocal(t *testing.T) {
 	look()
 	check("it owns some", "")
 	for key := range uint64(tokens.MaxKeys + 1) {
-		c.tokens.Ask(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key, Rate: 1, Burst: grant.Token,
-			Request: grant.Request{Session: 1, Number: 1}}}})
+		c.tokens.Ask(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key,
+			Request: grant.Request{Session: 1, Owner: 1, Number: 1}}}})
 	}
 	look()
 	check("it owns too many", "this agent")
-	if s := c.tokens.Stats(); s.Keys != tokens.MaxKeys || s.Crowded != 1 || s.Dropped != 1 {
+	if s := c.tokens.Stats(); s.Keys != tokens.MaxKeys || s.Dropped[tokens.Crowded] != 1 {
 		t.Errorf("%+v", s)
 	}
 	now += holdFor
@@ -228,8 +228,8 @@ func TestTooManyQuestionsMakeLimitsLocal(t *testing.T) {
 	}
 	c.Connected(now, 1, hello("gw", 1, 1), 0)
 	c.Received(now, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{
-		{Key: 1, Rate: 1, Burst: grant.Token, Request: grant.Request{Session: 1, Number: 1, Need: grant.Token}},
-		{Key: 1, Rate: 1, Burst: grant.Token, Request: grant.Request{Session: 1, Number: 2, Released: true}}}})
+		{Key: 1, Request: grant.Request{Session: 1, Number: 1, Need: grant.Token}},
+		{Key: 1, Request: grant.Request{Session: 1, Number: 2, Released: true}}}})
 	if asked := c.tokens.Stats().Asked; asked != 1 {
 		t.Errorf("%d questions, want 1: a gateway that gives back does not ask", asked)
 	}

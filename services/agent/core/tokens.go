@@ -2,10 +2,14 @@ package core
 
 import (
 	"hash/fnv"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/tokens"
 
@@ -23,6 +27,50 @@ func processNumber(p Process) uint64 {
 func (c *Core) isLinked(process uint64) bool {
 	g := c.processes[process]
 	return g != nil && g.state == connected
+}
+
+// allowed returns what the configuration in force allows a key of an EXACT limit.
+func (c *Core) allowed(name *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	if in := c.applied.Configuration(); in != nil {
+		if key, p, ok = limiter.ExactKey(in, name); ok {
+			return key, p, true
+		}
+	}
+	if c.own == nil {
+		return 0, p, false
+	}
+	return c.own.ExactKey(name)
+}
+
+// OwnLimits are limits of this agent's own, beside the configuration: those of the rate limit service.
+type OwnLimits interface {
+	// ExactKey is as [limiter.ExactKey].
+	ExactKey(name *exchange.KeyName) (key uint64, p grant.Params, ok bool)
+	// Revision changes with them.
+	Revision() int64
+}
+
+// SetOwnLimits is called before the first event, if at all.
+func (c *Core) SetOwnLimits(own OwnLimits) { c.own = own }
+
+// revision changes with what allowed says.
+func (c *Core) revision() (sum int64) {
+	if in := c.applied.Configuration(); in != nil {
+		sum = in.Revision()
+	}
+	if c.own != nil {
+		sum += c.own.Revision()
+	}
+	return sum
+}
+
+// logDropped logs agents whose requests for tokens were dropped.
+func (c *Core) logDropped(now time.Duration) {
+	for _, of := range c.tokens.Complaints(now) {
+		c.log(slog.LevelWarn, "requests of an agent for tokens of EXACT limits are dropped: unusable: a number is out "+
+			"of its bounds; unknown: the configuration here has no such limit; processes: it names too many",
+			"agent", of.Agent, "dropped", of.Count, "reason", of.Why.String())
+	}
 }
 
 // TokensDue is when TickTokens has something to do; 0: nothing.

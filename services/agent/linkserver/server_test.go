@@ -150,7 +150,7 @@ func TestTokens(t *testing.T) {
 	f := dial(t, s)
 	f.hello("gw", 1)
 	c := h.next(t, "connected").c
-	f.say(&exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 5, Rate: 1, Burst: 2}}})
+	f.say(&exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 5}}})
 	if m, ok := h.next(t, "received").m.(*exchange.TokenRequests); !ok || len(m.List) != 1 || m.List[0].Key != 5 {
 		t.Errorf("received %+v", m)
 	}

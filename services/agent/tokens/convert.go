@@ -10,7 +10,7 @@ import (
 
 func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest {
 	return &gossipv1.TokenRequest{
-		Key: q.Key, Process: process, Rate: q.Rate, Burst: q.Burst, Strict: q.Strict, Session: q.Session,
+		Key: q.Key, Process: process, Tenant: q.Tenant, Limit: q.Limit, Client: []byte(q.Client), Session: q.Session,
 		Owner: q.Owner, Number: q.Number, Seq: q.Seq, Recalled: q.Recalled, Granted: q.Granted, Spent: q.Spent,
 		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least,
 		Ahead: q.Ahead, Use: q.Use,
@@ -21,7 +21,8 @@ func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest 
 }
 
 func fromRequest(m *gossipv1.TokenRequest) exchange.TokenRequest {
-	return exchange.TokenRequest{Key: m.Key, Rate: m.Rate, Burst: m.Burst, Strict: m.Strict, Request: grant.Request{
+	name := exchange.KeyName{Tenant: m.Tenant, Limit: m.Limit, Client: string(m.Client)}
+	return exchange.TokenRequest{Key: m.Key, KeyName: name, Request: grant.Request{
 		Session: m.Session, Owner: m.Owner, Number: m.Number, Seq: m.Seq, Recalled: m.Recalled, Granted: m.Granted,
 		Spent: m.Spent, Returned: m.Returned, Extra: m.Extra, Need: m.Need, Least: m.Least, Ahead: m.Ahead, Use: m.Use,
 		Refills: fromRefills(m), Exclusive: m.Exclusive, Register: m.Register, Held: m.Held, Level: m.Level,

@@ -11,7 +11,7 @@ import (
 
 // A request is the same after its way in a packet; of an older agent it has one time of refill.
 func TestRequestInAPacket(t *testing.T) {
-	q := exchange.TokenRequest{Key: 1, Rate: 2, Burst: 3, Strict: true, Request: grant.Request{
+	q := exchange.TokenRequest{Key: 1, KeyName: exchange.KeyName{Tenant: "t", Limit: "l", Client: "\xff"}, Request: grant.Request{
 		Session: 4, Owner: 5, Number: 6, Seq: 7, Recalled: 8, Granted: 9, Spent: 10, Returned: 11, Extra: 12, Need: 13,
 		Least: 14, Ahead: 15, Use: 16, Waited: 17,
 		Refills:   [grant.Refills]grant.Refill{{Amount: 18, Age: 19}, {Amount: 20, Age: 21}, {Amount: 22, Age: 23}},

@@ -27,8 +27,6 @@ const (
 	lostTold = 3
 	// maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
 	maxPacket = 1200
-	// bound of all counts in messages, millionths or nanoseconds: no sum of them overflows.
-	bound = int64(1) << 60
 )
 
 // Options of a Desk.
@@ -38,6 +36,10 @@ type Options struct {
 	Owner func(key uint64) string // the agent that owns a key
 	// Linked reports whether a process of a gateway has a link to this agent.
 	Linked func(process uint64) bool
+	// Allowed returns the hash of a named key, and what the configuration in force here allows it;
+	// not ok: it has no such EXACT limit. Revision tells one configuration from another.
+	Allowed  func(*exchange.KeyName) (key uint64, p grant.Params, ok bool)
+	Revision func() int64
 }
 
 // Process is a gateway's process, at an agent.
@@ -63,6 +65,9 @@ type Desk struct {
 	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
 	packets map[string]*gossipv1.Tokens       // to other agents
 	stats   Stats
+
+	processes  map[string]map[uint64]time.Duration // that ask, by agent, and when they were heard
+	complaints map[string]*Complaint               // by agent
 }
 
 // Stats are counters since the start, but for Keys.
@@ -70,24 +75,27 @@ type Stats struct {
 	Keys                      int    // owned now
 	Asked                     uint64 // questions of gateways here to owners of keys, wherever these are
 	Requests, Grants, Recalls uint64
-	Dropped                   uint64 // out of range, or keys beyond MaxKeys
-	Crowded                   uint64 // of them, those beyond MaxKeys
-	Astray                    uint64 // for keys that this agent does not own
+	Dropped                   [Drops]uint64 // requests, by reason
 }
 
 // owned is a key that this agent owns.
 type owned struct {
 	key    uint64
+	life   uint64 // of o
 	o      *grant.Owner
+	name   exchange.KeyName // "": not told yet, and nothing is granted
 	params grant.Params
 	at     int64 // in the agenda; 0: it is not there
+
+	revision int64 // of the configuration that params are of
 }
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
 	return &Desk{o: o, owned: map[uint64]*owned{}, peers: map[Process]grant.Peer{}, names: map[grant.Peer]Process{},
 		locals: map[uint64]bool{}, lost: map[uint64]int{}, answers: map[uint64]*exchange.TokenAnswers{},
-		packets: map[string]*gossipv1.Tokens{}}
+		packets: map[string]*gossipv1.Tokens{}, processes: map[string]map[uint64]time.Duration{},
+		complaints: map[string]*Complaint{}}
 }
 
 // Ask takes what a gateway here asks.
@@ -111,12 +119,12 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 // Receive takes what another agent says.
 func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	for _, p := range m.GetLost() {
-		d.gone(now, Process{agent, p})
+		d.gone(now, Process{agent, p}) // its own, whatever the number
 	}
 	for _, r := range m.GetRequests() {
 		q := fromRequest(r)
 		if d.o.Owner(q.Key) != d.o.Agent {
-			d.stats.Astray++
+			d.drop(now, agent, Astray)
 			continue
 		}
 		d.request(now, Process{agent, r.GetProcess()}, &q)
@@ -145,11 +153,9 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	if q.Forgotten && k == nil {
 		return
 	}
-	if crowded := k == nil && len(d.owned) >= MaxKeys; crowded || !q.Forgotten && !inRange(q) {
-		d.stats.Dropped++
-		if crowded {
-			d.stats.Crowded++
-		}
+	name, p, why := d.judge(now, k, from, q)
+	if why != accepted {
+		d.drop(now, from.Agent, why)
 		return
 	}
 	d.stats.Requests++
@@ -157,37 +163,16 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 		q = &exchange.TokenRequest{Key: q.Key, Request: grant.Request{Session: q.Session, Owner: q.Owner,
 			Number: q.Number, Recalled: q.Recalled, Forgotten: true, Released: q.Released, Exclusive: q.Exclusive}}
 	}
-	p := grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}
-	switch {
-	case k == nil:
-		if now-d.change < unsettled {
-			p.Listen = int64(listen)
-		}
+	if k == nil {
 		d.lives++
-		k = &owned{key: q.Key, o: grant.NewOwner(p, d.o.Life+d.lives, int64(now)), params: p}
-		d.owned[q.Key] = k
-	case !q.Forgotten && (p.Rate != k.params.Rate || p.Burst != k.params.Burst || p.Strict != k.params.Strict):
-		k.params = p
-		k.o.Configure(p, int64(now))
+		k = d.own(now, q.Key, d.o.Life+d.lives, p)
 	}
+	if name != nil {
+		k = d.name(now, k, *name, p)
+	}
+	d.renew(now, k)
 	k.o.Request(int64(now), d.peer(from), q.Request, outbox{d, q.Key})
 	d.schedule(k)
-}
-
-// inRange reports whether no number of a request can do harm.
-func inRange(q *exchange.TokenRequest) bool {
-	if !(q.Rate > 0 && q.Rate <= 1e12) || q.Burst < 1 {
-		return false
-	}
-	for _, n := range []int64{q.Burst, q.Granted, q.Spent, q.Returned, q.Extra, q.Need, q.Least, q.Ahead, q.Use,
-		q.Waited, q.Held, q.Level, q.Full} {
-		if n > bound || n < -bound {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(q.Refills[:], func(r grant.Refill) bool {
-		return r.Amount > bound || r.Amount < -bound || r.Age > bound || r.Age < -bound
-	})
 }
 
 // peer returns the number of a process for owners.
@@ -269,6 +254,7 @@ func (d *Desk) Changed(now time.Duration, alive []string) {
 			d.gone(now, p)
 		}
 	}
+	maps.DeleteFunc(d.processes, func(agent string, _ map[uint64]time.Duration) bool { return !is[agent] })
 	for p := range d.locals {
 		d.answer(p).Moved = true
 	}
@@ -286,6 +272,9 @@ func (d *Desk) Lost(now time.Duration, process uint64) {
 
 // gone has the owners here count what a process held as spent.
 func (d *Desk) gone(now time.Duration, p Process) {
+	if delete(d.processes[p.Agent], p.Number); len(d.processes[p.Agent]) == 0 {
+		delete(d.processes, p.Agent)
+	}
 	n, ok := d.peers[p]
 	if !ok {
 		return
@@ -343,6 +332,7 @@ func (d *Desk) Tick(now time.Duration) {
 		k := d.owned[d.due[0].key]
 		heap.Pop(&d.due)
 		k.at = 0
+		d.renew(now, k)
 		k.o.Tick(int64(now), outbox{d, k.key})
 		d.schedule(k)
 		if k.at != 0 && k.at <= int64(now) { // it is due again at once: the next time

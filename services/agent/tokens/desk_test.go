@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -23,7 +24,8 @@ func newFleet(t *testing.T, agents ...string) *fleet {
 	for i, name := range agents {
 		f.got[name] = map[uint64]*exchange.TokenAnswers{}
 		f.desks[name] = New(Options{Agent: name, Life: uint64(i+1) << 32,
-			Linked: func(uint64) bool { return false }, Owner: func(key uint64) string {
+			Linked: func(uint64) bool { return false }, Allowed: allowed, Revision: func() int64 { return 1 },
+			Owner: func(key uint64) string {
 				if key < 100 {
 					return agents[0]
 				}
@@ -66,8 +68,18 @@ func (f *fleet) carry(now time.Duration) {
 }
 
 func asks(key uint64, seq uint32) *exchange.TokenRequests {
-	return &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key, Rate: 10, Burst: 10 * grant.Token,
+	return &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: key, KeyName: nameOf(key),
 		Request: grant.Request{Session: 1, Number: seq, Seq: seq, Need: grant.Token, Least: grant.Token, Level: -1}}}}
+}
+
+// nameOf names a key, and allowed is what the configuration allows it: 10/s, burst 10.
+func nameOf(key uint64) exchange.KeyName {
+	return exchange.KeyName{Tenant: "t", Limit: "l", Client: strconv.FormatUint(key, 10)}
+}
+
+func allowed(n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	key, err := strconv.ParseUint(n.Client, 10, 64)
+	return key, grant.Params{Rate: 10, Burst: 10 * grant.Token}, err == nil && n.Tenant == "t" && n.Limit == "l"
 }
 
 const settled = 10 * time.Second // after the start
@@ -135,18 +147,31 @@ func TestNewOwnerListens(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a := f.desks["a"]
-	a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{{Key: 200, Rate: 1, Burst: 1}}})
-	if s := a.Stats(); s.Astray != 1 || s.Keys != 0 {
+	a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{{Key: 200}}})
+	if s := a.Stats(); s.Dropped[Astray] != 1 || s.Keys != 0 {
 		t.Errorf("astray: %+v", s)
 	}
-	for _, q := range []*gossipv1.TokenRequest{
-		{Key: 1}, {Key: 1, Rate: -1, Burst: 1}, {Key: 1, Rate: math.NaN(), Burst: 1}, {Key: 1, Rate: math.Inf(1), Burst: 1},
-		{Key: 1, Rate: 1, Burst: math.MaxInt64}, {Key: 1, Rate: 1, Burst: 1, Spent: math.MinInt64},
+	for _, c := range []struct {
+		q   *gossipv1.TokenRequest
+		why Drop
+	}{
+		{&gossipv1.TokenRequest{Key: 1}, Unknown},
+		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "another", Client: []byte("1")}, Unknown},
+		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "l", Client: []byte("2")}, Unknown},
+		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "l", Client: []byte("1"), Spent: math.MinInt64}, Unusable},
 	} {
-		a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{q}})
+		before := a.Stats()
+		a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{c.q}})
+		if s := a.Stats(); s.Dropped[c.why] != before.Dropped[c.why]+1 || s.Keys != 0 {
+			t.Errorf("%v, want %v: %+v", c.q, c.why, s)
+		}
 	}
-	if s := a.Stats(); s.Dropped != 6 || s.Keys != 0 {
-		t.Errorf("unusable: %+v", s)
+	if c := a.Complaints(settled); len(c) != 1 || c[0].Agent != "b" || c[0].Count != 4 {
+		t.Errorf("to be logged: %+v", c)
+	}
+	a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{{Key: 1}}})
+	if c := a.Complaints(settled + complainEvery/2); len(c) != 0 {
+		t.Errorf("logged again soon: %+v", c)
 	}
 	// Nobody grants to gateways that have not asked, nor loses those of another agent.
 	a.Receive(settled, "b", &gossipv1.Tokens{Grants: []*gossipv1.TokenGrant{{Key: 1, Process: 9}},
@@ -191,8 +216,8 @@ func FuzzReceive(f *testing.F) {
 		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])}})
 	f.Add(seed, seed)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" },
-			Linked: func(uint64) bool { return false }})
+		d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" }, Allowed: allowed,
+			Revision: func() int64 { return 1 }, Linked: func(uint64) bool { return false }})
 		now := settled
 		for _, b := range [][]byte{first, second} {
 			m := &gossipv1.Tokens{}

@@ -24,8 +24,11 @@
 //
 //   - At most MaxKeys keys are owned; requests for more are dropped and counted, and their
 //     gateways go by their ledgers.
-//   - Numbers out of range are dropped and counted, so that no sum overflows.
-//   - An agent speaks for its own gateways only.
+//   - What a limit allows is what this agent's configuration says. The first request to an owner
+//     names the key, and the hash proves the name. A key of a limit that is not known here, as
+//     while a new configuration spreads, is granted nothing, and its gateways go by their ledgers.
+//   - Numbers out of their bounds are dropped and counted, so that no sum overflows.
+//   - An agent speaks for its own gateways only, at most for MaxProcesses of them.
 //
 // Each message is O(gateways that use the key); nothing is done for a key that is at rest.
 package tokens

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -26,7 +27,15 @@ const (
 
 // Key is a key of an EXACT limit, and what the limit allows it.
 type Key struct {
-	Hash        uint64
+	Hash   uint64
+	Tenant string
+	Limit  string
+	Client string // may alias foreign memory: the store copies it
+	Numbers
+}
+
+// Numbers are what the limit allows.
+type Numbers struct {
 	Rate, Burst float64 // cost units/s, > 0; cost units
 	Strict      bool
 	// While: the limit is EXACT only while [Store.While] says so.
@@ -158,7 +167,7 @@ func (en *entry[W]) join(w *Waiter[W]) {
 // unasked answers a request that no owner needs to be asked about.
 func (s *Store[W]) unasked(k *Key, cost int64) (wait int64, out grant.Outcome, done bool) {
 	switch {
-	case s.wake == nil || !(k.Rate > 0):
+	case s.wake == nil || !(k.Rate > 0) || len(k.Tenant)+len(k.Limit)+len(k.Client) > exchange.MaxKeyName:
 		return 0, grant.Unanswered, true
 	case float64(cost) > k.Burst*grant.Token:
 		return Never, grant.Refused, true
@@ -204,6 +213,7 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 		return nil
 	}
 	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now}
+	en.key.Client = strings.Clone(k.Client)
 	en.g.Know(now, known)
 	sh.keys[k.Hash] = en
 	return en
@@ -212,8 +222,8 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 // use notes that a key is used, by the numbers of now.
 func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
 	en.used = now
-	if en.key != *k {
-		en.key = *k
+	if en.key.Numbers != k.Numbers {
+		en.key.Numbers = k.Numbers
 		en.g.Configure(k.params(), now)
 	}
 }
@@ -240,10 +250,11 @@ func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
 }
 
 func (sh *shard[W]) tell(en *entry[W], q grant.Request) {
-	k := &en.key
-	sh.out = append(sh.out, exchange.TokenRequest{
-		Key: k.Hash, Rate: k.Rate, Burst: int64(k.Burst * grant.Token), Strict: k.Strict, Request: q,
-	})
+	r := exchange.TokenRequest{Key: en.key.Hash, Request: q}
+	if r.Named() {
+		r.KeyName = exchange.KeyName{Tenant: en.key.Tenant, Limit: en.key.Limit, Client: en.key.Client}
+	}
+	sh.out = append(sh.out, r)
 }
 
 // PutBack gives back the token of a request that Take, Join or a wait has admitted.

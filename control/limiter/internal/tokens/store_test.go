@@ -66,7 +66,7 @@ func (o *owners) settle(now int64) {
 				busy = true
 				k := o.by[q.Key]
 				if k == nil {
-					k = grant.NewOwner(grant.Params{Rate: q.Rate, Burst: q.Burst, Strict: q.Strict}, 1+q.Key, now)
+					k = grant.NewOwner(grant.Params{Rate: 1, Burst: 5 * grant.Token}, 1+q.Key, now) // as key has it
 					o.by[q.Key] = k
 				}
 				k.Request(now, grant.Peer(i), q.Request, outbox{o, q.Key})
@@ -81,7 +81,7 @@ func (o *owners) settle(now int64) {
 	}
 }
 
-func key(n uint64) *Key { return &Key{Hash: n << 40, Rate: 1, Burst: 5} }
+func key(n uint64) *Key { return &Key{Hash: n << 40, Numbers: Numbers{Rate: 1, Burst: 5}} }
 
 // Two replicas spend one burst, whoever comes first; who waits is told in order.
 func TestOneBurst(t *testing.T) {
@@ -163,7 +163,7 @@ func TestUnanswered(t *testing.T) {
 	if _, out := s.Take(key(3), 0, grant.Token); out != grant.Unanswered {
 		t.Errorf("no agent: %v", out)
 	}
-	blocked := &Key{Hash: 9, Burst: 5}
+	blocked := &Key{Hash: 9, Numbers: Numbers{Burst: 5}}
 	if _, out := s.Take(blocked, 0, grant.Token); out != grant.Unanswered {
 		t.Errorf("a rate of 0: %v", out)
 	}

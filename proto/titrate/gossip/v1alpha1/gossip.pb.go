@@ -766,36 +766,38 @@ func (x *Tokens) GetLost() []uint64 {
 
 // A gateway says what it has spent of a key, and what it needs.
 type TokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
-	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
-	Rate          float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"`       // of the limit, cost units per second
-	Burst         int64                  `protobuf:"varint,4,opt,name=burst,proto3" json:"burst,omitempty"`
-	Strict        bool                   `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
-	Session       uint64                 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`    // of the gateway with the key
-	Owner         uint64                 `protobuf:"varint,7,opt,name=owner,proto3" json:"owner,omitempty"`        // life of the owner that the counts belong to; 0: not known
-	Number        uint32                 `protobuf:"varint,8,opt,name=number,proto3" json:"number,omitempty"`      // of this message: the highest is the latest
-	Seq           uint32                 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`            // of the question that is open
-	Recalled      uint32                 `protobuf:"varint,10,opt,name=recalled,proto3" json:"recalled,omitempty"` // the latest recall that this answers
-	Granted       int64                  `protobuf:"varint,11,opt,name=granted,proto3" json:"granted,omitempty"`   // in this session, as heard; the next three likewise
-	Spent         int64                  `protobuf:"varint,12,opt,name=spent,proto3" json:"spent,omitempty"`
-	Returned      int64                  `protobuf:"varint,13,opt,name=returned,proto3" json:"returned,omitempty"`
-	Extra         int64                  `protobuf:"varint,14,opt,name=extra,proto3" json:"extra,omitempty"`         // admitted without tokens
-	Need          int64                  `protobuf:"varint,15,opt,name=need,proto3" json:"need,omitempty"`           // for requests that wait
-	Least         int64                  `protobuf:"varint,16,opt,name=least,proto3" json:"least,omitempty"`         // for the cheapest of them
-	Ahead         int64                  `protobuf:"varint,17,opt,name=ahead,proto3" json:"ahead,omitempty"`         // for requests to come
-	Use           int64                  `protobuf:"varint,18,opt,name=use,proto3" json:"use,omitempty"`             // per second
-	Refilled      int64                  `protobuf:"varint,19,opt,name=refilled,proto3" json:"refilled,omitempty"`   // of spends that were not acknowledged, by a bucket of its own, in one time without a break
-	Age           int64                  `protobuf:"varint,20,opt,name=age,proto3" json:"age,omitempty"`             // since that time began
-	Exclusive     bool                   `protobuf:"varint,21,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // it had the bucket itself until now
-	Register      bool                   `protobuf:"varint,22,opt,name=register,proto3" json:"register,omitempty"`   // the first to this owner: held and level are what it brings
-	Held          int64                  `protobuf:"varint,23,opt,name=held,proto3" json:"held,omitempty"`
-	Level         int64                  `protobuf:"varint,24,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket, as far as it knows; −1: it does not
-	Released      bool                   `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"`   // it gives all back and forgets the key
-	Forgotten     bool                   `protobuf:"varint,26,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // it has forgotten the key before: the counts say nothing
-	Waited        int64                  `protobuf:"varint,27,opt,name=waited,proto3" json:"waited,omitempty"`       // ns for which the first request of need has waited
-	Full          int64                  `protobuf:"varint,28,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket that it had itself has turned refill away
-	Refills       []*Refill              `protobuf:"bytes,29,rep,name=refills,proto3" json:"refills,omitempty"`      // later times than that of refilled, oldest first, three at most
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Key     uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Process uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	// Whose key of which limit it is, in the first request to an owner, which takes what the limit allows
+	// from its own configuration.
+	Tenant        string    `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Limit         string    `protobuf:"bytes,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	Client        []byte    `protobuf:"bytes,5,opt,name=client,proto3" json:"client,omitempty"`
+	Session       uint64    `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`    // of the gateway with the key
+	Owner         uint64    `protobuf:"varint,7,opt,name=owner,proto3" json:"owner,omitempty"`        // life of the owner that the counts belong to; 0: not known
+	Number        uint32    `protobuf:"varint,8,opt,name=number,proto3" json:"number,omitempty"`      // of this message: the highest is the latest
+	Seq           uint32    `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`            // of the question that is open
+	Recalled      uint32    `protobuf:"varint,10,opt,name=recalled,proto3" json:"recalled,omitempty"` // the latest recall that this answers
+	Granted       int64     `protobuf:"varint,11,opt,name=granted,proto3" json:"granted,omitempty"`   // in this session, as heard; the next three likewise
+	Spent         int64     `protobuf:"varint,12,opt,name=spent,proto3" json:"spent,omitempty"`
+	Returned      int64     `protobuf:"varint,13,opt,name=returned,proto3" json:"returned,omitempty"`
+	Extra         int64     `protobuf:"varint,14,opt,name=extra,proto3" json:"extra,omitempty"`         // admitted without tokens
+	Need          int64     `protobuf:"varint,15,opt,name=need,proto3" json:"need,omitempty"`           // for requests that wait
+	Least         int64     `protobuf:"varint,16,opt,name=least,proto3" json:"least,omitempty"`         // for the cheapest of them
+	Ahead         int64     `protobuf:"varint,17,opt,name=ahead,proto3" json:"ahead,omitempty"`         // for requests to come
+	Use           int64     `protobuf:"varint,18,opt,name=use,proto3" json:"use,omitempty"`             // per second
+	Refilled      int64     `protobuf:"varint,19,opt,name=refilled,proto3" json:"refilled,omitempty"`   // of spends that were not acknowledged, by a bucket of its own, in one time without a break
+	Age           int64     `protobuf:"varint,20,opt,name=age,proto3" json:"age,omitempty"`             // since that time began
+	Exclusive     bool      `protobuf:"varint,21,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // it had the bucket itself until now
+	Register      bool      `protobuf:"varint,22,opt,name=register,proto3" json:"register,omitempty"`   // the first to this owner: held and level are what it brings
+	Held          int64     `protobuf:"varint,23,opt,name=held,proto3" json:"held,omitempty"`
+	Level         int64     `protobuf:"varint,24,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket, as far as it knows; −1: it does not
+	Released      bool      `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"`   // it gives all back and forgets the key
+	Forgotten     bool      `protobuf:"varint,26,opt,name=forgotten,proto3" json:"forgotten,omitempty"` // it has forgotten the key before: the counts say nothing
+	Waited        int64     `protobuf:"varint,27,opt,name=waited,proto3" json:"waited,omitempty"`       // ns for which the first request of need has waited
+	Full          int64     `protobuf:"varint,28,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket that it had itself has turned refill away
+	Refills       []*Refill `protobuf:"bytes,29,rep,name=refills,proto3" json:"refills,omitempty"`      // later times than that of refilled, oldest first, three at most
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -844,25 +846,25 @@ func (x *TokenRequest) GetProcess() uint64 {
 	return 0
 }
 
-func (x *TokenRequest) GetRate() float64 {
+func (x *TokenRequest) GetTenant() string {
 	if x != nil {
-		return x.Rate
+		return x.Tenant
 	}
-	return 0
+	return ""
 }
 
-func (x *TokenRequest) GetBurst() int64 {
+func (x *TokenRequest) GetLimit() string {
 	if x != nil {
-		return x.Burst
+		return x.Limit
 	}
-	return 0
+	return ""
 }
 
-func (x *TokenRequest) GetStrict() bool {
+func (x *TokenRequest) GetClient() []byte {
 	if x != nil {
-		return x.Strict
+		return x.Client
 	}
-	return false
+	return nil
 }
 
 func (x *TokenRequest) GetSession() uint64 {
@@ -1404,13 +1406,13 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
 	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
-	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\xd9\x05\n" +
+	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\xdd\x05\n" +
 	"\fTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
-	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x12\n" +
-	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x14\n" +
-	"\x05burst\x18\x04 \x01(\x03R\x05burst\x12\x16\n" +
-	"\x06strict\x18\x05 \x01(\bR\x06strict\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x05 \x01(\fR\x06client\x12\x18\n" +
 	"\asession\x18\x06 \x01(\x04R\asession\x12\x14\n" +
 	"\x05owner\x18\a \x01(\x04R\x05owner\x12\x16\n" +
 	"\x06number\x18\b \x01(\rR\x06number\x12\x10\n" +

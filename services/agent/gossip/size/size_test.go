@@ -74,6 +74,8 @@ func value(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		return protoreflect.ValueOfFloat64(math.Float64frombits(number))
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(rapid.StringN(0, 200, 300).Draw(t, "text"))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes"))
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(int32(number)))
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:

@@ -1,0 +1,45 @@
+package limiter
+
+import (
+	"slices"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+)
+
+// ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it. Not ok:
+// the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
+func ExactKey(in *config.Set, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	l := limitNamed(in, n.Tenant, n.Limit)
+	if l == nil || exactnessOf(l) == never || l.PerTenant && n.Client != "" {
+		return 0, p, false
+	}
+	allowed := config.RateBurst{Rate: l.Rate, Burst: l.Burst}
+	if l.PerTenant {
+		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
+	} else {
+		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
+	}
+	if o, found := l.Overrides[n.Client]; found { // as keys.Group has it, for a PerTenant limit, too
+		allowed = o
+	}
+	numbers := numbersOf(l, allowed)
+	p = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
+	return key, p, p.Rate > 0
+}
+
+// limitNamed returns a limit of a tenant, its own one or one that all tenants have; nil: none.
+func limitNamed(in *config.Set, tenant, name string) *config.Limit {
+	t := in.Tenant(tenant)
+	if t == nil {
+		return nil
+	}
+	for _, list := range [][]config.Limit{t.Limits, in.Shared().Defaults} {
+		if i := slices.IndexFunc(list, func(l config.Limit) bool { return l.Name == name }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package tokens
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+)
+
+// What a desk believes of a request. Whoever sends it may lie: what a limit allows is taken from the
+// configuration, never from a message, and each number has a bound.
+
+const (
+	// MaxProcesses is how many processes of one agent may ask: the 256 gateways that an agent may
+	// speak for (package aggregation), and as many that have just been restarted. With so many users
+	// of one key a request costs its owner 10 µs.
+	MaxProcesses = 512
+	// silentProcess is after how long a process that is not heard makes room for another one.
+	silentProcess = time.Minute
+	// most bounds counts, in millionths of a cost unit, and durations in nanoseconds, 36 years: no
+	// difference of two of them overflows.
+	most = int64(1) << 60
+)
+
+// Drop says why a request is dropped.
+type Drop uint8
+
+// The reasons.
+const (
+	accepted  Drop = iota
+	Astray         // the key is not this agent's
+	Unusable       // a number is out of its bounds
+	Unknown        // no limit here has the key, or the request does not say which one
+	Crowded        // there are MaxKeys keys
+	Processes      // its agent has MaxProcesses processes
+	Drops
+)
+
+// String is the reason's label in metrics.
+func (d Drop) String() string {
+	return [Drops]string{"", "astray", "unusable", "unknown", "crowded", "processes"}[d]
+}
+
+// judge says why a request is dropped, if it is. p is what the key is allowed if the request begins
+// it, and name whose key it is from now on; nil: as before.
+func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.TokenRequest) (
+	name *exchange.KeyName, p grant.Params, why Drop,
+) {
+	switch {
+	case k == nil && len(d.owned) >= MaxKeys:
+		return nil, p, Crowded
+	case !q.Forgotten && !inRange(&q.Request):
+		return nil, p, Unusable
+	case !d.admitProcess(now, from):
+		return nil, p, Processes
+	case !q.Named():
+		return nil, placeholder, accepted
+	case k != nil && k.name == q.KeyName:
+		return nil, p, accepted
+	case k != nil && d.knows(k): // two names with one hash: the first one stays
+		return nil, p, Unknown
+	}
+	key, p, ok := d.allowed(&q.KeyName)
+	if !ok || key != q.Key {
+		return nil, p, Unknown
+	}
+	return &q.KeyName, p, accepted
+}
+
+// placeholder is what a key is allowed before it is named: nothing is granted until then.
+var placeholder = grant.Params{Rate: 1, Burst: grant.Token}
+
+// allowed looks up a key by its name.
+func (d *Desk) allowed(name *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	if name.Limit == "" || name.Len() > exchange.MaxKeyName {
+		return 0, p, false
+	}
+	return d.o.Allowed(name)
+}
+
+// knows reports whether a key is one of a limit of the configuration in force.
+func (d *Desk) knows(k *owned) bool {
+	_, _, ok := d.allowed(&k.name)
+	return ok
+}
+
+// own begins to own a key.
+func (d *Desk) own(now time.Duration, key, life uint64, p grant.Params) *owned {
+	begin := p
+	if now-d.change < unsettled {
+		begin.Listen = int64(listen)
+	}
+	k := &owned{key: key, life: life, o: grant.NewOwner(begin, life, int64(now)), params: p}
+	d.owned[key] = k
+	return k
+}
+
+// name puts in force whose key it is, and what that one is allowed. Before a key was named gateways
+// have been told of this owner, and no more.
+func (d *Desk) name(now time.Duration, k *owned, name exchange.KeyName, p grant.Params) *owned {
+	if k.name.Limit == "" {
+		k = d.own(now, k.key, k.life, p)
+	}
+	k.name, k.revision = name, d.o.Revision()
+	k.configure(now, p)
+	return k
+}
+
+// renew puts the numbers of the configuration in force. A limit that it does not have any more keeps
+// those that it had.
+func (d *Desk) renew(now time.Duration, k *owned) {
+	revision := d.o.Revision()
+	if k.revision == revision {
+		return
+	}
+	k.revision = revision
+	if _, p, ok := d.allowed(&k.name); ok {
+		k.configure(now, p)
+	}
+}
+
+func (k *owned) configure(now time.Duration, p grant.Params) {
+	if k.params != p {
+		k.params = p
+		k.o.Configure(p, int64(now))
+	}
+}
+
+// admitProcess notes that a process asks, and reports whether its agent may have so many.
+func (d *Desk) admitProcess(now time.Duration, p Process) bool {
+	all := d.processes[p.Agent]
+	if _, known := all[p.Number]; !known && len(all) >= MaxProcesses {
+		quiet := p
+		for number, heard := range all {
+			if now-heard > silentProcess {
+				quiet.Number = number
+				break
+			}
+		}
+		if quiet == p {
+			return false
+		}
+		d.gone(now, quiet)
+		all = d.processes[p.Agent]
+	}
+	if all == nil {
+		all = map[uint64]time.Duration{}
+		d.processes[p.Agent] = all
+	}
+	all[p.Number] = now
+	return true
+}
+
+// inRange reports whether each number of a request is within its bounds. Counts are cumulative
+// within a session.
+func inRange(q *grant.Request) bool {
+	for _, n := range []int64{
+		q.Granted, q.Spent, q.Returned, q.Held, q.Need, q.Least, q.Ahead, q.Use, // millionths
+		q.Waited, q.Full, // nanoseconds
+	} {
+		if n < 0 || n > most {
+			return false
+		}
+	}
+	if q.Extra < -most || q.Extra > most || q.Level < -1 || q.Level > most {
+		return false // Extra: refunds are below 0; Level: −1 is not known
+	}
+	return !slices.ContainsFunc(q.Refills[:], func(r grant.Refill) bool {
+		return r.Amount < 0 || r.Amount > most || r.Age < 0 || r.Age > most
+	})
+}
+
+// Complaint is what was dropped of an agent.
+type Complaint struct {
+	Agent string
+	Count uint64 // since the last one
+	Why   Drop   // of the last request
+	told  time.Duration
+}
+
+// complainEvery is how often one agent's dropped requests are logged.
+const complainEvery = time.Minute
+
+// drop counts a request that is dropped.
+func (d *Desk) drop(now time.Duration, agent string, why Drop) {
+	d.stats.Dropped[why]++
+	if why == Astray || why == Crowded { // in order when agents come or go; what an operator sees elsewhere
+		return
+	}
+	c := d.complaints[agent]
+	if c == nil {
+		c = &Complaint{Agent: agent, told: now - complainEvery}
+		d.complaints[agent] = c
+	}
+	c.Count++
+	c.Why = why
+}
+
+// Complaints returns what is to be logged now: each agent at most once a minute.
+func (d *Desk) Complaints(now time.Duration) (out []Complaint) {
+	for agent, c := range d.complaints {
+		switch since := now - c.told; {
+		case since < complainEvery:
+		case c.Count == 0:
+			delete(d.complaints, agent)
+		default:
+			out = append(out, *c)
+			c.Count, c.told = 0, now
+		}
+	}
+	slices.SortFunc(out, func(a, b Complaint) int { return strings.Compare(a.Agent, b.Agent) })
+	return out
+}

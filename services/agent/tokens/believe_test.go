@@ -1,0 +1,110 @@
+package tokens
+
+import (
+	"testing"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// What a limit allows is what the owner's configuration says: no message names it, and none of a gateway
+// with another revision changes it. It changes with the owner's configuration, without a message. A limit
+// that is gone keeps its numbers until its keys are forgotten.
+func TestTheOwnersConfigurationDecides(t *testing.T) {
+	p, revision, known := grant.Params{Rate: 1, Burst: 5 * grant.Token}, int64(1), true
+	d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" },
+		Linked: func(uint64) bool { return false }, Revision: func() int64 { return revision },
+		Allowed: func(n *exchange.KeyName) (uint64, grant.Params, bool) {
+			key, _, ok := allowed(n)
+			return key, p, ok && known
+		}})
+	asked := uint32(0)
+	want := func(why string, want grant.Params) {
+		t.Helper()
+		asked++
+		q := asks(1, asked)
+		d.Ask(settled, uint64(asked), q) // each time another process
+		if got := d.owned[1].params; got != want {
+			t.Errorf("%s: %+v, want %+v", why, got, want)
+		}
+	}
+	first, second := p, grant.Params{Rate: 2, Burst: 8 * grant.Token, Strict: true}
+	want("at first", first)
+	p = second
+	want("the same revision", first)
+	revision++
+	want("another revision", second)
+	known, revision = false, 3
+	want("the limit is gone", second)
+}
+
+// A key is another one's than the one that it was named for: the first name stays.
+func TestOneKeyHasOneName(t *testing.T) {
+	d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" },
+		Linked: func(uint64) bool { return false }, Revision: func() int64 { return 1 },
+		Allowed: func(n *exchange.KeyName) (uint64, grant.Params, bool) { // all names have one hash
+			return 1, grant.Params{Rate: float64(len(n.Client)), Burst: grant.Token}, true
+		}})
+	for i, client := range []string{"1", "22"} {
+		q := asks(1, 1)
+		q.List[0].Client = client
+		d.Ask(settled, uint64(i), q)
+	}
+	if k := d.owned[1]; k.name.Client != "1" || k.params.Rate != 1 || d.Stats().Dropped[Unknown] != 1 {
+		t.Errorf("%+v, %+v", k.name, d.Stats())
+	}
+}
+
+// An agent that begins after the gateways have met an owner of the same key does not know whose key it is:
+// it is told before it grants anything.
+func TestAnOwnerIsToldWhoseKeyItIs(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a := f.desks["a"]
+	q := asks(1, 1)
+	q.List[0].Owner, q.List[0].KeyName = 99, exchange.KeyName{}
+	a.Ask(settled, 7, q)
+	f.carry(settled)
+	got := f.got["a"][7].Grants
+	if len(got) != 1 || got[0].Seq != 0 || got[0].Granted != 0 {
+		t.Fatalf("told %+v, want the name of the owner alone", got)
+	}
+	q.List[0].Owner, q.List[0].Session, q.List[0].Register, q.List[0].KeyName = got[0].Owner, 2, true, nameOf(1)
+	a.Ask(settled, 7, q)
+	f.carry(settled)
+	if got = f.got["a"][7].Grants; len(got) != 2 || got[1].Owner != got[0].Owner || got[1].Granted == 0 &&
+		!got[1].Exclusive {
+		t.Errorf("then %+v", got)
+	}
+}
+
+// An agent asks for so many processes at most. One that is not heard any more makes room; those of other
+// agents are not concerned.
+func TestProcessesAreBounded(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a := f.desks["a"]
+	ask := func(process uint64) {
+		m := toRequest(process, &asks(1, 1).List[0])
+		a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{m}})
+	}
+	for p := range uint64(MaxProcesses + 10) {
+		ask(p)
+	}
+	if s := a.Stats(); s.Dropped[Processes] != 10 || len(a.peers) != MaxProcesses {
+		t.Errorf("%+v, %d processes", s, len(a.peers))
+	}
+	a.Ask(settled, 1, asks(1, 1))
+	if len(a.peers) != MaxProcesses+1 {
+		t.Error("a process of another agent is refused")
+	}
+	a.processes["b"][3] -= 2 * silentProcess
+	if ask(1 << 40); a.Stats().Dropped[Processes] != 10 || len(a.processes["b"]) != MaxProcesses {
+		t.Errorf("one that is silent makes no room: %+v", a.Stats())
+	}
+	if a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{1, 2}}); len(a.processes["b"]) != MaxProcesses-2 {
+		t.Errorf("%d processes after two have gone", len(a.processes["b"]))
+	}
+	if a.Changed(settled, nil); len(a.processes) != 1 {
+		t.Errorf("processes of an agent that is gone are kept: %d", len(a.processes["b"]))
+	}
+}
