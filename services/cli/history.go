@@ -127,10 +127,7 @@ func newHistoryShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := &quotav1.GetRevisionRequest{}
 			ask.Revision, _ = strconv.ParseInt(args[0], 10, 64)
-			if all {
-				ask.MaxChanges = 2 * maxApply
-			}
-			return runHistoryShow(cmd, &c, output, ask)
+			return runHistoryShow(cmd, &c, output, ask, all)
 		},
 	}
 	c.flags(cmd)
@@ -150,13 +147,20 @@ func oneRevision(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func runHistoryShow(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetRevisionRequest) error {
+func runHistoryShow(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetRevisionRequest,
+	all bool) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer client.close()
 	got, err := client.GetRevision(cmd.Context(), ask)
+	for err == nil && all && got.GetMore() > 0 && got.GetRevision().GetBytes() > 0 {
+		ask.Skip = int64(len(got.GetChanges()))
+		var page *quotav1.GetRevisionResponse
+		page, err = client.GetRevision(cmd.Context(), ask)
+		got.Changes, got.More = append(got.Changes, page.GetChanges()...), page.GetMore()
+	}
 	if err != nil {
 		return worded(err)
 	}

@@ -245,6 +245,9 @@ func (l *live) leads() error {
 	if state.Role == election.Following {
 		return l.askLeader(state.Leader)
 	}
+	if len(l.coordinator.streams.Agents()) == 0 {
+		return errNoAgents
+	}
 	return errSettling
 }
 

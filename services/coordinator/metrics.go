@@ -22,6 +22,10 @@ import (
 // errSettling is the answer to questions before the first shares of a leadership.
 var errSettling = errors.New("this coordinator has just been elected and hears the agents' reports first")
 
+// errNoAgents is the answer to questions while nobody reports.
+var errNoAgents = errors.New("no agent is connected to this coordinator, so that there are no demands and no shares; " +
+	"start one: titrate agent --coordinator ADDRESS")
+
 // instruments are the coordinator's metrics. Per tenant there are at most
 // twice Config.TopTenants series of each kind in a pool, see top.
 type instruments struct {

@@ -198,3 +198,14 @@ func TestADeletedPrefixTakesNoLimitsAway(t *testing.T) {
 	a.until(t, "has the empty configuration that was accepted", func() bool { return len(a.config) == 0 })
 	ready(t, r, 200, "")
 }
+
+// Without agents there are no shares, however long ago the election was: the answer says what is missing.
+func TestWhyWithoutAgents(t *testing.T) {
+	r := start(t, storetest.Shared(t).Endpoint, strings.TrimSuffix(storetest.Prefix(t), "/"), "one")
+	r.apply(pool("api", 300), tenant("a", 1))
+	ready(t, r, 200, "")
+	_, err := r.quota().Why(t.Context(), &quotav1.WhyRequest{Tenant: "tenants/a"})
+	if err == nil || !strings.Contains(err.Error(), "no agent is connected") {
+		t.Errorf("why: %v", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -18,8 +19,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// defaultChanges is how many changes of a revision GetRevision returns.
-const defaultChanges = 1000
+// defaultChanges is how many changes of a revision GetRevision returns; maxChangeBytes bounds
+// their size together.
+const defaultChanges, maxChangeBytes = 1000, 4 << 20
 
 // ListRevisions returns a page of the history, the newest revision first.
 func (s *Server) ListRevisions(ctx context.Context, r *quotav1.ListRevisionsRequest) (*quotav1.ListRevisionsResponse,
@@ -94,14 +96,22 @@ func (s *Server) GetRevision(ctx context.Context, r *quotav1.GetRevisionRequest)
 		out.More = int64(e.Created + e.Updated + e.Deleted)
 		return out, nil
 	}
+	passed, bytes := r.GetSkip(), 0
 	err = s.store.Changes(ctx, e, func(c *quotav1.ResourceChange) bool {
+		if passed > 0 {
+			passed--
+			return true
+		}
+		if bytes += proto.Size(c); bytes > maxChangeBytes && len(out.Changes) > 0 {
+			return false
+		}
 		out.Changes = append(out.Changes, c)
 		return len(out.Changes) < most
 	})
 	if err != nil {
 		return nil, status(err)
 	}
-	out.More = int64(e.Created + e.Updated + e.Deleted - len(out.Changes))
+	out.More = max(0, int64(e.Created+e.Updated+e.Deleted-len(out.Changes))-r.GetSkip())
 	return out, nil
 }
 

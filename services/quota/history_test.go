@@ -61,6 +61,11 @@ func TestRevisions(t *testing.T) {
 		len(got.GetChanges()) != 1 || got.GetMore() != 1 {
 		t.Errorf("%v (%v)", got, err)
 	}
+	page, err := s.GetRevision(ctx, &quotav1.GetRevisionRequest{Revision: first.GetRevision(), Skip: 1})
+	if err != nil || len(page.GetChanges()) != 1 || page.GetMore() != 0 ||
+		page.GetChanges()[0].GetName() == got.GetChanges()[0].GetName() {
+		t.Errorf("the page behind the first change: %v (%v)", page, err)
+	}
 
 	back := &quotav1.RollbackRequest{Revision: first.GetRevision(), ValidateOnly: true, Message: "no"}
 	plan, err := s.Rollback(ctx, back)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -246,24 +247,55 @@ func (s *Store) Changes(ctx context.Context, e Entry, visit func(*quotav1.Resour
 		return fmt.Errorf("%w: the changes of revision %d were too large to be kept (--history-bytes)", ErrNoHistory,
 			e.Revision)
 	}
-	var parts []string
-	prefix := s.partsOf(e.id)
-	err := s.scan(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix), 0, func(kv *mvccpb.KeyValue) (bool, error) {
-		parts = append(parts, string(kv.Value))
-		return true, nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(parts) != e.Parts {
-		if _, err := s.Entry(ctx, e.Revision); errors.Is(err, ErrNotFound) {
-			return err
-		}
-		return fmt.Errorf("revision %d: %w: %d of %d parts of its changes are there", e.Revision, ErrCorrupt,
-			len(parts), e.Parts)
-	}
-	if err := decodeChanges(parts, visit); err != nil {
+	r := &partReader{ctx: ctx, store: s, entry: &e}
+	err := decodeChanges(r, visit)
+	switch {
+	case r.err != nil:
+		return r.err
+	case err != nil:
 		return fmt.Errorf("revision %d: %w: %w", e.Revision, ErrCorrupt, err)
 	}
 	return nil
+}
+
+// partReader reads the parts of an entry's changes one by one.
+type partReader struct {
+	ctx   context.Context
+	store *Store
+	entry *Entry
+	next  int
+	rest  []byte
+	err   error // why it has ended before the last part
+}
+
+// Read is that of io.Reader.
+func (r *partReader) Read(to []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if r.next == r.entry.Parts {
+			return 0, io.EOF
+		}
+		if r.rest, r.err = r.part(); r.err != nil {
+			return 0, r.err
+		}
+		r.next++
+	}
+	n := copy(to, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// part reads the next part.
+func (r *partReader) part() ([]byte, error) {
+	got, err := r.store.get(r.ctx, r.store.partKey(r.entry.id, r.next))
+	if err != nil {
+		return nil, err
+	}
+	if len(got.Kvs) == 1 {
+		return got.Kvs[0].Value, nil
+	}
+	if _, err := r.store.Entry(r.ctx, r.entry.Revision); errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	return nil, fmt.Errorf("revision %d: %w: %d of %d parts of its changes are there", r.entry.Revision, ErrCorrupt,
+		r.next, r.entry.Parts)
 }

@@ -101,13 +101,9 @@ func unread(m resource.Message) bool {
 	return proto.Equal(resource.Spec(m), empty)
 }
 
-// decodeChanges calls visit for the changes in the parts, until it returns false.
-func decodeChanges(parts []string, visit func(*quotav1.ResourceChange) bool) error {
-	readers := make([]io.Reader, len(parts))
-	for i, p := range parts {
-		readers[i] = strings.NewReader(p)
-	}
-	z, err := gzip.NewReader(io.MultiReader(readers...))
+// decodeChanges calls visit for the changes in what was packed, until it returns false.
+func decodeChanges(packed io.Reader, visit func(*quotav1.ResourceChange) bool) error {
+	z, err := gzip.NewReader(packed)
 	if err != nil {
 		return err
 	}

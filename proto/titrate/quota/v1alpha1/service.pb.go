@@ -3947,8 +3947,10 @@ func (x *ListRevisionsResponse) GetNextPageToken() string {
 type GetRevisionRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Most changes to return, default 1000; more are counted.
-	MaxChanges    int32 `protobuf:"varint,2,opt,name=max_changes,json=maxChanges,proto3" json:"max_changes,omitempty"`
+	// Most changes to return, default 1000; more are counted. An answer has at most 4 MiB of them, or one.
+	MaxChanges int32 `protobuf:"varint,2,opt,name=max_changes,json=maxChanges,proto3" json:"max_changes,omitempty"`
+	// Changes to pass over: the next page begins behind those that were returned.
+	Skip          int64 `protobuf:"varint,3,opt,name=skip,proto3" json:"skip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3997,11 +3999,18 @@ func (x *GetRevisionRequest) GetMaxChanges() int32 {
 	return 0
 }
 
+func (x *GetRevisionRequest) GetSkip() int64 {
+	if x != nil {
+		return x.Skip
+	}
+	return 0
+}
+
 type GetRevisionResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Revision *Revision              `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	Changes  []*ResourceChange      `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// Changes that are not in the answer.
+	// Changes behind those in the answer.
 	More          int64 `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5463,11 +5472,12 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"\x7f\n" +
 	"\x15ListRevisionsResponse\x12>\n" +
 	"\trevisions\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.RevisionR\trevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"c\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x80\x01\n" +
 	"\x12GetRevisionRequest\x12#\n" +
 	"\brevision\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\brevision\x12(\n" +
 	"\vmax_changes\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\n" +
-	"maxChanges\"\xa9\x01\n" +
+	"maxChanges\x12\x1b\n" +
+	"\x04skip\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04skip\"\xa9\x01\n" +
 	"\x13GetRevisionResponse\x12<\n" +
 	"\brevision\x18\x01 \x01(\v2 .titrate.quota.v1alpha1.RevisionR\brevision\x12@\n" +
 	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\x12\x12\n" +
