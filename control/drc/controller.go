@@ -212,18 +212,20 @@ func (c *Controller) deviation(lm float64) float64 {
 
 // inForce returns u, the rate in force: what was announced before (lm), and what needs no
 // announcement: this replica's part of the unclaimed rest, 1.5 times lm with three
-// standard deviations of the measurement, or the guaranteed share.
+// standard deviations of the measurement, or the guaranteed share. An isolated replica is not
+// held to its fair share: the sums are old, and where the others had claimed all of the limit
+// they cannot hear now that this replica wants a part of it.
 func (c *Controller) inForce(claims float64) float64 {
 	ct := min(c.p.Rate, c.fair)
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
 	least := c.p.Guarantee * share
 	switch c.isolation {
 	case Frozen:
-		return min(ct, max(c.frozen, least))
+		return min(c.p.Rate, max(c.frozen, least))
 	case Split:
-		return min(ct, share, max(c.frozen, least))
+		return min(c.p.Rate, share, max(c.frozen, least))
 	case Alone:
-		return min(ct, share)
+		return min(c.p.Rate, share)
 	}
 	lm := c.counted()
 	rest := max(0, c.p.Rate-claims-c.heard.pub) * c.p.Weight / c.p.TotalWeight
@@ -271,15 +273,16 @@ func (c *Controller) Publish() Claim {
 
 // Isolate sets the partition mode. heard is the last own claim that the others surely
 // have: acknowledged, or published more than a lag before they fell silent. If it is
-// negative or NaN, it is the announced minimum of now, and 1.5 times that for an
-// unsaturated replica: its claim is a mean, and a rate limited to the mean of a random
-// demand would refuse much of it. So such a replica may use half as much again as the
-// others count. heard matters on the way from Connected only; a longer isolation keeps it.
+// negative or NaN, it is what the others have counted as of now. An unsaturated replica may
+// use 1.5 times that and three standard deviations of its measurement, as when it is
+// connected: its claim is a mean, and a rate limited to the mean of a random demand would
+// refuse much of it. heard matters on the way from Connected only; a longer isolation keeps
+// it.
 func (c *Controller) Isolate(mode Isolation, heard float64) {
 	if c.isolation == Connected && mode != Connected {
-		c.frozen = c.heard.least()
-		if !c.active {
-			c.frozen *= 1.5 // a need fluctuates about its claim; as when connected
+		c.frozen = c.counted()
+		if !c.active { // a need fluctuates about its claim; as when connected
+			c.frozen = 1.5*c.frozen + c.deviation(c.frozen)
 		}
 		if heard >= 0 {
 			c.frozen = min(heard, maxQuantity)

@@ -227,13 +227,30 @@ func TestIsolation(t *testing.T) {
 		t.Fatalf("unsaturated: announced %v, want 100", lm)
 	}
 	q.Isolate(Frozen, math.NaN())
-	if u := run(&q, Sums{}); math.Abs(u-150) > 2 {
-		t.Errorf("frozen while unsaturated: rate %v, want 150", u)
+	want := 150 + q.deviation(100)
+	if u := run(&q, Sums{}); math.Abs(u-want) > 2 {
+		t.Errorf("frozen while unsaturated: rate %v, want %v", u, want)
 	}
 	d := New(p)
 	d.Isolate(Split, 120)
 	if u := run(&d, Sums{}); u != 120 {
 		t.Errorf("split after a claim of 120: rate %v, want 120", u)
+	}
+}
+
+// The others had claimed all of a share when this replica was cut off, which wanted nothing then.
+// Afterwards they cannot hear that it wants its guaranteed part, and later its part by weight.
+func TestIsolatedWhileTheOthersClaimAll(t *testing.T) {
+	c := New(Params{Rate: 900, Weight: 1, TotalWeight: 3, Replicas: 3, Guarantee: 0.25, Lag: 0.1, Period: 0.05})
+	all := Sums{Claims: 900, Unsaturated: 900}
+	c.Step(0.005, 0, all)
+	c.Publish()
+	for mode, want := range map[Isolation]float64{Frozen: 75, Split: 75, Alone: 300} {
+		c.Isolate(mode, -1)
+		c.Step(0.005, 5, all)
+		if u := c.Rate(); math.Abs(u-want) > 1e-9 {
+			t.Errorf("mode %d: rate %v, want %v", mode, u, want)
+		}
 	}
 }
 

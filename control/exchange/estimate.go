@@ -14,12 +14,13 @@ const SilentAfter = 10 * DefaultPeriod
 type Estimator struct {
 	replicas  int
 	isolation Isolation
+	lag       time.Duration
 	received  int64 // ns
 }
 
 // Set records Sums of the agent.
 func (e *Estimator) Set(now int64, s *Sums) {
-	e.replicas, e.isolation, e.received = s.Replicas, s.Isolation, now
+	e.replicas, e.isolation, e.lag, e.received = s.Replicas, s.Isolation, s.Lag, now
 }
 
 // Silent reports whether the agent is silent although there are other replicas; then it
@@ -30,14 +31,16 @@ func (e *Estimator) Silent(now int64, linked, claimed bool) (since int64, isolat
 	if e.replicas <= 1 || linked && (silence < SilentAfter || !claimed) {
 		return 0, Connected, false
 	}
-	return e.received, max(e.isolation, isolationAfter(silence)), true
+	return e.received, max(e.isolation, isolationAfter(silence, e.lag)), true
 }
 
-func isolationAfter(silent time.Duration) Isolation {
+// isolationAfter is never Frozen for longer than the others surely count the last claim: a lag before
+// T2 at most.
+func isolationAfter(silent, lag time.Duration) Isolation {
 	switch {
 	case silent >= DefaultForgetAfter:
 		return Alone
-	case silent >= DefaultSplitAfter:
+	case silent >= min(DefaultSplitAfter, DefaultForgetAfter-lag):
 		return Split
 	default:
 		return Frozen

@@ -12,7 +12,9 @@ const (
 	ReportEvery = 250 * time.Millisecond
 	// DefaultSplitAfter is T1: a replica that is cut off for longer keeps to its part of
 	// each share by weight, see Split. Until then the others' last claims hold, see Frozen.
-	DefaultSplitAfter = 10 * time.Second
+	// It is a little less than T2, until which the others count what the replica claimed last:
+	// by the time that they may notice the silence earlier.
+	DefaultSplitAfter = 14 * time.Second
 	// DefaultForgetAfter is T2, > T1: the claims of a silent replica count for so long.
 	// Then the others leave it its part by weight, see Alone.
 	DefaultForgetAfter = 15 * time.Second

@@ -55,7 +55,7 @@ type Config struct {
 	// limits slower to settle.
 	Period time.Duration
 	// T1 is how long a cut-off agent keeps its last rates before it falls to its
-	// part by weight. Default 10 s.
+	// part by weight. Default 14 s.
 	T1 time.Duration
 	// T2 is how long a silent replica's last claim counts. Default 15 s; it must
 	// exceed T1 by the skew of clocks' rates.

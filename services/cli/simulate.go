@@ -48,7 +48,7 @@ document of the kind Scenario, in one of the files or in one of its own.
 
 demand is constant, poisson, onOff, step, ramp or a trace; a route is spread, pinned,
 moving or roundRobin; an event is partition, heal, join, leave, crash, restart,
-agentLost, agentBack, coordinator, apply or upstream. docs/simulate.md has every field.
+agentLost, agentBack, agentPaused, agentResumed, coordinator, apply or upstream. docs/simulate.md has every field.
 
 The answer: how far each pool was used, what each tenant got beside its fair share,
 how far each limit was exceeded over rate·t + burst and how many requests it refused

@@ -51,7 +51,7 @@ type Options struct {
 	Agent  string        // name of this agent; default "agent"
 	Tell   Teller        // nil: there are no other agents with owners
 	Period time.Duration // P, between two announcements; default 50 ms
-	T1     time.Duration // unheard by a majority for so long: Split; default 10 s
+	T1     time.Duration // unheard by a majority for so long: Split; default 14 s
 	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
 	// Incarnation differs with each start of the agent: with it a filter knows that
 	// counts begin anew.

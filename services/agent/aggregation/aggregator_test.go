@@ -180,7 +180,7 @@ func TestIsolation(t *testing.T) {
 func TestIsolationEndsWithNewMembers(t *testing.T) {
 	w := newWorld()
 	w.keep(time.Second, "b")
-	w.keep(12 * time.Second)
+	w.keep(exchange.DefaultSplitAfter + 500*ms)
 	w.expect(t, "cut off", 2, exchange.Split)
 	w.keep(200*ms, "b2")
 	w.expect(t, "replaced", 3, exchange.Connected)

@@ -91,7 +91,7 @@ func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, 
 	t.owned.Live(o.of.id, o.tableGeneration, now.Seconds())
 	t.owned.SetGroup(o.of.id, t.self, now.Seconds())
 	if again {
-		t.registerAll(now, o)
+		t.awaitClaims(now, o)
 	}
 }
 
@@ -103,14 +103,22 @@ func (t *Aggregator) HadAgent(now time.Duration, name string, generation uint64)
 	}
 }
 
-// registerAll has the claims of a gateway told again that is back.
-func (t *Aggregator) registerAll(now time.Duration, o *local) {
+// awaitClaims has each claim of a gateway that is back told as soon as the gateway lists it on
+// its new link. What it listed before is old: it has admitted more meanwhile. Whoever is told
+// the old count takes back what the gateway was assumed to admit, and is charged it again with
+// the new count.
+func (t *Aggregator) awaitClaims(now time.Duration, o *local) {
 	for i, key := range o.keys.keys {
-		if k := t.keys.get(key); k != nil && !o.keys.values[i].withdrawn {
-			t.tellClaim(now, o, key, k, true, false)
-			t.note(now, key, k)
+		if a := o.keys.values[i]; !a.withdrawn {
+			a.told = claimTold{}
+			t.noteKey(now, key)
 		}
 	}
+}
+
+// isListed reports whether the gateway has said on its present link what it claims of a key.
+func (o *local) isListed(a *announced) bool {
+	return o.presence == connected && (a == nil || a.withdrawn || a.at >= o.linked)
 }
 
 // gather is how long after the agent's start the processes that connect count as

@@ -269,7 +269,7 @@ func (t *Aggregator) isolation(now time.Duration) exchange.Isolation {
 	switch {
 	case t.hasMajority:
 		return exchange.Connected
-	case now-t.lastMajority < t.o.T1:
+	case now-t.lastMajority < min(t.o.T1, t.o.T2-t.Lag()):
 		return exchange.Frozen
 	}
 	return exchange.Split

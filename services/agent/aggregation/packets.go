@@ -39,6 +39,9 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 		return 0
 	}
 	a := o.keys.get(item.Key)
+	if !o.isListed(a) { // it is told once it is listed
+		return 0
+	}
 	left := !t.wants(to, k, a)
 	ask := !left && to == k.owner && (k.source == nil || k.source.agent != to)
 	m.Everybody = t.small()
@@ -115,5 +118,9 @@ func (t *Aggregator) Wanted(to string, item delivery.Item) bool {
 		return t.wantsSum(to, item.Key)
 	}
 	o, k := t.numbered[item.From], t.keys.get(item.Key)
-	return o != nil && k != nil && o.presence == connected && t.wants(to, k, o.keys.get(item.Key))
+	if o == nil || k == nil {
+		return false
+	}
+	a := o.keys.get(item.Key)
+	return o.isListed(a) && t.wants(to, k, a)
 }

@@ -167,6 +167,7 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, u
 func (t *Aggregator) sendClaim(now time.Duration, to string, o *local, at uint64, k *key, urgent, again bool) {
 	item := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}
 	switch {
+	case o.presence == connected && !o.isListed(o.keys.get(at)): // it is told once it is listed
 	case to == t.o.Agent:
 		t.takeOwn(now, o, at, k, again)
 	case t.o.Tell == nil:

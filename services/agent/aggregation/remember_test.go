@@ -91,6 +91,6 @@ func TestSplitComesBeforeT2(t *testing.T) {
 	}
 	w.keep(11 * time.Second)
 	w.expect(t, "not noticed yet", 3, exchange.Connected)
-	w.keep(2 * time.Second)
+	w.keep(exchange.DefaultSplitAfter - 11*time.Second + 500*ms)
 	w.expect(t, "longer than T1, shorter than T2", 3, exchange.Split)
 }

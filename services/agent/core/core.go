@@ -65,6 +65,9 @@ type Core struct {
 	members  []*controlv1.Replica // of the leases
 	resent   uint64               // changes that a gateway refused
 
+	ran   time.Duration // when this process ran last; 0: it has just begun
+	stale time.Duration // packets that come before then have waited for this process, see pause.go
+
 	out Effects // of the event
 }
 
@@ -151,6 +154,7 @@ const sweepSpentEvery = 10
 // Tick does what time brings: leases expire, gateways and keys are forgotten, gateways
 // get sums while something is contended, and heartbeats. Call it each half period.
 func (c *Core) Tick(now time.Duration) Effects {
+	c.run(now)
 	if stale := c.applied.Expire(now); stale != nil {
 		c.log(slog.LevelWarn,
 			"leases are stale: the coordinator was not heard for their soft expiry; shares are frozen",

@@ -92,8 +92,14 @@ func (f *fleet) begin(i int) {
 			b.PeerAlive(f.at(b), a.name, "", true, f.version)
 		}
 	}
+	f.connect(i, a.life > 1)
+}
+
+// connect links the gateway of an agent, which then lists what it claims.
+func (f *fleet) connect(i int, again bool) {
+	a := f.agents[i]
 	f.take(a, a.Connected(f.at(a), 1, link.Hello{Version: link.Version, Replica: "gateway of " + a.name, Generation: 1,
-		Weight: 1, Again: a.life > 1}, 0))
+		Weight: 1, Again: again}, 0))
 	for key := range a.admitted {
 		f.announce(i, key)
 	}
@@ -125,6 +131,9 @@ func (f *fleet) take(a *fleetAgent, e Effects) {
 	}
 	if e.GossipSoon {
 		f.round(slices.Index(f.agents, a), true)
+	}
+	if len(e.Close) > 0 { // the agent stood still
+		f.connect(slices.Index(f.agents, a), true)
 	}
 }
 
@@ -183,9 +192,8 @@ func (f *fleet) run(d time.Duration, each func()) {
 				if err != nil || proto.Unmarshal(b, p) != nil {
 					panic("a packet does not decode")
 				}
-				if _, out := to.ReceivePacket(f.at(to), p); out.GossipSoon {
-					f.round(m.to, true)
-				}
+				_, out := to.ReceivePacket(f.at(to), p)
+				f.take(to, out)
 			}
 		}
 		for i, a := range f.agents {

@@ -66,6 +66,7 @@ type sent struct {
 // the link that both sides understand; pid is 0 if the process is not known. It sends the
 // gateway all that is in force.
 func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) Effects {
+	c.run(now)
 	id := Process{Gateway: hello.Replica, Generation: hello.Generation}
 	g := c.gateways[id]
 	if g == nil {
@@ -100,9 +101,10 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 
 // Received takes a message of a gateway.
 func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
+	c.run(now)
 	g := c.links[from]
 	if g == nil {
-		return Effects{} // a newer link of the process has replaced this one
+		return c.take() // a newer link of the process has replaced this one, or this agent stood still
 	}
 	switch m := m.(type) {
 	case *exchange.Claims:

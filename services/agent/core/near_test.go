@@ -177,9 +177,11 @@ func TestCrowdedGatewaysMakeLimitsLocal(t *testing.T) {
 	c.Received(now, 1, &link.Heartbeat{Sequence: 2, Crowded: 3})
 	check("a key found no room", "gateway gw has had more keys")
 	now += holdFor / 2
+	c.ran = now // it ticked all the time
 	c.Received(now, 1, &link.Heartbeat{Sequence: 3, Crowded: 3})
 	check("since then all have", "gateway gw has had more keys")
 	now += holdFor / 2
+	c.ran = now // it ticked all the time
 	check("later", "")
 	look := func() { c.near.lookAtTokens(now, lookEvery, c.tokens.Stats(), true) }
 	look()
@@ -194,6 +196,7 @@ func TestCrowdedGatewaysMakeLimitsLocal(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	now += holdFor
+	c.ran = now
 	check("later", "")
 }
 

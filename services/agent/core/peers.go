@@ -37,6 +37,7 @@ func (c *Core) setOwners(now time.Duration) {
 // Round returns the packets that are due for the other agents, at a tick of half a period or
 // soon after a fresh claim or sum, and the names of agents that were forgotten.
 func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, forgotten []string) {
+	c.run(now)
 	c.setOwners(now)
 	c.aggregator.SetDelay(c.peers.Delay(now), c.peers.Late(now))
 	return c.peers.Round(now, soon, false, c.aggregator)
@@ -55,6 +56,10 @@ func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (schedule.Dr
 		c.setOwners(now)
 		c.tokens.Receive(now, p.GetAgent(), m)
 		return schedule.Accepted, c.take()
+	}
+	c.run(now)
+	if now < c.stale {
+		return schedule.Stale, c.take()
 	}
 	drop, soon := c.receiveClaims(now, p)
 	return drop, Effects{GossipSoon: soon}

@@ -9,13 +9,14 @@ import (
 )
 
 // kinds are the kinds of events, of which there is one beside at.
-var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack", "coordinator",
-	"apply", "upstream"}
+var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack",
+	"agentPaused", "agentResumed", "coordinator", "apply", "upstream"}
 
 // ofReplica are those that name a gateway.
 var ofReplica = map[string]scenario.EventKind{
 	"join": scenario.Join, "leave": scenario.Leave, "crash": scenario.Crash, "restart": scenario.Restart,
 	"agentLost": scenario.AgentLost, "agentBack": scenario.AgentBack,
+	"agentPaused": scenario.AgentPaused, "agentResumed": scenario.AgentResumed,
 }
 
 func (p *parser) event(n *yaml.Node, path string) {

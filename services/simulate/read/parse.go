@@ -183,7 +183,10 @@ func (p *parser) gossip(n *yaml.Node) {
 	g.Loss = p.Number(f["loss"], "gossip.loss", 0, tree.Span{Most: 1})
 	g.SplitAfter = p.Duration(f["splitAfter"], "gossip.splitAfter", g.SplitAfter, 0, time.Hour)
 	g.ExactWithin = p.Duration(f["exactWithin"], "gossip.exactWithin", g.ExactWithin, 0, exchange.MaxExactWithin)
-	g.ForgetAfter = p.Duration(f["forgetAfter"], "gossip.forgetAfter", g.SplitAfter*3/2, 0, 2*time.Hour)
+	if f["splitAfter"] != nil {
+		g.ForgetAfter = g.SplitAfter * 3 / 2
+	}
+	g.ForgetAfter = p.Duration(f["forgetAfter"], "gossip.forgetAfter", g.ForgetAfter, 0, 2*time.Hour)
 }
 
 func (p *parser) coordinator(n *yaml.Node) {

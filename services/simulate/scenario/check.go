@@ -40,6 +40,7 @@ type checker struct {
 	adaptive map[string]bool // pools
 	tenants  map[string]bool
 	noAgent  map[string]bool // gateways whose agent is lost
+	paused   map[string]bool // gateways whose agent stands still
 }
 
 func (c *checker) wrong(field, format string, args ...any) {
@@ -75,7 +76,7 @@ func (c *checker) fresh(field, name string, taken bool) bool {
 // Check returns all that is wrong with a scenario, nil if it can be simulated.
 func (s *Scenario) Check() []*FieldError {
 	c := &checker{s: s, names: map[string]bool{}, replicas: map[string]bool{}, pools: map[string]bool{},
-		adaptive: map[string]bool{}, tenants: map[string]bool{}, noAgent: map[string]bool{}}
+		adaptive: map[string]bool{}, tenants: map[string]bool{}, noAgent: map[string]bool{}, paused: map[string]bool{}}
 	c.times()
 	c.network()
 	c.resources()

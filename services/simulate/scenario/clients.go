@@ -149,10 +149,11 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 			if len(up) == 0 {
 				c.wrong(field, "no replica is left")
 			}
-			if e.Kind != Crash && c.noAgent[e.Replica] {
-				c.wrong(field, "%q has lost its agent: want agentBack before", e.Replica)
+			if e.Kind != Crash && (c.noAgent[e.Replica] || c.paused[e.Replica]) {
+				c.wrong(field, "%q has no agent that runs: want agentBack or agentResumed before", e.Replica)
 			}
 			delete(c.noAgent, e.Replica)
+			delete(c.paused, e.Replica)
 		}
 	case AgentLost, AgentBack:
 		field := path + "." + eventNames[e.Kind]
@@ -163,6 +164,16 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 			c.wrong(field, "%q: want agentLost and agentBack in turn", e.Replica)
 		}
 		c.noAgent[e.Replica] = e.Kind == AgentLost
+		delete(c.paused, e.Replica)
+	case AgentPaused, AgentResumed:
+		field := path + "." + eventNames[e.Kind]
+		if !c.known(field, e.Replica, up, "replica that is up then") {
+			return
+		}
+		if pause := e.Kind == AgentPaused; pause == c.paused[e.Replica] || c.noAgent[e.Replica] {
+			c.wrong(field, "%q: want agentPaused and agentResumed in turn, while it has an agent", e.Replica)
+		}
+		c.paused[e.Replica] = e.Kind == AgentPaused
 	case Apply:
 		c.apply(path+".apply", e.Resource)
 	case Serve:

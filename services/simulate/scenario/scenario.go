@@ -158,6 +158,8 @@ const (
 	Restart                           // Replica's process is replaced, its agent lives on
 	AgentLost                         // Replica's agent dies, its process lives on
 	AgentBack                         // a new agent beside Replica
+	AgentPaused                       // Replica's agent stands still, as by SIGSTOP
+	AgentResumed                      // and goes on
 	CoordinatorLost                   // no rounds, no leases
 	CoordinatorBack                   // a new leader, with nothing known
 	Apply                             // Resource replaces the one of its name
@@ -166,7 +168,7 @@ const (
 )
 
 var eventNames = [numberEventKinds]string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost",
-	"agentBack", "coordinator lost", "coordinator back", "apply", "upstream"}
+	"agentBack", "agentPaused", "agentResumed", "coordinator lost", "coordinator back", "apply", "upstream"}
 
 // Event is something that happens at a time.
 type Event struct {
@@ -186,7 +188,7 @@ func (e *Event) String() string {
 		name = eventNames[e.Kind]
 	}
 	switch e.Kind {
-	case Join, Leave, Crash, Restart, AgentLost, AgentBack:
+	case Join, Leave, Crash, Restart, AgentLost, AgentBack, AgentPaused, AgentResumed:
 		return name + " " + e.Replica
 	case Apply:
 		return name + " " + e.Resource.GetName()

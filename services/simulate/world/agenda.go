@@ -6,23 +6,24 @@ import "time"
 type task uint8
 
 const (
-	tickGateway  task = iota // who: gateway
-	sendClaims               // who: gateway; its messages to the agent
-	linkGateway              // who: gateway
-	tickAgent                // who: agent
-	gossip                   // who: agent
-	hearPacket               // who: agent; load: *letter
-	reportUp                 // who: agent; to the coordinator
-	takeReport               // who: agent that sent it; load: *controlv1.Report
-	takeLeases               // who: agent; load: *controlv1.Leases
-	takeConfig               // who: agent; load: *config.Config
-	connect                  // who: agent; its stream to the coordinator
-	endAgent                 // who: agent
-	runRound                 // of the coordinator
-	losePatience             // load: *waiting
-	pollTokens               // who: gateway
-	tickTokens               // who: agent
-	landFlight               // load: *flying
+	tickGateway   task = iota // who: gateway
+	sendClaims                // who: gateway; its messages to the agent
+	linkGateway               // who: gateway
+	unlinkGateway             // who: gateway; its agent stands still
+	tickAgent                 // who: agent
+	gossip                    // who: agent
+	hearPacket                // who: agent; load: *letter
+	reportUp                  // who: agent; to the coordinator
+	takeReport                // who: agent that sent it; load: *controlv1.Report
+	takeLeases                // who: agent; load: *controlv1.Leases
+	takeConfig                // who: agent; load: *config.Config
+	connect                   // who: agent; its stream to the coordinator
+	endAgent                  // who: agent
+	runRound                  // of the coordinator
+	losePatience              // load: *waiting
+	pollTokens                // who: gateway
+	tickTokens                // who: agent
+	landFlight                // load: *flying
 )
 
 // item is a task with its time. Items of one time are done as they were planned.

@@ -29,6 +29,9 @@ type agent struct {
 	looked    time.Duration // at all other agents, last
 	tokensAt  time.Duration // of the next task for tokens
 	counted   time.Duration // until then it is counted how long it ran
+	paused    *pause        // nil: it runs
+	resumed   time.Duration // when its last pause ended
+	lastPause time.Duration // how long that was
 }
 
 // peer is what the modelled memberlist has reported of another agent.
@@ -55,7 +58,7 @@ func (w *World) startAgent(a *agent) {
 	a.start, a.looked, a.tokensAt, w.net.touched = w.now, 0, 0, w.now
 	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter, ExactWithin: s.Gossip.ExactWithin})
-	a.peers, a.connected = make([]peer, len(w.agents)), false
+	a.peers, a.connected, a.paused, a.resumed = make([]peer, len(w.agents)), false, nil, 0
 	w.configure(a, w.configuration().Gateways)
 	who := a.place
 	w.plan(w.phase(s.Gossip.Period/2), tickAgent, who, a.life, nil)
@@ -67,7 +70,7 @@ func (w *World) startAgent(a *agent) {
 // stopAgent ends an agent without leaving.
 func (w *World) stopAgent(a *agent) {
 	w.ran(a)
-	a.core, a.connected, a.end, w.net.touched = nil, false, w.now, w.now
+	a.core, a.connected, a.paused, a.end, w.net.touched = nil, false, nil, w.now, w.now
 	a.life++
 }
 
@@ -162,7 +165,7 @@ func (w *World) updatePeer(a, b *agent) {
 	if b == a || b.life == 0 {
 		return
 	}
-	p, life, alive := &a.peers[b.place], b.life, b.core != nil && w.net.believes(a, b, w.now)
+	p, life, alive := &a.peers[b.place], b.life, b.core != nil && w.net.believes(a, b, w.now) && b.answers(w.now)
 	if b.core == nil { // its end takes a while to be noticed
 		life, alive = b.life-1, p.alive && w.now-b.end < giveUpAfter
 	}

@@ -26,6 +26,8 @@
 //     last claim until ForgetAfter.
 //   - Restart: the gateway's process is replaced at once, its agent lives on; requests
 //     that wait are lost. The new process gets from the agent what clients have spent.
+//   - Agent paused: what comes to it waits, packets as far as the kernel has room; its gateway
+//     gives the link up. Resumed: it takes all of that at once, and its gateway links again.
 //   - Partition: nothing passes between groups; the coordinator may be in one.
 //   - Coordinator lost: no rounds; shares freeze. Back: a new leadership without any state; the
 //     agents find it within a second and report what adaptive pools were found to serve.

@@ -66,11 +66,11 @@ func TestIsolation(t *testing.T) {
 		!w.agents[1].connected {
 		t.Errorf("cut off: %v, the others %v", isolation(0), isolation(1))
 	}
-	w.Advance(13 * time.Second)
+	w.Advance(exchange.DefaultSplitAfter + 2*time.Second)
 	if isolation(0) != exchange.Split {
 		t.Errorf("after T1: %v", isolation(0))
 	}
-	w.happen(14*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)
+	w.happen(exchange.DefaultSplitAfter+3*time.Second, scenario.Event{Kind: scenario.Heal}, 2*time.Second)
 	if isolation(0) != exchange.Connected || !w.agents[0].connected {
 		t.Errorf("healed: %v, connected %v", isolation(0), w.agents[0].connected)
 	}
@@ -156,7 +156,7 @@ func TestAgentLost(t *testing.T) {
 	for _, c := range []struct {
 		at   time.Duration
 		want exchange.Isolation
-	}{{2 * time.Second, exchange.Frozen}, {12 * time.Second, exchange.Split}, {17 * time.Second, exchange.Alone}} {
+	}{{2 * time.Second, exchange.Frozen}, {exchange.DefaultSplitAfter + time.Second, exchange.Split}, {17 * time.Second, exchange.Alone}} {
 		w.Advance(c.at)
 		if s := w.gateways[0].sums; s.Isolation != c.want || s.Replicas != 3 {
 			t.Errorf("at %v: %v among %d replicas, want %v", c.at, s.Isolation, s.Replicas, c.want)

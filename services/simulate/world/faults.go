@@ -45,11 +45,7 @@ func (w *World) crash(place int) {
 
 // loseAgent ends an agent without leaving.
 func (w *World) loseAgent(place int) {
-	g := &w.gateways[place]
-	g.link, g.partedAt = 0, w.now
-	if g.engine != nil {
-		g.engine.LinkTokens(w.time(), false)
-	}
+	w.unlink(&w.gateways[place])
 	if a := &w.agents[place]; a.core != nil {
 		w.stopAgent(a)
 	}

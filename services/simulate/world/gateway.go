@@ -97,7 +97,7 @@ func (w *World) start(g *gateway) {
 // linkGateway connects a process to its agent.
 func (w *World) linkGateway(g *gateway) {
 	a := &w.agents[g.place]
-	if g.engine == nil || g.link != 0 || a.core == nil {
+	if g.engine == nil || g.link != 0 || a.core == nil || a.paused != nil {
 		return
 	}
 	w.links++
@@ -301,6 +301,10 @@ func (w *World) sendToAgent(g *gateway) {
 // deliverToAgent gives the agent a message of its gateway.
 func (w *World) deliverToAgent(g *gateway, m link.Message) {
 	a := &w.agents[g.place]
+	if a.paused != nil {
+		a.paused.receive(m)
+		return
+	}
 	w.perform(a, a.core.Received(a.time(w), g.link, m))
 }
 

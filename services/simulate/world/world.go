@@ -86,7 +86,7 @@ func (w *World) until(end time.Duration) {
 // do does one item, unless it is void.
 func (w *World) do(i *item) {
 	switch i.task {
-	case tickGateway, sendClaims, linkGateway, pollTokens:
+	case tickGateway, sendClaims, linkGateway, unlinkGateway, pollTokens:
 		if g := &w.gateways[i.who]; g.life == i.life && g.engine != nil {
 			w.doGateway(g, i)
 		}
@@ -99,7 +99,12 @@ func (w *World) do(i *item) {
 	case takeReport:
 		w.takeReport(&w.agents[i.who], i.load.(*controlv1.Report))
 	default:
-		if a := &w.agents[i.who]; a.life == i.life && a.core != nil {
+		a := &w.agents[i.who]
+		switch {
+		case a.life != i.life || a.core == nil:
+		case a.paused != nil:
+			a.paused.hold(i)
+		default:
 			w.doAgent(a, i)
 		}
 	}
@@ -111,6 +116,8 @@ func (w *World) doGateway(g *gateway, i *item) {
 		w.sendToAgent(g)
 	case i.task == linkGateway:
 		w.linkGateway(g)
+	case i.task == unlinkGateway:
+		w.unlinkPaused(g)
 	case i.task == pollTokens:
 		w.sendTokens(g)
 	case i.at == g.tickAt:
@@ -176,6 +183,10 @@ func (w *World) Happen(e *scenario.Event) {
 		w.loseAgent(w.place(e.Replica))
 	case scenario.AgentBack:
 		w.backAgent(w.place(e.Replica))
+	case scenario.AgentPaused:
+		w.pauseAgent(w.place(e.Replica))
+	case scenario.AgentResumed:
+		w.resumeAgent(w.place(e.Replica))
 	case scenario.CoordinatorLost:
 		w.lose()
 	case scenario.CoordinatorBack:

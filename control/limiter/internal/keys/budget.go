@@ -121,7 +121,7 @@ func (s slot) useFraction(key uint64, n Numbers, m *members.View, now int64) {
 	if s.state() != 0 || s.fractional() {
 		return
 	}
-	spent, own := drc.SpentAt(tat, now, n.Rate), n.fraction(m)
+	spent, own := drc.SpentAt(tat, now, n.Local(m).Rate), n.fraction(m)
 	s.b.fractional.Or(1 << s.i)
 	tat = max(tat, now+refill(min(spent, s.deepest(own)), own.Rate))
 }

@@ -61,8 +61,8 @@ func (g *Group) Key(client string) uint64 {
 	return hash.Client(g.prefix, client)
 }
 
-// Local returns the numbers that this replica goes by: when it has been cut off for
-// long, its static part.
+// Local returns the numbers that this replica goes by for a key without a state: when it
+// has been cut off for long, its static part. Of a key with a state see cutoff.go.
 func (n Numbers) Local(m *members.View) Numbers {
 	if m.Static() {
 		return n.part(m.Weight / m.Total)
@@ -78,21 +78,17 @@ func (n Numbers) part(of float64) Numbers {
 }
 
 // fraction returns the numbers of a key that is counted here alone because there is no
-// state for it: 1/N.
+// state for it: 1/N, or the static part.
 func (n Numbers) fraction(m *members.View) Numbers {
 	if m.Static() {
-		return n // it is a part already, see Local
+		return n.Local(m)
 	}
 	return n.part(1 / m.Replicas)
 }
 
 // ledger returns the parameters of a contended key.
 func (n Numbers) ledger(m *members.View) drc.LedgerParams {
-	p := drc.LedgerParams{Rate: n.Rate, Burst: n.Burst, Replicas: m.Replicas, Lag: m.Lag, Strict: n.Strict}
-	if m.Static() {
-		p.Replicas = 1
-	}
-	return p
+	return drc.LedgerParams{Rate: n.Rate, Burst: n.Burst, Replicas: m.Replicas, Lag: m.Lag, Strict: n.Strict}
 }
 
 // countedBy returns the numbers that a slot's TAT counts by.
@@ -100,7 +96,7 @@ func countedBy(m *members.View, at slot, n Numbers) Numbers {
 	if at.b != nil && at.fractional() {
 		return n.fraction(m)
 	}
-	return n
+	return n.Local(m)
 }
 
 // deepestDebt is the most that a key may have spent: its burst, and as much again as debt

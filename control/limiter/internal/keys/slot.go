@@ -197,6 +197,9 @@ func (st *state) startLedger(at slot, n Numbers, m *members.View, now int64, sec
 	spent := drc.SpentAt(min(tat, now+refill(at.deepest(by), by.Rate)), now, by.Rate)
 	st.sums.Age = float64(max(0, now-st.spentAt)) * 1e-9
 	st.start(n, m, seconds, spent, max(0, spent-drc.SpentAt(st.counted, now, n.Rate)))
+	if m.Static() { // the slot has counted by the part
+		st.part = tat
+	}
 	at.useWhole()
 	to = moved
 }
@@ -210,6 +213,9 @@ func (s *Store) demote(st *state, index uint32, now int64, seconds float64) {
 		st.ledger.Advance(seconds)
 		admitted += st.ledger.Admitted()
 		tat = drc.TATFor(st.ledger.Spent(), now, st.limit.Rate)
+		if s.view.Load().Static() { // the slot counts by the part
+			tat = max(tat, st.part)
+		}
 		if st.ledger.Spent() > st.limit.Burst {
 			at.setInDebt()
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
@@ -32,6 +33,7 @@ type state struct {
 	assumed   float64 // of sums.Admitted: what the others are assumed to have admitted since
 	assumedAt int64   // when that was assumed
 	spentAt   int64   // when the others' Spent changed last
+	part      int64   // the TAT of this replica's part while it is cut off, see cutoff.go; 0: not in use
 	named     uint32  // the listing that last named the key, see hearing
 	heard     int64   // when it was named
 	random    uint64
@@ -52,7 +54,7 @@ func (st *state) clear(key uint64) {
 	st.ledger, st.limit, st.member = drc.Ledger{}, Numbers{}, 0
 	st.counting, st.announced, st.own, st.gone, st.last = false, false, false, false, nothingAnnounced
 	st.base, st.before, st.counted = 0, 0, 0
-	st.sums, st.assumed, st.assumedAt = drc.LedgerSums{}, 0, 0
+	st.sums, st.assumed, st.assumedAt, st.part = drc.LedgerSums{}, 0, 0, 0
 	st.spentAt, st.named, st.heard = 0, 0, 0
 }
 
@@ -69,7 +71,10 @@ func (st *state) start(n Numbers, m *members.View, seconds, spent, fresh float64
 
 // refund gives back cost. What was admitted before the ledger began the ledger counts
 // among the others' admissions, so it is taken back there.
-func (st *state) refund(seconds, cost float64) {
+func (st *state) refund(m *members.View, now int64, seconds, cost float64) {
+	if st.part != 0 {
+		st.part = drc.Return(st.part, now, st.limit.Rate*m.Weight/m.Total, cost)
+	}
 	own := min(cost, st.ledger.Admitted())
 	st.ledger.Refund(own)
 	if early := min(cost-own, st.before); early > 0 {
@@ -86,6 +91,9 @@ func (st *state) configure(n Numbers, m *members.View, seconds float64) {
 	}
 	st.limit, st.member = n, m.Version
 	st.ledger.Configure(n.ledger(m), seconds)
+	if m.Isolation == exchange.Connected {
+		st.part = 0
+	}
 }
 
 // hear takes in what the others do with the key.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/fixed"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/members"
@@ -60,7 +61,7 @@ func (s *Store) uniform(generator *uint64) float64 {
 // it charges: a refusal then counts no demand.
 func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait int64, shared, ok bool) {
 	m := s.view.Load()
-	n := g.Numbers(client).Local(m)
+	n := g.Numbers(client)
 	var c counter
 	for {
 		s.obtain(&c, g, client, now)
@@ -95,18 +96,22 @@ func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait
 func (s *Store) takeContended(
 	c *counter, n Numbers, m *members.View, now, cost int64, probe bool,
 ) (wait int64, ok bool) {
-	st, seconds := c.state, s.seconds(now)
+	st, seconds, units := c.state, s.seconds(now), fixed.Units(cost)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
 	if probe {
-		if wait := st.ledger.Wait(seconds, fixed.Units(cost)); wait > 0 {
-			return nanoseconds(wait), false
+		if wait := st.wait(n, m, now, seconds, units); wait > 0 {
+			return wait, false
 		}
 	}
-	if st.ledger.Take(seconds, fixed.Units(cost), s.uniform(&st.random)) {
+	if m.Isolation != exchange.Connected {
+		if st.takeCutOff(n, m, now, seconds, units, s.uniform(&st.random)) {
+			return 0, true
+		}
+	} else if st.ledger.Take(seconds, units, s.uniform(&st.random)) {
 		return 0, true
 	}
-	return nanoseconds(st.ledger.Wait(seconds, fixed.Units(cost))), false
+	return st.wait(n, m, now, seconds, units), false
 }
 
 // count has a state, which is locked, count its key by the numbers of now.
@@ -145,14 +150,14 @@ func (s *Store) promoteIfBusy(at slot, key uint64, n Numbers, m *members.View, n
 // again: there is nothing to give back.
 func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 	m := s.view.Load()
-	n := g.Numbers(client).Local(m)
+	n := g.Numbers(client)
 	var c counter
 	for {
 		s.find(&c, g, client, shared)
 		switch {
 		case c.state != nil:
 			defer c.state.mu.Unlock()
-			c.state.refund(s.seconds(now), fixed.Units(cost))
+			c.state.refund(m, now, s.seconds(now), fixed.Units(cost))
 			s.states.touch(c.state)
 			return
 		case c.slot.b == nil || c.swap(drc.Return(c.tat, now, countedBy(m, c.slot, n).Rate, fixed.Units(cost))):
@@ -165,7 +170,7 @@ func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 // returns the cost beyond the bound.
 func (s *Store) Owe(g *Group, client string, now, cost int64) (forgiven float64) {
 	m := s.view.Load()
-	n := g.Numbers(client).Local(m)
+	n := g.Numbers(client)
 	if !(n.Rate > 0) {
 		return fixed.Units(cost)
 	}
@@ -196,6 +201,9 @@ func (s *Store) oweContended(c *counter, n Numbers, m *members.View, now int64, 
 	st, seconds := c.state, s.seconds(now)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
+	if m.Isolation != exchange.Connected {
+		st.oweCutOff(n, m, now, cost)
+	}
 	return cost - st.ledger.Owe(seconds, cost, deepestDebt(n))
 }
 
@@ -203,7 +211,7 @@ func (s *Store) oweContended(c *counter, n Numbers, m *members.View, now int64, 
 // demand.
 func (s *Store) WouldTake(g *Group, client string, now, cost int64) bool {
 	m := s.view.Load()
-	n := g.Numbers(client).Local(m)
+	n := g.Numbers(client)
 	var c counter
 	s.find(&c, g, client, false)
 	if st := c.state; st != nil {
@@ -211,10 +219,10 @@ func (s *Store) WouldTake(g *Group, client string, now, cost int64) bool {
 		seconds := s.seconds(now)
 		st.configure(n, m, seconds)
 		s.goOn(st, now)
-		return st.ledger.Wait(seconds, fixed.Units(cost)) == 0
+		return st.wait(n, m, now, seconds, fixed.Units(cost)) == 0
 	}
 	if c.slot.b == nil {
-		return fixed.Units(cost) <= n.Burst
+		return fixed.Units(cost) <= n.Local(m).Burst
 	}
 	n = countedBy(m, c.slot, n)
 	_, ok := drc.Take(c.cappedTAT(n, now), now, n.Rate, n.Burst, fixed.Units(cost))
@@ -245,13 +253,13 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 	if st := c.state; st != nil {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
-		st.configure(u.Local, m, seconds)
+		st.configure(u.Limit, m, seconds)
 		s.goOn(st, now)
 		st.ledger.Advance(seconds)
-		u.Spent, u.Wait = st.ledger.Spent(), nanoseconds(st.ledger.Wait(seconds, fixed.Units(cost)))
+		u.Spent, u.Wait = st.spent(u.Limit, m, now), st.wait(u.Limit, m, now, seconds, fixed.Units(cost))
 		return u
 	}
-	by := countedBy(m, c.slot, u.Local)
+	by := countedBy(m, c.slot, u.Limit)
 	gcra := drc.GCRA{Rate: by.Rate, Burst: by.Burst}
 	if c.slot.b == nil {
 		u.Wait = gcra.Wait(now, now, fixed.Units(cost))

@@ -1,0 +1,90 @@
+package keys
+
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter/internal/members"
+)
+
+// A key with a state while this replica is cut off from the others.
+//
+// The ledger goes on with the whole limit: it charges what is admitted here, and what the
+// others are assumed to admit. So it knows the debt of the key when the others are heard
+// again. Beside it the state has a bucket of this replica's part by weight, which is
+// charged only with what is admitted here:
+//
+//	rate  r·w/W      burst  max(min(b, 1), b·w/W)
+//
+//	isolation  until           OPTIMISTIC admits      STRICT admits
+//	Frozen     T1              ledger or part         ledger
+//	Split      T2              part                   part
+//	Alone      the end of it   part                   part
+//
+// The part is never charged with what the others use: they have the rest of the limit. In
+// Frozen the ledger lets a replica have what the others did not use when they were last
+// heard, also more than its part; the others go on to count its last claim until T2.
+// OPTIMISTIC admits by the part besides, because a claim follows chance: the others' last
+// claims may be more than their mean. This adds at most r·w/W to what the others leave.
+
+// takeCutOff is Ledger.Take while this replica is cut off.
+func (st *state) takeCutOff(n Numbers, m *members.View, now int64, seconds, cost, dither float64) bool {
+	part := n.part(m.Weight / m.Total)
+	after, fits := drc.Take(st.partTAT(now), now, part.Rate, part.Burst, cost)
+	if m.Static() && !fits {
+		return false
+	}
+	if !st.ledger.Take(seconds, cost, dither) {
+		if !fits || n.Strict && !m.Static() {
+			return false
+		}
+		st.ledger.Owe(seconds, cost, math.Inf(1))
+	}
+	if !fits { // the ledger gives more than the part, which is empty then
+		after = now + refill(part.Burst, part.Rate)
+	}
+	st.part = after
+	return true
+}
+
+// partTAT is the TAT of the part. It begins with what the ledger knows to be spent, as far
+// as that is no debt: so many seconds of refill of the limit are as many of the part.
+func (st *state) partTAT(now int64) int64 {
+	if st.part == 0 {
+		st.part = drc.TATFor(min(st.ledger.Spent(), st.limit.Burst), now, st.limit.Rate)
+	}
+	return st.part
+}
+
+// wait is the time until cost may pass, in nanoseconds.
+func (st *state) wait(n Numbers, m *members.View, now int64, seconds, cost float64) int64 {
+	wait := nanoseconds(st.ledger.Wait(seconds, cost))
+	if m.Isolation == exchange.Connected {
+		return wait
+	}
+	part := n.part(m.Weight / m.Total)
+	own := drc.GCRA{Rate: part.Rate, Burst: part.Burst}.Wait(st.partTAT(now), now, cost)
+	switch {
+	case m.Static():
+		return own
+	case n.Strict:
+		return wait
+	}
+	return min(wait, own)
+}
+
+// spent is what is spent of the numbers that this replica goes by.
+func (st *state) spent(n Numbers, m *members.View, now int64) float64 {
+	if !m.Static() {
+		return st.ledger.Spent()
+	}
+	return drc.SpentAt(st.partTAT(now), now, n.Rate*m.Weight/m.Total)
+}
+
+// oweCutOff charges the part with cost that was not refused, and as much debt as a key may have.
+func (st *state) oweCutOff(n Numbers, m *members.View, now int64, cost float64) {
+	part := n.part(m.Weight / m.Total)
+	most := now + refill(deepestDebt(part), part.Rate)
+	st.part = min(max(st.partTAT(now), now)+refill(cost, part.Rate), most)
+}
