@@ -2,7 +2,11 @@ package enforcer
 
 import (
 	"math"
+	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter"
 )
 
 // A response carries a finite number ≥ 0, or no cost; anything else is counted.
@@ -31,4 +35,43 @@ func TestParseCost(t *testing.T) {
 	if enf.InvalidCosts() != 4 {
 		t.Errorf("%d counted, want 4", enf.InvalidCosts())
 	}
+}
+
+// FuzzCostOfResponse corrects a charge by whatever a response has as its cost: the shim reads it with
+// ParseCost, and corrects. The client owes at most a burst beyond its empty bucket, whatever it says, and
+// is never given more than its burst.
+func FuzzCostOfResponse(f *testing.F) {
+	for _, text := range []string{"0", " 12.5\t", "1e3", "1e308", "0x1p-1074", "-1", "nan", "inf", "9223372036854.775807",
+		"1_0", "", "٣", strings.Repeat("9", 400)} {
+		f.Add(text, 3.0, 10.0)
+	}
+	f.Add("1e6", 1e6, 1e12)
+	e, revision := limiter.New(limiter.Options{Keys: 64}), int64(0)
+	enf := New(Options{Engine: e})
+	f.Fuzz(func(t *testing.T, text string, estimate, burst float64) {
+		if !(burst >= 1 && burst <= config.MaxRate) {
+			return
+		}
+		revision++
+		if err := e.Apply(&config.Config{Revision: revision, Seed: uint64(revision), Tenants: []config.Tenant{{Name: "a",
+			Limits: []config.Limit{{Name: "l", Rate: 1, Burst: burst}}}}}); err != nil {
+			t.Fatal(err)
+		}
+		r := limiter.Request{Tenant: "a", Client: "c", Cost: estimate}
+		out := enf.Decide(&r)
+		cost, ok := enf.ParseCost(text)
+		if micros := limiter.Micros(cost); ok && (!(cost >= 0) || micros < 0 || micros > limiter.MaxCost*1e6) {
+			t.Fatalf("%q is a cost of %v, %d millionths", text, cost, micros)
+		}
+		if ok && out.Verdict == limiter.Admit {
+			enf.CorrectCharge(&r, cost)
+		}
+		one := limiter.Request{Tenant: "a", Client: "c", Cost: 1}
+		out, left := enf.Peek(&one)
+		if !(left.Remaining >= 0 && left.Remaining <= burst) || out.RetryAfter < 0 ||
+			out.RetryAfter.Seconds() > 2*burst+1 || enf.Panics() != 0 {
+			t.Fatalf("a request of %v that costs %q: %v left of %v, %+v, %d panics", estimate, text, left.Remaining, burst,
+				out, enf.Panics())
+		}
+	})
 }

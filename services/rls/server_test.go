@@ -24,7 +24,7 @@ import (
 )
 
 // newServer is a server whose directory has one file.
-func newServer(t *testing.T, file string, o Options) *Server {
+func newServer(t testing.TB, file string, o Options) *Server {
 	t.Helper()
 	o.Dir, o.Name, o.Log = t.TempDir(), "gw", slog.New(slog.DiscardHandler)
 	write(t, o.Dir, file)

@@ -123,6 +123,9 @@ func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 	}
 	at := place{domain: name, path: name, id: strconv.Quote(name)}
 	r.descriptors(d, f["descriptors"], "descriptors", at)
+	if name == "" {
+		return // wrong; another file without a domain is not a second one of this
+	}
 	if c.domains == nil {
 		c.domains = map[string]*Node{}
 	}

@@ -121,6 +121,12 @@ func TestReadDir(t *testing.T) {
 		!strings.Contains(err.Error(), "b.yml:2: descriptors[0]: d.a is there already, at ") {
 		t.Errorf("merged, twice one key: %v", err)
 	}
+	write("a.yaml", "descriptors: []")
+	write("b.yml", "descriptors: []")
+	if _, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{}); err == nil ||
+		strings.Count(err.Error(), ":1: domain: missing") != 2 {
+		t.Errorf("two files without a domain: %v", err)
+	}
 	if _, err := ratelimitconfig.ReadDir(filepath.Join(dir, "absent"), ratelimitconfig.Options{}); err == nil {
 		t.Error("a directory that is not there is read")
 	}
