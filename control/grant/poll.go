@@ -7,6 +7,7 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	// The owner takes these for spent. Nobody waits for them any more: they go back.
 	g.returned += max(0, min(g.admit, g.tokens()))
 	g.admit, g.denied = 0, false
+	g.renew(now)
 	switch {
 	case g.open && now >= g.repeatAt:
 		g.silent = g.silent || now-g.askedAt >= 3*g.p.Hold
@@ -26,6 +27,17 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	}
 	g.returning = false
 	return g.message(now), true
+}
+
+// most is how far the counts of a session go, millionths: what is added to them before the next message is
+// far from what overflows.
+const most = 1 << 61
+
+// renew begins another session with the owner when the counts of this one are large.
+func (g *Gateway) renew(now int64) {
+	if max(g.granted, g.extra, -g.extra) > most {
+		g.NewOwner(now)
+	}
 }
 
 // Due returns when Poll has something to send; 0: nothing is open.
