@@ -108,23 +108,10 @@ func (s *Server) limitNames(ctx context.Context, of map[string][]int) (map[strin
 
 // addLimits adds the limits of a tenant, or of all when parent is "".
 func (s *Server) addLimits(ctx context.Context, parent string, to map[string]map[string]bool) error {
-	q := store.Query{Kind: resource.Limit, Parent: parent, Limit: maxPage}
-	for {
-		page, next, err := s.store.List(ctx, q)
-		if err != nil {
-			return err
+	return s.store.Names(ctx, resource.Limit, parent, func(ref resource.Ref) {
+		if to[ref.Tenant] == nil {
+			to[ref.Tenant] = map[string]bool{}
 		}
-		for _, m := range page {
-			if ref, err := resource.Parse(m.GetName()); err == nil {
-				if to[ref.Tenant] == nil {
-					to[ref.Tenant] = map[string]bool{}
-				}
-				to[ref.Tenant][ref.ID] = true
-			}
-		}
-		if next == "" {
-			return nil
-		}
-		q.After = next
-	}
+		to[ref.Tenant][ref.ID] = true
+	})
 }

@@ -129,12 +129,44 @@ func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
 	return err
 }
 
+// Names calls visit for the name of each resource of a kind, of one parent or of all (""), and reads
+// no values. Errors: ErrCorrupt, ErrUnavailable.
+func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, visit func(resource.Ref)) error {
+	h, rev, err := s.currentHead(ctx)
+	if err != nil {
+		return err
+	}
+	over, err := s.overlay(ctx, h, rev)
+	if err != nil {
+		return err
+	}
+	start, end := s.bounds(Query{Kind: kind, Parent: parent})
+	see := func(name string) {
+		if ref, err := resource.Parse(name); err == nil && ref.Kind == kind {
+			visit(ref)
+		}
+	}
+	for name, m := range over {
+		if key := s.prefix + name; m != nil && key >= start && key < end {
+			see(name)
+		}
+	}
+	return s.scan(ctx, start, end, rev, func(kv *mvccpb.KeyValue) (bool, error) {
+		name := s.nameOf(kv.Key)
+		if _, replaced := over[name]; !replaced && s.ours(name) {
+			see(name)
+		}
+		return true, nil
+	}, clientv3.WithKeysOnly())
+}
+
 // scan calls visit for the keys in [start, end) in order, page by page at one
 // revision (0 = now), until it returns false or an error.
 func (s *Store) scan(ctx context.Context, start, end string, rev int64,
-	visit func(*mvccpb.KeyValue) (bool, error)) error {
+	visit func(*mvccpb.KeyValue) (bool, error), also ...clientv3.OpOption) error {
 	for start < end {
-		got, err := s.get(ctx, start, clientv3.WithRange(end), clientv3.WithRev(rev), clientv3.WithLimit(pageKeys))
+		got, err := s.get(ctx, start, append(slices.Clone(also), clientv3.WithRange(end), clientv3.WithRev(rev),
+			clientv3.WithLimit(pageKeys))...)
 		if err != nil {
 			return err
 		}
