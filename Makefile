@@ -35,7 +35,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures dev test docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-upgrade check-go standalone clean
+.PHONY: help build demo demos pictures dev test docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-upgrade check-go standalone clean bin/robustness envoy-path
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,11 +61,20 @@ envoy: $(ENVOY_BIN) ## fetch Envoy into the cache (ENVOY_BIN=… uses your own)
 $(CACHE)/envoy-%/envoy:
 	@tools/sh/envoy.sh $* $@
 
+envoy-path: # where it is, for .ci/run
+	@echo $(ENVOY_BIN)
+
 older-envoys: $(OLDER_ENVOYS:%=$(CACHE)/envoy-%/envoy) check-go ## the filter's tests in older Envoys; ARGS='-run Held'
 	@for v in $(OLDER_ENVOYS); do (cd envoy-filter && ENVOY_BIN=$(CACHE)/envoy-$$v/envoy go test -count=1 $(ARGS) ./envoytest) || exit 1; done
 
 demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
 	@bin/titrate dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
+
+demos: N ?= 30
+demos: DURATION = 36s
+demos: LOOPS ?= 0
+demos: build envoy ## the demo many times, one run after the other, and a table of the verdicts; N=30 DURATION=36s LOOPS=0 (busy loops beside) ARGS=-vary
+	@cd e2e && go build -o ../bin/demos ./demos && ../bin/demos -n $(N) -duration $(DURATION) -loops $(LOOPS) $(ARGS)
 
 pictures: build envoy ## the pictures of the README: docs/demo.svg from a real run, docs/greedy.svg from a simulation
 	@bin/titrate dev --film docs/demo.svg </dev/null
@@ -166,8 +175,11 @@ soak: build envoy ## full load on three Envoys with aborts, reloads and kills: f
 
 robustness: DURATION = 5m
 robustness: SEED ?= 1
-robustness: build envoy ## a whole installation broken at random, under traffic, and judged; DURATION=5m SEED=1 ARGS='-seeds 1-20 -parallel 2', -list
-	@mkdir -p bin && cd e2e && go build -o ../bin/robustness ./robustness && ../bin/robustness -duration $(DURATION) -seed $(SEED) $(ARGS)
+bin/robustness: build
+	@mkdir -p bin && cd e2e && go build -o ../bin/robustness ./robustness
+
+robustness: bin/robustness envoy ## a whole installation broken at random, under traffic, and judged; DURATION=5m SEED=1 ARGS='-seeds 1-20 -parallel 2', -list
+	@cd e2e && ../bin/robustness -duration $(DURATION) -seed $(SEED) $(ARGS)
 
 fleet: N ?= 16
 fleet: KEYS ?= 1000

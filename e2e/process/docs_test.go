@@ -21,7 +21,7 @@ const followedAtOnce = 3
 func TestTutorial(t *testing.T) {
 	b := need(t)
 	t.Parallel()
-	guide.Follow(t, func() string { return b.clone(t, map[string]string{"envoy": b.envoy}) }, tutorial)
+	guide.Follow(t, b.clone(t, map[string]string{"envoy": b.envoy}), tutorial)
 }
 
 // Each how-to does what it says, in an installation of its own.
@@ -50,7 +50,7 @@ func TestHowTos(t *testing.T) {
 			if !strings.Contains(string(text), "(README.md#to-try-it)") {
 				follow = follow[1:] // it starts what it needs itself
 			}
-			guide.Follow(t, func() string { return b.clone(t, map[string]string{"envoy": b.envoy}) }, follow...)
+			guide.Follow(t, b.clone(t, map[string]string{"envoy": b.envoy}), follow...)
 		})
 	}
 }

@@ -64,12 +64,18 @@ func main() {
 	exit(all(ctx, o))
 }
 
+// exitVoid is the exit status if nothing failed, and some runs were void.
+const exitVoid = 3
+
 func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "robustness:", err)
-		os.Exit(1)
+	if err == nil {
+		os.Exit(0)
 	}
-	os.Exit(0)
+	fmt.Fprintln(os.Stderr, "robustness:", err)
+	if errors.As(err, new(voidError)) {
+		os.Exit(exitVoid)
+	}
+	os.Exit(1)
 }
 
 func parse(args []string) (o options, err error) {

@@ -137,11 +137,15 @@ func TestVoid(t *testing.T) {
 			t.Errorf("%s: %s, pass %v, want %s", name, r.word(), r.Pass, c.word)
 		}
 		verdict := ""
-		if err := (&options{output: "table"}).verdict(t.Context(), []*Result{r}); err != nil {
+		err := (&options{output: "table"}).verdict(t.Context(), []*Result{r})
+		if err != nil {
 			verdict = err.Error()
 		}
 		if verdict != c.verdict {
 			t.Errorf("%s: %q, want %q", name, verdict, c.verdict)
+		}
+		if _, is := err.(voidError); is != (c.word == "VOID") { //nolint:errorlint // as it is returned
+			t.Errorf("%s: %T says that it is void: %v", name, err, is)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (o *options) verdict(ctx context.Context, results []*Result) error {
 	failed, void := 0, 0
 	for _, r := range results {
 		switch {
-		case r != nil && r.Void != "":
+		case r != nil && r.Void != "" && r.Error == "":
 			void++
 		case r == nil || !r.Pass || r.Error != "":
 			failed++
@@ -110,10 +110,15 @@ func (o *options) verdict(ctx context.Context, results []*Result) error {
 	case failed > 0:
 		return fmt.Errorf("FAIL: %d of %d, and %d void", failed, len(results), void)
 	case void > 0:
-		return fmt.Errorf("VOID: %d of %d", void, len(results))
+		return voidError(fmt.Sprintf("VOID: %d of %d", void, len(results)))
 	}
 	return nil
 }
+
+// voidError says how many runs were void while none failed.
+type voidError string
+
+func (v voidError) Error() string { return string(v) }
 
 // why names the checks that failed, or says why the run is void.
 func (r *Result) why() string {
