@@ -48,7 +48,11 @@ document of the kind Scenario, in one of the files or in one of its own.
 
 demand is constant, poisson, onOff, step, ramp or a trace; a route is spread, pinned,
 moving or roundRobin; an event is partition, heal, join, leave, crash, restart,
-agentLost, agentBack, agentPaused, agentResumed, coordinator, apply or upstream. docs/simulate.md has every field.
+agentLost, agentBack, agentPaused, agentResumed, coordinator, apply or upstream. Links
+between gateways and agents take time, and processes run late by chance, as on a machine
+that is not busy; link: {delay: 1ms, jitter: 1ms} and late: {gateways: {delay: 10ms,
+jitter: 10ms}, agents: {delay: 10ms, jitter: 10ms}} play a busy one. docs/simulate.md has
+every field.
 
 The answer: how far each pool was used, what each tenant got beside its fair share,
 how far each limit was exceeded over rate·t + burst and how many requests it refused

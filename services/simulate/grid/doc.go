@@ -22,7 +22,9 @@
 //
 // Limits with precision EXACT are for gateways of one site. They are played there, beside
 // LOCAL ones, without loss and at ways of 0.25 to 2 ms between two agents: SiteRow. The
-// agents have known each other for longer than owners listen for what others know.
+// agents have known each other for longer than owners listen for what others know. Links take no time
+// there and no process is late, so that the way between two agents is all that counts; elsewhere the
+// delays of links and processes are a scenario's defaults.
 //
 // # Bounds
 //

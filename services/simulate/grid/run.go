@@ -99,6 +99,9 @@ func (j *job) scenario() *scenario.Scenario {
 	s.Seed, s.Warmup = j.seed, j.span/4
 	s.Lead = cmp.Or(j.lead, s.Lead)
 	s.Gossip.Delay, s.Gossip.Jitter, s.Gossip.Loss = j.cell.Delay, j.cell.Delay*2/5, j.cell.Loss
+	if j.site != "" { // the way of the cell is all that a question to an owner takes
+		s.Link, s.Late = scenario.Delay{}, scenario.Late{}
+	}
 	s.Events = j.cell.happenings(j.span)
 	for i, l := range j.limits {
 		for k := range j.loads {

@@ -127,7 +127,7 @@ func (p *parser) fields(n *yaml.Node, path string, known ...string) map[string]*
 }
 
 func (p *parser) spec(n *yaml.Node) {
-	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "gossip", "coordinator", "upstreams",
+	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "gossip", "link", "late", "coordinator", "upstreams",
 		"clients", "events")
 	s := p.s
 	if f["duration"] == nil {
@@ -139,6 +139,12 @@ func (p *parser) spec(n *yaml.Node) {
 	s.Seed = uint64(p.Number(f["seed"], "seed", 1, tree.Span{Most: 1 << 53}))
 	p.replicas(f["replicas"], n.Line)
 	p.gossip(f["gossip"])
+	p.delay(f["link"], "link", &s.Link)
+	if late := f["late"]; late != nil {
+		of := p.fields(late, "late", "gateways", "agents")
+		p.delay(of["gateways"], "late.gateways", &s.Late.Gateways)
+		p.delay(of["agents"], "late.agents", &s.Late.Agents)
+	}
 	p.coordinator(f["coordinator"])
 	for i, item := range p.Items(f["upstreams"], "upstreams") {
 		p.upstream(item, fmt.Sprintf("upstreams[%d]", i))
@@ -187,6 +193,15 @@ func (p *parser) gossip(n *yaml.Node) {
 		g.ForgetAfter = g.SplitAfter * 3 / 2
 	}
 	g.ForgetAfter = p.Duration(f["forgetAfter"], "gossip.forgetAfter", g.ForgetAfter, 0, 2*time.Hour)
+}
+
+// delay reads a delay with its jitter.
+func (p *parser) delay(n *yaml.Node, path string, d *scenario.Delay) {
+	if n != nil {
+		f := p.fields(n, path, "delay", "jitter")
+		d.Delay = p.Duration(f["delay"], path+".delay", d.Delay, 0, time.Second)
+		d.Jitter = p.Duration(f["jitter"], path+".jitter", d.Jitter, 0, time.Second)
+	}
 }
 
 func (p *parser) coordinator(n *yaml.Node) {

@@ -109,6 +109,8 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 			"f:8: spec.replicas[0].weight: want 1e-06 to 1e+06, found -1"},
 		{"loss NaN", good + "    gossip: {loss: .nan}\n", "f:13: spec.gossip.loss: want a finite decimal number, found .nan"},
 		{"loss", good + "    gossip: {loss: 1.5}\n", "f:13: spec.gossip.loss: want 0 to 1, found 1.5"},
+		{"link", good + "    link: {delay: 2s}\n", "f:13: spec.link.delay: want 0s to 1s, found 2s"},
+		{"late", good + "    late: {agent: {delay: 2ms}}\n", "f:13: spec.late.agent: unknown field; known are gateways, agents"},
 		{"split", good + "    gossip: {splitAfter: 400ms}\n", "f:13: spec.gossip.splitAfter: want 500ms to 1h0m0s, found 400ms"},
 		{"coordinator", good + "    coordinator: {round: 1h}\n", "f:13: spec.coordinator.round: want 10ms to 2s, found 1h"},
 		{"unknown tenant", client("{name: app, tenant: bolt, demand: {constant: 5/s}}"),
@@ -224,6 +226,8 @@ const everything = head + `kind: Pool, name: pools/api, spec: {capacity: 300, sh
     seed: 7
     replicas: [{name: eu, weight: 2}, {name: us}]
     gossip: {period: 100ms, delay: 20ms, jitter: 5ms, loss: 0.01, splitAfter: 4s, exactWithin: 1ms}
+    link: {delay: 1ms, jitter: 2ms}
+    late: {gateways: {delay: 3ms}, agents: {jitter: 4ms}}
     coordinator: {round: 500ms, delay: 1ms, softExpiry: 5s, settle: 1s}
     upstreams: [{pool: db, capacity: 900, takes: 20ms}]
     clients:
@@ -255,6 +259,9 @@ func TestEveryField(t *testing.T) {
 		Gossip: scenario.Gossip{Period: 100 * ms, Delay: 20 * ms, Jitter: 5 * ms, Loss: .01,
 			SplitAfter: 4 * time.Second, ForgetAfter: 6 * time.Second,
 			ExactWithin: time.Millisecond},
+		Link: scenario.Delay{Delay: ms, Jitter: 2 * ms},
+		Late: scenario.Late{Gateways: scenario.Delay{Delay: 3 * ms, Jitter: ms / 5},
+			Agents: scenario.Delay{Delay: ms / 5, Jitter: 4 * ms}},
 		Control: scenario.Control{Round: 500 * ms, Delay: ms, SoftExpiry: 5 * time.Second, Settle: time.Second},
 		Resources: []resource.Message{
 			&quotav1.Pool{Name: "pools/api", Capacity: 300, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2},

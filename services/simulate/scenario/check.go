@@ -121,6 +121,13 @@ func (c *checker) network() {
 			g.ForgetAfter)
 	}
 	c.span("gossip.exactWithin", g.ExactWithin, 0, exchange.MaxExactWithin)
+	for _, d := range []struct {
+		field string
+		delay Delay
+	}{{"link", s.Link}, {"late.gateways", s.Late.Gateways}, {"late.agents", s.Late.Agents}} {
+		c.span(d.field+".delay", d.delay.Delay, 0, time.Second)
+		c.span(d.field+".jitter", d.delay.Jitter, 0, time.Second)
+	}
 	c.span("coordinator.round", s.Control.Round, 10*time.Millisecond, 2*time.Second)
 	c.span("coordinator.delay", s.Control.Delay, 0, 10*time.Second)
 	c.span("coordinator.softExpiry", s.Control.SoftExpiry, 2*s.Control.Round+time.Millisecond, time.Hour)

@@ -21,6 +21,8 @@ type Scenario struct {
 
 	Replicas []Replica // there from the start
 	Gossip   Gossip
+	Link     Delay // of a message between a gateway and its agent, one way
+	Late     Late
 	Control  Control
 	// Resources are pools, tenants, quotas and limits as titrate apply takes them. Without
 	// pools only limits are played.
@@ -41,6 +43,8 @@ func New(duration time.Duration, n int) *Scenario {
 		Gossip: Gossip{Period: exchange.DefaultPeriod, Delay: 10 * time.Millisecond,
 			SplitAfter: exchange.DefaultSplitAfter, ForgetAfter: exchange.DefaultForgetAfter,
 			ExactWithin: exchange.DefaultExactWithin},
+		Link: Delay{100 * time.Microsecond, 50 * time.Microsecond},
+		Late: Late{Gateways: aLittle, Agents: aLittle},
 		Control: Control{
 			Round: 250 * time.Millisecond, Delay: 5 * time.Millisecond,
 			SoftExpiry: 10 * time.Second, Settle: 2 * time.Second,
@@ -51,6 +55,9 @@ func New(duration time.Duration, n int) *Scenario {
 	}
 	return s
 }
+
+// aLittle is how late a process runs on a machine that is not busy.
+var aLittle = Delay{200 * time.Microsecond, 200 * time.Microsecond}
 
 // Replica is a gateway with an agent of its own.
 type Replica struct {
@@ -68,6 +75,13 @@ type Gossip struct {
 	ForgetAfter   time.Duration // T2 > T1: a silent replica's claims count for so long
 	ExactWithin   time.Duration // limits that state no precision are EXACT while the way takes this at most; 0: LOCAL
 }
+
+// Delay is Delay ± Jitter, evenly spread, at least 0.
+type Delay struct{ Delay, Jitter time.Duration }
+
+// Late is how late processes do what is due, and handle what they receive from each other. Requests are
+// decided when they come.
+type Late struct{ Gateways, Agents Delay }
 
 // Control is the coordinator and the way to it.
 type Control struct {

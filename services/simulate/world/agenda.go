@@ -24,11 +24,23 @@ const (
 	pollTokens                // who: gateway
 	tickTokens                // who: agent
 	landFlight                // load: *flying
+	takeUp                    // who: gateway; its agent takes a message
+	takeDown                  // who: gateway; load: *parcel, of its agent
 )
+
+// ofGateway reports whether a process of a gateway does it.
+func (t task) ofGateway() bool {
+	switch t {
+	case tickGateway, sendClaims, linkGateway, unlinkGateway, pollTokens, takeUp, takeDown:
+		return true
+	}
+	return false
+}
 
 // item is a task with its time. Items of one time are done as they were planned.
 type item struct {
 	at   time.Duration
+	due  time.Duration // of a timer: at, if the process were not late
 	seq  uint64
 	load any // a pointer, or nil
 	who  int32

@@ -27,7 +27,7 @@ type agent struct {
 	connected bool
 	receiver  *delivery.Receiver
 	looked    time.Duration // at all other agents, last
-	tokensAt  time.Duration // of the next task for tokens
+	tokens    wake          // the next task for tokens
 	counted   time.Duration // until then it is counted how long it ran
 	paused    *pause        // nil: it runs
 	resumed   time.Duration // when its last pause ended
@@ -55,15 +55,15 @@ func (w *World) startAgent(a *agent) {
 	s := w.stage.Scenario
 	a.name = w.stage.Cast.Gateways[a.place]
 	a.life++
-	a.start, a.looked, a.tokensAt, w.net.touched = w.now, 0, 0, w.now
+	a.start, a.looked, a.tokens, w.net.touched = w.now, 0, wake{}, w.now
 	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter, ExactWithin: s.Gossip.ExactWithin})
 	a.peers, a.connected, a.paused, a.resumed = make([]peer, len(w.agents)), false, nil, 0
 	w.configure(a, w.configuration().Gateways)
 	who := a.place
-	w.plan(w.phase(s.Gossip.Period/2), tickAgent, who, a.life, nil)
-	w.plan(w.phase(s.Gossip.Period/2), gossip, who, a.life, nil)
-	w.plan(w.phase(exchange.ReportEvery), reportUp, who, a.life, nil)
+	w.planTimer(w.phase(s.Gossip.Period/2), tickAgent, who, a.life)
+	w.planTimer(w.phase(s.Gossip.Period/2), gossip, who, a.life)
+	w.planTimer(w.phase(exchange.ReportEvery), reportUp, who, a.life)
 	w.plan(0, connect, who, a.life, nil)
 }
 
@@ -79,7 +79,7 @@ func (w *World) perform(a *agent, e core.Effects) {
 	g := &w.gateways[a.place]
 	for _, f := range e.Frames {
 		if g.engine != nil && f.To == g.link {
-			w.receive(g, f.Message)
+			w.deliverToGateway(g, f.Message)
 		}
 	}
 	if len(e.Packets) > 0 {
@@ -93,14 +93,16 @@ func (w *World) perform(a *agent, e core.Effects) {
 
 // planTokens plans when the owners of keys here have something to do.
 func (w *World) planTokens(a *agent) {
-	if due := a.core.TokensDue(); due != 0 && (a.tokensAt <= w.now || a.start+due < a.tokensAt) {
-		a.tokensAt = max(a.start+due, w.now+1)
-		w.plan(a.tokensAt-w.now, tickTokens, a.place, a.life, nil)
+	if due := a.core.TokensDue(); due != 0 && a.tokens.sooner(a.start+due) {
+		w.planTimer(a.tokens.set(max(a.start+due, w.now+1))-w.now, tickTokens, a.place, a.life)
 	}
 }
 
 // tickTokens has the owners of keys do what is due.
-func (w *World) tickTokens(a *agent) { w.perform(a, a.core.TickTokens(a.time(w))) }
+func (w *World) tickTokens(a *agent) {
+	a.tokens.done(w.due)
+	w.perform(a, a.core.TickTokens(a.time(w)))
+}
 
 // configure gives an agent a configuration.
 func (w *World) configure(a *agent, c *config.Config) {
@@ -112,7 +114,7 @@ func (w *World) configure(a *agent, c *config.Config) {
 
 // tickAgent lets time pass at an agent.
 func (w *World) tickAgent(a *agent) {
-	w.plan(w.stage.Scenario.Gossip.Period/2, tickAgent, a.place, a.life, nil)
+	w.planNext(w.stage.Scenario.Gossip.Period/2, tickAgent, a.place, a.life)
 	w.perform(a, a.core.Tick(a.time(w)))
 }
 
@@ -133,7 +135,7 @@ func (w *World) sendPackets(a *agent, out []schedule.Outgoing) {
 		}
 		letters[i] = letter{a.place, a.life, o.Packet}
 		if delay, ok := w.net.carry(a.place, to.place); ok {
-			w.plan(delay, hearPacket, to.place, to.life, &letters[i])
+			w.plan(delay+w.draw(w.stage.Scenario.Late.Agents), hearPacket, to.place, to.life, &letters[i])
 		}
 	}
 }
@@ -181,7 +183,7 @@ func (w *World) updatePeer(a, b *agent) {
 
 // report sends the agent's report to the coordinator.
 func (w *World) report(a *agent) {
-	w.plan(exchange.ReportEvery, reportUp, a.place, a.life, nil)
+	w.planNext(exchange.ReportEvery, reportUp, a.place, a.life)
 	if a.connected {
 		w.agenda.add(item{at: w.now + w.way(), task: takeReport, who: a.place, load: a.stream.Report(a.time(w))})
 	}

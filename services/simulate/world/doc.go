@@ -13,7 +13,8 @@
 //
 // What is modelled, not run: the network, memberlist (which agents it reports as alive, by
 // its usual times), gRPC (a stream that is cut comes back within a second), the Unix
-// socket (no delay), etcd and the election (one leader; a new one has the next epoch).
+// socket (a delay), the scheduler (processes of gateways and agents run late), etcd and the
+// election (one leader; a new one has the next epoch).
 // Agents know the configuration from the start, as from their snapshot on disk; changes
 // come from the coordinator.
 //

@@ -32,6 +32,7 @@ func (w *World) endAgent(a *agent) {
 
 // exited lets an agent see that its gateway's process is gone.
 func (w *World) exited(a *agent, g *gateway) {
+	w.flush(g)
 	a.core.Disconnected(a.time(w), g.link)
 	g.link = 0
 	w.perform(a, a.core.Exited(a.time(w), g.process(w)))

@@ -41,11 +41,12 @@ type gateway struct {
 	config     *config.Config  // in force
 	sums       *exchange.Sums  // received last, with the isolation that holds
 	tickAt     time.Duration   // of the next tick; other ticks are void
-	tokensAt   time.Duration   // of the next pollTokens
+	tokens     wake            // the next pollTokens
 	partedAt   time.Duration   // when the link went down
 	stats      limiter.Stats   // memory for the next
 	sends      int
 	silent     bool
+	configured bool // the process has a configuration
 	waiting    map[int]*waiting
 
 	events    []limiter.Event // memory for the next
@@ -54,6 +55,9 @@ type gateway struct {
 	spent     exchange.Spent
 	walk      limiter.SpentCursor
 	sentNames *limiter.Names
+
+	up           []parcel      // on their way to the agent, in order
+	upAt, downAt time.Duration // when the last messages on the link are there
 
 	others    exchange.Estimator // while the agent is silent
 	withdrawn []uint64           // keys, meanwhile
@@ -82,15 +86,14 @@ func (w *World) start(g *gateway) {
 	p, name := g.place, w.stage.Cast.Gateways[g.place]
 	g.life++
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
-	g.tokensAt = 0
+	g.tokens = wake{}
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Contended: w.keys(), Replica: name, Start: w.time(),
 		Ask: func() { w.planPoll(g, w.now) }})
 	g.engine.Name(w.stage.Cast.Names)
 	g.waiting, g.sends, g.linked = map[int]*waiting{}, 0, false
-	g.others, g.withdrawn = exchange.Estimator{}, nil
-	g.tickAt = w.now + w.phase(busyTick)
-	w.plan(g.tickAt-w.now, tickGateway, p, g.life, nil)
-	w.plan(w.phase(sendEvery), sendClaims, p, g.life, nil)
+	g.others, g.withdrawn, g.up, g.configured = exchange.Estimator{}, nil, nil, false
+	w.planTick(g, w.phase(busyTick))
+	w.planTimer(w.phase(sendEvery), sendClaims, p, g.life)
 	w.linkGateway(g)
 }
 
@@ -112,14 +115,14 @@ func (w *World) linkGateway(g *gateway) {
 
 // planPoll plans to send what the owners of keys are to be told, as the filter's link does.
 func (w *World) planPoll(g *gateway, at time.Duration) {
-	if g.tokensAt <= w.now || at < g.tokensAt {
-		g.tokensAt = max(at, w.now+1)
-		w.plan(g.tokensAt-w.now, pollTokens, g.place, g.life, nil)
+	if g.tokens.sooner(at) {
+		w.planTimer(g.tokens.set(max(at, w.now+1))-w.now, pollTokens, g.place, g.life)
 	}
 }
 
 // sendTokens sends it.
 func (w *World) sendTokens(g *gateway) {
+	g.tokens.done(w.due)
 	if g.link == 0 {
 		return
 	}
@@ -136,7 +139,7 @@ func (w *World) sendTokens(g *gateway) {
 func (w *World) receive(g *gateway, m link.Message) {
 	switch m := m.(type) {
 	case *config.Config:
-		g.config = m
+		g.config, g.configured = m, true
 		if err := g.engine.Apply(m); err != nil {
 			panic("world: a configuration that was checked is refused: " + err.Error())
 		}
@@ -204,8 +207,7 @@ func (w *World) hold(g *gateway, c *traffic.Client, h *waiting) {
 		w.agenda.add(item{at: w.now + c.Patience, task: losePatience, load: h})
 	}
 	if g.tickAt > w.now+busyTick { // a slow ticker is woken
-		g.tickAt = w.now
-		w.plan(0, tickGateway, g.place, g.life, nil)
+		w.planTick(g, 0)
 	}
 }
 
@@ -227,8 +229,13 @@ func (w *World) tick(g *gateway) {
 	if g.engine.Busy() {
 		next = busyTick
 	}
-	g.tickAt = w.now + next
-	w.plan(next, tickGateway, g.place, g.life, nil)
+	w.planTick(g, next)
+}
+
+// planTick plans the next tick; one that was planned before is void.
+func (w *World) planTick(g *gateway, after time.Duration) {
+	g.tickAt = w.now + after + w.draw(w.stage.Scenario.Late.Gateways)
+	w.plan(g.tickAt-w.now, tickGateway, g.place, g.life, nil)
 }
 
 func (w *World) deliver(g *gateway) {
@@ -253,7 +260,7 @@ func (w *World) goOn(g *gateway) {
 // sendToAgent sends what the filter sends its agent each period. Without a link it takes
 // the engine's claims, and keeps the keys that they withdraw.
 func (w *World) sendToAgent(g *gateway) {
-	w.plan(sendEvery, sendClaims, g.place, g.life, nil)
+	w.planNext(sendEvery, sendClaims, g.place, g.life)
 	w.goOn(g)
 	if g.link == 0 {
 		if g.partedAt != 0 && w.now-g.partedAt >= link.DeadAfter {
@@ -296,16 +303,6 @@ func (w *World) sendToAgent(g *gateway) {
 		w.deliverToAgent(g, &g.report)
 	}
 	g.sends++
-}
-
-// deliverToAgent gives the agent a message of its gateway.
-func (w *World) deliverToAgent(g *gateway, m link.Message) {
-	a := &w.agents[g.place]
-	if a.paused != nil {
-		a.paused.receive(m)
-		return
-	}
-	w.perform(a, a.core.Received(a.time(w), g.link, m))
 }
 
 // stop ends the process; what waits is lost.

@@ -80,6 +80,7 @@ func (w *World) resumeAgent(place int) {
 	}
 	a.paused, a.resumed, a.lastPause, w.net.touched = nil, w.now, w.now-p.began, w.now
 	for i := range p.held {
+		w.due = p.held[i].due
 		w.doAgent(a, &p.held[i])
 	}
 	for _, m := range p.inbox {

@@ -22,6 +22,7 @@ type World struct {
 	random   *rand.Rand
 	agenda   agenda
 	now      time.Duration // since the quiet time began, plus origin
+	due      time.Duration // when what is done now was due
 	zero     time.Duration // the scenario's time 0, as now counts
 	gateways []gateway     // by place in the cast
 	agents   []agent       // by place in the cast
@@ -77,7 +78,7 @@ func (w *World) Advance(now time.Duration) { w.until(now + w.zero) }
 func (w *World) until(end time.Duration) {
 	for w.agenda.due(end) {
 		i := w.agenda.next()
-		w.now = i.at
+		w.now, w.due = i.at, i.due
 		w.do(&i)
 	}
 	w.now = max(w.now, end)
@@ -85,11 +86,13 @@ func (w *World) until(end time.Duration) {
 
 // do does one item, unless it is void.
 func (w *World) do(i *item) {
-	switch i.task {
-	case tickGateway, sendClaims, linkGateway, unlinkGateway, pollTokens:
+	if i.task.ofGateway() {
 		if g := &w.gateways[i.who]; g.life == i.life && g.engine != nil {
 			w.doGateway(g, i)
 		}
+		return
+	}
+	switch i.task {
 	case runRound:
 		w.round(i.life)
 	case losePatience:
@@ -120,6 +123,10 @@ func (w *World) doGateway(g *gateway, i *item) {
 		w.unlinkPaused(g)
 	case i.task == pollTokens:
 		w.sendTokens(g)
+	case i.task == takeUp:
+		w.takeUp(g)
+	case i.task == takeDown:
+		w.takeDown(g, i.load.(*parcel))
 	case i.at == g.tickAt:
 		w.tick(g)
 	}
@@ -130,7 +137,7 @@ func (w *World) doAgent(a *agent, i *item) {
 	case tickAgent:
 		w.tickAgent(a)
 	case gossip:
-		w.plan(w.stage.Scenario.Gossip.Period/2, gossip, a.place, a.life, nil)
+		w.planNext(w.stage.Scenario.Gossip.Period/2, gossip, a.place, a.life)
 		w.sendState(a, false)
 	case hearPacket:
 		w.hear(a, i.load.(*letter))
