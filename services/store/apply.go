@@ -140,8 +140,8 @@ func (e ChangeErrors) OrNil() error {
 // time and status within the resources given are ignored.
 //
 // Errors: *ChangeError, or ChangeErrors of all that is refused, with ErrNotFound, ErrExists, ErrEtag,
-// ErrOwned, ErrReference, ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable. After
-// ErrUnavailable the changes may have been made, if etcd's answer was lost: all of them or none. With a
+// ErrOwned, ErrReference, ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable.
+// After ErrUnavailable the changes may have been made, if etcd's answer was lost: all of them or none. With a
 // request ID in the note the same call can be repeated then.
 func (s *Store) Apply(ctx context.Context, note Note, changes []Change) (Result, error) {
 	return s.apply(ctx, note, changes, true)
