@@ -114,15 +114,15 @@ func (s *sender) tick(tick int) error {
 	return nil
 }
 
-// sendHeartbeat sends a heartbeat if one is due or its content has changed. Parted and Crowded are
-// read only when one is due: they can change with every request.
+// sendHeartbeat sends a heartbeat if one is due or its content has changed. Parted is read
+// only when one is due: it can change with every request.
 func (s *sender) sendHeartbeat(tick int) error {
 	beat, due := s.heartbeat(s.lastHeartbeat.Sequence), tick%int(link.HeartbeatEvery/claimsEvery) == 0
-	beat.Parted, beat.Crowded = s.lastHeartbeat.Parted, s.lastHeartbeat.Crowded
+	beat.Parted = s.lastHeartbeat.Parted
 	if due {
 		s.stats.Keys = -1 // do not count them
 		s.o.Engine.Stats(s.o.Now(), &s.stats)
-		beat.Parted, beat.Crowded = s.stats.Unpromoted, s.stats.Exact.OverBudget
+		beat.Parted = s.stats.Unpromoted
 	}
 	if *beat == s.lastHeartbeat && !due {
 		return nil

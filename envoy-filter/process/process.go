@@ -114,7 +114,7 @@ func New(o Options) *Process {
 	p.link = agentlink.New(agentlink.Options{
 		Socket: b.AgentSocket, Engine: p.engine, Now: enforcer.Now, RecoverPanic: p.Enforcer.RecoverPanic,
 		Hello: link.Hello{
-			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(), Exact: true,
+			Replica: b.Replica, Weight: b.Weight, PID: os.Getpid(), Restart: restarts(),
 			Generation: uint64(time.Now().UnixNano()),
 		},
 		Log:   func(text string) { o.Log(Info, text) },

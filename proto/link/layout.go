@@ -79,7 +79,6 @@ func code(c *coder, m Message) {
 			integer(c, "refused", &m.Refused)
 			c.str("reason", &m.Reason)
 			c.u64("parted", &m.Parted)
-			c.u64("crowded", &m.Crowded)
 		})
 	}
 }

@@ -83,8 +83,6 @@ type Hello struct {
 	Decisions bool `json:"decisions,omitempty"`
 	// Tokens is set by an agent that takes [exchange.TokenRequests]: others know no such message.
 	Tokens bool `json:"tokens,omitempty"`
-	// Exact is set by a filter that can hold limits as EXACT and heeds [exchange.Sums].Exact.
-	Exact bool `json:"exact,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }
@@ -104,9 +102,6 @@ type Heartbeat struct {
 	// budget: each replica limits such a key to its own part. 0 from an agent and from a
 	// filter that does not count them.
 	Parted uint64
-	// Crowded counts the requests, since the filter's start, for keys of EXACT limits beyond its
-	// budget: its ledger decides them. 0 as Parted.
-	Crowded uint64
 }
 
 // MaxRefused bounds the limits that one [Refused] names.

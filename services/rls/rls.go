@@ -104,7 +104,7 @@ func New(o Options) (*Server, error) {
 		Change: s.composer.change, Counters: counters, Asked: bell, Answer: s.enforcer.Answer,
 		Now: enforcer.Now, RecoverPanic: s.enforcer.RecoverPanic, Log: say,
 		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
-			Exact: true, Envoy: "none: rate limit service"}})
+			Envoy: "none: rate limit service"}})
 	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log}
 	if o.XDS.Address != "" {
 		var err error

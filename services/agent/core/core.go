@@ -48,11 +48,10 @@ type Core struct {
 	peersChanged  bool     // since the last round
 	alive         []string // the other agents that may own keys
 	near          nearness
-	exact         bool          // limits that state no precision are EXACT
-	exactAt       time.Duration // when that became so
-	exactWhy      string        // they are, or are not
-	switches      uint64        // of exact
-	reborn        bool          // one of them has begun a new life since the last round
+	exact         bool   // limits that state no precision are EXACT
+	exactWhy      string // they are, or are not
+	switches      uint64 // of exact
+	reborn        bool   // one of them has begun a new life since the last round
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected

@@ -88,10 +88,6 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 		c.send(g, s)
 	}
 	c.sendStateTo(g)
-	if c.exact && !hello.Exact { // it cannot hold limits as EXACT
-		c.near.looked = now - lookEvery
-		c.lookAround(now)
-	}
 	sums, stamp := c.sumsFor(now, g, 0)
 	g.noteSums(sums)
 	g.sumsStamp = stamp
@@ -133,9 +129,6 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 }
 
 func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat) {
-	if g.heartbeat.Sequence != 0 && m.Crowded > g.heartbeat.Crowded { // the first one tells of before this link
-		c.near.hold(now, "gateway "+g.Gateway+" has had more keys than it can hold EXACT")
-	}
 	g.heartbeat = *m
 	if m.Parted > g.overBudget {
 		g.overBudget, g.overBudgetAt = m.Parted, now

@@ -8,34 +8,36 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
-	"github.com/titrate/titrate/services/agent/tokens"
 )
 
 // Whether limits that state no precision are EXACT. Gateways that decide differently admit up to
-// twice a limit, so all agents decide alike: each makes up its mind about the way to all others,
-// and tells them. Such limits are EXACT where nobody is far, and somebody is near.
+// twice a limit, so all agents decide alike, by vote: each makes up its mind about the way to all
+// others, and tells them. Such limits are EXACT where somebody is near and no more agents are far than
+// near. Nothing but the way counts: what one client asks for, one gateway or one agent that fails or
+// stands still changes nothing for the others.
 //
 //	undecided ── the way to all others is measured ──► near or far
-//	near ── farLooks looks in a row beyond within, or a reason that is not the way ──► far
-//	far ── nearLooks looks in a row below nearPart of within ──► near
-//	far ── no other agent is there, or the reason that is not the way is gone ──► undecided
+//	near ── most others are far in farLooks looks in a row, or one of them is in farAlone ──► far
+//	far ── all others are below nearPart of within in nearLooks looks in a row ──► near
+//	far ── no other agent is there ──► undecided
 //
-// An agent that joins is undecided: it does as the others do until it has measured.
+// An agent that joins is undecided: it does as the others do until it has measured. An agent that hears
+// no majority of the gateways cannot know what the others do. It keeps its own gateways LOCAL, whose
+// ledgers know how to share a limit with those that are not heard, and goes on to vote as before.
 
 const (
 	// lookEvery is the time between two looks at the way.
 	lookEvery = 2 * time.Second
-	// farLooks and nearLooks are how many looks in a row it takes to change one's mind: 6 s and 30 s.
-	// A way that comes and goes costs a switch in 36 s at most.
-	farLooks, nearLooks = 3, 15
+	// farLooks is how many looks in a row it takes to become far where the way to most others is too
+	// long, 30 s, and farAlone where it is to one of them or some, 2 minutes: a machine that is busy for
+	// a moment changes nobody's mind.
+	farLooks, farAlone = 15, 60
+	// nearLooks is how many looks in a row it takes to become near again: 30 s.
+	nearLooks = 15
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8
-	// holdFor is how long limits stay LOCAL after a key found no room, or gateways asked too much.
-	holdFor = 10 * time.Minute
-	// mostAsked is how often per second its gateways may ask owners of keys, each time for some 0.1 ms of
-	// processor time; but for the first settle of EXACT, in which every key is new.
-	mostAsked = 1000
-	settle    = 30 * time.Second
+	// rejoined is for how long an agent must have heard a majority before its gateways do as the others.
+	rejoined = 4 * time.Second
 	// shownEvery is the time between two changes of the way that the coordinator is told.
 	shownEvery = 10 * time.Second
 )
@@ -45,16 +47,14 @@ type nearness struct {
 	within time.Duration // --exact-within; 0: never near
 	mine   gossipv1.Nearness
 	why    string // mine is FAR
-	other  bool   // for a reason that is not the way
 	looked time.Duration
 	alone  bool // there is no other agent
 	near   int  // looks in a row
-	far    int
+	most   int  // looks in a row in which most others were far
+	any    int  // and in which one of them was
 
-	tokens tokens.Stats  // as of the last look
-	busy   int           // looks in a row with too many questions
-	until  time.Duration // limits are LOCAL, because of held
-	held   string
+	lonely   bool          // it has heard no majority of the gateways
+	lonelyAt time.Duration // when that was so last
 
 	shown   time.Duration // way that the coordinator is told; negative: not known
 	shownAt time.Duration
@@ -68,9 +68,8 @@ func newNearness(within time.Duration) nearness {
 	return n
 }
 
-// look takes in the way to the others, and a reason against EXACT that is not the way; "": none. It
-// reports whether the agent has changed its mind.
-func (n *nearness) look(now time.Duration, w schedule.Way, against string) (changed bool) {
+// look takes in the way to the others. It reports whether the agent has changed its mind.
+func (n *nearness) look(now time.Duration, w schedule.Way) (changed bool) {
 	n.looked, n.alone = now, w.Peers == 0
 	if n.shown < 0 && w.To != "" || now-n.shownAt >= shownEvery {
 		if n.shown, n.shownAt = -1, now; w.To != "" {
@@ -78,65 +77,65 @@ func (n *nearness) look(now time.Duration, w schedule.Way, against string) (chan
 		}
 	}
 	before := n.mine
+	n.count(w)
 	switch {
 	case n.within <= 0:
-	case against != "":
-		n.mine, n.why, n.other, n.near, n.far = gossipv1.Nearness_FAR, against, true, 0, 0
-	case w.To != "" && w.Longest > n.within:
-		n.near, n.far = 0, n.far+1
-		if n.mine == gossipv1.Nearness_UNDECIDED || n.far >= farLooks {
-			n.mine, n.other = gossipv1.Nearness_FAR, false
-			n.why = fmt.Sprintf("%s to %s, beyond --exact-within %s", round(w.Longest), w.To, n.within)
-		}
-	case n.mine == gossipv1.Nearness_FAR && (n.other || w.Peers == 0):
-		n.mine, n.why, n.other, n.near, n.far = gossipv1.Nearness_UNDECIDED, "", false, 0, 0
-	case w.Unknown > 0 || w.Peers == 0:
-		n.near, n.far = 0, 0
-	case n.mine == gossipv1.Nearness_UNDECIDED:
-		n.mine, n.far = gossipv1.Nearness_NEAR, 0
-	case n.mine == gossipv1.Nearness_NEAR:
-		n.far = 0
-	case float64(w.Longest) <= nearPart*float64(n.within):
-		if n.near, n.far = n.near+1, 0; n.near >= nearLooks {
-			n.mine, n.near = gossipv1.Nearness_NEAR, 0
-		}
-	default:
-		n.near, n.far = 0, 0
+	case n.alone && n.mine == gossipv1.Nearness_FAR:
+		n.mine = gossipv1.Nearness_UNDECIDED
+	case n.any > 0 && n.mine == gossipv1.Nearness_UNDECIDED, n.most >= farLooks, n.any >= farAlone:
+		n.mine = gossipv1.Nearness_FAR
+		n.why = fmt.Sprintf("%s to %s, beyond --exact-within %s", round(w.Longest), w.To, n.within)
+	case w.Unknown > 0 || n.alone:
+	case n.any == 0 && n.mine == gossipv1.Nearness_UNDECIDED, n.near >= nearLooks:
+		n.mine = gossipv1.Nearness_NEAR
 	}
 	return n.mine != before
 }
 
-// hold makes limits LOCAL for a while.
-func (n *nearness) hold(now time.Duration, why string) { n.until, n.held = now+holdFor, why }
+// count counts the looks in a row.
+func (n *nearness) count(w schedule.Way) {
+	far := w.Beyond(n.within)
+	inRow := func(count *int, is bool) {
+		if *count++; !is {
+			*count = 0
+		}
+	}
+	inRow(&n.any, far > 0)
+	inRow(&n.most, 2*far > w.Peers-w.Unknown)
+	inRow(&n.near, w.Peers > 0 && w.Unknown == 0 && float64(w.Longest) <= nearPart*float64(n.within))
+}
 
-// lookAtTokens takes in what was asked of owners of keys so far, and of this agent as an owner; the last
-// look was since ago. How often gateways ask matters only while limits that state no precision are EXACT,
-// and settled.
-func (n *nearness) lookAtTokens(now, since time.Duration, s tokens.Stats, settled bool) {
-	if !settled || float64(s.Asked-n.tokens.Asked) <= mostAsked*since.Seconds() {
-		n.busy = 0
-	} else if n.busy++; n.busy >= farLooks {
-		n.hold(now, fmt.Sprintf("gateways of this agent have asked owners of keys more than %d times a second",
-			mostAsked))
+// isolated notes whether the agent hears a majority of the gateways now.
+func (n *nearness) isolated(now time.Duration, lonely bool) {
+	switch {
+	case lonely:
+		n.lonely, n.lonelyAt = true, now
+	case now-n.lonelyAt >= rejoined:
+		n.lonely = false
 	}
-	if s.Dropped[tokens.Crowded] > n.tokens.Dropped[tokens.Crowded] {
-		n.hold(now, "this agent has had to own more keys than it can")
-	}
-	n.tokens = s
 }
 
 // inForce reports whether limits that state no precision are EXACT, and why or why not, in a few
 // words.
 func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
+	near, far := others.Near, others.Far
+	switch n.mine {
+	case gossipv1.Nearness_NEAR:
+		near++
+	case gossipv1.Nearness_FAR:
+		far++
+	}
 	switch {
 	case n.within <= 0:
 		return false, "--exact-within is 0"
+	case n.lonely:
+		return false, "no majority of the gateways is heard"
+	case near >= far && near > 0:
+		return true, "agents within " + n.within.String()
 	case n.mine == gossipv1.Nearness_FAR:
 		return false, n.why
-	case others.Against != "":
+	case far > 0:
 		return false, others.Against + " is against it"
-	case n.mine == gossipv1.Nearness_NEAR || others.Near > 0:
-		return true, "agents within " + n.within.String()
 	case n.alone:
 		return false, "there is no other agent"
 	}
@@ -154,43 +153,24 @@ func round(d time.Duration) time.Duration {
 
 // lookAround makes up this agent's mind, and gateways do what all agents together say.
 func (c *Core) lookAround(now time.Duration) {
-	if since := now - c.near.looked; since >= lookEvery {
-		c.near.lookAtTokens(now, since, c.tokens.Stats(), c.exact && now-c.exactAt >= settle)
-		if c.near.look(now, c.peers.Way(), c.againstExact(now)) {
-			c.peers.SetNearness(now, c.near.mine)
-			c.out.GossipSoon = true
-		}
+	if now-c.near.looked >= lookEvery && c.near.look(now, c.peers.Way()) {
+		c.peers.SetNearness(now, c.near.mine)
+		c.out.GossipSoon = true
 	}
+	c.near.isolated(now, c.aggregator.Isolation(now) != exchange.Connected)
 	exact, why := c.near.inForce(c.peers.Opinions())
 	if exact != c.exact {
 		word := map[bool]string{true: "EXACT", false: "LOCAL"}[exact]
 		c.log(slog.LevelInfo, "limits that state no precision are "+word+" now", "why", why)
 		c.switches++
-		c.exactAt = now
 	}
 	c.exact, c.exactWhy = exact, why
-}
-
-// againstExact is a reason why limits that state no precision cannot be EXACT here; "": none.
-func (c *Core) againstExact(now time.Duration) string {
-	for _, g := range c.connected() {
-		if !g.hello.Exact {
-			return "gateway " + g.Gateway + " cannot: an older filter, or an older agent's --rls"
-		}
-	}
-	if now < c.near.until {
-		return c.near.held
-	}
-	if c.aggregator.Isolation(now) != exchange.Connected {
-		return "no majority of the gateways is heard"
-	}
-	return ""
 }
 
 // sumsFor are the sums of the others for a gateway, and whether its limits that state no precision
 // are EXACT.
 func (c *Core) sumsFor(now time.Duration, g *gateway, since uint64) (*exchange.Sums, uint64) {
 	s, stamp := c.aggregator.Sums(now, g.Gateway, since)
-	s.Exact = c.exact && g.hello.Exact
+	s.Exact = c.exact
 	return s, stamp
 }

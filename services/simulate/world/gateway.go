@@ -108,7 +108,7 @@ func (w *World) linkGateway(g *gateway) {
 	g.walk = limiter.SpentCursor{Least: spentLeast}
 	g.engine.RepeatClaims()
 	w.perform(a, a.core.Connected(a.time(w), g.link, link.Hello{Version: link.Version, Replica: a.name,
-		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked, Exact: true}, 0))
+		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked}, 0))
 	g.linked = true
 	g.engine.LinkTokens(w.time(), true)
 }
@@ -276,7 +276,7 @@ func (w *World) sendToAgent(g *gateway) {
 		g.stats.Keys = -1 // do not count them
 		g.engine.Stats(w.time(), &g.stats)
 		w.deliverToAgent(g, &link.Heartbeat{Sequence: uint64(g.sends), Revision: g.config.Revision,
-			Parted: g.stats.Unpromoted, Crowded: g.stats.Exact.OverBudget})
+			Parted: g.stats.Unpromoted})
 	}
 	if n := g.engine.Named(); n != g.sentNames {
 		g.sentNames = n

@@ -8,8 +8,8 @@ import (
 
 // Opinions is what the other agents say of the way between agents.
 type Opinions struct {
-	Near    int
-	Against string // one that says that it is far, or does not say anything; "": none
+	Near, Far int    // agents that say so; one that says nothing of it counts as far
+	Against   string // one of those that are far; "": none
 }
 
 // SetNearness sets what this agent says of the way; the others are told soon.
@@ -32,11 +32,10 @@ func (p *Peers) Opinions() (o Opinions) {
 	for _, at := range p.ordered() {
 		switch {
 		case !at.alive || at.left:
-		case at.version < Owners:
-			o.Against = at.name
-		case at.nearness == gossipv1.Nearness_NEAR:
+		case at.version >= Owners && at.nearness == gossipv1.Nearness_NEAR:
 			o.Near++
-		case at.nearness != gossipv1.Nearness_UNDECIDED:
+		case at.version < Owners || at.nearness != gossipv1.Nearness_UNDECIDED:
+			o.Far++
 			o.Against = at.name
 		}
 	}

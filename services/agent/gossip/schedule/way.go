@@ -25,7 +25,8 @@ func (w *way) sample(d time.Duration) {
 	w.n++
 }
 
-// value is what nine of ten packets take at most; not ok: too few were measured.
+// value is the median; not ok: too few were measured. The packets that a busy machine holds up do not
+// count, so that a moment of load makes no way long.
 func (w *way) value() (d time.Duration, ok bool) {
 	if w.n < fewestSamples {
 		return 0, false
@@ -33,15 +34,26 @@ func (w *way) value() (d time.Duration, ok bool) {
 	sorted := w.last
 	all := sorted[:min(w.n, waySamples)]
 	slices.Sort(all)
-	return time.Duration(all[len(all)-1-len(all)/10]) * time.Microsecond, true
+	return time.Duration(all[len(all)/2]) * time.Microsecond, true
 }
 
 // Way is the way to the farthest of the other agents.
 type Way struct {
-	Peers   int           // other agents that are alive
-	Unknown int           // of them, those to which too few packets were measured
-	Longest time.Duration // one way, at most for nine of ten packets; of those that are known
-	To      string        // the agent that is so far; "" if none is known
+	Peers   int             // other agents that are alive
+	Unknown int             // of them, those to which too few packets were measured
+	Longest time.Duration   // one way, in the median; of those that are known
+	To      string          // the agent that is so far; "" if none is known
+	Known   []time.Duration // one way to each that is known
+}
+
+// Beyond returns how many agents are known to be farther than a way.
+func (w Way) Beyond(most time.Duration) (n int) {
+	for _, d := range w.Known {
+		if d > most {
+			n++
+		}
+	}
+	return n
 }
 
 // Way returns how far the other agents are.
@@ -51,10 +63,12 @@ func (p *Peers) Way() (w Way) {
 			continue
 		}
 		w.Peers++
-		switch d, ok := at.delays.way.value(); {
-		case !ok:
+		d, ok := at.delays.way.value()
+		if !ok {
 			w.Unknown++
-		case d > w.Longest:
+			continue
+		}
+		if w.Known = append(w.Known, d); d > w.Longest {
 			w.Longest, w.To = d, at.name
 		}
 	}
