@@ -25,6 +25,8 @@
 // Both types find limits by an [ID]. They have no clock and no lock. Each call is O(1).
 package budget
 
+import "hash/fnv"
+
 // ID names a limit of a tenant. The upper half is the tenant's.
 type ID uint64
 
@@ -137,4 +139,15 @@ func (s *shares) clear() {
 	s.all = 0
 	clear(s.tenants)
 	clear(s.limits)
+}
+
+// Of returns the ID of a limit. Two limits have the same one by chance only, and share a part then.
+func Of(tenant, limit string) ID {
+	return ID(sum(tenant))<<32 | ID(sum(limit))
+}
+
+func sum(name string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return h.Sum32()
 }

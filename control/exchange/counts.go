@@ -12,16 +12,16 @@ type Counts struct {
 	// Of a flow: those of Waited and Shadowed that a limit held, or would not have let pass.
 	LimitWaited, LimitShadowed uint64
 	// Of an EXACT limit: requests that waited for the owner of their key, for how long
-	// together, and those that the ledger decided, because the owner was silent or there was
-	// no room for the key.
-	OwnerWaited, OwnerMicros, OwnerSilent uint64
+	// together, and those that the ledger decided: because the owner was silent, or was not asked about
+	// a new key, as the limit had asked for too much.
+	OwnerWaited, OwnerMicros, OwnerSilent, OwnerUnasked uint64
 }
 
 // Fields are the counts in the order of their declaration.
-func (c *Counts) Fields() [13]*uint64 {
+func (c *Counts) Fields() [14]*uint64 {
 	return [...]*uint64{&c.Admitted, &c.Waited, &c.Marked, &c.Shadowed,
 		&c.ClientLimit, &c.TenantShare, &c.QueueFull, &c.QueueTimeout, &c.LimitWaited, &c.LimitShadowed,
-		&c.OwnerWaited, &c.OwnerMicros, &c.OwnerSilent}
+		&c.OwnerWaited, &c.OwnerMicros, &c.OwnerSilent, &c.OwnerUnasked}
 }
 
 // Refused is the number of refused requests.

@@ -33,6 +33,7 @@ type LimitStep struct {
 	Wait              time.Duration // until it passes; 0 when it does, or never will
 	Exact             bool          // the key's owner grants tokens
 	Silent            bool          // and was not heard: the ledger decides
+	Unasked           bool          // and was not asked about a new key, as the limit asked for too much: likewise
 }
 
 // ShareStep is what the share of the tenant had for the request.

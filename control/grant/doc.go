@@ -61,6 +61,7 @@
 //	refusing    is refused at no cost                       time
 //	empty       waits; the gateway asks once for all        Grant
 //	silent      is left to the caller                       Grant
+//	unowned     is left to the caller                       time
 //
 // A request waits Hold at most. After three times that without an answer the owner
 // is taken for silent. What the caller admits without tokens (Owe) is told to the owner

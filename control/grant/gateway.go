@@ -9,6 +9,7 @@ const (
 	Admitted                  // a token was spent
 	Waits                     // ask again with Retry after the next Grant, or with Expire after Hold
 	Unanswered                // the owner is silent: the caller decides by other means, and tells it with Owe
+	Unowned                   // the owner has no room for the key: likewise
 )
 
 // Gateway is what one gateway knows of one key. See the package comment.
@@ -52,6 +53,7 @@ type Gateway struct {
 	others int64 // cost per second
 
 	silent  bool  // requests do not wait for the owner
+	unowned int64 // the owner has no room for the key, and is not asked before; 0: it has room
 	aheadAt int64 // no question for requests to come before
 }
 
@@ -61,6 +63,9 @@ type Gateway struct {
 func NewGateway(p Params, session uint64) *Gateway {
 	return &Gateway{p: p.withDefaults(), session: session, level: -1, left: -1}
 }
+
+// declined is for how long an owner that has no room for a key is not asked again.
+const declined = 5 * second
 
 // Know says what of the bucket is spent at least, before the first request: the owner is told. It
 // is for a key that was limited by other means until now.
@@ -86,7 +91,7 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 		return g.meet(now, now, cost)
 	}
 	g.use.add(now, cost)
-	if g.need > 0 && !g.silent {
+	if g.need > 0 && !g.silent && now >= g.unowned {
 		return g.join(now, cost) // behind those that wait
 	}
 	return g.decide(now, now, cost, false)
@@ -94,7 +99,7 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 
 // Try is Take for a request that does not wait: after Waits nothing has changed.
 func (g *Gateway) Try(now, cost int64) Outcome {
-	if g.need > 0 && !g.exclusive && !g.silent {
+	if g.need > 0 && !g.exclusive && !g.silent && now >= g.unowned {
 		if now < g.until {
 			return Refused
 		}
@@ -152,6 +157,8 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 		return Admitted
 	case now < g.until, waiting && g.denied:
 		return Refused
+	case now < g.unowned:
+		return Unowned
 	case g.silent:
 		return Unanswered
 	case waiting:
@@ -205,6 +212,10 @@ func (g *Gateway) Owe(now, cost int64) {
 
 // Grant takes in a message of an owner.
 func (g *Gateway) Grant(now int64, m Grant) {
+	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
+		g.open, g.silent, g.unowned = false, false, now+declined
+		return
+	}
 	if m.Session != g.session || m.Owner == 0 {
 		return
 	}
@@ -228,7 +239,7 @@ func (g *Gateway) Grant(now int64, m Grant) {
 	if !answers {
 		return
 	}
-	g.open, g.silent, g.register = false, false, false
+	g.open, g.silent, g.register, g.unowned = false, false, false, 0
 	g.heard, g.others = now, m.Others
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
@@ -324,7 +335,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.granted, g.spent, g.returned, g.extra, g.held = held, 0, 0, 0, held
 	g.late, g.told = report{}, [8]toldExtra{}
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
-	g.open, g.silent = false, false
+	g.open, g.silent, g.unowned = false, false, 0
 	g.admit = 0
 	g.register = g.exclusive || g.level >= 0 || life != 0
 	g.until = min(g.until, now)
@@ -345,10 +356,14 @@ func (g *Gateway) Expire(now, cost int64) Outcome {
 // Silent reports whether the owner is taken for silent: requests do not wait for it.
 func (g *Gateway) Silent() bool { return g.silent }
 
+// Unowned reports whether the owner has said lately that it has no room for the key.
+func (g *Gateway) Unowned(now int64) bool { return now < g.unowned }
+
 // Idle reports whether the gateway knows nothing that a new one would not: it may go, once
 // Release is sent.
 func (g *Gateway) Idle(now int64) bool {
-	nobody := g.silent && g.owner == 0 // no owner has answered: there is nobody to give anything back to
+	// No owner has answered, or it has no room: there is nobody to give anything back to.
+	nobody := (g.silent || g.unowned != 0) && g.owner == 0
 	if (g.open || g.register) && !nobody || g.returning || g.need > 0 {
 		return false
 	}

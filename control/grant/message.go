@@ -59,6 +59,7 @@ type Grant struct {
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
 	Full      int64  // nanoseconds for which that bucket has turned refill away
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
+	NoRoom    bool   // the owner has no room for the key; only Session and Seq count
 }
 
 // Recall asks a gateway to give back what it has not spent.

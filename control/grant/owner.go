@@ -1,5 +1,7 @@
 package grant
 
+import "slices"
+
 // Owner has the one bucket of a key and knows who uses it. See the package comment.
 type Owner struct {
 	p      Params
@@ -291,16 +293,19 @@ func (o *Owner) Tick(now int64, out Outbox) {
 	o.serve(now, out)
 }
 
-// Idle reports whether the owner knows nothing that a new one would not: it may go.
+// Idle reports whether the owner knows nothing that a new one would not, and nobody has used the key for
+// long: it may go.
 func (o *Owner) Idle(now int64) bool {
+	return o.Whole(now) && !slices.ContainsFunc(o.users, func(u user) bool { return now-u.heard < idleUser })
+}
+
+// Whole reports whether nobody has any of the bucket, which is full. If it goes, a gateway that uses the
+// key now has to register with the next owner.
+func (o *Owner) Whole(now int64) bool {
 	o.b.advance(o.p, now)
-	for i := range o.users {
-		u := &o.users[i]
-		if u.exclusive || u.waiting || u.out() > 0 || now-u.heard < idleUser {
-			return false
-		}
-	}
-	return o.b.spent == 0
+	return o.b.spent == 0 && !slices.ContainsFunc(o.users, func(u user) bool {
+		return u.exclusive || u.waiting || u.out() > 0
+	})
 }
 
 // Level returns D, with what is granted and not spent.

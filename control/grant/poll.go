@@ -51,6 +51,8 @@ func (g *Gateway) Due() int64 {
 // wants reports whether there is something to ask.
 func (g *Gateway) wants(now int64) bool {
 	switch {
+	case now < g.unowned:
+		return false
 	case g.register:
 		return true
 	case g.exclusive || now < g.until:

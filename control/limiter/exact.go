@@ -74,10 +74,14 @@ func (e *Engine) setNear(now int64, near bool) {
 	e.tokens.While(now, false)
 }
 
-// knownSpent is what the ledger knows to be spent of a key, millionths, if its limit became EXACT so
-// lately that the owner of the key may not know; else 0.
+// knownSpent is what the ledger knows to be spent of a key, millionths, if its limit became EXACT, or
+// was left to the ledger, so lately that the owner of the key may not know; else 0.
 func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
-	if since := e.near.Load(); !k.While || since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
+	since := e.tallyOf(l).left.Load()
+	if k.While {
+		since = max(since, e.near.Load())
+	}
+	if since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
 		return 0
 	}
 	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Spent * grant.Token)
@@ -86,7 +90,7 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
-	silent := uint64(0) // bit i: limit i is left to the ledger
+	silent, left := uint64(0), uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
 		if !e.isExact(l.exact) || !l.holdsFor(c.classes) {
 			continue
@@ -104,6 +108,8 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 			return true
 		case grant.Unanswered: // charge asks the ledger
 			silent |= 1 << i
+		case grant.Unowned:
+			left |= 1 << i
 		}
 	}
 	if c.route.flow == nil {
@@ -112,7 +118,7 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 		done = c.route.flow.decide(e, c, out)
 	}
 	if done && out.Verdict != Wait {
-		e.countSilent(c.route, silent)
+		e.countByLedger(c, silent, left)
 	}
 	if !done || out.Verdict != Admit {
 		e.putBack(c)
@@ -120,11 +126,14 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 	return done
 }
 
-// countSilent counts for the limits that the ledger decides.
-func (e *Engine) countSilent(rt *route, silent uint64) {
-	for i := 0; silent>>i != 0; i++ {
-		if silent>>i&1 != 0 {
-			e.count(rt.limits[i], didLedger)
+// countByLedger counts for the limits that the ledger decides, since owners are silent or are not asked.
+func (e *Engine) countByLedger(c *call, silent, left uint64) {
+	for i := 0; (silent|left)>>i != 0; i++ {
+		switch l := c.route.limits[i]; {
+		case silent>>i&1 != 0:
+			e.count(l, didLedger)
+		case left>>i&1 != 0:
+			e.countLeft(l, c.now)
 		}
 	}
 }
@@ -144,7 +153,7 @@ func (e *Engine) refuseExact(c *call, why refusal) Outcome {
 // tokenKey returns the key of a client and what the limit allows it.
 func (e *Engine) tokenKey(l *limit, client string) tokens.Key {
 	n := l.keys.Numbers(client)
-	k := tokens.Key{Hash: l.keys.Key(client), Tenant: l.tenant, Limit: l.name,
+	k := tokens.Key{Hash: l.keys.Key(client), Tenant: l.tenant, Limit: l.name, Part: l.part,
 		Numbers: tokens.Numbers{Rate: n.Rate, Burst: n.Burst, Strict: n.Strict, While: l.exact == whileNear}}
 	if !l.perTenant {
 		k.Client = client
@@ -219,6 +228,13 @@ func (e *Engine) isSilent(c *call, l *limit) bool {
 	return e.isExact(l.exact) && e.tokens.Silent(&k)
 }
 
+// isUnasked reports whether the ledger decides for a client of an EXACT limit, because its owner would not
+// be asked.
+func (e *Engine) isUnasked(c *call, l *limit) bool {
+	k := e.tokenKey(l, c.under(l))
+	return e.isExact(l.exact) && e.tokens.Unowned(&k, c.now)
+}
+
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
@@ -245,6 +261,8 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 			return e.refuseExact(c, refusal{by: l, wait: wait}), 0, true
 		case grant.Unanswered:
 			e.count(l, didLedger)
+		case grant.Unowned:
+			e.countLeft(l, c.now)
 		}
 	}
 	return e.enqueuePaid(c, ticket)

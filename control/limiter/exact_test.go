@@ -18,6 +18,7 @@ type exactFleet struct {
 	answers [][]exchange.TokenAnswers // on their way, by engine
 	events  []Event
 	dead    bool
+	full    func(engine int) bool // owners have no room for what it asks; nil: they have
 	told    announced
 	waits   int
 }
@@ -81,6 +82,10 @@ func (f *exactFleet) askOwners(now int64) (asks bool) {
 		e.PollTokens(now, &asked)
 		for _, q := range asked.List {
 			asks = true
+			if f.full != nil && f.full(i) {
+				exactOutbox{f, q.Key}.Grant(grant.Peer(i), grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true})
+				continue
+			}
 			k := f.owners[q.Key]
 			if k == nil {
 				k = grant.NewOwner(allowedBy(e, &q), 1+q.Key, now)

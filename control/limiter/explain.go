@@ -28,6 +28,7 @@ type LimitState struct {
 	Strict  bool          // see Limit
 	Exact   bool          // the owner of the key grants tokens
 	Silent  bool          // and is not heard: the ledger decides
+	Unasked bool          // and is not asked about this new key, as the limit has asked for too much: likewise
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
 	Free    float64       // cost that may pass now here; debt is below 0
@@ -107,7 +108,7 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
 		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
-		Silent: e.isSilent(c, l),
+		Silent: e.isSilent(c, l), Unasked: e.isUnasked(c, l),
 	}
 	if !l.perTenant {
 		state.Client = client

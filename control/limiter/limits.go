@@ -3,6 +3,7 @@ package limiter
 import (
 	"sync/atomic"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
@@ -23,6 +24,7 @@ type limit struct {
 	identity  uint8  // where it finds its client
 	classes   uint64 // that it applies to
 	keys      keys.Group
+	part      budget.ID // of the budgets of EXACT keys
 	exact     exactness
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }

@@ -61,7 +61,7 @@ type Options struct {
 // Bounds of Options.
 const (
 	DefaultKeys      = 1_000_000
-	exactKeys        = 1 << 17 // keys of EXACT limits; about 1 KiB each
+	exactKeys        = 1 << 18 // keys of EXACT limits; about 1 KiB each
 	DefaultContended = 1 << 20
 	MaxContended     = keys.MaxContended
 	minKeys          = 1 << 10

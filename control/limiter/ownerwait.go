@@ -137,6 +137,9 @@ func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) 
 	case grant.Unanswered:
 		w.ledger |= 1 << w.at
 		e.count(w.by, didLedger)
+	case grant.Unowned:
+		w.ledger |= 1 << w.at
+		e.countLeft(w.by, now)
 	}
 	return e.payRest(&c, w, out)
 }
@@ -158,6 +161,8 @@ func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 			return e.refuseTokenWait(c, w, refusal{by: l, wait: wait}, out)
 		case grant.Unanswered:
 			e.count(l, didLedger)
+		case grant.Unowned:
+			e.countLeft(l, c.now)
 		}
 	}
 	return e.goOn(c, w, out)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
@@ -200,7 +201,7 @@ func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 		tenant: tenant, name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
 	}
-	l.exact = exactnessOf(c.Limit)
+	l.exact, l.part = exactnessOf(c.Limit), budget.Of(tenant, c.Name)
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}

@@ -38,6 +38,7 @@ const (
 	didShadow
 	didAsk    // the request waited for the owner of its key
 	didLedger // the owner was silent
+	didLeave  // the owner was not asked: the limit had asked for too much, or the owner had no room
 	dids
 )
 
@@ -47,6 +48,7 @@ type limitTally struct {
 	era    uint32
 	counts [dids]atomic.Uint64
 	micros atomic.Uint64 // of all that didAsk counts
+	left   atomic.Int64  // when didLeave was counted last
 	listed atomic.Bool   // in tallies.changed
 }
 
@@ -64,12 +66,24 @@ func (e *Engine) count(l *limit, what did) { e.tally(l, what, 0) }
 // countAsked counts a request that has waited for an owner for so many nanoseconds.
 func (e *Engine) countAsked(l *limit, waited int64) { e.tally(l, didAsk, uint64(max(0, waited))/1000) }
 
-func (e *Engine) tally(l *limit, what did, micros uint64) {
+// countLeft counts a request of a key that nobody was asked about.
+func (e *Engine) countLeft(l *limit, now int64) {
+	e.tallyOf(l).left.Store(now)
+	e.count(l, didLeave)
+}
+
+// tallyOf returns what counts for a limit.
+func (e *Engine) tallyOf(l *limit) *limitTally {
 	t := l.tally.Load()
 	if t == nil || t.era != e.tallies.era.Load() {
 		t = e.tallies.obtain(limitName{clip(l.tenant), clip(l.name)})
 		l.tally.Store(t)
 	}
+	return t
+}
+
+func (e *Engine) tally(l *limit, what did, micros uint64) {
+	t := e.tallyOf(l)
 	t.counts[what].Add(1)
 	if micros > 0 {
 		t.micros.Add(micros)
@@ -113,7 +127,7 @@ func (t *tallies) take(to []exchange.LimitCounts) []exchange.LimitCounts {
 			ClientLimit: one.counts[didRefuse].Swap(0), Waited: one.counts[didHold].Swap(0),
 			QueueTimeout: one.counts[didExpire].Swap(0), Shadowed: one.counts[didShadow].Swap(0),
 			OwnerWaited: one.counts[didAsk].Swap(0), OwnerMicros: one.micros.Swap(0),
-			OwnerSilent: one.counts[didLedger].Swap(0),
+			OwnerSilent: one.counts[didLedger].Swap(0), OwnerUnasked: one.counts[didLeave].Swap(0),
 		}})
 	}
 	left := copy(t.changed, t.changed[n:])

@@ -123,10 +123,11 @@ var Table = [metrics]Definition{
 	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
 		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
 	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,
-		"Requests to EXACT limits that the ledger decided: the owner was silent, there was no agent, or no room for " +
-			"the key."},
+		"Requests to EXACT limits that the ledger decided: the owner was silent, there was no agent, or nobody was " +
+			"asked about a new key."},
 	ExactOverBudget: {"titrate_exact_keys_over_budget_total", nil, Counter,
-		"Requests to EXACT limits for whose keys there was no room: the ledger decided."},
+		"Requests of new keys of EXACT limits that the ledger decided, since their limit had asked for its part of the " +
+			"questions or keys, or the owner had no room."},
 	ExactKeys: {"titrate_exact_keys", nil, Gauge,
 		"Keys of EXACT limits that this gateway knows."},
 	LinkConnected: {"titrate_link_connected", nil, Gauge,
@@ -228,7 +229,7 @@ func (p *Publisher) Publish(process Process) {
 	p.count(ClaimsDelayed, s.Delayed)
 	p.count(ExactWaited, s.Exact.Waited)
 	p.count(ExactUnanswered, s.Exact.Unanswered)
-	p.count(ExactOverBudget, s.Exact.OverBudget)
+	p.count(ExactOverBudget, s.Exact.Unowned)
 	p.count(Panics, process.Panics)
 	p.count(LinkSessions, process.LinkSessions)
 	p.count(LinkMalformed, process.LinkMalformed)

@@ -32,7 +32,7 @@ const (
 	sizeName       = 2
 	sizeSpent      = 2*8 + 1
 	sizeRequest    = 15*8 + 3*4 + 4
-	sizeGrant      = 8*8 + 2*4 + 2
+	sizeGrant      = 8*8 + 2*4 + 3
 	sizeRecall     = 4*8 + 3*4
 	sizeAnswers    = 1
 	sizeDecision   = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
@@ -219,6 +219,7 @@ func codeDecision(c *coder, d *exchange.Decision) {
 	for i := range d.Limits {
 		c.boolean("list.limits.exact", &d.Limits[i].Exact)
 		c.boolean("list.limits.silent", &d.Limits[i].Silent)
+		c.boolean("list.limits.unasked", &d.Limits[i].Unasked)
 	}
 	c.str("list.held_by", &d.HeldBy)
 }
@@ -260,6 +261,7 @@ func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
 	c.u32("grants.seen", &g.Seen)
 	c.boolean("grants.exclusive", &g.Exclusive)
 	c.boolean("grants.begin", &g.Begin)
+	c.boolean("grants.no_room", &g.NoRoom)
 	integer(c, "grants.full", &g.Full)
 }
 

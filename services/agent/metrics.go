@@ -120,8 +120,8 @@ var instruments = []instrument{
 		help: "Largest one-way gossip delay in force.",
 		read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.way", unit: "s",
-		help: "One way to the farthest other agent, as what nine in ten of the last 32 packets take at most: half of " +
-			"the time until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
+		help: "One way to the farthest other agent, as the last 32 packets take in the median: half of the time until " +
+			"an acknowledgement, less what the other agent kept it. -1 while it is not known.",
 		read: one(func(m measurements) float64 {
 			if m.core.Way.To == "" {
 				return -1
@@ -198,14 +198,13 @@ var instruments = []instrument{
 			put(float64(m.core.Tokens.Recalls), attribute.String("kind", "recall"))
 		}},
 	{name: "titrate.agent.tokens.asked", counter: true,
-		help: "Questions of gateways here to the owners of EXACT limits' keys. Beyond 1000/s limits that state no " +
-			"precision become LOCAL.",
+		help: "Questions of gateways here to the owners of EXACT limits' keys.",
 		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Asked) })},
 	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
 		help: "Requests for tokens that were not answered: of a key that this agent does not own (astray, for a " +
 			"moment when agents come or go), with numbers out of their bounds (unusable), of a limit that its " +
-			"configuration does not have (unknown), beyond 262,144 keys (crowded), or of an agent with more than 512 " +
-			"processes (processes).",
+			"configuration does not have (unknown), or of an agent with more than 512 processes (processes); or " +
+			"answered with no, since there are 262,144 keys or the limit has its part of them (crowded).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why := tokens.Astray; why < tokens.Drops; why++ {
 				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))
@@ -255,6 +254,17 @@ var instruments = []instrument{
 		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and what became of " +
 			"them. Bounded as titrate_agent_requests_total. Only once a limit has stopped a request.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
+	{name: "titrate.agent.limit.unasked", counter: true, labels: []string{"gateway", "tenant", "limit"},
+		help: "Requests of new keys of an EXACT limit that went by the ledger, because the limit had asked about so many " +
+			"keys that its gateway or an owner had nothing left for it. Bounded as titrate_agent_requests_total.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			for _, s := range m.core.Series {
+				if s.OfLimit && s.Counts.OwnerUnasked > 0 {
+					put(float64(s.Counts.OwnerUnasked), attribute.String("gateway", s.Gateway),
+						attribute.String("tenant", s.Tenant), attribute.String("limit", s.Limit))
+				}
+			}
+		}},
 	{name: "titrate.agent.activity.rows",
 		help: "Pairs of tenant and pool, and limits, of whose requests the last minute is known; at most 65,536.",
 		read: one(func(m measurements) float64 { return float64(m.core.ActivityRows) })},

@@ -34,13 +34,16 @@ type Status struct {
 	Isolation     string  `json:"isolation"` // CONNECTED, FROZEN or SPLIT
 	LagMs         float64 `json:"lagMs"`
 	GossipDelayMs float64 `json:"gossipDelayMs"`
-	// WayMs is one way to the farthest other agent, at most for nine of ten packets; −1 while it is
+	// WayMs is one way to the farthest other agent, in the median; −1 while it is
 	// not known of any.
 	WayMs float64 `json:"wayMs"`
 	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not.
-	Exact         bool   `json:"exact"`
-	ExactWhy      string `json:"exactWhy"`
-	ContendedKeys int    `json:"contendedKeys"`
+	Exact    bool   `json:"exact"`
+	ExactWhy string `json:"exactWhy"`
+	// Unasked are the EXACT limits that have asked about so many keys that new ones went by the ledger in
+	// the last minute, the most first.
+	Unasked       []UnaskedLimit `json:"unasked"`
+	ContendedKeys int            `json:"contendedKeys"`
 	// DoubleReplicas are replica names that several living Envoys have, which are no
 	// parent and child of a hot restart.
 	DoubleReplicas      []string `json:"doubleReplicas,omitempty"`
@@ -64,6 +67,14 @@ type Status struct {
 	Gateways []GatewayStatus `json:"gateways"`
 	Peers    []PeerStatus    `json:"peers"`
 	Replicas []ReplicaStatus `json:"replicas"`
+}
+
+// UnaskedLimit is such a limit, and how many requests of its new keys a gateway left to the ledger.
+type UnaskedLimit struct {
+	Tenant   string `json:"tenant"`
+	Limit    string `json:"limit"`
+	Gateway  string `json:"gateway"`
+	Requests uint64 `json:"requests"`
 }
 
 // StreamStatus is a control stream.
@@ -97,7 +108,7 @@ type PeerStatus struct {
 	Alive   bool    `json:"alive"`
 	AgeMs   float64 `json:"ageMs"`
 	DelayMs float64 `json:"delayMs"` // decaying maximum
-	WayMs   float64 `json:"wayMs"`   // of nine of ten packets at most; −1: not known yet
+	WayMs   float64 `json:"wayMs"`   // in the median; −1: not known yet
 }
 
 // ReplicaStatus is a filter process anywhere.
@@ -130,12 +141,15 @@ func (a *Agent) status(k core.Status) Status {
 		Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
 		SnapshotFailures: a.saveFailures.Load(),
 		Isolation:        isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
-		WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy,
+		WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy, Unasked: []UnaskedLimit{},
 		ContendedKeys: t.Keys, DoubleReplicas: k.DoubleNames, DoubleReplicasTotal: k.Doubles,
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
 		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
+	for _, u := range k.Unasked {
+		s.Unasked = append(s.Unasked, UnaskedLimit(u))
+	}
 	for _, one := range a.stream.All() {
 		s.Streams = append(s.Streams, StreamStatus{one.Connected, one.Address, one.Error})
 	}

@@ -19,7 +19,7 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	of := ""
 	all := w.total.GetAdmitted() + w.total.GetRefused()
 	if sameTime(w.total, a) && all >= max(a.GetClientLimit()+a.GetQueueTimeout(), a.GetShadowed(), a.GetWaited(),
-		a.GetOwnerWaited(), a.GetOwnerSilent()) {
+		a.GetOwnerWaited(), a.GetOwnerSilent(), a.GetOwnerUnasked()) {
 		of = fmt.Sprintf(" %d", all)
 	}
 	var did []string
@@ -40,6 +40,7 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 			mean(a.GetOwnerWaitedSeconds(), n)))
 	}
 	add(a.GetOwnerSilent(), "left %s to the ledger, as the owner of their key was silent")
+	add(a.GetOwnerUnasked(), "left %s of new keys to the ledger, as it had asked about too many keys")
 	if len(did) == 0 {
 		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))
 	}

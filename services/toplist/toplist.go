@@ -56,6 +56,7 @@ func Plus(a, b *quotav1.Activity) *quotav1.Activity {
 	a.OwnerWaited += b.OwnerWaited
 	a.OwnerWaitedSeconds += b.OwnerWaitedSeconds
 	a.OwnerSilent += b.OwnerSilent
+	a.OwnerUnasked += b.OwnerUnasked
 	a.WaitedSeconds += b.WaitedSeconds
 	a.Error += b.Error
 	a.Window, a.Since = longer(a.Window, b.Window), longer(a.Since, b.Since)

@@ -21,8 +21,10 @@
 package activity
 
 import (
+	"cmp"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -39,6 +41,8 @@ const (
 	pause = past * bucket
 	// forgetAfter is for how long a row is kept that nothing is counted in.
 	forgetAfter = 10 * time.Minute
+	// mostUnasked is how many limits Unasked names.
+	mostUnasked = 8
 	// MaxSeries bounds the rows that have a series of their own in metrics, of up to eight
 	// numbers each. More cost the Prometheus that scrapes them.
 	MaxSeries = 100
@@ -50,7 +54,7 @@ const (
 type name struct{ tenant, pool, limit, gateway string }
 
 // small are exchange.Counts in less memory.
-type small [13]uint32
+type small [14]uint32
 
 // row counts requests of one name.
 type row struct {
@@ -123,7 +127,7 @@ func (a *Activity) setClients(now time.Duration, from string, r *exchange.Report
 func (a *Activity) count(now time.Duration, of name, c *exchange.Counts) {
 	r := a.row(now, of)
 	r.add(now, c)
-	if !r.own && r.limited >= 0 && r != a.other && a.series < MaxSeries {
+	if !r.own && (r.limited >= 0 || c.OwnerUnasked > 0) && r != a.other && a.series < MaxSeries {
 		r.own = true
 		a.series++
 	}
@@ -205,6 +209,30 @@ func (r *row) lately(now time.Duration) (sum exchange.Counts, window time.Durati
 		*n = all[i]
 	}
 	return sum, now - max(r.began, time.Duration(r.latest-past)*bucket)
+}
+
+// Unasked is a limit of whose new keys some went by the ledger lately, at one gateway, because it had asked
+// about too many.
+type Unasked struct {
+	Tenant, Limit, Gateway string
+	Requests               uint64 // in the last minute
+}
+
+// Unasked returns those with the most such requests, the most first. O(rows).
+func (a *Activity) Unasked(now time.Duration) (out []Unasked) {
+	for of, r := range a.rows {
+		if of.limit == "" || now-r.counted > pause {
+			continue
+		}
+		if sum, _ := r.lately(now); sum.OwnerUnasked > 0 {
+			out = append(out, Unasked{of.tenant, of.limit, of.gateway, sum.OwnerUnasked})
+		}
+	}
+	slices.SortFunc(out, func(a, b Unasked) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Tenant, b.Tenant),
+			cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Gateway, b.Gateway))
+	})
+	return out[:min(len(out), mostUnasked)]
 }
 
 // Series is what a row counted since it has a series of its own, or what all rows without one

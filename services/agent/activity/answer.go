@@ -118,6 +118,7 @@ func (l *lately) message() *quotav1.Activity {
 		ClientLimit: c.ClientLimit, TenantShare: c.TenantShare, QueueFull: c.QueueFull, QueueTimeout: c.QueueTimeout,
 		LimitWaited: c.LimitWaited, LimitShadowed: c.LimitShadowed, Window: durationpb.New(l.window),
 		OwnerWaited: c.OwnerWaited, OwnerWaitedSeconds: float64(c.OwnerMicros) / 1e6, OwnerSilent: c.OwnerSilent,
+		OwnerUnasked: c.OwnerUnasked,
 	}
 	if l.since >= 0 {
 		m.Since = durationpb.New(l.since)

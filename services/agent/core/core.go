@@ -48,10 +48,11 @@ type Core struct {
 	peersChanged  bool     // since the last round
 	alive         []string // the other agents that may own keys
 	near          nearness
-	exact         bool   // limits that state no precision are EXACT
-	exactWhy      string // they are, or are not
-	switches      uint64 // of exact
-	reborn        bool   // one of them has begun a new life since the last round
+	exact         bool          // limits that state no precision are EXACT
+	exactWhy      string        // they are, or are not
+	switches      uint64        // of exact
+	unaskedLogged time.Duration // the last line about a limit that asks about too many keys; 0: none
+	reborn        bool          // one of them has begun a new life since the last round
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected

@@ -110,6 +110,7 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 	case *exchange.Report:
 		c.reports.Add(now, g.Process, m)
 		c.activity.Add(now, g.Gateway, m)
+		c.logUnasked(now, g, m)
 	case *exchange.TokenRequests:
 		c.setOwners(now)
 		c.tokens.Ask(now, processNumber(g.Process), m)
@@ -139,6 +140,25 @@ func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat
 	}
 	g.loggedRefusal = m.Refused
 	c.resend(g, m.Refused)
+}
+
+// unaskedEvery is the least time between two lines about limits that ask about too many keys.
+const unaskedEvery = time.Minute
+
+// logUnasked logs which limit has asked about so many keys that the ledger decides for new ones.
+func (c *Core) logUnasked(now time.Duration, g *gateway, r *exchange.Report) {
+	if c.unaskedLogged != 0 && now-c.unaskedLogged < unaskedEvery {
+		return
+	}
+	for i := range r.Limits {
+		if l := &r.Limits[i]; l.Counts.OwnerUnasked > 0 {
+			c.unaskedLogged = now
+			c.log(slog.LevelWarn, "an EXACT limit has used up its part of its gateway's questions or keys: new keys of it "+
+				"go by the ledger meanwhile, other limits are not concerned; are its clients' names invented?",
+				"tenant", l.Tenant, "limit", l.Limit, "gateway", g.Gateway, "requests", l.Counts.OwnerUnasked)
+			return
+		}
+	}
 }
 
 func (c *Core) logLeftOut(g *gateway) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,35 @@ func TestIsolatedAgentIsLocalByItself(t *testing.T) {
 	}
 	if n.isolated(now+rejoined, false); !n.exact(2, 0) {
 		t.Error("not EXACT again")
+	}
+}
+
+// A limit that has asked about too many keys is named: in the log, once a minute, and in the status.
+func TestUnaskedLimitsAreNamed(t *testing.T) {
+	c := New(Options{Name: "a", Incarnation: 7, Period: period, T1: 10 * time.Second, T2: 15 * time.Second})
+	now, lines := time.Second, 0
+	c.Connected(now, 1, hello("gw", 1, 1), 0)
+	for i := range 120 {
+		now += time.Second
+		r := &exchange.Report{Limits: []exchange.LimitCounts{{Tenant: "other", Limit: "quiet"}}}
+		if i < 90 {
+			r.Limits = append(r.Limits, exchange.LimitCounts{Tenant: "acme", Limit: "each",
+				Counts: exchange.Counts{OwnerUnasked: 10}})
+		}
+		for _, e := range c.Received(now, 1, r).Log {
+			if lines++; !slices.Contains(e.Details, any("acme")) || !slices.Contains(e.Details, any("each")) {
+				t.Errorf("it logs %s %v", e.Text, e.Details)
+			}
+		}
+		if u := c.Status(now).Unasked; len(u) != 1 || u[0].Tenant != "acme" || u[0].Gateway != "gw" || u[0].Requests == 0 {
+			t.Fatalf("after %d s: %+v", i, u)
+		}
+	}
+	if lines != 2 {
+		t.Errorf("%d lines in 90 s, want 2", lines)
+	}
+	if u := c.Status(now + time.Minute).Unasked; len(u) != 0 {
+		t.Errorf("a minute later: %+v", u)
 	}
 }
 

@@ -31,8 +31,10 @@ type Status struct {
 	Exact    bool
 	ExactWhy string
 	Switches uint64
-	Traffic  schedule.Traffic
-	Tokens   tokens.Stats
+	// Unasked are limits of whose new keys some went by the ledger in the last minute.
+	Unasked []activity.Unasked
+	Traffic schedule.Traffic
+	Tokens  tokens.Stats
 	// DoubleNames are replica names that several Envoys have which are no parent and child
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
@@ -64,6 +66,7 @@ func (c *Core) Status(now time.Duration) Status {
 	s := Status{Applied: c.applied.Status(now), Aggregation: c.aggregator.Status(now), Peers: c.peers.Status(now),
 		Exact: c.exact, ExactWhy: c.exactWhy, Switches: c.switches,
 		MissingPeers: c.peers.Missing(now), GossipDelay: c.peers.Delay(now), Way: c.peers.Way(),
+		Unasked:     c.activity.Unasked(now),
 		Traffic:     c.peers.Traffic(),
 		Tokens:      c.tokens.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}

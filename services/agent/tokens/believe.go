@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 )
@@ -33,7 +34,7 @@ const (
 	Astray         // the key is not this agent's
 	Unusable       // a number is out of its bounds
 	Unknown        // no limit here has the key, or the request does not say which one
-	Crowded        // there are MaxKeys keys
+	Crowded        // there are MaxKeys keys, or its limit has its part of them: the gateway is told so
 	Processes      // its agent has MaxProcesses processes
 	Drops
 )
@@ -49,7 +50,8 @@ func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.Toke
 	name *exchange.KeyName, p grant.Params, why Drop,
 ) {
 	switch {
-	case k == nil && len(d.owned) >= MaxKeys:
+	case k == nil && !d.room.Fits(partOf(q)):
+		d.full = true
 		return nil, p, Crowded
 	case !q.Forgotten && !inRange(&q.Request):
 		return nil, p, Unusable
@@ -92,9 +94,19 @@ func (d *Desk) own(now time.Duration, key, life uint64, p grant.Params) *owned {
 	if now-d.change < unsettled {
 		begin.Listen = int64(listen)
 	}
+	d.forget(key)
 	k := &owned{key: key, life: life, o: grant.NewOwner(begin, life, int64(now)), params: p}
 	d.owned[key] = k
+	d.room.Take(k.part)
 	return k
+}
+
+// partOf returns whose part of the room a request's key takes; a key without a name is of nobody.
+func partOf(q *exchange.TokenRequest) budget.ID {
+	if !q.Named() {
+		return 0
+	}
+	return budget.Of(q.Tenant, q.Limit)
 }
 
 // name puts in force whose key it is, and what that one is allowed. Before a key was named gateways
@@ -104,6 +116,9 @@ func (d *Desk) name(now time.Duration, k *owned, name exchange.KeyName, p grant.
 		k = d.own(now, k.key, k.life, p)
 	}
 	k.name, k.revision = name, d.o.Revision()
+	d.room.Free(k.part)
+	k.part = budget.Of(name.Tenant, name.Limit)
+	d.room.Take(k.part)
 	k.configure(now, p)
 	return k
 }

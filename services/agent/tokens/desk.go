@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/proto/link"
@@ -21,8 +22,8 @@ const (
 	// listen is how long the owner of a key that is new to it hears what gateways know before it
 	// grants, and unsettled how long after a change of the agents a key counts as new.
 	listen, unsettled = 10 * time.Millisecond, 3 * time.Second
-	// sweepEvery is how often keys at rest are looked for.
-	sweepEvery = 10 * time.Second
+	// sweepEvery is how often keys at rest are looked for, and sweepFull while a key finds no room.
+	sweepEvery, sweepFull = 10 * time.Second, 2 * time.Second
 	// lostTold is how often other agents are told that a gateway is gone, once a second.
 	lostTold = 3
 	// maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
@@ -53,6 +54,7 @@ type Desk struct {
 	o      Options
 	lives  uint64
 	owned  map[uint64]*owned
+	room   *budget.Room // of owned, for limits
 	peers  map[Process]grant.Peer
 	names  map[grant.Peer]Process
 	latest grant.Peer // number given
@@ -61,6 +63,7 @@ type Desk struct {
 	lost   map[uint64]int  // processes here that are gone: how often that is still to be told
 	change time.Duration   // of the agents, the last
 	swept  time.Duration
+	full   bool // a key has found no room since
 
 	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
 	packets map[string]*gossipv1.Tokens       // to other agents
@@ -85,14 +88,15 @@ type owned struct {
 	o      *grant.Owner
 	name   exchange.KeyName // "": not told yet, and nothing is granted
 	params grant.Params
-	at     int64 // in the agenda; 0: it is not there
+	part   budget.ID // of the room
+	at     int64     // in the agenda; 0: it is not there
 
 	revision int64 // of the configuration that params are of
 }
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	return &Desk{o: o, owned: map[uint64]*owned{}, peers: map[Process]grant.Peer{}, names: map[grant.Peer]Process{},
+	return &Desk{o: o, owned: map[uint64]*owned{}, room: budget.NewRoom(MaxKeys), peers: map[Process]grant.Peer{}, names: map[grant.Peer]Process{},
 		locals: map[uint64]bool{}, lost: map[uint64]int{}, answers: map[uint64]*exchange.TokenAnswers{},
 		packets: map[string]*gossipv1.Tokens{}, processes: map[string]map[uint64]time.Duration{},
 		complaints: map[string]*Complaint{}}
@@ -156,6 +160,10 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	name, p, why := d.judge(now, k, from, q)
 	if why != accepted {
 		d.drop(now, from.Agent, why)
+		if why == Crowded {
+			d.grant(from, exchange.TokenGrant{Key: q.Key,
+				Grant: grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true}})
+		}
 		return
 	}
 	d.stats.Requests++
@@ -195,14 +203,17 @@ type outbox struct {
 // Grant sends a grant.
 func (o outbox) Grant(to grant.Peer, g grant.Grant) {
 	o.d.stats.Grants++
-	p, m := o.d.names[to], exchange.TokenGrant{Key: o.key, Grant: g}
-	if p.Agent == o.d.o.Agent {
-		a := o.d.answer(p.Number)
+	o.d.grant(o.d.names[to], exchange.TokenGrant{Key: o.key, Grant: g})
+}
+
+func (d *Desk) grant(to Process, m exchange.TokenGrant) {
+	if to.Agent == d.o.Agent {
+		a := d.answer(to.Number)
 		a.Grants = append(a.Grants, m)
 		return
 	}
-	out := o.d.packet(p.Agent)
-	out.Grants = append(out.Grants, toGrant(p.Number, &m))
+	out := d.packet(to.Agent)
+	out.Grants = append(out.Grants, toGrant(to.Number, &m))
 }
 
 // Recall sends a recall.
@@ -242,7 +253,7 @@ func (d *Desk) Changed(now time.Duration, alive []string) {
 	d.change = now
 	for _, key := range d.keys() {
 		if d.o.Owner(key) != d.o.Agent {
-			delete(d.owned, key)
+			d.forget(key)
 		}
 	}
 	is := map[string]bool{d.o.Agent: true}
@@ -304,14 +315,26 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 			delete(d.lost, p)
 		}
 	}
-	if now-d.swept < sweepEvery {
+	every, idle := sweepEvery, (*grant.Owner).Idle
+	if d.full { // a whole bucket that is forgotten loses nothing
+		every, idle = sweepFull, (*grant.Owner).Whole
+	}
+	if now-d.swept < every {
 		return
 	}
-	d.swept = now
+	d.swept, d.full = now, false
 	for key, k := range d.owned {
-		if k.o.Idle(int64(now)) {
-			delete(d.owned, key)
+		if idle(k.o, int64(now)) {
+			d.forget(key)
 		}
+	}
+}
+
+// forget owns a key no more.
+func (d *Desk) forget(key uint64) {
+	if k := d.owned[key]; k != nil {
+		d.room.Free(k.part)
+		delete(d.owned, key)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -79,10 +80,56 @@ func nameOf(key uint64) exchange.KeyName {
 
 func allowed(n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
 	key, err := strconv.ParseUint(n.Client, 10, 64)
-	return key, grant.Params{Rate: 10, Burst: 10 * grant.Token}, err == nil && n.Tenant == "t" && n.Limit == "l"
+	return key, grant.Params{Rate: 10, Burst: 10 * grant.Token}, err == nil && n.Tenant != "" && n.Limit == "l"
 }
 
 const settled = 10 * time.Second // after the start
+
+// An owner says no at once, to gateways here and elsewhere, when a limit has its part of the room. Keys of
+// other tenants find room. Then keys that are whole are forgotten soon.
+func TestNoRoom(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a := f.desks["a"]
+	for key := range uint64(3) { // they are asked about, and given back
+		a.Ask(settled, 7, asks(10+key, 1))
+		f.carry(settled)
+		owner := f.got["a"][7].Grants[key].Owner
+		a.Ask(settled, 7, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 10 + key, Request: grant.Request{
+			Session: 1, Number: 2, Owner: owner, Exclusive: true, Released: true}}}})
+	}
+	limit, held := budget.Of("t", "l"), 0
+	for ; a.room.Fits(limit); held++ {
+		a.room.Take(limit)
+	}
+	if held < MaxKeys*2/5 || held > MaxKeys/2 {
+		t.Errorf("a limit has %d of %d keys", held, MaxKeys)
+	}
+	delete(f.got["a"], 7)
+	a.Ask(settled, 7, asks(1, 1))
+	f.desks["b"].Ask(settled, 8, asks(2, 1))
+	f.carry(settled)
+	for name, g := range map[string]*exchange.TokenAnswers{"here": f.got["a"][7], "elsewhere": f.got["b"][8]} {
+		if g == nil || len(g.Grants) != 1 || !g.Grants[0].NoRoom || g.Grants[0].Seq != 1 || g.Grants[0].Session != 1 {
+			t.Errorf("%s: %+v, want an answer that there is no room", name, g)
+		}
+	}
+	neighbour := asks(4, 1)
+	neighbour.List[0].Tenant = "neighbour"
+	a.Ask(settled, 7, neighbour)
+	if f.carry(settled); f.got["a"][7].Grants[1].NoRoom {
+		t.Error("no room for another tenant")
+	}
+	if s := a.Stats(); s.Dropped[Crowded] != 2 || s.Keys != 4 {
+		t.Errorf("%+v", s)
+	}
+	if a.Second(settled+sweepFull, nil); len(a.owned) != 1 || a.owned[4] == nil {
+		t.Errorf("%d keys, want only the one that is not whole", len(a.owned))
+	}
+	a.Ask(settled+sweepFull, 7, asks(1, 2))
+	if f.carry(settled + sweepFull); f.got["a"][7].Grants[2].NoRoom {
+		t.Error("no room though keys were forgotten")
+	}
+}
 
 // A gateway is answered by the owner of its key, here or at another agent.
 func TestAnswers(t *testing.T) {

@@ -12,9 +12,10 @@ import (
 
 // near is what the agents say of limits that state no precision.
 type near struct {
-	said  int    // agents that have said something
-	local string // an agent where such limits are LOCAL, and why; "": none
-	why   string // they are EXACT
+	exact int    // agents where such limits are EXACT
+	why   string // they are
+	local int    // agents where they are LOCAL
+	not   string // one of these, and why
 	way   time.Duration
 }
 
@@ -23,10 +24,14 @@ func (n *near) note(agent string, s *controlv1.State) {
 	if s.GetExactWhy() == "" {
 		return
 	}
-	n.said++
 	n.way = max(n.way, s.GetWay().AsDuration())
-	if n.why = s.GetExactWhy(); !s.GetExact() && n.local == "" {
-		n.local = fmt.Sprintf("%s (agent %s)", s.GetExactWhy(), agent)
+	if s.GetExact() {
+		n.exact++
+		n.why = s.GetExactWhy()
+		return
+	}
+	if n.local++; n.not == "" {
+		n.not = fmt.Sprintf("%s (agent %s)", s.GetExactWhy(), agent)
 	}
 }
 
@@ -43,12 +48,16 @@ func (n *near) precision(l *quotav1.Limit) (p quotav1.Precision, why string) {
 		return quotav1.Precision_LOCAL, "it has a queue"
 	}
 	switch {
-	case n.said == 0:
+	case n.exact+n.local == 0:
 		return quotav1.Precision_PRECISION_UNSPECIFIED, ""
-	case n.local != "":
-		return quotav1.Precision_LOCAL, n.local
-	case n.way > 0:
-		return quotav1.Precision_EXACT, fmt.Sprintf("%s: %s", n.why, n.way)
+	case n.exact <= n.local:
+		return quotav1.Precision_LOCAL, n.not
 	}
-	return quotav1.Precision_EXACT, n.why
+	if why = n.why; n.way > 0 {
+		why = fmt.Sprintf("%s: %s", why, n.way)
+	}
+	if n.local > 0 {
+		why += "; LOCAL at some: " + n.not
+	}
+	return quotav1.Precision_EXACT, why
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPrecision(t *testing.T) {
-	f := &Fleet{}
+	f, agents := &Fleet{}, []string{"a", "b"}
 	plain := func(change func(*quotav1.Limit)) *quotav1.Limit {
 		l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s"}
 		if change != nil {
@@ -20,7 +20,7 @@ func TestPrecision(t *testing.T) {
 	}
 	check := func(when string, l *quotav1.Limit, want quotav1.Precision, words string) {
 		t.Helper()
-		if p, why := f.Precision([]string{"a", "b"}, l); p != want || why != words {
+		if p, why := f.Precision(agents, l); p != want || why != words {
 			t.Errorf("%s: %v, %q, want %v, %q", when, p, why, want, words)
 		}
 	}
@@ -36,6 +36,10 @@ func TestPrecision(t *testing.T) {
 	check("stated", plain(func(l *quotav1.Limit) { l.Precision = local }), local, "")
 	check("OFF", plain(func(l *quotav1.Limit) { l.Mode = quotav1.Mode_OFF }), unsaid, "")
 	f.Report(start, "b", &controlv1.State{ExactWhy: "3ms to a, beyond --exact-within 2ms"})
-	check("one is far", plain(nil), local, "3ms to a, beyond --exact-within 2ms (agent b)")
+	check("they are LOCAL at one of two", plain(nil), local, "3ms to a, beyond --exact-within 2ms (agent b)")
+	f.Report(start, "c", &controlv1.State{Exact: true, ExactWhy: "agents within 2ms"})
+	agents = append(agents, "c")
+	check("they are LOCAL at one of three", plain(nil), exact,
+		"agents within 2ms: 400µs; LOCAL at some: 3ms to a, beyond --exact-within 2ms (agent b)")
 	check("stated EXACT", plain(func(l *quotav1.Limit) { l.Precision = exact }), exact, "")
 }

@@ -13,6 +13,7 @@
 //	9     Leaf    flows by name, the ticker's new flows, the others' claims of flows, slots outside
 //	              the table, the tallies of limits, a bucket's new keys, when states are visited, a
 //	              part of the tokens, the places of requests that wait for them
+//	10    Budget  what limits have of the keys and questions of a replica
 //
 // With the build tag lockrank each Lock is checked against this table; without the tag
 // a Mutex is a sync.Mutex.
@@ -32,6 +33,7 @@ type (
 	State    struct{}
 	States   struct{}
 	Leaf     struct{}
+	Budget   struct{}
 )
 
 func (Naming) rank() int   { return 1 }
@@ -43,3 +45,4 @@ func (Flow) rank() int     { return 6 }
 func (State) rank() int    { return 7 }
 func (States) rank() int   { return 8 }
 func (Leaf) rank() int     { return 9 }
+func (Budget) rank() int   { return 10 }

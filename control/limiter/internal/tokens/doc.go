@@ -15,8 +15,9 @@
 //
 //   - A waiter that has joined ends once: in the result of Answer, Expire or Drain, or by a
 //     Leave that returned true.
-//   - At most the budget of keys is kept. A key beyond it is Unanswered, so inventing names
-//     costs a gateway no more than its budget, and wins what the ledger gives.
+//   - A limit has its part of the keys that are kept, and of the questions per second (budgets.go).
+//     A new key beyond that is Unowned, so inventing names costs a gateway no more than that part, takes
+//     nothing from other limits, and wins what the ledger gives.
 //   - A key that has nothing to remember is released after a while.
 //   - While the link to the agent is down nothing waits: a bucket or tokens that the replica
 //     has are spent, everything else is Unanswered.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
@@ -30,7 +31,8 @@ type Key struct {
 	Hash   uint64
 	Tenant string
 	Limit  string
-	Client string // may alias foreign memory: the store copies it
+	Client string    // may alias foreign memory: the store copies it
+	Part   budget.ID // of the budgets, for this limit
 	Numbers
 }
 
@@ -50,7 +52,7 @@ func (k *Key) params() grant.Params {
 // called from any thread.
 type Store[W any] struct {
 	shards   [shards]shard[W]
-	budget   int64
+	budgets  budgets
 	keys     atomic.Int64
 	sessions atomic.Uint64
 	linked   atomic.Bool
@@ -60,7 +62,7 @@ type Store[W any] struct {
 	counts   counts
 }
 
-type counts struct{ waited, unanswered, overBudget atomic.Uint64 }
+type counts struct{ waited, unanswered, unowned atomic.Uint64 }
 
 // shard is a part of the keys.
 type shard[W any] struct {
@@ -100,8 +102,9 @@ type Ended[W any] struct {
 
 // Init sets up a store for so many keys. wake is called, from any thread, when Poll has
 // something to tell the owners; nil: nobody carries it, and everything is Unanswered.
-func (s *Store[W]) Init(budget int, wake func()) {
-	s.budget, s.wake = int64(budget), wake
+func (s *Store[W]) Init(keys int, wake func()) {
+	s.wake = wake
+	s.budgets.init(keys)
 	for i := range s.shards {
 		s.shards[i].keys = map[uint64]*entry[W]{}
 	}
@@ -119,7 +122,10 @@ func (s *Store[W]) Take(k *Key, now, cost int64) (wait int64, out grant.Outcome)
 	defer sh.mu.Unlock()
 	en := sh.keys[k.Hash]
 	if en == nil {
-		return 0, s.unlessLinked(grant.Waits)
+		if out = s.unlessLinked(grant.Waits); out == grant.Waits && !s.budgets.fits(k, now) {
+			out = s.leave()
+		}
+		return 0, out
 	}
 	s.use(en, k, now)
 	out = s.unlessLinked(en.g.Try(now, cost))
@@ -137,8 +143,11 @@ func (s *Store[W]) Join(k *Key, now, known int64, w *Waiter[W]) (wait int64, out
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	en := s.obtain(sh, k, now, known)
-	if en == nil || !s.linked.Load() {
-		s.counts.unanswered.Add(1) // those over the budget, too
+	switch {
+	case en == nil:
+		return 0, s.leave()
+	case !s.linked.Load():
+		s.counts.unanswered.Add(1)
 		return 0, grant.Unanswered
 	}
 	s.use(en, k, now)
@@ -175,6 +184,13 @@ func (s *Store[W]) unasked(k *Key, cost int64) (wait int64, out grant.Outcome, d
 	return 0, grant.Waits, false
 }
 
+// leave counts a request for a key that nobody is asked about.
+func (s *Store[W]) leave() grant.Outcome {
+	s.counts.unanswered.Add(1)
+	s.counts.unowned.Add(1)
+	return grant.Unowned
+}
+
 // unlessLinked is the outcome of a request that would wait while the link is down.
 func (s *Store[W]) unlessLinked(out grant.Outcome) grant.Outcome {
 	if out == grant.Waits && !s.linked.Load() {
@@ -197,21 +213,22 @@ func (s *Store[W]) count(en *entry[W], now int64, out grant.Outcome) (wait int64
 		return max(1, en.g.Until()-now)
 	case grant.Unanswered:
 		s.counts.unanswered.Add(1)
+	case grant.Unowned:
+		s.leave()
 	}
 	return 0
 }
 
-// obtain returns the entry of a key; nil: there is no room for it.
+// obtain returns the entry of a key; nil: its limit has no room or no question left for it.
 func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 	en := sh.keys[k.Hash]
 	if en != nil {
 		return en
 	}
-	if s.keys.Add(1) > s.budget {
-		s.keys.Add(-1)
-		s.counts.overBudget.Add(1)
+	if !s.budgets.take(k, now) {
 		return nil
 	}
+	s.keys.Add(1)
 	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now}
 	en.key.Client = strings.Clone(k.Client)
 	en.g.Know(now, known)
@@ -237,7 +254,7 @@ func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
 		if !ok {
 			break
 		}
-		sh.tell(en, q)
+		s.tell(sh, en, q, now)
 		told = true
 	}
 	if !en.busy && (en.g.Due() != 0 || len(en.line) > 0) {
@@ -249,7 +266,10 @@ func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
 	}
 }
 
-func (sh *shard[W]) tell(en *entry[W], q grant.Request) {
+func (s *Store[W]) tell(sh *shard[W], en *entry[W], q grant.Request, now int64) {
+	if q.Need > 0 { // else it gives back, or registers
+		s.budgets.ask(&en.key, now)
+	}
 	r := exchange.TokenRequest{Key: en.key.Hash, Request: q}
 	if r.Named() {
 		r.KeyName = exchange.KeyName{Tenant: en.key.Tenant, Limit: en.key.Limit, Client: en.key.Client}
@@ -305,8 +325,8 @@ func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok
 	return k.Burst - float64(left)/grant.Token, wait, true
 }
 
-// Silent reports whether a request for a key would not wait for its owner: the link is down, the
-// owner does not answer, or there is no room for the key.
+// Silent reports whether a request for a key would not wait for its owner: the link is down, or the
+// owner does not answer.
 func (s *Store[W]) Silent(k *Key) bool {
 	if !s.linked.Load() {
 		return true
@@ -317,19 +337,34 @@ func (s *Store[W]) Silent(k *Key) bool {
 	if en := sh.keys[k.Hash]; en != nil {
 		return en.g.Silent()
 	}
-	return s.keys.Load() >= s.budget
+	return false
+}
+
+// Unowned reports whether no owner would be asked about a key, because its limit has asked for too much or
+// the owner has no room.
+func (s *Store[W]) Unowned(k *Key, now int64) bool {
+	if s.wake == nil || !(k.Rate > 0) || !s.linked.Load() {
+		return false
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if en := sh.keys[k.Hash]; en != nil {
+		return en.g.Unowned(now)
+	}
+	return !s.budgets.fits(k, now)
 }
 
 // Stats are counters since the start, and gauges of now.
 type Stats struct {
 	Keys       int    // known now
 	Waited     uint64 // requests that waited for an owner
-	Unanswered uint64 // decided by the ledger: the owner was silent, or there was no room
-	OverBudget uint64 // of them, for want of room
+	Unanswered uint64 // decided by the ledger: the owner was silent, or was not asked
+	Unowned    uint64 // of them, because the limit had asked for too much, or the owner had no room
 }
 
 // Stats returns the counters.
 func (s *Store[W]) Stats() Stats {
 	return Stats{Keys: int(s.keys.Load()), Waited: s.counts.waited.Load(), Unanswered: s.counts.unanswered.Load(),
-		OverBudget: s.counts.overBudget.Load()}
+		Unowned: s.counts.unowned.Load()}
 }

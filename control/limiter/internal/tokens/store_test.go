@@ -156,7 +156,7 @@ func TestUnanswered(t *testing.T) {
 	if _, out := s.Take(key(1), 5*Hold, grant.Token); out != grant.Unanswered {
 		t.Errorf("a silent owner: %v", out)
 	}
-	if _, out := s.Join(key(2), 0, 0, &Waiter[int]{Cost: grant.Token}); out != grant.Unanswered || s.Stats().OverBudget != 1 {
+	if _, out := s.Join(key(2), 0, 0, &Waiter[int]{Cost: grant.Token}); out != grant.Unowned || s.Stats().Unowned != 1 {
 		t.Errorf("no room: %v, %+v", out, s.Stats())
 	}
 	s.Link(0, false)

@@ -155,7 +155,7 @@ func (s *Store[W]) pollShard(sh *shard[W], now int64, out *exchange.TokenRequest
 			if !ok {
 				break
 			}
-			sh.tell(en, q)
+			s.tell(sh, en, q, now)
 		}
 		due := en.g.Due()
 		if en.busy = due != 0 || len(en.line) > 0; en.busy {
@@ -206,8 +206,13 @@ func (s *Store[W]) Sweep(now int64) {
 	if s.keys.Load() == 0 {
 		return
 	}
+	crowded := s.budgets.crowdedLimits(now)
 	s.sweep(&s.shards[s.next.Add(1)%shards], func(en *entry[W]) bool {
-		return s.isOver(en) || now-en.used > keep && en.g.Idle(now)
+		keepFor := keep
+		if _, is := crowded[en.key.Part]; is {
+			keepFor = keepCrowded
+		}
+		return s.isOver(en) || now-en.used > keepFor && en.g.Idle(now)
 	}, now)
 }
 
@@ -243,14 +248,20 @@ func (s *Store[W]) Forget() {
 func (s *Store[W]) forget(sh *shard[W]) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for key, en := range sh.keys {
+	for _, en := range sh.keys {
 		if len(en.line) == 0 {
-			delete(sh.keys, key)
-			s.keys.Add(-1)
+			s.drop(sh, en)
 		}
 	}
 	sh.busy = slices.DeleteFunc(sh.busy, func(en *entry[W]) bool { return len(en.line) == 0 })
 	sh.out = sh.out[:0]
+}
+
+// drop forgets a key.
+func (s *Store[W]) drop(sh *shard[W], en *entry[W]) {
+	delete(sh.keys, en.key.Hash)
+	s.keys.Add(-1)
+	s.budgets.free(en.key.Part)
 }
 
 // sweep releases the keys of a shard for which f holds and for which nobody waits.
@@ -267,11 +278,10 @@ func (s *Store[W]) sweep(sh *shard[W], f func(*entry[W]) bool, now int64) {
 	for _, key := range idle {
 		en := sh.keys[key]
 		if q, ok := en.g.Release(now); ok && s.linked.Load() {
-			sh.tell(en, q)
+			s.tell(sh, en, q, now)
 			s.wake()
 		}
-		delete(sh.keys, key)
-		s.keys.Add(-1)
+		s.drop(sh, en)
 		if en.busy {
 			sh.busy = slices.DeleteFunc(sh.busy, func(b *entry[W]) bool { return b == en })
 		}

@@ -1096,15 +1096,16 @@ type TokenGrant struct {
 	Owner         uint64                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`      // life of the owner
 	Session       uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
 	Seq           uint32                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
-	Granted       int64                  `protobuf:"varint,6,opt,name=granted,proto3" json:"granted,omitempty"`      // in this session, cumulative
-	Admit         int64                  `protobuf:"varint,7,opt,name=admit,proto3" json:"admit,omitempty"`          // of them, for requests that waited
-	Seen          uint32                 `protobuf:"varint,8,opt,name=seen,proto3" json:"seen,omitempty"`            // the latest request that was taken in
-	Wait          int64                  `protobuf:"varint,9,opt,name=wait,proto3" json:"wait,omitempty"`            // asking again is of no use for so long
-	Others        int64                  `protobuf:"varint,10,opt,name=others,proto3" json:"others,omitempty"`       // what all other gateways use per second
-	Level         int64                  `protobuf:"varint,11,opt,name=level,proto3" json:"level,omitempty"`         // spent part of the bucket
-	Exclusive     bool                   `protobuf:"varint,12,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // the bucket itself
-	Begin         bool                   `protobuf:"varint,13,opt,name=begin,proto3" json:"begin,omitempty"`         // the owner has forgotten the session: the gateway begins another one
-	Full          int64                  `protobuf:"varint,14,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket itself has turned refill away
+	Granted       int64                  `protobuf:"varint,6,opt,name=granted,proto3" json:"granted,omitempty"`              // in this session, cumulative
+	Admit         int64                  `protobuf:"varint,7,opt,name=admit,proto3" json:"admit,omitempty"`                  // of them, for requests that waited
+	Seen          uint32                 `protobuf:"varint,8,opt,name=seen,proto3" json:"seen,omitempty"`                    // the latest request that was taken in
+	Wait          int64                  `protobuf:"varint,9,opt,name=wait,proto3" json:"wait,omitempty"`                    // asking again is of no use for so long
+	Others        int64                  `protobuf:"varint,10,opt,name=others,proto3" json:"others,omitempty"`               // what all other gateways use per second
+	Level         int64                  `protobuf:"varint,11,opt,name=level,proto3" json:"level,omitempty"`                 // spent part of the bucket
+	Exclusive     bool                   `protobuf:"varint,12,opt,name=exclusive,proto3" json:"exclusive,omitempty"`         // the bucket itself
+	Begin         bool                   `protobuf:"varint,13,opt,name=begin,proto3" json:"begin,omitempty"`                 // the owner has forgotten the session: the gateway begins another one
+	Full          int64                  `protobuf:"varint,14,opt,name=full,proto3" json:"full,omitempty"`                   // ns for which the bucket itself has turned refill away
+	NoRoom        bool                   `protobuf:"varint,15,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"` // the owner has no room for the key; only session and seq count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1235,6 +1236,13 @@ func (x *TokenGrant) GetFull() int64 {
 		return x.Full
 	}
 	return 0
+}
+
+func (x *TokenGrant) GetNoRoom() bool {
+	if x != nil {
+		return x.NoRoom
+	}
+	return false
 }
 
 // An owner wants back what was not spent.
@@ -1440,7 +1448,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\arefills\x18\x1d \x03(\v2\x1f.titrate.gossip.v1alpha1.RefillR\arefills\"6\n" +
 	"\x06Refill\x12\x1a\n" +
 	"\brefilled\x18\x01 \x01(\x03R\brefilled\x12\x10\n" +
-	"\x03age\x18\x02 \x01(\x03R\x03age\"\xc8\x02\n" +
+	"\x03age\x18\x02 \x01(\x03R\x03age\"\xe1\x02\n" +
 	"\n" +
 	"TokenGrant\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
@@ -1457,7 +1465,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05level\x18\v \x01(\x03R\x05level\x12\x1c\n" +
 	"\texclusive\x18\f \x01(\bR\texclusive\x12\x14\n" +
 	"\x05begin\x18\r \x01(\bR\x05begin\x12\x12\n" +
-	"\x04full\x18\x0e \x01(\x03R\x04full\"\xc1\x01\n" +
+	"\x04full\x18\x0e \x01(\x03R\x04full\x12\x17\n" +
+	"\ano_room\x18\x0f \x01(\bR\x06noRoom\"\xc1\x01\n" +
 	"\vTokenRecall\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +

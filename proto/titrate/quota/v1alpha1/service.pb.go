@@ -2452,7 +2452,10 @@ type Activity struct {
 	OwnerWaited        uint64  `protobuf:"varint,21,opt,name=owner_waited,json=ownerWaited,proto3" json:"owner_waited,omitempty"`
 	OwnerWaitedSeconds float64 `protobuf:"fixed64,22,opt,name=owner_waited_seconds,json=ownerWaitedSeconds,proto3" json:"owner_waited_seconds,omitempty"`
 	// Of an EXACT limit: requests that the ledger decided, because the owner was silent.
-	OwnerSilent   uint64 `protobuf:"varint,23,opt,name=owner_silent,json=ownerSilent,proto3" json:"owner_silent,omitempty"`
+	OwnerSilent uint64 `protobuf:"varint,23,opt,name=owner_silent,json=ownerSilent,proto3" json:"owner_silent,omitempty"`
+	// Of an EXACT limit: requests that the ledger decided, because the limit had asked about so many
+	// keys that its gateway had no question or room left for it. Other limits are not concerned.
+	OwnerUnasked  uint64 `protobuf:"varint,24,opt,name=owner_unasked,json=ownerUnasked,proto3" json:"owner_unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2644,6 +2647,13 @@ func (x *Activity) GetOwnerWaitedSeconds() float64 {
 func (x *Activity) GetOwnerSilent() uint64 {
 	if x != nil {
 		return x.OwnerSilent
+	}
+	return 0
+}
+
+func (x *Activity) GetOwnerUnasked() uint64 {
+	if x != nil {
+		return x.OwnerUnasked
 	}
 	return 0
 }
@@ -3195,16 +3205,17 @@ func (x *Decision) GetHeldBy() string {
 // What one limit had for a request, just after it was decided.
 type LimitStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`     // last part of its name
-	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`   // as the limit knows it; "" of a limit for all clients together
-	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`  // it is not enforced
-	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`  // a request of that cost passes
-	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`     // cost units per second, over all gateways
-	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`   // cost units
-	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`     // of it
-	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`       // until it passes; absent if it does, or never will
-	Exact         bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`    // the owner of the client's key grants tokens
-	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"` // and was not heard, so the ledger decided
+	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`       // last part of its name
+	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`     // as the limit knows it; "" of a limit for all clients together
+	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`    // it is not enforced
+	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`    // a request of that cost passes
+	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`       // cost units per second, over all gateways
+	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`     // cost units
+	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`       // of it
+	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`         // until it passes; absent if it does, or never will
+	Exact         bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`      // the owner of the client's key grants tokens
+	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`   // and was not heard, so the ledger decided
+	Unasked       bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"` // and was not asked about a new key, as the limit had asked for too much: likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3305,6 +3316,13 @@ func (x *LimitStep) GetExact() bool {
 func (x *LimitStep) GetSilent() bool {
 	if x != nil {
 		return x.Silent
+	}
+	return false
+}
+
+func (x *LimitStep) GetUnasked() bool {
+	if x != nil {
+		return x.Unasked
 	}
 	return false
 }
@@ -5303,7 +5321,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"configured\x12<\n" +
 	"\bactivity\x18\a \x01(\v2 .titrate.quota.v1alpha1.ActivityR\bactivity\x12<\n" +
 	"\bgateways\x18\b \x03(\v2 .titrate.quota.v1alpha1.ActivityR\bgateways\x12\x1a\n" +
-	"\bsentence\x18\t \x01(\tR\bsentence\"\xed\x05\n" +
+	"\bsentence\x18\t \x01(\tR\bsentence\"\x92\x06\n" +
 	"\bActivity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -5329,7 +5347,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x0elimit_shadowed\x18\x14 \x01(\x04R\rlimitShadowed\x12!\n" +
 	"\fowner_waited\x18\x15 \x01(\x04R\vownerWaited\x120\n" +
 	"\x14owner_waited_seconds\x18\x16 \x01(\x01R\x12ownerWaitedSeconds\x12!\n" +
-	"\fowner_silent\x18\x17 \x01(\x04R\vownerSilent\"\xc9\x03\n" +
+	"\fowner_silent\x18\x17 \x01(\x04R\vownerSilent\x12#\n" +
+	"\rowner_unasked\x18\x18 \x01(\x04R\fownerUnasked\"\xc9\x03\n" +
 	"\tSelection\x124\n" +
 	"\x02by\x18\x01 \x01(\x0e2$.titrate.quota.v1alpha1.Selection.ByR\x02by\x12=\n" +
 	"\x05order\x18\x02 \x01(\x0e2'.titrate.quota.v1alpha1.Selection.OrderR\x05order\x12\x1e\n" +
@@ -5400,7 +5419,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
 	"\x05steps\x18\x13 \x03(\tR\x05steps\x12\x17\n" +
-	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\x84\x02\n" +
+	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\x9e\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -5412,7 +5431,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04wait\x18\b \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x14\n" +
 	"\x05exact\x18\t \x01(\bR\x05exact\x12\x16\n" +
 	"\x06silent\x18\n" +
-	" \x01(\bR\x06silent\"\x93\x01\n" +
+	" \x01(\bR\x06silent\x12\x18\n" +
+	"\aunasked\x18\v \x01(\bR\aunasked\"\x93\x01\n" +
 	"\tShareStep\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x16\n" +

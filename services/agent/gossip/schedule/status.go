@@ -53,7 +53,7 @@ type PeerStatus struct {
 	Alive   bool          // according to memberlist
 	Age     time.Duration // since its last packet; negative: none yet
 	Delay   time.Duration // one way, decaying maximum
-	Way     time.Duration // one way, at most for nine of ten packets; negative: not known yet
+	Way     time.Duration // one way, in the median; negative: not known yet
 }
 
 // Status returns the other agents by name.

@@ -1,0 +1,85 @@
+package grant
+
+import "testing"
+
+// An owner that has no room says so: what waits is left to the caller at once, and the owner is not asked
+// again for a while. Then it is asked again, and hears what was admitted without it.
+func TestNoRoom(t *testing.T) {
+	p := Params{Rate: 0.001, Burst: 5 * Token}
+	g, now := NewGateway(p, 1<<20), int64(second)
+	if out := g.Take(now, Token); out != Waits {
+		t.Fatalf("a new key: %v", out)
+	}
+	q, ok := g.Poll(now)
+	if !ok {
+		t.Fatal("nothing is asked")
+	}
+	g.Grant(now, Grant{Session: q.Session, Seq: q.Seq + 1, NoRoom: true})
+	if out := g.Retry(now, now, Token); out != Waits {
+		t.Errorf("no room, in answer to another question: %v", out)
+	}
+	g.Grant(now, Grant{Session: q.Session, Seq: q.Seq, NoRoom: true})
+	if out := g.Retry(now, now, Token); out != Unowned {
+		t.Errorf("what waits: %v", out)
+	}
+	g.Owe(now, Token)
+	for range 50 {
+		now += declined/50 - 1
+		if out := g.Take(now, Token); out != Unowned {
+			t.Fatalf("a request later: %v", out)
+		}
+		if q, ok := g.Poll(now); ok || g.Due() != 0 {
+			t.Fatalf("it asks again: %+v", q)
+		}
+	}
+	if !g.Idle(now) {
+		t.Error("it cannot be forgotten though nobody knows it")
+	}
+	if now += millisecond; g.Take(now, Token) != Waits {
+		t.Error("it does not ask again")
+	}
+	o := NewOwner(p, 7, now)
+	q, _ = g.Poll(now)
+	box := &lastGrant{}
+	o.Request(now, 1, q, box)
+	if g.Grant(now, box.g); g.Retry(now, now, Token) != Admitted || g.Level(now)/Token != 3 {
+		t.Errorf("an owner with room: %d left, want 3 of 5", g.Level(now)/Token)
+	}
+}
+
+// A bucket that a gateway has to itself goes on though the next owner has no room for it.
+func TestNoRoomForABucket(t *testing.T) {
+	p := Params{Rate: 1, Burst: 5 * Token}
+	g, o, box, now := NewGateway(p, 1<<20), NewOwner(p, 7, 0), &lastGrant{}, int64(second)
+	g.Take(now, Token)
+	q, _ := g.Poll(now)
+	o.Request(now, 1, q, box)
+	g.Grant(now, box.g)
+	g.Retry(now, now, Token)
+	g.NewOwner(now)
+	q, ok := g.Poll(now)
+	if !ok || !q.Exclusive {
+		t.Fatalf("it registers %+v", q)
+	}
+	g.Grant(now, Grant{Session: q.Session, Seq: q.Seq, NoRoom: true})
+	for i := range 5 {
+		want := Admitted
+		if i == 4 {
+			want = Refused
+		}
+		if out := g.Take(now, Token); out != want {
+			t.Errorf("request %d of the bucket: %v", i, out)
+		}
+	}
+	if _, ok := g.Poll(now); ok {
+		t.Error("it registers again at once")
+	}
+	if g.Idle(now) || !g.Idle(now+10*second) {
+		t.Error("it must be kept until it is whole, and no longer")
+	}
+}
+
+type lastGrant struct{ g Grant }
+
+func (l *lastGrant) Grant(_ Peer, g Grant) { l.g = g }
+func (*lastGrant) Recall(Peer, Recall)     {}
