@@ -29,9 +29,22 @@ func TestParseSeeds(t *testing.T) {
 }
 
 func TestAFailingSeedTellsHowToReplayIt(t *testing.T) {
-	o := options{duration: 2 * time.Minute, faults: "kill,freeze-agent"}
-	if got, want := o.replay(7), "make robustness DURATION=2m0s SEED=7 ARGS='-faults kill,freeze-agent'"; got != want {
-		t.Errorf("%s, want %s", got, want)
+	for _, args := range []string{"", "-faults kill,freeze-agent", "-clients 5 -share-pools=false"} {
+		want := "make robustness DURATION=2m0s SEED=7"
+		if args != "" {
+			want += " ARGS='" + args + "'"
+		}
+		o, err := parse(append([]string{"-duration", "2m"}, strings.Fields(args)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.replay(7); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		again, err := parse(o.args(7))
+		if err != nil || again.replay(7) != want {
+			t.Errorf("the process of the seed: %s, %v, want %s", again.replay(7), err, want)
+		}
 	}
 	r := Result{Seed: 7, Findings: []check.Finding{{Check: "failed", At: time.Second, What: "a request"}}}
 	r.atMost("failed requests", "", 1, 0, "")

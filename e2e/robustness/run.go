@@ -51,7 +51,7 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	fault.Print(os.Stderr, events)
 	loaded, unload := context.WithCancel(ctx)
 	defer unload()
-	s.begin(loaded, o.seeds[0])
+	s.begin(loaded, o.seeds[0], o.crowd)
 	go s.api.Count(loaded, changeEvery)
 	stalls := s.stalls(loaded)
 	watcher := watch(loaded, s)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 
@@ -67,6 +68,18 @@ kind: Limit
 name: tenants/exact/limits/per-client
 spec: {rate: 3/s, burst: 6, precision: EXACT}
 ---
+apiVersion: titrate.dev/v1alpha1
+kind: Pool
+name: pools/crowd
+spec: {capacity: 1000, queue: {delayTarget: 200ms, maxWait: 1s}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/crowd, spec: {weight: 1}}
+---
+apiVersion: titrate.dev/v1alpha1
+kind: Limit
+name: tenants/crowd/limits/per-client
+spec: {rate: 1/s, burst: 5}
+---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/probe, spec: {weight: 1}}
@@ -123,7 +136,7 @@ func watchdogs() (all []load.Client) {
 // share, so that it must not be refused.
 func below(c *load.Client) bool {
 	return c.Tenant == "steady" || c.Tenant == "limited" && (c.Name == "below" || c.Name == "watchdog") ||
-		c.Name == "within"
+		c.Name == "within" || c.Tenant == "crowd"
 }
 
 // scene is all that a run works with.
@@ -183,10 +196,17 @@ func (s *scene) targets() (all []load.Target) {
 	return all
 }
 
-// begin starts the clients; they ask until ctx ends.
-func (s *scene) begin(ctx context.Context, seed uint64) {
+// crowdRate is how often a client of the crowd asks, requests per second.
+const crowdRate = .005
+
+// begin starts the clients, and a crowd of more; they ask until ctx ends.
+func (s *scene) begin(ctx context.Context, seed uint64, crowd int) {
+	run := func(i int, c *load.Client) { go s.load.Run(ctx, c, rand.New(rand.NewPCG(seed, uint64(i)+100))) }
 	for i := range clients {
-		go s.load.Run(ctx, &clients[i], rand.New(rand.NewPCG(seed, uint64(i)+100)))
+		run(i, &clients[i])
+	}
+	for i := range crowd {
+		run(len(clients)+i, &load.Client{Tenant: "crowd", Name: fmt.Sprint("c", i), Pool: "crowd", Rate: crowdRate})
 	}
 }
 

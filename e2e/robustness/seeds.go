@@ -118,7 +118,8 @@ func (o *options) cores() int { return max(1, runtime.NumCPU()/o.parallel) }
 
 func (o *options) args(seed uint64) []string {
 	return []string{"-envoy", o.world.Envoy, "-module", o.world.Module, "-titrate", o.world.Titrate,
-		"-duration", o.duration.String(), "-seed", strconv.FormatUint(seed, 10), "-faults", o.faults}
+		"-duration", o.duration.String(), "-seed", strconv.FormatUint(seed, 10), "-faults", o.faults,
+		"-clients", strconv.Itoa(o.crowd), "-share-pools=" + strconv.FormatBool(o.world.Share)}
 }
 
 // progress is where a run's lines go: with many seeds each names its own.

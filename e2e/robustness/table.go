@@ -35,8 +35,18 @@ func (o *options) report(r *Result) {
 // replay is the command that runs a seed again.
 func (o *options) replay(seed uint64) string {
 	command := fmt.Sprintf("make robustness DURATION=%v SEED=%d", o.duration, seed)
+	var args []string
 	if o.faults != "" {
-		command += fmt.Sprintf(" ARGS='-faults %s'", o.faults)
+		args = append(args, "-faults "+o.faults)
+	}
+	if o.crowd != defaultCrowd {
+		args = append(args, fmt.Sprintf("-clients %d", o.crowd))
+	}
+	if !o.world.Share {
+		args = append(args, "-share-pools=false")
+	}
+	if args != nil {
+		command += fmt.Sprintf(" ARGS='%s'", strings.Join(args, " "))
 	}
 	return command
 }

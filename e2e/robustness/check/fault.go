@@ -34,11 +34,14 @@ type Grace struct {
 	Bursts float64
 }
 
+// AllGateways is the gateway of a fault that is done to all of them.
+const AllGateways = "all"
+
 // Fault is one that was there, from its beginning to the end of its undoing.
 type Fault struct {
 	Kind     string        `json:"kind"`
 	What     string        `json:"what"`
-	Gateway  string        `json:"gateway,omitempty"`
+	Gateway  string        `json:"gateway,omitempty"` // AllGateways: all
 	From, To time.Duration // since the load's start
 	Grace    Grace         `json:"-"`
 }

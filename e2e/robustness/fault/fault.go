@@ -47,7 +47,7 @@ type Scene interface {
 type Fault interface {
 	// What it does and to whom.
 	What() string
-	// Gateway that it is done to, "" if to none.
+	// Gateway that it is done to, check.AllGateways if to all, "" if to none.
 	Gateway() string
 	// Apply begins it, Undo ends it and returns when the target serves again.
 	Apply(ctx context.Context) error
@@ -56,7 +56,7 @@ type Fault interface {
 
 // Kinds are all that there are, by name.
 var Kinds = []Kind{
-	killEnvoy, killAgent, killCoordinator, killGateway, killEtcd,
+	killEnvoy, killAgent, killCoordinator, killGateway, coldGateways, killEtcd,
 	freezeEnvoy, freezeAgent, freezeCoordinator, freezeEtcd,
 	partitionGateway, partitionMesh, partitionCoordinator, partitionEtcd, delayPackets, dropPackets,
 	stepClock,

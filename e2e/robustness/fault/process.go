@@ -2,7 +2,9 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/titrate/titrate/e2e/robustness/check"
@@ -71,16 +73,46 @@ var killGateway = Kind{
 			g.Agent.Kill()
 			g.Envoy.Kill()
 			return nil
+		}, func(ctx context.Context) error { return startCold(ctx, g) }}
+	},
+}
+
+// coldGateways begins anew everywhere at once: no agent knows what clients have spent, no gateway knows that
+// of another, and the load is there. So a client may spend its burst at each of them.
+var coldGateways = Kind{
+	Name: "cold-gateways", Does: "SIGKILL of all Envoys and agents at once, all started again at the same time",
+	Touches: Everything, Shortest: 0, Longest: 4 * second,
+	Grace: check.Grace{Fails: true, Unfair: membership, Bursts: world.Gateways, Ledgers: true},
+	Draw: func(_ *rand.Rand, s Scene) Fault {
+		all := s.World().Gateways()
+		return &simple{"kill -9 all Envoys and agents", check.AllGateways, func(context.Context) error {
+			for _, g := range all {
+				g.SetAway(true)
+				g.Agent.Kill()
+				g.Envoy.Kill()
+			}
+			return nil
 		}, func(ctx context.Context) error {
-			if err := g.Agent.Start(ctx, true); err != nil {
-				return err
+			failed := make([]error, len(all))
+			var started sync.WaitGroup
+			for i, g := range all {
+				started.Go(func() { failed[i] = startCold(ctx, g) })
 			}
-			if err := g.StartEnvoy(ctx); err != nil {
-				return err
-			}
-			return g.Join(ctx)
+			started.Wait()
+			return errors.Join(failed...)
 		}}
 	},
+}
+
+// startCold starts the agent and the Envoy of a gateway.
+func startCold(ctx context.Context, g *world.Gateway) error {
+	if err := g.Agent.Start(ctx, true); err != nil {
+		return err
+	}
+	if err := g.StartEnvoy(ctx); err != nil {
+		return err
+	}
+	return g.Join(ctx)
 }
 
 var freezeEnvoy = Kind{
