@@ -19,10 +19,11 @@ const (
 
 // agentPaused: an agent hangs, and a change does not arrive at its gateway. Whoever asks is told of which
 // gateway, what it lacks and since when; the gateway goes on with what it has. The agent goes on, and all is
-// in force everywhere.
+// in force everywhere. Clients below their limits are refused nothing.
 func (w *world) agentPaused(t *testing.T) {
 	upToDate := []string{`gw-1 +\S+ +\d+ +0 +- +up to date`, `gw-2 +\S+ +\d+ +0 +- +up to date`}
 	w.says(t, patience, "get gateways", upToDate...)
+	asked := w.keepAsking(t)
 	w.signal(t, w.agents[0], syscall.SIGSTOP)
 	t.Cleanup(func() { w.signal(t, w.agents[0], syscall.SIGCONT) })
 	w.apply(tenant("meanwhile", 3))
@@ -43,6 +44,7 @@ func (w *world) agentPaused(t *testing.T) {
 	w.says(t, behindWithin, "get tenants/meanwhile", `tenants/meanwhile +3 +2/2`)
 	w.says(t, behindWithin, "check", `gateways +OK +2 agents, 2 gateways`)
 	w.linked(t, patience, 0)
+	asked()
 }
 
 // signal sends a signal to a server alone.

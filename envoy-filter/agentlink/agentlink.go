@@ -162,8 +162,8 @@ type Client struct {
 	finish    sync.Once
 	finished  chan struct{} // closed when the last message was written
 
-	others    estimator
-	withdrawn []uint64 // withdrawals that no agent has seen; guarded by others.mu
+	others   estimator
+	withheld exchange.Withheld // of claims that no agent has seen; guarded by others.mu
 }
 
 type refusal struct {

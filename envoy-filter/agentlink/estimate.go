@@ -31,8 +31,8 @@ func (e *estimator) silent(now int64, linked, claimed bool) (since int64, isolat
 
 // estimateWhileSilent has the engine go on without the agent while it is silent, until the
 // context ends. It also keeps taking the engine's claims: otherwise the engine would
-// have to announce its rate again, and wait for the lag, when the agent is back. The
-// keys that those claims withdraw are sent then.
+// have to announce its rate again, and wait for the lag, when the agent is back. What
+// those claims withdraw is sent then.
 func (c *Client) estimateWhileSilent(ctx context.Context) {
 	ticker := time.NewTicker(claimsEvery)
 	defer ticker.Stop()
@@ -63,25 +63,20 @@ func (c *Client) estimateOnce(unsent *exchange.Claims) {
 	}
 	if !linked {
 		c.takeClaims(now, unsent)
-		c.keepWithdrawn(unsent.Withdrawn)
+		c.withhold(unsent)
 	}
 }
 
-// maxWithdrawn bounds the withdrawals that wait for an agent. The other replicas forget
-// the claims of the rest after a while.
-const maxWithdrawn = 1 << 16
-
-func (c *Client) keepWithdrawn(keys []uint64) {
+// withhold keeps what an agent must know of claims that none has seen.
+func (c *Client) withhold(unseen *exchange.Claims) {
 	c.others.mu.Lock()
 	defer c.others.mu.Unlock()
-	c.withdrawn = append(c.withdrawn, keys[:min(len(keys), maxWithdrawn-len(c.withdrawn))]...)
+	c.withheld.Add(unseen)
 }
 
-// takeWithdrawn returns the withdrawals that no agent has seen, and forgets them.
-func (c *Client) takeWithdrawn() []uint64 {
+// addWithheld adds to the first claims on a new link what was withheld.
+func (c *Client) addWithheld(claims *exchange.Claims) {
 	c.others.mu.Lock()
 	defer c.others.mu.Unlock()
-	keys := c.withdrawn
-	c.withdrawn = nil
-	return keys
+	c.withheld.AddTo(claims)
 }

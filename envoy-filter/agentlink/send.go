@@ -156,7 +156,7 @@ func (s *sender) sendClaims(tick int) error {
 		s.repeatClaims()
 	}
 	s.takeClaims(s.o.Now(), &s.claims)
-	s.claims.Withdrawn = append(s.claims.Withdrawn, s.takeWithdrawn()...)
+	s.addWithheld(&s.claims)
 	empty := len(s.claims.Flows)+len(s.claims.Keys)+len(s.claims.Withdrawn) == 0
 	if empty && s.noClaims {
 		return nil

@@ -59,8 +59,8 @@ type gateway struct {
 	up           []parcel      // on their way to the agent, in order
 	upAt, downAt time.Duration // when the last messages on the link are there
 
-	others    exchange.Estimator // while the agent is silent
-	withdrawn []uint64           // keys, meanwhile
+	others   exchange.Estimator // while the agent is silent
+	withheld exchange.Withheld  // meanwhile
 }
 
 // process names the process to the agent.
@@ -91,7 +91,7 @@ func (w *World) start(g *gateway) {
 		Ask: func() { w.planPoll(g, w.now) }})
 	g.engine.Name(w.stage.Cast.Names)
 	g.waiting, g.sends, g.linked = map[int]*waiting{}, 0, false
-	g.others, g.withdrawn, g.up, g.configured = exchange.Estimator{}, nil, nil, false
+	g.others, g.withheld, g.up, g.configured = exchange.Estimator{}, exchange.Withheld{}, nil, false
 	w.planTick(g, w.phase(busyTick))
 	w.planTimer(w.phase(sendEvery), sendClaims, p, g.life)
 	w.linkGateway(g)
@@ -269,7 +269,7 @@ func (w *World) sendToAgent(g *gateway) {
 		}
 		g.claims.Reset()
 		g.engine.Claims(w.time(), &g.claims)
-		g.withdrawn = append(g.withdrawn, g.claims.Withdrawn...)
+		g.withheld.Add(&g.claims)
 		return
 	}
 	if g.sends%beatTicks == 0 {
@@ -284,8 +284,7 @@ func (w *World) sendToAgent(g *gateway) {
 	}
 	g.claims.Reset()
 	g.engine.Claims(w.time(), &g.claims)
-	g.claims.Withdrawn = append(g.claims.Withdrawn, g.withdrawn...)
-	g.withdrawn = nil
+	g.withheld.AddTo(&g.claims)
 	empty := len(g.claims.Flows)+len(g.claims.Keys)+len(g.claims.Withdrawn) == 0
 	if !empty || !g.silent {
 		w.deliverToAgent(g, &g.claims)
