@@ -11,10 +11,10 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// downAt is when something happens to the agent of gw-1.
+// downAt is the time at which the agent of gw-1 fails.
 const downAt = 10 * time.Second
 
-// down is what happens to one agent of three.
+// down is a failure of one agent of three.
 type down struct {
 	name   string
 	events []scenario.Event
@@ -91,6 +91,37 @@ func TestAgentDownRefusesNothingByChance(t *testing.T) {
 			}
 			if n := d.play(t, precision, 100, scenario.Poisson(80), byWeight, 3, 2, 1); n > 0 {
 				t.Errorf("%v, %s, by weight: %d refused of a client at 80 %% of 100/s", precision, d.name, n)
+			}
+		}
+	}
+}
+
+// All gateways together admit no more of a limit than r·t + b, and while the agent is down r·w/W,
+// where clients ask each of them for all of it. The others keep the part of a STRICT limit for
+// the gateway until the coordinator takes it for dead.
+func TestAgentDownAdmitsNoMoreThanItsPart(t *testing.T) {
+	const rate, burst = 100., 50.
+	for _, strict := range []bool{false, true} {
+		for _, d := range downs() {
+			s := scenario.New(45*time.Second, 3)
+			s.Gossip.Delay, s.Lead = 250*time.Microsecond, 5*time.Second
+			l := limit("acme", "each", rate, burst)
+			l.Precision, l.Strict = quotav1.Precision_LOCAL, strict
+			s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/acme"}, l}
+			s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(3 * rate)}}
+			s.Events = d.events
+			down := s.Duration - downAt
+			if len(d.events) > 1 {
+				down = d.events[1].At - downAt + time.Second
+			}
+			if strict {
+				const kept = 20 * time.Second // --membership
+				down = max(0, down-kept)
+			}
+			const slack = 30 // that of the limit at this rate and delay, and the room of the pacer
+			most := burst + rate/3*down.Seconds() + slack
+			if k := run(t, s, Options{}).Systems[0].Keys[0]; k.WorstExcess > most {
+				t.Errorf("STRICT %v, %s: %.0f over r·t + b, want %.0f at most", strict, d.name, k.WorstExcess, most)
 			}
 		}
 	}

@@ -36,10 +36,14 @@ var killEnvoy = Kind{
 	},
 }
 
+// ownPart is what a gateway without its agent may admit of an OPTIMISTIC limit beside what the others
+// count of it: its part by weight.
+const ownPart = 1. / world.Gateways
+
 var killAgent = Kind{
 	Name: "kill-agent", Does: "SIGKILL of an agent, started again later; its Envoy goes on",
 	Touches: "gateway", Shortest: 0, Longest: 8 * second,
-	Grace: check.Grace{Unfair: 5 * second, Ledgers: true},
+	Grace: check.Grace{Unfair: 5 * second, More: ownPart, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"kill -9 the agent of " + g.Name, g.Name, func(context.Context) error {
@@ -135,8 +139,8 @@ var freezeEnvoy = Kind{
 
 var freezeAgent = Kind{
 	Name: "freeze-agent", Does: "SIGSTOP of an agent, SIGCONT later; its Envoy goes on",
-	Touches: "gateway", Shortest: second, Longest: 8 * second,
-	Grace: check.Grace{Unfair: 8 * second, Ledgers: true},
+	Touches: "gateway", Shortest: second, Longest: 12 * second,
+	Grace: check.Grace{Unfair: 8 * second, More: ownPart, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return freeze(g.Agent, g)

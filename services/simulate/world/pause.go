@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// mostHeld is how many packets the kernel keeps for an agent that stands still: those that
-// come first. Those beyond are lost.
+// mostHeld bounds the packets that the kernel keeps for an agent that stands still. It keeps
+// the first ones; later packets are lost.
 const mostHeld = 256
 
 // pause is an agent that stands still, and what comes to it meanwhile.

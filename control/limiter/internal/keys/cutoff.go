@@ -57,7 +57,7 @@ func (st *state) partTAT(now int64) int64 {
 	return st.part
 }
 
-// wait is the time until cost may pass, in nanoseconds.
+// wait returns the nanoseconds until cost may pass.
 func (st *state) wait(n Numbers, m *members.View, now int64, seconds, cost float64) int64 {
 	wait := nanoseconds(st.ledger.Wait(seconds, cost))
 	if m.Isolation == exchange.Connected {
@@ -74,7 +74,7 @@ func (st *state) wait(n Numbers, m *members.View, now int64, seconds, cost float
 	return min(wait, own)
 }
 
-// spent is what is spent of the numbers that this replica goes by.
+// spent returns D, in units of the numbers that this replica goes by: the whole limit, or its part.
 func (st *state) spent(n Numbers, m *members.View, now int64) float64 {
 	if !m.Static() {
 		return st.ledger.Spent()
