@@ -26,6 +26,8 @@ type fleet struct {
 	mail      []mail
 	version   uint8
 	places    map[string]int
+	within    time.Duration // Options.ExactWithin
+	cut       string        // an agent whose packets do not arrive, nor those to it
 }
 
 type fleetAgent struct {
@@ -85,7 +87,7 @@ func (f *fleet) begin(i int) {
 	a.life++
 	a.start = f.now
 	a.Core = New(Options{Name: a.name, Incarnation: uint64(a.life), Period: period, T1: 10 * time.Second,
-		T2: 15 * time.Second, Everybody: f.everybody})
+		T2: 15 * time.Second, Everybody: f.everybody, ExactWithin: f.within})
 	for j, b := range f.agents {
 		if j != i {
 			a.PeerAlive(f.at(a), b.name, "", true, f.version)
@@ -183,7 +185,7 @@ func (f *fleet) run(d time.Duration, each func()) {
 		for _, m := range due {
 			to := f.agents[m.to]
 			switch {
-			case to.dead:
+			case to.dead, f.cut != "" && (f.cut == to.name || f.cut == f.agents[m.from].name):
 			case m.at > f.now:
 				f.mail = append(f.mail, m)
 			case m.life == [2]int{f.agents[m.from].life, to.life}:

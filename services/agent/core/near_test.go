@@ -219,3 +219,48 @@ func TestGatewaysAreToldOfExact(t *testing.T) {
 		t.Errorf("state: %v", s)
 	}
 }
+
+// One agent of three stands still, or is cut off, for 12 s: nothing changes at the two others. The one that
+// is cut off keeps its own gateways LOCAL, and does as the others do once it hears them again.
+func TestOneLostAgentSwitchesNobody(t *testing.T) {
+	for name, lose := range map[string]func(f *fleet, lost bool){
+		"stands still": func(f *fleet, lost bool) { f.agents[2].dead = lost },
+		"is cut off": func(f *fleet, lost bool) {
+			if f.cut = ""; lost {
+				f.cut = f.agents[2].name
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(3, 16, 1)
+			f.within = 3 * period // a packet takes up to a step of the fleet
+			for i := range f.agents {
+				f.begin(i)
+			}
+			f.run(30*time.Second, nil)
+			for _, a := range f.agents {
+				if s := a.Status(f.at(a)); !s.Exact {
+					t.Fatalf("%s is LOCAL: %s", a.name, s.ExactWhy)
+				}
+			}
+			before := f.agents[2].switches
+			others := func() {
+				for _, a := range f.agents[:2] {
+					if !a.exact {
+						t.Fatalf("%s is LOCAL: %s", a.name, a.exactWhy)
+					}
+				}
+			}
+			lose(f, true)
+			f.run(12*time.Second, others)
+			if lone := f.agents[2]; !lone.dead && lone.exact {
+				t.Error("the agent that is cut off is EXACT")
+			}
+			lose(f, false)
+			f.run(10*time.Second, others)
+			if lone := f.agents[2]; !lone.exact || lone.switches > before+2 {
+				t.Errorf("afterwards: exact %v (%s), %d switches", lone.exact, lone.exactWhy, lone.switches-before)
+			}
+		})
+	}
+}
