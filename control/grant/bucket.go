@@ -56,7 +56,7 @@ func (b *bucket) full() int64 {
 
 // fill puts D in force, with refill turned away for so long.
 func (b *bucket) fill(spent, full int64) {
-	b.spent, b.spans = spent, 0
+	b.spent, b.spans, full = spent, 0, min(full, memory)
 	if spent == b.out && full > 0 {
 		b.miss(span{b.at - full, b.at})
 	}

@@ -14,6 +14,7 @@ type Owner struct {
 	asks   uint64
 	turn   int64 // when the next turn of refusing gateways begins
 	taken  int   // gateways that have been given this turn
+	faded  int64 // up to when the refill is off user.claimed
 }
 
 // user is one gateway.
@@ -39,6 +40,17 @@ type user struct {
 
 	recall   uint32 // number of the latest recall
 	recalled uint32 // number of the latest answer
+	recallAt int64  // when it was made
+	told     int64  // Spent, as it says
+	gone     int64  // taken for spent though it has not said so
+	charged  int64  // of D, by this gateway: it can give back no more
+	claimed  int64  // of D, by its word alone, and not refilled since
+	deaf     bool   // it has not answered a recall for long: nobody waits for it
+	slow     bool   // it has been deaf: nobody waits for it for long
+	asked    int64  // when its question came
+	early    int64  // a question before would come too early: it was told how long to wait
+	until    int64  // when it may ask again
+	fair     int64  // up to when its fair part has been granted; 0: it has got all that it needs
 	repeatAt int64  // the recall is sent again then
 	pause    int64
 	last     Grant
@@ -91,6 +103,7 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 		return // older than what is known
 	}
 	u.number, u.heard = q.Number, now
+	o.doubt(now)
 	if q.Register && !known {
 		o.register(u, q)
 	}
@@ -120,7 +133,9 @@ func (o *Owner) find(from Peer, session uint64) (i int, known bool) {
 			return -1, false
 		}
 		o.b.out -= u.out() // what it still has, it registers; the rest was spent
-		*u = user{peer: from, session: session}
+		*u = user{peer: from, session: session, slow: u.slow || u.deaf, claimed: u.claimed,
+			early: u.early, until: u.until,
+			fair: u.fair}
 		return i, false
 	}
 	o.users = append(o.users, user{peer: from, session: session})
@@ -132,55 +147,7 @@ func (o *Owner) introduce(u *user, out Outbox) {
 	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session})
 }
 
-// register takes in what a gateway brings from an earlier owner. D is what the one
-// that knows most says, and at least what all can still spend.
-func (o *Owner) register(u *user, q Request) {
-	held := max(0, q.Held)
-	u.granted = held
-	u.exclusive = q.Exclusive
-	o.b.out += held
-	level := max(o.b.spent, o.b.out)
-	if q.Level >= 0 {
-		known := min(q.Level, 2*o.p.Burst)
-		level = max(level, known)
-		if o.p.Strict && !o.granting() && !o.told {
-			level = max(o.b.out, known) // somebody knows: no need to assume the worst
-		}
-		o.told = true
-	}
-	if level > o.b.spent { // it was not full
-		o.b.fill(level, 0)
-	} else {
-		o.b.spent = level
-	}
-}
-
 func (o *Owner) granting() bool { return o.b.at >= o.listen }
-
-// count takes in the cumulative counts.
-func (o *Owner) count(now int64, u *user, q Request) {
-	before := u.out()
-	spent, extra := q.Spent-u.spent, q.Extra-u.extra
-	returned := q.Returned - u.returned
-	u.spent, u.returned, u.extra = q.Spent, q.Returned, q.Extra
-	if q.Granted >= u.granted {
-		spent, u.presumed = spent-u.presumed, 0
-	}
-	if over := q.Spent + q.Returned - u.granted; over > 0 { // it says more than it had
-		u.granted += over
-		extra += over
-	}
-	o.b.out += u.out() - before
-	o.b.spent = max(o.b.spent-max(0, returned), o.b.out)
-	o.b.charge(o.p, extra)
-	told := max(0, spent) + max(0, extra)
-	for i := len(q.Refills) - 1; i >= 0; i-- {
-		refilled := min(max(0, q.Refills[i].Amount), told)
-		told -= refilled
-		o.b.late(o.p, now-max(0, q.Refills[i].Age), refilled)
-	}
-	u.use = max(0, q.Use)
-}
 
 // out is what the gateway can still spend, as far as is known. What was granted for
 // requests that wait is spent when it arrives.
@@ -190,10 +157,10 @@ func (u *user) out() int64 { return max(0, u.granted-u.spent-u.returned-u.presum
 func (o *Owner) release(u *user, q Request) {
 	if u.exclusive && q.Exclusive {
 		u.exclusive = false
-		o.b.fill(max(o.b.out, min(max(0, q.Level), 2*o.p.Burst)), q.Full)
+		o.takeBack(u, q.Level, q.Full)
 	}
 	o.b.out -= u.out()
-	u.spent, u.presumed = u.granted-u.returned, 0
+	u.spendAll()
 	u.recalled, u.waiting, u.use = u.recall, false, 0
 }
 
@@ -202,7 +169,14 @@ func (o *Owner) answered(u *user, q Request) {
 	if q.Recalled == u.recalled || q.Recalled != u.recall {
 		return
 	}
-	u.recalled = q.Recalled
+	u.recalled, u.slow = q.Recalled, u.deaf
+	if u.deaf {
+		u.deaf = false
+		if q.Exclusive { // what it has spent meanwhile
+			o.takeBack(u, max(q.Level, o.b.spent), 0)
+		}
+		return
+	}
 	if !u.exclusive {
 		return
 	}
@@ -215,7 +189,7 @@ func (o *Owner) answered(u *user, q Request) {
 		level += o.b.spent // two sides of a partition: what both spent was spent
 		full = 0
 	}
-	o.b.fill(max(o.b.out, min(level, 2*o.p.Burst)), full)
+	o.takeBack(u, level, full)
 }
 
 // shared reports whether somebody else has the bucket as well.
@@ -236,7 +210,7 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 	u.need, u.least, u.ahead, u.has = max(0, q.Need), max(1, q.Least), max(0, q.Ahead), q.Register && q.Exclusive
 	switch {
 	case q.Seq != u.seq:
-		u.seq, u.waiting = q.Seq, true
+		u.seq, u.waiting, u.asked = q.Seq, true, u.heard
 		u.since = u.heard - min(max(0, q.Waited), o.p.Hold)
 		u.order = o.asks
 		o.asks++
@@ -274,6 +248,9 @@ func (o *Owner) Due() int64 {
 		if u := &o.users[i]; u.recall != u.recalled && (due == 0 || u.repeatAt < due) {
 			due = u.repeatAt
 		}
+		if at := o.patience(&o.users[i]); at != 0 && (due == 0 || at < due) {
+			due = at
+		}
 		if o.users[i].waiting && !o.granting() && (due == 0 || o.listen < due) {
 			due = o.listen
 		}
@@ -284,6 +261,7 @@ func (o *Owner) Due() int64 {
 // Tick does what is due: repeats recalls, grants what has been refilled.
 func (o *Owner) Tick(now int64, out Outbox) {
 	o.b.advance(o.p, now)
+	o.doubt(now)
 	for i := range o.users {
 		if u := &o.users[i]; u.recall != u.recalled && u.repeatAt <= now {
 			u.pause = min(2*u.pause, 4*o.p.Repeat)

@@ -37,12 +37,16 @@ func (o *Owner) next(from uint64) int {
 func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 	u := &o.users[i]
 	if u.recall != u.recalled {
-		return false // its answer may hold the bucket or tokens
+		return u.deaf // its answer may hold the bucket or tokens
+	}
+	if u.need > 0 && now < u.early {
+		o.answerWith(now, u, 0, u.until-now, false, out)
+		return true
 	}
 	if o.recallWhere(now, out, func(v *user) bool { return v.exclusive && v.peer != u.peer }) {
 		return false
 	}
-	free := o.b.free(o.p) - *reserved
+	free := o.b.free(o.p) - *reserved - o.promised(now, u)
 	if alone := o.alone(now, i, out); alone > longAlone*o.p.Alone || alone > 0 && o.handsOver(u, free) {
 		o.give(now, o.forget(now, u.peer), 0, true, out)
 		return true
@@ -86,7 +90,7 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 			continue
 		}
 		quiet := now-v.heard > o.p.Alone && !v.waiting
-		if quiet && v.out() == 0 && v.recall == v.recalled {
+		if quiet && v.out() == 0 && (v.recall == v.recalled || v.deaf) {
 			alone = min(alone, now-v.heard)
 		} else {
 			alone = 0
@@ -106,7 +110,7 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 func (o *Owner) forget(now int64, me Peer) *user {
 	kept, at := o.users[:0], 0
 	for _, v := range o.users {
-		if v.peer != me && !v.waiting && v.out() <= 0 && v.recall == v.recalled && now-v.heard > idleUser {
+		if v.peer != me && !v.waiting && v.out() <= 0 && (v.recall == v.recalled || v.deaf) && now-v.heard > idleUser {
 			continue
 		}
 		if v.peer == me {
@@ -130,6 +134,7 @@ func (o *Owner) recallWhere(now int64, out Outbox, f func(*user) bool) bool {
 		missing = true
 		if u.recall == u.recalled {
 			u.recall++
+			u.recallAt = o.b.at
 			u.pause = o.p.Repeat
 			o.sendRecall(now, u, out)
 		}
@@ -152,7 +157,10 @@ func (o *Owner) sendRecall(now int64, u *user, out Outbox) {
 func (o *Owner) prefetch(u *user, left int64) int64 {
 	all := int64(0)
 	for i := range o.users {
-		all += o.users[i].use
+		v := &o.users[i]
+		if all += v.use; v.until > o.b.at && v.peer != u.peer {
+			return 0 // what there is v was told to come for
+		}
 	}
 	if all <= 0 || left <= 0 {
 		return 0
@@ -170,6 +178,12 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 // how long asking again is of no use.
 func (o *Owner) divide(now int64, u *user, free int64, reserved *int64, out Outbox) {
 	give := max(0, min(free-free%u.least, u.need))
+	if give == 0 && o.starves(now, u) {
+		fair := u.fair
+		o.answerWith(now, u, u.least, o.wait(now, u, free-u.least), false, out)
+		u.fair = fair + int64(len(o.users))*o.p.time(u.least)
+		return
+	}
 	aim := u.need
 	if give == 0 {
 		aim = u.least
@@ -206,8 +220,14 @@ func (o *Owner) answerWith(now int64, u *user, tokens, wait int64, exclusive boo
 	before := u.out()
 	u.granted += tokens
 	admit := min(tokens, u.need)
+	u.early, u.until = 0, 0
+	if wait > 0 {
+		u.early, u.until = u.asked+wait/2, u.asked+wait
+	}
+	o.noteFair(now, u, tokens)
 	u.presumed += admit
 	o.b.spent += tokens
+	u.charged += tokens
 	o.b.out += u.out() - before
 	o.b.waited(o.p, u.since, admit)
 	full := int64(0)

@@ -20,9 +20,9 @@ const (
 	MaxProcesses = 512
 	// silentProcess is after how long a process that is not heard makes room for another one.
 	silentProcess = time.Minute
-	// most bounds counts, in millionths of a cost unit, and durations in nanoseconds, 36 years: no
-	// difference of two of them overflows.
-	most = int64(1) << 60
+	// most bounds counts, in millionths of a cost unit, and durations in nanoseconds. A session ends
+	// before its counts come there (package grant), and no difference of two of them overflows.
+	most = int64(3) << 60
 )
 
 // Drop says why a request is dropped.
