@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -8,7 +9,10 @@ import (
 
 	"google.golang.org/grpc"
 
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -49,13 +53,45 @@ func (o *Coordinator) unary() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{quota.InTime, o.guard.Unary}
 }
 
-// interceptors are what each call over gRPC passes.
-func (o *Coordinator) interceptors() []grpc.ServerOption {
-	options := []grpc.ServerOption{grpc.ChainUnaryInterceptor(o.unary()...)}
+// streamed are what each stream passes.
+func (o *Coordinator) streamed() []grpc.StreamServerInterceptor {
 	if o.guard == nil {
-		return options
+		return nil
 	}
-	return append(options, grpc.ChainStreamInterceptor(o.guard.Stream))
+	return []grpc.StreamServerInterceptor{o.guard.Stream}
+}
+
+// admit refuses a call before its message is read, if its caller may not make it whatever the
+// message says.
+func (o *Coordinator) admit(ctx context.Context, method string) error {
+	if method == controlv1.PeerService_Ask_FullMethodName {
+		return o.peers.known(ctx)
+	}
+	if o.guard == nil {
+		return nil
+	}
+	return o.guard.Early(ctx, method)
+}
+
+const (
+	// maxMessage bounds a message with any number of resources: an apply of 500,000 documents has room.
+	maxMessage = 64 << 20
+	// maxEntries bounds the messages and the elements of lists in such a message: four for each of those
+	// documents. Decoded, 2,000,000 empty ones take 240 MB.
+	maxEntries = 2_000_000
+)
+
+// bounds are those of one message of a method. A method that is not named here takes a message
+// of one resource at most.
+func bounds(method string) intake.Bounds {
+	switch method {
+	case quotav1.QuotaService_Apply_FullMethodName, quotav1.QuotaService_Plan_FullMethodName,
+		controlv1.PeerService_Ask_FullMethodName: // of resources, as in Plan
+		return intake.Bounds{Bytes: maxMessage, Entries: maxEntries}
+	case controlv1.ControlService_Connect_FullMethodName: // a report of 100,000 flows has room
+		return intake.Bounds{Bytes: 16 << 20, Entries: 500_000}
+	}
+	return intake.Bounds{Bytes: 1 << 20, Entries: 50_000}
 }
 
 // checkCallersKnown refuses a port for calls beyond loopback whose callers show no

@@ -23,6 +23,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -135,6 +136,7 @@ type Coordinator struct {
 	server        *grpc.Server
 	agents        *grpc.Server // for the control stream: server, or one of its own
 	guard         *access.Guard
+	intake        *intake.Intake
 	rest          *http.Server // nil without Config.Rest
 	health        *health.Server
 	tidying       sync.WaitGroup // the store, after an election

@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc/codes"
 
-	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
@@ -45,7 +44,7 @@ type instruments struct {
 	streams, members, epoch, leader, revision                               metric.Int64ObservableGauge
 	leftOut, refusing                                                       metric.Int64ObservableGauge
 	accessStale                                                             metric.Int64ObservableGauge
-	calls                                                                   metric.Int64ObservableCounter
+	calls, messages, panics                                                 metric.Int64ObservableCounter
 	held, unreadable                                                        metric.Int64ObservableGauge
 	claims, lost, refused, leases, deferred, whole, again, bounded, unknown metric.Int64ObservableCounter
 	wholeConfigurations, resumed                                            metric.Int64ObservableCounter
@@ -108,11 +107,7 @@ func (m *instruments) defineOwn() {
 	m.unreadable = m.count("titrate_configuration_unreadable",
 		"Stored resources that cannot be read; what gateways have of them stays in force.")
 	m.defineEtcd()
-	m.calls = m.total("titrate_calls_refused",
-		"Calls refused, by reason: no_credentials, certificate and token of callers that are not known (a certificate "+
-			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
-	m.accessStale = m.count("titrate_access_stale",
-		"1 while the access policy, the token file or the key set cannot be read; what was read before is in force.")
+	m.defineAccess()
 	m.refused = m.total("titrate_control_streams_refused",
 		"Streams turned away because too many were open.")
 }
@@ -326,17 +321,6 @@ func (m *instruments) store(to metric.Observer) {
 	won, lost := m.o.elector.Elections()
 	to.ObserveInt64(m.elections, int64(won), metric.WithAttributes(attribute.String("outcome", "won")))
 	to.ObserveInt64(m.elections, int64(lost), metric.WithAttributes(attribute.String("outcome", "lost")))
-}
-
-// access observes the guard, if there is one.
-func (m *instruments) access(to metric.Observer) {
-	if m.o.guard == nil {
-		return
-	}
-	for i, n := range m.o.guard.Refused() {
-		to.ObserveInt64(m.calls, int64(n), metric.WithAttributes(attribute.String("reason", access.Reasons[i])))
-	}
-	to.ObserveInt64(m.accessStale, int64(indicator(m.o.guard.Trouble() != nil)))
 }
 
 func (m *instruments) delivery(to metric.Observer, s delivery.Stats) {

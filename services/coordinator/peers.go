@@ -119,13 +119,18 @@ func (p *peers) each(ctx context.Context, s *election.Sharing, question *control
 	return first
 }
 
-// Ask answers another coordinator.
-func (p *peers) Ask(ctx context.Context, r *controlv1.AskRequest) (*controlv1.AskResponse, error) {
+// known is nil if another coordinator asks: it knows the secret of this one.
+func (p *peers) known(ctx context.Context) error {
 	given := metadata.ValueFromIncomingContext(ctx, keyMetadata)
-	if len(given) != 1 || subtle.ConstantTimeCompare([]byte(given[0]), p.live.coordinator.elector.Key()) != 1 {
-		return nil, status.Error(codes.Unauthenticated,
-			"only coordinators that share the pools may ask this: the secret of this one is missing or not right")
+	if len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), p.live.coordinator.elector.Key()) == 1 {
+		return nil
 	}
+	return status.Error(codes.Unauthenticated,
+		"only coordinators that share the pools may ask this: the secret of this one is missing or not right")
+}
+
+// Ask answers another coordinator, whom admit has let in.
+func (p *peers) Ask(_ context.Context, r *controlv1.AskRequest) (*controlv1.AskResponse, error) {
 	l := p.live
 	switch q := r.GetQuestion().(type) {
 	case *controlv1.AskRequest_State:

@@ -19,6 +19,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/rest"
 	"github.com/titrate/titrate/services/telemetry"
@@ -28,10 +29,11 @@ const (
 	// A dead agent is noticed after these two; a NAT keeps the connection open.
 	keepaliveTime    = 5 * time.Second
 	keepaliveTimeout = 3 * time.Second
-	// maxMessage bounds one message to the coordinator: an apply of 500,000 documents has room.
-	maxMessage = 64 << 20
 	// restReadTimeout bounds how long a request over HTTP may take to arrive: 64 MiB at 9 Mbit/s.
 	restReadTimeout = time.Minute
+	// maxRestHeaders bounds the headers of a request over HTTP, bytes, and maxRestCalls how many requests
+	// a connection has at a time.
+	maxRestHeaders, maxRestCalls = 64 << 10, 100
 )
 
 // serve makes the gRPC servers: one, or one for people and one for agents; and that of HTTP.
@@ -41,6 +43,7 @@ func (o *Coordinator) serve() error {
 		return err
 	}
 	o.health = health.NewServer()
+	o.intake = intake.New(intake.Options{Admit: o.admit, Bounds: bounds, Unary: o.unary(), Stream: o.streamed(), Log: o.log})
 	security := o.config.Security
 	security.Optional = o.config.takesTokens()
 	people, err := security.ServerCredentials()
@@ -57,7 +60,8 @@ func (o *Coordinator) serve() error {
 		o.agents = o.newServer(agents)
 		reflection.Register(o.agents)
 	}
-	o.streams.Register(o.agents)
+	agents := o.intake.Registrar(o.agents)
+	o.streams.Register(agents)
 	answers := &live{o}
 	if o.config.SharePools {
 		own, err := o.config.Security.ClientCredentials()
@@ -65,14 +69,14 @@ func (o *Coordinator) serve() error {
 			return err
 		}
 		o.peers = newPeers(answers, own)
-		controlv1.RegisterPeerServiceServer(o.agents, o.peers)
+		controlv1.RegisterPeerServiceServer(agents, o.peers)
 	}
 	api := func(to grpc.ServiceRegistrar) {
 		quota.New(o.store, answers).Audit(audit, access.Who).Stored(o.traces.stored).Bound(access.Ceilings{}).
 			Minor(access.Minor).Register(to)
 		quotav1.RegisterAccessServiceServer(to, access.NewServer(o.guard))
 	}
-	api(o.server)
+	api(o.intake.Registrar(o.server))
 	reflection.Register(o.server)
 	if o.restListener == nil {
 		return nil
@@ -82,15 +86,14 @@ func (o *Coordinator) serve() error {
 
 // newServer makes a gRPC server that has the health service alone.
 func (o *Coordinator) newServer(secure credentials.TransportCredentials) *grpc.Server {
-	s := grpc.NewServer(append(o.interceptors(),
+	s := grpc.NewServer(append(o.intake.ServerOptions(),
 		grpc.Creds(secure),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithMeterProvider(o.metrics.Provider()))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.ConnectionTimeout(o.config.ShutdownTimeout), // a stop waits for handshakes, too
 	)...)
-	grpc_health_v1.RegisterHealthServer(s, o.health)
+	grpc_health_v1.RegisterHealthServer(o.intake.Registrar(s), o.health)
 	return s
 }
 
@@ -101,12 +104,8 @@ func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.Servi
 		return err
 	}
 	address := o.restListener.Addr().(*net.TCPAddr)
-	of := rest.Options{Interceptors: o.unary(), MaxBody: maxMessage,
-		Local: o.guard == nil && address.IP.IsLoopback(), Answered: o.instruments.answered}
-	if o.guard != nil {
-		of.Admit = o.guard.Early
-	}
-	s := rest.New(of)
+	s := rest.New(rest.Options{Interceptors: append([]grpc.UnaryServerInterceptor{o.intake.Recover}, o.unary()...),
+		Admit: o.admit, Bounds: bounds, Local: o.guard == nil && address.IP.IsLoopback(), Answered: o.instruments.answered})
 	api(s)
 	handler, err := s.Handler()
 	if err != nil {
@@ -114,6 +113,7 @@ func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.Servi
 	}
 	o.rest = &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: restReadTimeout, WriteTimeout: 2 * restReadTimeout, IdleTimeout: time.Minute,
+		MaxHeaderBytes: maxRestHeaders, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxRestCalls},
 		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}
 	return nil
 }

@@ -30,7 +30,7 @@ func refuse(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.
 		return
 	case is && b.over != nil:
 		write(w, &quotav1.Error{Status: http.StatusRequestEntityTooLarge, Code: name(codes.InvalidArgument),
-			Message: fmt.Sprintf("the body is larger than %d bytes: send less at once", b.over.Limit)})
+			Message: b.over.Error()})
 		return
 	}
 	write(w, of(err))

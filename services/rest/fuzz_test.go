@@ -33,7 +33,7 @@ func FuzzHandler(f *testing.F) {
 	} {
 		f.Add(c[0], c[1], c[2])
 	}
-	s := rest.New(rest.Options{MaxBody: 1 << 16})
+	s := rest.New(rest.Options{Bounds: bytes1M})
 	quota.New(storetest.Open(f), nil).Register(s)
 	quotav1.RegisterAccessServiceServer(s, access.NewServer(nil))
 	handler, err := s.Handler()

@@ -71,17 +71,6 @@ func share(to, from proto.Message) {
 	})
 }
 
-// chain makes one interceptor of several, the first one outermost.
-func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		for _, one := range slices.Backward(all) {
-			inner := next
-			next = func(ctx context.Context, r any) (any, error) { return one(ctx, r, info, inner) }
-		}
-		return next(ctx, r)
-	}
-}
-
 // asked refuses what the gateway would pass over: parameters that a request does not have, and
 // an update by PATCH of nothing, which the API would take for one of everything.
 func asked(ctx context.Context, request proto.Message) error {

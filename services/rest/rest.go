@@ -14,7 +14,8 @@
 //
 //   - A field of a body and a parameter of a query that the API does not have are refused.
 //   - PATCH changes the fields that its body has and no other; PUT replaces all.
-//   - A body is at most MaxBody bytes, and none is read of who may not call the method.
+//   - A body is bounded by its method, in bytes and in entries, before it is decoded; none is read of
+//     who may not call the method.
 //   - A page that a browser has from elsewhere changes nothing. While callers are not known,
 //     it reads nothing either, whatever name it finds for this machine's loopback address.
 package rest
@@ -25,6 +26,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -38,6 +40,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/rest/gateway"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -54,8 +57,8 @@ type Options struct {
 	// Admit is asked before a body is read: nil lets a call of the method in, whose resources are
 	// not known yet. The interceptors decide. Nil = all are let in.
 	Admit func(ctx context.Context, method string) error
-	// MaxBody is the most bytes of a body; a larger one is refused with 413.
-	MaxBody int64
+	// Bounds are those of a method's body; one of more bytes or entries is refused with 413.
+	Bounds func(method string) intake.Bounds
 	// Local says that callers are not known and that only this machine reaches the port: then
 	// the request's Host must be a loopback one.
 	Local bool
@@ -72,7 +75,7 @@ type Server struct {
 
 // New returns a server without services.
 func New(of Options) *Server {
-	return &Server{of: of, calls: local{methods: map[string]method{}, intercept: chain(of.Interceptors)}}
+	return &Server{of: of, calls: local{methods: map[string]method{}, intercept: intake.Chain(of.Interceptors)}}
 }
 
 // RegisterService is that of grpc.ServiceRegistrar.
@@ -81,8 +84,9 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) { s.calls.regist
 // Handler answers requests to the services.
 func (s *Server) Handler() (http.Handler, error) {
 	mux := runtime.NewServeMux(runtime.WithErrorHandler(refuse), runtime.WithRoutingErrorHandler(unrouted),
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, &body{runtime.JSONPb{
-			MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &body{
+			runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}},
+			s.of.Bounds(quotav1.QuotaService_UpdateLimit_FullMethodName)}),
 		runtime.WithMetadata(s.admitted), runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride())
 	ctx := context.Background()
@@ -147,7 +151,7 @@ func (s *Server) named(next http.Handler) http.Handler {
 	})
 }
 
-// bounded bounds the body, and puts what gRPC knows of a caller where gRPC has it.
+// bounded makes the body one that is bounded, and puts what gRPC knows of a caller where gRPC has it.
 func (s *Server) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := &peer.Peer{Addr: address(r.RemoteAddr)}
@@ -157,16 +161,22 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		ctx := peer.NewContext(context.WithValue(r.Context(), requestKey{}, r), from)
 		ctx = metadata.NewIncomingContext(ctx, metadata.MD{"authorization": r.Header.Values("Authorization")})
 		r = r.WithContext(ctx)
-		r.Body = &limited{ReadCloser: http.MaxBytesReader(w, r.Body, s.of.MaxBody)}
+		r.Body = &limited{ReadCloser: r.Body, to: w}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// admitted asks who may call a method. The gateway has found the method by then, and has not read the
+// admitted asks who may call a method, and bounds the body. The gateway has found the method by then, and has not read the
 // body; its only answer is metadata, so a refusal is what reading the body returns.
 func (s *Server) admitted(ctx context.Context, r *http.Request) metadata.MD {
 	method, known := runtime.RPCMethod(ctx)
-	if b, is := r.Body.(*limited); is && known && s.of.Admit != nil {
+	b, is := r.Body.(*limited)
+	if !is || !known {
+		return nil
+	}
+	b.bounds = s.of.Bounds(method)
+	b.ReadCloser = http.MaxBytesReader(b.to, b.ReadCloser, int64(b.bounds.Bytes))
+	if s.of.Admit != nil {
 		b.refused = s.of.Admit(ctx, method)
 	}
 	return nil
@@ -185,7 +195,9 @@ func (a address) String() string { return string(a) }
 // limited is a body that notes that it was too large, and that is not read if the call is refused.
 type limited struct {
 	io.ReadCloser
-	over    *http.MaxBytesError
+	to      http.ResponseWriter
+	bounds  intake.Bounds
+	over    error
 	refused error
 }
 
@@ -195,12 +207,17 @@ func (l *limited) Read(b []byte) (int, error) {
 		return 0, l.refused
 	}
 	n, err := l.ReadCloser.Read(b)
-	errors.As(err, &l.over)
+	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
+		l.over = fmt.Errorf("the body is larger than %d bytes: send less at once", over.Limit)
+	}
 	return n, err
 }
 
 // body reads and writes JSON. Its errors say in which line of the body something is wrong.
-type body struct{ runtime.JSONPb }
+type body struct {
+	runtime.JSONPb
+	patch intake.Bounds // of a body of PATCH
+}
 
 // Marshal is that of runtime.Marshaler: one line, the same in each build.
 func (b *body) Marshal(m any) ([]byte, error) {
@@ -221,6 +238,10 @@ func line(text []byte) ([]byte, error) {
 
 // NewDecoder is that of runtime.Marshaler.
 func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
+	l, is := r.(*limited)
+	if !is { // of PATCH: the gateway has read it, bounded by its method
+		l = &limited{bounds: b.patch}
+	}
 	return runtime.DecoderFunc(func(into any) error {
 		text, err := io.ReadAll(r)
 		if err != nil {
@@ -230,6 +251,10 @@ func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
 			return io.EOF // no body
 		}
 		if err := wellFormed(text); err != nil {
+			return err
+		}
+		if err := countJSON(text, l.bounds.Entries); err != nil {
+			l.over = err
 			return err
 		}
 		return b.Unmarshal(text, into)

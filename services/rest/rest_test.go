@@ -18,12 +18,16 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/rest"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+func bytes1000(string) intake.Bounds { return intake.Bounds{Bytes: 1000, Entries: 100} }
+func bytes1M(string) intake.Bounds   { return intake.Bounds{Bytes: 1 << 20, Entries: 10_000} }
 
 // served is the API on a store of its own.
 type served struct {
@@ -101,7 +105,7 @@ type failed struct {
 
 // A request that is wrong is refused, with a status, a code and a sentence that says where.
 func TestWhatIsWrongIsSaid(t *testing.T) {
-	s := serve(t, rest.Options{MaxBody: 1000})
+	s := serve(t, rest.Options{Bounds: bytes1000})
 	s.must("POST", "/v1alpha1/pools", `{"name":"pools/api","capacity":300}`)
 	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme"}`)
 	s.must("POST", "/v1alpha1/tenants/acme/quotas?quota_id=api", `{}`)
@@ -163,7 +167,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 
 // PATCH changes what its body has: a field that is null is unset, another one stays.
 func TestPatchAndPut(t *testing.T) {
-	s := serve(t, rest.Options{MaxBody: 1000})
+	s := serve(t, rest.Options{Bounds: bytes1000})
 	s.must("POST", "/v1alpha1/pools", `{"name":"pools/api","capacity":300,"queue":{"maxWait":"2s","delayTarget":"0.1s"}}`)
 	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme","weight":3,"displayName":"A"}`)
 	s.must("POST", "/v1alpha1/tenants/acme/quotas", `{"name":"tenants/acme/quotas/api","max":9,"guaranteed":5}`)
@@ -199,7 +203,7 @@ func TestPatchAndPut(t *testing.T) {
 
 // Who may not call a method is told so before a body is read, which may be as large as it likes.
 func TestNoBodyIsReadOfWhoMayNotCall(t *testing.T) {
-	s := serve(t, rest.Options{MaxBody: 1 << 20, Admit: func(_ context.Context, method string) error {
+	s := serve(t, rest.Options{Bounds: bytes1M, Admit: func(_ context.Context, method string) error {
 		if method == quotav1.QuotaService_CreatePool_FullMethodName {
 			return status.Error(codes.Unauthenticated, "who are you?")
 		}
@@ -227,7 +231,7 @@ func TestNoBodyIsReadOfWhoMayNotCall(t *testing.T) {
 
 // Lists come in pages, of at most 1000.
 func TestPages(t *testing.T) {
-	s := serve(t, rest.Options{MaxBody: 1 << 20})
+	s := serve(t, rest.Options{Bounds: bytes1M})
 	var all []string
 	for i := range 1200 {
 		all = append(all, fmt.Sprintf(`{"tenant":{"name":"tenants/t%04d"}}`, i))
@@ -252,7 +256,7 @@ func TestPages(t *testing.T) {
 
 // A page of another origin changes nothing; where callers are not known it reads nothing either.
 func TestPagesOfElsewhere(t *testing.T) {
-	s := serve(t, rest.Options{MaxBody: 1000, Local: true})
+	s := serve(t, rest.Options{Bounds: bytes1000, Local: true})
 	const pool = `{"name":"pools/api","capacity":300}`
 	for _, c := range []struct {
 		method, header string
@@ -279,7 +283,7 @@ func TestDocument(t *testing.T) {
 		Paths       map[string]map[string]struct{ OperationID string }
 		Definitions map[string]any
 	}
-	if err := json.Unmarshal([]byte(serve(t, rest.Options{}).must("GET", "/openapi.json", "")), &document); err != nil {
+	if err := json.Unmarshal([]byte(serve(t, rest.Options{Bounds: bytes1M}).must("GET", "/openapi.json", "")), &document); err != nil {
 		t.Fatal(err)
 	}
 	has := map[string]bool{}

@@ -1,0 +1,39 @@
+package coordinator
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/intake"
+)
+
+// defineAccess makes the instruments of callers, of their messages and of the audit.
+func (m *instruments) defineAccess() {
+	m.calls = m.total("titrate_calls_refused",
+		"Calls refused, by reason: no_credentials, certificate and token of callers that are not known (a certificate "+
+			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
+	m.messages = m.total("titrate_messages_refused",
+		"Messages over gRPC refused before they were decoded, by reason: length and entries (more than its method "+
+			"takes), compressed, malformed.", "reason")
+	m.panics = m.total("titrate_handler_panics",
+		"Calls that failed with INTERNAL because their handler panicked; the log has the stack. Each is a fault of "+
+			"the coordinator.")
+	m.accessStale = m.count("titrate_access_stale",
+		"1 while the access policy, the token file or the key set cannot be read; what was read before is in force.")
+}
+
+// access observes the guard, if there is one, and the intake.
+func (m *instruments) access(to metric.Observer) {
+	for i, n := range m.o.intake.Refused() {
+		to.ObserveInt64(m.messages, int64(n), metric.WithAttributes(attribute.String("reason", intake.Reasons[i])))
+	}
+	to.ObserveInt64(m.panics, int64(m.o.intake.Panics()))
+	if m.o.guard == nil {
+		return
+	}
+	for i, n := range m.o.guard.Refused() {
+		to.ObserveInt64(m.calls, int64(n), metric.WithAttributes(attribute.String("reason", access.Reasons[i])))
+	}
+	to.ObserveInt64(m.accessStale, int64(indicator(m.o.guard.Trouble() != nil)))
+}

@@ -1,0 +1,141 @@
+// Package intake reads the messages of callers on a gRPC server, and bounds what a caller can make
+// the server do before anybody has looked at the call.
+//
+// # Model
+//
+//	HTTP/2 stream ──► Admit (headers, certificate) ──► length ──► bytes ──► entries ──► decode ──► handler
+//
+// gRPC reads and decodes the message of a unary call before the first interceptor runs, with one
+// bound of length for all methods. A message of two bytes per element becomes a hundred times its
+// size in memory, and gzip makes the message itself a thousand times smaller. So this package
+// registers each unary method as a stream. On the wire both are the same; on the server the handler of
+// a stream is called before a byte of the message is read.
+//
+// # Invariants
+//
+//   - A call that Admit refuses has no byte of its message read beyond the window of its stream, 64 KiB.
+//   - A message longer than its method's bound is refused by its length, before its bytes are read.
+//   - A compressed message is refused, by the flag before its length.
+//   - A message is decoded only if it makes no more entries (messages, elements of lists and maps)
+//     than its method's bound: they are counted on its bytes, in their length and without memory.
+//   - A panic in a handler ends its call with INTERNAL. The panic is counted, and logged with its stack.
+package intake
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Bounds are those of one message of a method.
+type Bounds struct {
+	Bytes   int // of the encoded message
+	Entries int // messages, and elements of lists and maps, in it
+}
+
+const (
+	// maxCalls is the most calls of one connection at a time. More lets a caller hold more memory:
+	// each has a window of 64 KiB at least.
+	maxCalls = 256
+	// maxHeaders bounds the headers of a call, bytes. A token and a trace have room.
+	maxHeaders = 64 << 10
+)
+
+// Options are fixed for an Intake's life.
+type Options struct {
+	// Admit is asked before a byte of a message is read; nil = every call is let in. An error is the
+	// status of the call.
+	Admit func(ctx context.Context, method string) error
+	// Bounds are those of a method: /titrate.quota.v1alpha1.QuotaService/GetPool.
+	Bounds func(method string) Bounds
+	// Unary and Stream are what each call passes, the first one first.
+	Unary  []grpc.UnaryServerInterceptor
+	Stream []grpc.StreamServerInterceptor
+	Log    *slog.Logger
+}
+
+// Why messages are refused, as indexes of Reasons.
+const (
+	byLength = iota
+	byEntries
+	byCompression
+	byForm // it is no message of its method
+)
+
+// Reasons name why messages are refused, for metrics.
+var Reasons = [...]string{byLength: "length", byEntries: "entries", byCompression: "compressed", byForm: "malformed"}
+
+// Intake counts what it refuses. Safe for concurrent use.
+type Intake struct {
+	of      Options
+	unary   map[string]bool // the methods that were made streams of
+	refused [len(Reasons)]atomic.Uint64
+	panics  atomic.Uint64
+}
+
+// New returns an intake for any number of servers. Services are registered before the first one serves.
+func New(of Options) *Intake { return &Intake{of: of, unary: map[string]bool{}} }
+
+// Refused is how many messages were refused, for each of Reasons.
+func (i *Intake) Refused() (out [len(Reasons)]uint64) {
+	for reason := range out {
+		out[reason] = i.refused[reason].Load()
+	}
+	return out
+}
+
+// Panics is how many panics of handlers were recovered.
+func (i *Intake) Panics() uint64 { return i.panics.Load() }
+
+// ServerOptions are those of a gRPC server whose services are registered with Registrar.
+func (i *Intake) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
+		grpc.StreamInterceptor(i.stream)}
+}
+
+// stream is what each call on a gRPC server passes.
+func (i *Intake) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = i.recovered(info.FullMethod, fault)
+		}
+	}()
+	in := &incoming{ServerStream: s, i: i, method: info.FullMethod, bounds: i.of.Bounds(info.FullMethod)}
+	if i.of.Admit != nil {
+		if err := i.of.Admit(s.Context(), info.FullMethod); err != nil {
+			return err
+		}
+	}
+	if !in.unary() {
+		for _, one := range slices.Backward(i.of.Stream) {
+			inner := next
+			next = func(srv any, s grpc.ServerStream) error { return one(srv, s, info, inner) }
+		}
+	}
+	return next(srv, in)
+}
+
+// Recover answers a call over HTTP whose handler panics.
+func (i *Intake) Recover(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any,
+	err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			answer, err = nil, i.recovered(info.FullMethod, fault)
+		}
+	}()
+	return next(ctx, r)
+}
+
+// recovered counts and logs a panic, and returns the status of its call.
+func (i *Intake) recovered(method string, fault any) error {
+	i.panics.Add(1)
+	i.of.Log.Error("a handler panicked: its call fails, others go on; please report this", "method", method, "panic", fault,
+		"stack", string(debug.Stack()))
+	return status.Errorf(codes.Internal, "%s failed by a fault of this server, which is in its log", method)
+}

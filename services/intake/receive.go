@@ -1,0 +1,97 @@
+package intake
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// wire is what a stream of gRPC's transport offers beside its public interface. gRPC's own RecvMsg knows
+// one bound for all methods of a server. TestALongMessageIsRefusedByItsLength fails if an upgrade
+// of gRPC takes these methods away.
+type wire interface {
+	ReadMessageHeader(header []byte) error
+	Read(n int) (mem.BufferSlice, error)
+}
+
+// incoming is a stream whose messages are bounded.
+type incoming struct {
+	grpc.ServerStream
+	i      *Intake
+	method string
+	bounds Bounds
+}
+
+// unary reports whether the stream is one message and its answer.
+func (s *incoming) unary() bool { return s.i.unary[s.method] }
+
+// RecvMsg is that of grpc.ServerStream.
+func (s *incoming) RecvMsg(into any) error {
+	from, is := grpc.ServerTransportStreamFromContext(s.Context()).(wire)
+	m, isMessage := into.(proto.Message)
+	if !is || !isMessage {
+		return status.Errorf(codes.Internal, "%s: messages of this kind cannot be bounded", s.method)
+	}
+	data, err := s.read(from)
+	switch {
+	case errors.Is(err, io.EOF) && s.unary():
+		return status.Errorf(codes.Internal, "%s: the call ended before its message", s.method)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return status.Errorf(codes.Internal, "%s: the call ended within a message", s.method)
+	case err != nil:
+		return err
+	}
+	defer data.Free()
+	return s.decode(data.ReadOnlyData(), m)
+}
+
+// read returns the bytes of the next message, io.EOF if there is none.
+func (s *incoming) read(from wire) (mem.Buffer, error) {
+	var header [5]byte
+	if err := from.ReadMessageHeader(header[:]); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(header[1:])
+	switch {
+	case header[0] != 0:
+		return nil, s.refuse(byCompression, codes.Unimplemented, "the message is compressed: send it as it is")
+	case uint64(length) > uint64(s.bounds.Bytes):
+		return nil, s.refuse(byLength, codes.ResourceExhausted, "the message has %d bytes: want at most %d", length,
+			s.bounds.Bytes)
+	}
+	parts, err := from.Read(int(length))
+	if err != nil {
+		return nil, err
+	}
+	defer parts.Free()
+	return parts.MaterializeToBuffer(mem.DefaultBufferPool()), nil
+}
+
+// decode reads a message from bytes that make no more than the bound.
+func (s *incoming) decode(data []byte, m proto.Message) error {
+	err := count(data, m.ProtoReflect().Descriptor(), s.bounds.Entries)
+	switch {
+	case errors.Is(err, errTooMany):
+		return s.refuse(byEntries, codes.ResourceExhausted,
+			"the message has more than %d entries (messages, elements of lists): send it in parts", s.bounds.Entries)
+	case err == nil:
+		err = proto.Unmarshal(data, m)
+	}
+	if err != nil {
+		return s.refuse(byForm, codes.InvalidArgument, "the message cannot be read as %s: %v",
+			m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return nil
+}
+
+// refuse counts a message that is refused, and returns its status.
+func (s *incoming) refuse(reason int, code codes.Code, format string, args ...any) error {
+	s.i.refused[reason].Add(1)
+	return status.Errorf(code, s.method+": "+format, args...)
+}
