@@ -52,10 +52,10 @@
 package access
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -96,21 +96,18 @@ type Policy struct {
 }
 
 // Read reads a policy file. Unknown fields, roles and editors of nothing are errors.
-func Read(path string) (*Policy, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+func Read(path string) (*Policy, error) { return fromFile(path, parsePolicy) }
+
+func parsePolicy(text []byte) (*Policy, error) {
 	p := &Policy{}
-	d := yaml.NewDecoder(f)
+	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(p); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	for i := range p.Grants {
 		if err := p.Grants[i].check(); err != nil {
-			return nil, fmt.Errorf("%s: grants[%d]: %w", path, i, err)
+			return nil, fmt.Errorf("grants[%d]: %w", i, err)
 		}
 	}
 	return p, nil

@@ -18,9 +18,9 @@ import (
 type Ceiling struct {
 	Rate       string   `yaml:"rate"`       // of a limit and its overrides, with its unit: 1000/s
 	Burst      *float64 `yaml:"burst"`      // of a limit and its overrides, cost units
-	Weight     *float64 `yaml:"weight"`     // of a tenant and of a quota
-	Guaranteed *float64 `yaml:"guaranteed"` // of a quota, cost units per second
-	Max        *float64 `yaml:"max"`        // of a quota, cost units per second; then a quota must have one
+	Weight     *float64 `yaml:"weight"`     // of a tenant and of a quota; then a quota must be enforced
+	Guaranteed *float64 `yaml:"guaranteed"` // of a quota, cost units per second; then it must be enforced
+	Max        *float64 `yaml:"max"`        // of a quota, cost units per second; then a quota must have one and be enforced
 }
 
 // check reports what is wrong with the ceiling of a role, nil for an absent one.
@@ -119,13 +119,13 @@ func (c *Ceiling) rate(where, rate string, burst float64) string {
 }
 
 func (c *Ceiling) quota(q *quotav1.Quota) string {
-	if c.Max != nil {
-		switch {
-		case unenforced(q.GetMode()):
-			return fmt.Sprintf("mode %s enforces no max", q.GetMode())
-		case q.Max == nil:
-			return fmt.Sprintf("without max it is unbounded, and at most %g", *c.Max)
-		}
+	switch {
+	case c.Weight == nil && c.Guaranteed == nil && c.Max == nil:
+		return ""
+	case unenforced(q.GetMode()):
+		return fmt.Sprintf("mode %s enforces no share: the tenant could take the whole pool", q.GetMode())
+	case c.Max != nil && q.Max == nil:
+		return fmt.Sprintf("without max it is unbounded, and at most %g", *c.Max)
 	}
 	for _, over := range []string{above("max", q.GetMax(), c.Max), above("guaranteed", q.GetGuaranteed(), c.Guaranteed),
 		above("weight", q.GetWeight(), c.Weight)} {
@@ -143,7 +143,10 @@ func above(what string, value float64, most *float64) string {
 	return fmt.Sprintf("%s %g is above %g", what, value, *most)
 }
 
-func unenforced(m quotav1.Mode) bool { return m == quotav1.Mode_SHADOW || m == quotav1.Mode_OFF }
+// unenforced reports whether what a resource says binds nobody in the mode.
+func unenforced(m quotav1.Mode) bool {
+	return m != quotav1.Mode_MODE_UNSPECIFIED && m != quotav1.Mode_ENFORCE
+}
 
 // deletes says why the ceiling does not let a resource be deleted, "" if it does. Without its
 // quota a tenant has no max, and without its tenant neither weight nor quotas.

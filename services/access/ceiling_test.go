@@ -3,6 +3,8 @@ package access
 import (
 	"context"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +50,38 @@ func TestCeilingOfEachField(t *testing.T) {
 	} {
 		if over := c.ceiling.over(c.m); !strings.Contains(over, c.over) || (over == "") != (c.over == "") {
 			t.Errorf("%s for %v: %q, want %q", &c.ceiling, c.m, over, c.over)
+		}
+	}
+}
+
+// A mode that enforces nothing is refused wherever the ceiling bounds what the resource would enforce: each field
+// of a ceiling, each mode, each kind of resource.
+func TestCeilingOfEachMode(t *testing.T) {
+	one := proto.Float64(1)
+	bounds := map[string][]Ceiling{
+		"limit": {{Rate: "1/s"}, {Burst: one}}, "quota": {{Weight: one}, {Guaranteed: one}, {Max: one}},
+	}
+	var all []Ceiling
+	for _, of := range bounds {
+		all = append(all, of...)
+	}
+	if fields := reflect.TypeFor[Ceiling]().NumField(); len(all) != fields {
+		t.Fatalf("%d fields of a ceiling are tried, it has %d", len(all), fields)
+	}
+	for number, name := range quotav1.Mode_name {
+		mode := quotav1.Mode(number)
+		for kind, m := range map[string]resource.Message{
+			"limit": &quotav1.Limit{Rate: "1/s", Burst: 1, Mode: mode}, "quota": &quotav1.Quota{Max: one, Mode: mode},
+			"tenant": &quotav1.Tenant{Weight: 1}, "pool": &quotav1.Pool{Capacity: 1},
+		} {
+			for i := range all {
+				refused := all[i].over(m) != ""
+				want := mode != quotav1.Mode_MODE_UNSPECIFIED && mode != quotav1.Mode_ENFORCE &&
+					slices.Contains(bounds[kind], all[i])
+				if refused != want {
+					t.Errorf("ceiling %s, a %s in mode %s: refused %v, want %v", &all[i], kind, name, refused, want)
+				}
+			}
 		}
 	}
 }

@@ -103,7 +103,7 @@ func Open(of Settings) (*Guard, error) {
 		}
 	}
 	if of.Tokens != "" {
-		if g.tokens, err = open("the token file (--tokens)", of.Tokens, of.Log, ReadTokens); err != nil {
+		if g.tokens, err = open("the token file (--tokens)", of.Tokens, of.Log, parseTokens); err != nil {
 			return nil, fmt.Errorf("--tokens: %w", err)
 		}
 	}
@@ -119,9 +119,9 @@ func Open(of Settings) (*Guard, error) {
 	return g, nil
 }
 
-// readPolicy reads a policy file and adds the admins that are always there.
-func (g *Guard) readPolicy(path string) (*Policy, error) {
-	p, err := Read(path)
+// readPolicy parses a policy and adds the admins that are always there.
+func (g *Guard) readPolicy(text []byte) (*Policy, error) {
+	p, err := parsePolicy(text)
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +152,13 @@ func (g *Guard) current() *Policy {
 func (g *Guard) Trouble() error {
 	var all []error
 	if g.policy != nil {
-		all = append(all, g.policy.wrong())
+		all = append(all, g.policy.stale())
 	}
 	if g.tokens != nil {
-		all = append(all, g.tokens.wrong())
+		all = append(all, g.tokens.stale())
 	}
 	if g.jwts != nil {
-		all = append(all, g.jwts.keys.wrong())
+		all = append(all, g.jwts.keys.stale())
 	}
 	return errors.Join(all...)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -71,35 +70,30 @@ func openJWTs(of JWT, log *slog.Logger) (*jwts, error) {
 	j := &jwts{of: of, claims: maps.Clone(JWTClaims)}
 	maps.Copy(j.claims, of.Claims)
 	var err error
-	j.keys, err = open("the key set (--jwks)", of.Keys, log, readKeys)
+	j.keys, err = open("the key set (--jwks)", of.Keys, log, parseKeys)
 	return j, err
 }
 
-// readKeys reads the keys of a JWK set that signatures can be checked with.
-func readKeys(path string) (keys []jose.JSONWebKey, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// parseKeys reads the keys of a JWK set that signatures can be checked with.
+func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, fmt.Errorf("%s: want a JWK set, {\"keys\": […]}: %w", path, err)
+		return nil, fmt.Errorf("want a JWK set, {\"keys\": […]}: %w", err)
 	}
 	for i, key := range set.Keys {
 		short, isRSA := key.Key.(*rsa.PublicKey)
 		switch {
 		case !key.IsPublic() || !key.Valid():
-			return nil, fmt.Errorf("%s: keys[%d]: a private or shared key: want public keys only", path, i)
+			return nil, fmt.Errorf("keys[%d]: a private or shared key: want public keys only", i)
 		case isRSA && short.N.BitLen() < leastRSA:
-			return nil, fmt.Errorf("%s: keys[%d]: an RSA key of %d bits: want %d at least", path, i, short.N.BitLen(),
-				leastRSA)
+			return nil, fmt.Errorf("keys[%d]: an RSA key of %d bits: want %d at least", i, short.N.BitLen(), leastRSA)
 		}
 		if key.Use == "" || key.Use == "sig" {
 			keys = append(keys, key)
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s: no key for signatures in it", path)
+		return nil, errors.New("no key for signatures in it")
 	}
 	return keys, nil
 }

@@ -1,36 +1,48 @@
 package access
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 )
 
-// reread is what a file says. The file is read again when it changes; while it cannot be
-// read, what was read before stays in force. Safe for concurrent use.
+// maxFile bounds a file of callers, bytes: 100,000 tokens have room.
+const maxFile = 32 << 20
+
+// reread is what a file says. The file is read at each use, and what it says is taken when its bytes have
+// changed: a time or a size does not tell whether they have. While the file cannot be read, what was read
+// before stays in force. Safe for concurrent use.
 type reread[T any] struct {
 	what, path string // what it is, for people, and where
-	read       func(path string) (T, error)
+	parse      func(text []byte) (T, error)
 	log        *slog.Logger
 
 	mu      sync.Mutex
 	value   T
-	stamp   time.Time // of the file that was read last, also in vain
-	size    int64
-	trouble error // why the file as it is now is not in force
+	text    []byte // that was parsed last, also in vain; nil = none yet
+	wrong   error  // of the text
+	trouble error  // why the file as it is now is not in force
 }
 
 // open reads the file for the first time. Then it must be right.
-func open[T any](what, path string, log *slog.Logger, read func(string) (T, error)) (*reread[T], error) {
-	r := &reread[T]{what: what, path: path, read: read, log: log}
+func open[T any](what, path string, log *slog.Logger, parse func(text []byte) (T, error)) (*reread[T], error) {
+	r := &reread[T]{what: what, path: path, parse: parse, log: log}
 	err := r.again()
 	return r, err
 }
 
 // current returns what is in force.
 func (r *reread[T]) current() T {
+	value, _ := r.look()
+	return value
+}
+
+// look returns what is in force, and why the file as it is now is not.
+func (r *reread[T]) look() (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.trouble
@@ -40,24 +52,23 @@ func (r *reread[T]) current() T {
 	case r.trouble == nil && before != nil:
 		r.log.Info(r.what+" can be read again", "file", r.path)
 	}
-	return r.value
+	return r.value, r.trouble
 }
 
-// again reads the file if it has changed.
+// again parses the file if its bytes have changed.
 func (r *reread[T]) again() error {
-	info, err := os.Stat(r.path)
-	if err != nil {
-		r.stamp = time.Time{} // whatever comes back is read
-		return err
-	}
-	if info.ModTime().Equal(r.stamp) && info.Size() == r.size {
-		return r.trouble
-	}
-	first := r.stamp.IsZero()
-	r.stamp, r.size = info.ModTime(), info.Size()
-	value, err := r.read(r.path)
+	text, err := readFile(r.path)
 	if err != nil {
 		return err
+	}
+	if r.text != nil && bytes.Equal(text, r.text) {
+		return r.wrong
+	}
+	first := r.text == nil
+	r.text = text
+	value, err := r.parse(text)
+	if r.wrong = in(r.path, err); err != nil {
+		return r.wrong
 	}
 	r.value = value
 	if !first {
@@ -66,13 +77,43 @@ func (r *reread[T]) again() error {
 	return nil
 }
 
-// wrong is nil while the file as it is now is in force.
-func (r *reread[T]) wrong() error {
-	r.current()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.trouble == nil {
+// stale is nil while the file as it is now is in force.
+func (r *reread[T]) stale() error {
+	if _, err := r.look(); err != nil {
+		return fmt.Errorf("%s: %w; what was read before stays in force", r.what, err)
+	}
+	return nil
+}
+
+// readFile reads a file of callers, never nil.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = errors.New("it has more than 32 MiB")
+	}
+	return text, in(path, err)
+}
+
+// in names the file of an error; nil stays nil.
+func in(path string, err error) error {
+	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w; what was read before stays in force", r.what, r.trouble)
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// fromFile parses a file.
+func fromFile[T any](path string, parse func(text []byte) (T, error)) (T, error) {
+	text, err := readFile(path)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	value, err := parse(text)
+	return value, in(path, err)
 }

@@ -364,7 +364,7 @@ func TestFilesAndSettingsThatAreWrong(t *testing.T) {
 	for _, wrong := range []string{"{}", "[", string(private), `{"keys":[{"kty":"oct","k":"AAAA"}]}`,
 		keySet(t, signer{short, jose.RS256, ""})} {
 		write(t, path, wrong)
-		if _, err := readKeys(path); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := fromFile(path, parseKeys); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

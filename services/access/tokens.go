@@ -1,12 +1,12 @@
 package access
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -39,19 +39,16 @@ type Token struct {
 
 // ReadTokens reads a token file. Unknown fields, names and tokens that are there twice, and
 // roles that no token can have are errors.
-func ReadTokens(path string) ([]Token, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+func ReadTokens(path string) ([]Token, error) { return fromFile(path, parseTokens) }
+
+func parseTokens(text []byte) ([]Token, error) {
 	var file struct {
 		Tokens []Token `yaml:"tokens"`
 	}
-	d := yaml.NewDecoder(f)
+	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	names, digests := map[string]bool{}, map[[sha256.Size]byte]bool{}
 	for i := range file.Tokens {
@@ -61,7 +58,7 @@ func ReadTokens(path string) ([]Token, error) {
 			err = fmt.Errorf("name %q or its sha256 is there twice: want each once", t.Name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: tokens[%d]: %w", path, i, err)
+			return nil, fmt.Errorf("tokens[%d]: %w", i, err)
 		}
 		names[t.Name], digests[t.digest] = true, true
 	}

@@ -251,6 +251,19 @@ func TestFilesAreWatched(t *testing.T) {
 	if got := answers(ask(t, s, "shop", descriptor("tenant=b"))); got != "OK OK/9" || s.Stats().FilesTrouble != "" {
 		t.Errorf("the limit was raised from 3 to 10: %s, %+v", got, s.Stats())
 	}
+	path := filepath.Join(s.o.Dir, "f.yaml")
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.o.Dir, "domain: shop\ndescriptors: [{key: tenant, rate_limit: {unit: day, requests_per_unit: 20}}]")
+	if err := os.Chtimes(path, before.ModTime(), before.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	s.watch.look()
+	if got := answers(ask(t, s, "shop", descriptor("tenant=c"))); got != "OK OK/19" {
+		t.Errorf("a file of equal size and time, with a limit of 20: %s", got)
+	}
 	write(t, s.o.Dir, "domain: titrate\ndescriptors: []")
 	s.watch.look()
 	if why := s.Stats().FilesTrouble; !strings.Contains(why, `a file has the domain "titrate"`) {
