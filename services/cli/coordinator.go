@@ -124,6 +124,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 			"subject=sub,role=titrate_role,tenants=titrate_tenants)")
 	f.StringVar(&c.AuditLog, "audit-log", "",
 		"file that a JSON line is appended to for each resource that is changed (default: the log)")
+	f.BoolVar(&c.AuditRequired, "audit-required", false,
+		"write a line to --audit-log before each change too, and refuse the change if that cannot be done")
 	f.IntVar(&c.HistoryKeep, "history-keep", 200,
 		"revisions of the configuration kept in etcd for titrate history and rollback; negative = none")
 	f.Int64Var(&c.HistoryBytes, "history-bytes", 64<<20,

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 
 	"google.golang.org/grpc"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/audit"
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/telemetry"
@@ -116,14 +116,15 @@ func (o *Coordinator) checkCallersKnown(flag, address string) error {
 		"anyone may do everything: give --tls-ca, or --insecure if that is meant", ErrSettings, flag, address)
 }
 
-// audit is where changes are recorded. The file stays open until the process ends.
-func (o *Coordinator) audit() (*slog.Logger, error) {
+// openAudit opens where changes are recorded: the file of --audit-log, else the log.
+func (o *Coordinator) openAudit() (*slog.Logger, error) {
 	if o.config.AuditLog == "" {
 		return o.log, nil
 	}
-	f, err := os.OpenFile(o.config.AuditLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
+	var err error
+	if o.audit, err = audit.Open(o.config.AuditLog, o.log); err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	return slog.New(slog.NewJSONHandler(f, nil)), nil
+	o.admin.Alarm("audit", o.audit.Trouble)
+	return slog.New(slog.NewJSONHandler(o.audit, nil)), nil
 }

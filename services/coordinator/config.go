@@ -17,6 +17,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/audit"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/election"
@@ -109,6 +110,8 @@ type Config struct {
 	// AuditLog is the file that the JSON lines about changes are appended to. Empty:
 	// they go to Log.
 	AuditLog string
+	// AuditRequired makes a change fail, before it is stored, whose line AuditLog does not take.
+	AuditRequired bool
 
 	Security telemetry.Security
 	Meters   telemetry.Meters
@@ -137,6 +140,7 @@ type Coordinator struct {
 	agents        *grpc.Server // for the control stream: server, or one of its own
 	guard         *access.Guard
 	intake        *intake.Intake
+	audit         *audit.File  // nil without Config.AuditLog
 	rest          *http.Server // nil without Config.Rest
 	health        *health.Server
 	tidying       sync.WaitGroup // the store, after an election
@@ -228,6 +232,9 @@ func (c *Config) check() error {
 	}
 	if err := c.JWT.Check(); err != nil {
 		wrong = append(wrong, err)
+	}
+	if c.AuditRequired && c.AuditLog == "" {
+		bad("--audit-required is about the file of --audit-log: give that, too")
 	}
 	if c.HistoryBytes < 0 {
 		bad("--history-bytes %d: want 1 at least", c.HistoryBytes)

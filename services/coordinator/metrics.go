@@ -44,7 +44,7 @@ type instruments struct {
 	streams, members, epoch, leader, revision                               metric.Int64ObservableGauge
 	leftOut, refusing                                                       metric.Int64ObservableGauge
 	accessStale                                                             metric.Int64ObservableGauge
-	calls, messages, panics                                                 metric.Int64ObservableCounter
+	calls, messages, panics, auditLost                                      metric.Int64ObservableCounter
 	held, unreadable                                                        metric.Int64ObservableGauge
 	claims, lost, refused, leases, deferred, whole, again, bounded, unknown metric.Int64ObservableCounter
 	wholeConfigurations, resumed                                            metric.Int64ObservableCounter

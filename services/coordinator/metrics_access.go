@@ -19,6 +19,8 @@ func (m *instruments) defineAccess() {
 	m.panics = m.total("titrate_handler_panics",
 		"Calls that failed with INTERNAL because their handler panicked; the log has the stack. Each is a fault of "+
 			"the coordinator.")
+	m.auditLost = m.total("titrate_audit_lines_lost",
+		"Lines about changes that could not be written to the file of --audit-log. Only with --audit-log.")
 	m.accessStale = m.count("titrate_access_stale",
 		"1 while the access policy, the token file or the key set cannot be read; what was read before is in force.")
 }
@@ -29,6 +31,9 @@ func (m *instruments) access(to metric.Observer) {
 		to.ObserveInt64(m.messages, int64(n), metric.WithAttributes(attribute.String("reason", intake.Reasons[i])))
 	}
 	to.ObserveInt64(m.panics, int64(m.o.intake.Panics()))
+	if m.o.audit != nil {
+		to.ObserveInt64(m.auditLost, int64(m.o.audit.Lost()))
+	}
 	if m.o.guard == nil {
 		return
 	}

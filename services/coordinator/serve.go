@@ -38,7 +38,7 @@ const (
 
 // serve makes the gRPC servers: one, or one for people and one for agents; and that of HTTP.
 func (o *Coordinator) serve() error {
-	audit, err := o.audit()
+	changes, err := o.openAudit()
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,12 @@ func (o *Coordinator) serve() error {
 		controlv1.RegisterPeerServiceServer(agents, o.peers)
 	}
 	api := func(to grpc.ServiceRegistrar) {
-		quota.New(o.store, answers).Audit(audit, access.Who).Stored(o.traces.stored).Bound(access.Ceilings{}).
-			Minor(access.Minor).Register(to)
+		server := quota.New(o.store, answers).Audit(changes, access.Who).Stored(o.traces.stored).
+			Bound(access.Ceilings{}).Minor(access.Minor)
+		if o.config.AuditRequired {
+			server.AuditFirst()
+		}
+		server.Register(to)
 		quotav1.RegisterAccessServiceServer(to, access.NewServer(o.guard))
 	}
 	api(o.intake.Registrar(o.server))

@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -21,6 +24,31 @@ import (
 func (s *Server) Audit(log *slog.Logger, who func(context.Context) string) *Server {
 	s.audit, s.who = log, who
 	return s
+}
+
+// AuditFirst makes the server write a line about each request before it changes anything: a request whose line
+// cannot be written fails.
+func (s *Server) AuditFirst() *Server {
+	s.auditFirst = true
+	return s
+}
+
+// announce writes the line about a request whose changes are about to be stored.
+func (s *Server) announce(ctx context.Context, note store.Note, changes []store.Change) error {
+	if !s.auditFirst {
+		return nil
+	}
+	names := make([]string, len(changes))
+	for i, c := range changes {
+		names[i] = changed(c)
+	}
+	line := slog.NewRecord(time.Now(), slog.LevelInfo, "audit", 0)
+	line.Add("who", note.Author, "outcome", "requested", "resources", names, "action", note.Action, "message", note.Message)
+	if err := s.audit.Handler().Handle(ctx, line); err != nil {
+		return grpcstatus.Errorf(codes.Unavailable,
+			"nothing is changed: its audit line cannot be written, and --audit-required is set: %v", err)
+	}
+	return nil
 }
 
 func changed(c store.Change) string {

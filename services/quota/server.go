@@ -98,6 +98,8 @@ type Server struct {
 	live  Live
 	audit *slog.Logger // nil: none
 	who   func(context.Context) string
+	// auditFirst: a request whose audit line cannot be written changes nothing.
+	auditFirst bool
 	// stored is told of changes, see Stored; nil = nobody is.
 	stored func(action string, changes int, revision int64, began time.Time)
 	// minor reports whether the caller is no administrator, see store.Note; nil = everybody is one.

@@ -291,6 +291,9 @@ func (s *Server) apply(ctx context.Context, note store.Note, changes []store.Cha
 	if validateOnly {
 		return s.store.Check(ctx, note, changes)
 	}
+	if err := s.announce(ctx, note, changes); err != nil {
+		return store.Result{}, err
+	}
 	began := time.Now()
 	result, err := s.store.Apply(ctx, note, changes)
 	if err == nil && !result.Repeated {

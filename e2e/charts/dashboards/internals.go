@@ -137,6 +137,11 @@ func coordinatorRounds() []panel {
 		{"Refused calls", "Calls to coordinators that were refused, by reason: of callers that are not known " +
 			"(no_credentials, certificate, token), and of known ones whose role does not allow the call. Right is 0.",
 			perSecond, lines, counts("reason", [2]string{"{{reason}}", in("titrate_calls_refused_total")})},
+		{"Refused messages", "Messages that coordinators refused before they were decoded, by reason, handlers that " +
+			"panicked, and audit lines that could not be written. Right is 0.", perSecond, lines,
+			append(counts("reason", [2]string{"{{reason}}", in("titrate_messages_refused_total")}),
+				counts("", [2]string{"panics", in("titrate_handler_panics_total")},
+					[2]string{"audit lines lost", in("titrate_audit_lines_lost_total")})...)},
 		{"Access policy", "1 while the access policy, the token file or the key set cannot be read; what was read " +
 			"before is in force. Right is 0.", count, lines,
 			[]query{{"{{instance}}", in("titrate_access_stale")}}},
