@@ -121,6 +121,7 @@ func TestRender(t *testing.T) {
 			}
 			for _, object := range objects {
 				checkPods(t, object)
+				checkMemory(t, object)
 			}
 			if render(t, args...) != text {
 				t.Error("rendered twice it is not the same")
@@ -150,6 +151,20 @@ func podsOf(object runtime.Object) *corev1.PodSpec {
 		return &o.Spec
 	}
 	return nil
+}
+
+// checkMemory: each container of the chart, also of Jobs and of initialization, has a limit of memory.
+func checkMemory(t *testing.T, object runtime.Object) {
+	t.Helper()
+	spec := podsOf(object)
+	if spec == nil {
+		return
+	}
+	for _, c := range append(spec.Containers, spec.InitContainers...) {
+		if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
+			t.Errorf("container %s of %T may take all memory of its node, or asks for none", c.Name, object)
+		}
+	}
 }
 
 // checkPods: what a pod mounts exists in it, and it keeps to the Pod Security Standard "restricted".

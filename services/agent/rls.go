@@ -224,6 +224,6 @@ var rlsInstruments = []instrument{
 			"client, or no request.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.NamesUnused) })},
 	{name: "titrate.rls.panics", counter: true,
-		help: "Panics recovered in the service's engine.",
+		help: "Panics recovered in the service's engine and in its handlers of requests: bugs.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Panics) })},
 }

@@ -166,8 +166,8 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 	})
 }
 
-// admitted asks who may call a method, and bounds the body. The gateway has found the method by then, and has not read the
-// body; its only answer is metadata, so a refusal is what reading the body returns.
+// admitted asks who may call a method, and bounds the body. The gateway has found the method by then, and has
+// not read the body; its only answer is metadata, so a refusal is what reading the body returns.
 func (s *Server) admitted(ctx context.Context, r *http.Request) metadata.MD {
 	method, known := runtime.RPCMethod(ctx)
 	b, is := r.Body.(*limited)

@@ -20,6 +20,7 @@ type counts struct {
 	overridesRefused atomic.Uint64 // descriptors whose own limit was one too many
 	abandoned        atomic.Uint64 // requests whose callers had gone, or whose deadline passed
 	undecided        atomic.Uint64 // descriptors that the engine could not decide
+	panics           atomic.Uint64 // requests whose handler panicked
 	capped           atomic.Uint64 // descriptors with more hits than the engine charges at once
 	shadowed         atomic.Uint64 // requests over a limit that Options.Shadow let pass
 	hits             hits
@@ -162,7 +163,7 @@ func (s *Server) Stats() Stats {
 		Abandoned: c.abandoned.Load(), Undecided: c.undecided.Load(), Capped: c.capped.Load(), Shadowed: c.shadowed.Load(),
 		MetricsRefused: c.hits.other.Load(), Hits: c.hits.snapshot(),
 		Limits: len(s.composer.files.Load().Limits()), NamesUnused: int(s.composer.unused.Load()),
-		Panics: s.enforcer.Panics(),
+		Panics: s.enforcer.Panics() + c.panics.Load(),
 	}
 	if s.windows != nil {
 		w := s.windows.Stats()

@@ -33,6 +33,8 @@ import (
 const (
 	// maxRequestBytes bounds a request.
 	maxRequestBytes = 256 << 10
+	// maxRequests bounds the requests of one connection at a time, and maxHeaders the headers of one, bytes.
+	maxRequests, maxHeaders = 10_000, 64 << 10
 	// windowBytes is what a caller may send before it is read, of a stream and of a connection.
 	// It is fixed, because gRPC measures the connection otherwise, with a ping for each request.
 	windowBytes = 1 << 20
@@ -176,6 +178,7 @@ func (s *Server) awaitConfiguration(ctx context.Context) {
 
 func (s *Server) grpc() (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(grpc.Creds(s.o.Credentials), grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxConcurrentStreams(maxRequests), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), // beyond them a goroutine per request
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAge}),

@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"math"
+	"runtime/debug"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -49,7 +50,7 @@ type decision struct {
 }
 
 // ShouldRateLimit decides a request.
-func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (*api.RateLimitResponse, error) {
+func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (answer *api.RateLimitResponse, err error) {
 	switch {
 	case r.GetDomain() == "":
 		s.counts.invalid.Add(1)
@@ -62,6 +63,11 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (
 		return nil, status.Errorf(codes.InvalidArgument,
 			"the request has %d rate limit descriptors: at most %d are allowed", len(r.GetDescriptors()), maxDescriptors)
 	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			answer, err = nil, s.recovered(fault)
+		}
+	}()
 	start := time.Now()
 	all, err := s.decideAll(ctx, r)
 	switch {
@@ -84,6 +90,15 @@ func (s *Server) decideAll(ctx context.Context, r *api.RateLimitRequest) ([]deci
 		return s.decideDirectly(ctx, r), nil
 	}
 	return s.decideByFiles(ctx, r)
+}
+
+// recovered counts and logs a panic, and returns the status of its request: the caller does what it does
+// while the service is away.
+func (s *Server) recovered(fault any) error {
+	s.counts.panics.Add(1)
+	s.o.Log.Error("rate limit service: a request's handler panicked; others go on; please report this", "panic", fault,
+		"stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "the request failed by a fault of this server, which is in its log")
 }
 
 // decideByFiles decides a request to a domain of the files.

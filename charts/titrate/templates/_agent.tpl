@@ -93,7 +93,7 @@ securityContext:
 - name: titrate-module
   {{- include (index . 1) (list $root $root.Values.images.module) | nindent 2 }}
   args: [/titrate]
-  resources: {requests: {cpu: 10m, memory: 16Mi}}
+  resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 128Mi}}
   volumeMounts:
     - {name: titrate-module, mountPath: /titrate}
 {{- end -}}
