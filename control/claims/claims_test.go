@@ -99,13 +99,13 @@ func apply(t *testing.T, tb *Table, id Peer, now float64, r Record) {
 
 func TestSumsLeaveOutTheAsker(t *testing.T) {
 	tb := New(Params{})
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 4, Claim: 10, Active: 2, Spent: 9}))
-	apply(t, tb, 2, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 5, Unsaturated: 5, Spent: 8}))
-	want := exchange.KeySum{Key: 9, Claims: 5, Unsaturated: 5, Admitted: 3, Spent: 8, Epoch: 1}
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 4, Claim: 10, Active: 2, Spent: 9, Own: 9}))
+	apply(t, tb, 2, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 5, Unsaturated: 5, Spent: 8, Own: 8}))
+	want := exchange.KeySum{Key: 9, Claims: 5, Unsaturated: 5, Admitted: 3, Spent: 8, Own: 3, Epoch: 1}
 	if got := tb.Sums(9, 1, 0.1); got != want {
 		t.Errorf("sums for 1: %+v, want %+v", got, want)
 	}
-	want = exchange.KeySum{Key: 9, Claims: 15, Active: 2, Unsaturated: 5, Admitted: 7, Spent: 9, Epoch: 1}
+	want = exchange.KeySum{Key: 9, Claims: 15, Active: 2, Unsaturated: 5, Admitted: 7, Spent: 9, Own: 7, Epoch: 1}
 	if got := tb.Sums(9, 3, 0.1); got != want {
 		t.Errorf("sums for 3: %+v, want %+v", got, want)
 	}
@@ -116,21 +116,21 @@ func TestSumsLeaveOutTheAsker(t *testing.T) {
 
 func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
 	tb := New(Params{})
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 1e6, Spent: 4}))
-	apply(t, tb, 1, 1, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 3, Spent: 2}))
-	if got := tb.Sums(9, 0, 1).Admitted; got != 6 {
-		t.Errorf("total %v, want 4 + 2: of the 3 after a silence the peer has waited for 1", got)
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 1e6, Spent: 4, Own: 4}))
+	apply(t, tb, 1, 1, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 3, Spent: 2, Own: 2}))
+	if got := tb.Sums(9, 0, 1); got.Admitted != 7 || got.Gap != 1 {
+		t.Errorf("%+v, want 4 + 3 admitted after a silence of 1 s: others have used the same refill", got)
 	}
-	apply(t, tb, 1, 1.1, record(1, 3, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 8, Spent: 2}))
-	if got := tb.Sums(9, 0, 1.1).Admitted; got != 11 {
-		t.Errorf("total %v, want 6 + 5: it was not silent", got)
+	apply(t, tb, 1, 1.1, record(1, 3, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 8, Spent: 2, Own: 2}))
+	if got := tb.Sums(9, 0, 1.1).Admitted; got != 12 {
+		t.Errorf("total %v, want 7 + 5: it was not silent", got)
 	}
 }
 
 // TestLifeOfAPeer: heard, stale, forgotten, back; then drained; then removed.
 func TestLifeOfAPeer(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
-	apply(t, tb, 1, 10, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 2, Claim: 10, Active: 1, Spent: 2}))
+	apply(t, tb, 1, 10, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 2, Claim: 10, Active: 1, Spent: 2, Own: 2}))
 	for _, s := range []struct{ now, admitted, claims, absent float64 }{
 		{10.9, 2, 10, 0}, {11, 12, 10, 0}, {13, 32, 10, 0}, {15, 52, 0, 1}, {99, 52, 0, 1},
 	} {
@@ -177,7 +177,7 @@ func TestSilentMemberIsAbsent(t *testing.T) {
 func TestBoundedKeys(t *testing.T) {
 	tb := New(Params{Stale: 1, MaxKeys: 100})
 	for k := range uint64(100) {
-		apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: k, Admitted: 5, Spent: 5, Claim: float64(k % 2)}))
+		apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: k, Admitted: 5, Spent: 5, Own: 5, Claim: float64(k % 2)}))
 	}
 	if o, _ := tb.Apply(1, 0.5, record(1, 0, exchange.KeyClaim{Key: 1000})); o != Refused {
 		t.Errorf("outcome %v with every key fresh, want Refused", o)
@@ -196,8 +196,9 @@ func TestBoundedKeys(t *testing.T) {
 		}
 	}
 	tb.Evict(1001)
-	apply(t, tb, 1, 2, record(1, 9, exchange.KeyClaim{Key: 2, Admitted: 6, Spent: 1}))
-	if got := tb.Sums(2, 0, 2); got.Epoch == first || got.Admitted != 1 {
+	tb.Heard(1, 2.5)
+	apply(t, tb, 1, 2+CatchUp, record(1, 9, exchange.KeyClaim{Key: 2, Admitted: 6, Spent: 1, Own: 1}))
+	if got := tb.Sums(2, 0, 2+CatchUp); got.Epoch == first || got.Admitted != 1 {
 		t.Errorf("key that came back: %+v, want a new epoch and 1 admitted", got)
 	}
 }
@@ -205,7 +206,7 @@ func TestBoundedKeys(t *testing.T) {
 func TestBadRecordsAreRefused(t *testing.T) {
 	tb := New(Params{})
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
-		for _, r := range []exchange.KeyClaim{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v}} {
+		for _, r := range []exchange.KeyClaim{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v}, {Own: v}} {
 			if _, err := tb.Apply(1, 0, Record{KeyClaim: r}); err == nil || len(tb.keys) != 0 {
 				t.Errorf("%+v: error %v, %d keys; want an error and nothing held", r, err, len(tb.keys))
 			}
@@ -243,7 +244,7 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 				delete(drained, p)
 			default:
 				r := record(uint64(1+rng.IntN(3)), uint64(rng.IntN(9)), exchange.KeyClaim{Key: uint64(rng.IntN(3)),
-					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9))})
+					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9)), Own: float64(rng.IntN(9))})
 				if _, err := tb.Apply(p, 0, r); err != nil {
 					t.Fatal(err)
 				}
@@ -252,7 +253,7 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 				}
 				k := id{p, r.Key}
 				if rows[k] == nil {
-					rows[k], repaid[k] = &Lineage{}, r.Admitted-math.Min(r.Admitted, r.Spent)
+					rows[k], repaid[k] = &Lineage{}, r.Admitted-math.Min(r.Admitted, r.Own)
 				}
 				rows[k].Merge(&r)
 			}
@@ -314,7 +315,7 @@ func BenchmarkSums10Peers(b *testing.B) {
 // again and says nothing of the key: claims are told when they change.
 func TestAnEstimateEnds(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))
 	tb.Heard(1, 2)
 	if got := tb.Sums(9, 0, 2.5).Admitted; got != 23 {
 		t.Errorf("just heard again: %v, want the 23 of the estimate", got)
@@ -361,9 +362,9 @@ func TestSilentPeerMakesNoRoom(t *testing.T) {
 // was silent for all of that time: what it admitted meanwhile was taken to be so much.
 func TestASilenceGoesOn(t *testing.T) {
 	tb := New(Params{Stale: .25, Forget: 15})
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))
 	tb.Heard(1, 5)
-	apply(t, tb, 1, 5.5, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 58, Claim: 10, Spent: 4}))
+	apply(t, tb, 1, 5.5, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 58, Claim: 10, Spent: 4, Own: 4}))
 	if got := tb.Sums(9, 0, 5.5).Admitted; got != 58 {
 		t.Errorf("%v, want the 58 that it has admitted", got)
 	}
@@ -401,4 +402,54 @@ func TestAbsentIsThatOfAWalk(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Sums say for how long a peer was not heard while it says what it did meanwhile, and only then.
+func TestLateNewsAreMarked(t *testing.T) {
+	say := func(tb *Table, id Peer, now, admitted float64, seq uint64) float64 {
+		apply(t, tb, id, now, record(1, seq, exchange.KeyClaim{Key: 9, Admitted: admitted, Claim: float64(seq), Own: 1}))
+		return tb.Sums(9, 0, now).Gap
+	}
+	tb := New(Params{Stale: .25, Forget: 15})
+	say(tb, 1, 0, 1, 1)
+	say(tb, 2, 0, 1, 1)
+	for _, x := range []struct{ now, want float64 }{{.2, 0}, {3, -3}} {
+		tb.Heard(2, x.now)
+		if got := tb.Sums(9, 0, x.now).Gap; got != x.want {
+			t.Errorf("after %v s: %v, want %v", x.now, got, x.want)
+		}
+	}
+	tb.Heard(1, 4)
+	tb.Heard(2, 4)
+	if got := tb.Sums(9, 0, 4).Gap; got != 0 {
+		t.Errorf("heard, and it said nothing yet: %v, want 0", got)
+	}
+	tb.Heard(2, 4.5)
+	if got := say(tb, 1, 4.5, 5, 2); got != 4.5 {
+		t.Errorf("it said what it did: %v, want 4.5", got)
+	}
+	if got := say(tb, 1, 4.6, 6, 3); got != 4.5 {
+		t.Errorf("those who are told of it in the next period: %v, want 4.5", got)
+	}
+	if got := say(tb, 1, 4.5+Late, 7, 4); got != 0 {
+		t.Errorf("later: %v, want 0", got)
+	}
+	if got := say(tb, 2, 4.5+Late, 1, 2); got != 0 {
+		t.Errorf("a peer that has admitted nothing: %v, want 0", got)
+	}
+	tb.Heard(3, 0)
+	for id := range Peer(3) {
+		tb.Heard(id+1, 6)
+	}
+	was := tb.Sums(9, 0, 6.1).Admitted
+	got := say(tb, 3, 6.1, 80, 1)
+	if more := tb.Sums(9, 0, 6.1).Admitted - was; math.Abs(got-6.1) > 1e-9 || math.Abs(more-80) > 1e-9 {
+		t.Errorf("a key that it began to use meanwhile: %v, %v admitted; want 6.1, and all of it", got, more)
+	}
+	r := record(1, 9, exchange.KeyClaim{Key: 9, Claim: 1})
+	for _, gap := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 2 * MaxGap} {
+		if r.Gap = gap; r.Validate() == nil {
+			t.Errorf("a gap of %v is not refused", gap)
+		}
+	}
 }

@@ -163,7 +163,7 @@ func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
 	}
 	l := &e.lineage.Latest
 	l.Claim, l.Active = max(0, l.Claim-by.Claim), max(0, l.Active-by.Active)
-	l.Unsaturated = max(0, l.Unsaturated-by.Unsaturated)
+	l.Unsaturated, l.Own = max(0, l.Unsaturated-by.Unsaturated), max(0, l.Own-by.Own)
 	return l.Claim > 0 || l.Active > 0
 }
 

@@ -14,13 +14,13 @@ func TestOutsideLeavesOutAGroup(t *testing.T) {
 	for id, group := range map[Peer]Group{1: one, 2: one, 3: two} {
 		tb.SetGroup(id, group, 0)
 		apply(t, tb, id, 0, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: float64(id), Claim: 10 * float64(id),
-			Active: 1, Spent: 5}))
+			Active: 1, Spent: 5, Own: 5}))
 	}
-	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Epoch: 1}, 1, true, false}
+	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Own: 3, Epoch: 1}, 1, true, false}
 	if got := tb.Outside(9, one, 0.1, false); got != want {
 		t.Errorf("for group 1: %+v, want %+v", got, want)
 	}
-	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Epoch: 1}, 2, true, false}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Own: 3, Epoch: 1}, 2, true, false}
 	if got := tb.Outside(9, two, 0.1, false); got != want {
 		t.Errorf("for group 2: %+v, want %+v", got, want)
 	}
@@ -45,7 +45,7 @@ func TestOutsideLeavesOutAGroup(t *testing.T) {
 
 func TestANewEpochLeavesTheCount(t *testing.T) {
 	tb := New(Params{})
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 4, Claim: 10, Active: 3, Spent: 4}))
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 4, Claim: 10, Active: 3, Spent: 4, Own: 4}))
 	was := tb.Sums(9, 0, 0)
 	tb.Renew(9)
 	if got := tb.Sums(9, 0, 0); got.Epoch == was.Epoch || got.Admitted != 4 {
@@ -70,7 +70,7 @@ func TestANewEpochLeavesTheCount(t *testing.T) {
 func TestAnEarlierProcessUsesNothing(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	tb.SetGroup(1, one, 0)
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3}))
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))
 	tb.Drain(1, 1, 1)
 	tb.Live(1, 2, 1)
 	if tb.Uses(one, 9) || tb.Used(9) || len(tb.Groups(9, nil)) > 0 || len(tb.KeysOf(1, nil)) > 0 {
@@ -83,7 +83,7 @@ func TestAnEarlierProcessUsesNothing(t *testing.T) {
 	if got := tb.Outside(9, two, keepSpent+1, false).Spent; got != 0 {
 		t.Errorf("a process that ended long ago says that %v is spent", got)
 	}
-	apply(t, tb, 1, keepSpent+1, record(2, 1, exchange.KeyClaim{Key: 9, Admitted: 1, Claim: 1, Spent: 1}))
+	apply(t, tb, 1, keepSpent+1, record(2, 1, exchange.KeyClaim{Key: 9, Admitted: 1, Claim: 1, Spent: 1, Own: 1}))
 	if !tb.Uses(one, 9) {
 		t.Error("the process that says so does not use the key")
 	}
@@ -94,7 +94,7 @@ func TestAnEarlierProcessUsesNothing(t *testing.T) {
 func TestVoidCountsAreSaidAgain(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	tb.SetGroup(1, one, 0)
-	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 50, Claim: 10, Spent: 50}))
+	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 50, Claim: 10, Spent: 50, Own: 50}))
 	tb.Void(9, .5)
 	if got := tb.Outside(9, two, .5, false); got.Admitted != 50 || got.Spent != 50 || tb.IsVoid(one, 9) {
 		t.Errorf("%+v, want what was just said", got)
@@ -106,7 +106,7 @@ func TestVoidCountsAreSaidAgain(t *testing.T) {
 		!tb.Outside(9, one, 3, false).Void {
 		t.Errorf("%+v, want %+v and to be void", got, want)
 	}
-	apply(t, tb, 1, 3, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 80, Claim: 10, Spent: 7}))
+	apply(t, tb, 1, 3, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 80, Claim: 10, Spent: 7, Own: 7}))
 	if got := tb.Outside(9, two, 3, false); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(one, 9) ||
 		tb.Outside(9, one, 3, false).Void {
 		t.Errorf("%+v, want the 7 that are spent", got)

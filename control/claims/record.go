@@ -3,15 +3,17 @@ package claims
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/titrate/titrate/control/exchange"
 )
 
 // Record is what one peer announces about one key.
 type Record struct {
-	exchange.KeyClaim        // Admitted counts within the generation
-	Generation        uint64 // of the peer's process; higher is newer
-	Seq               uint64 // within the generation; higher is newer
+	exchange.KeyClaim         // Admitted counts within the generation
+	Generation        uint64  // of the peer's process; higher is newer
+	Seq               uint64  // within the generation; higher is newer
+	Gap               float64 // of an owner's sum, see exchange.KeySum; else 0
 }
 
 // Bounds of what a peer may send: no limit is above MaxRate, and counts beyond MaxAdmitted
@@ -19,13 +21,15 @@ type Record struct {
 const (
 	MaxRate     = 1e12 // of claims in cost units/s, of weights, and of what is spent in cost units
 	MaxAdmitted = 1e15 // cost units
+	MaxGap      = 1e9  // seconds
 )
 
 // Validate reports the first number that no peer may send.
 func (r Record) Validate() error {
 	if r.Admitted >= 0 && r.Admitted <= MaxAdmitted && r.Claim >= 0 && r.Claim <= MaxRate &&
 		r.Active >= 0 && r.Active <= MaxRate && r.Unsaturated >= 0 && r.Unsaturated <= MaxRate &&
-		r.Spent >= 0 && r.Spent <= MaxRate {
+		r.Spent >= 0 && r.Spent <= MaxRate && r.Own >= 0 && r.Own <= MaxRate &&
+		math.Abs(r.Gap) <= MaxGap {
 		return nil
 	}
 	for _, f := range [...]struct {
@@ -34,6 +38,7 @@ func (r Record) Validate() error {
 	}{
 		{"admitted", r.Admitted, MaxAdmitted}, {"claim", r.Claim, MaxRate}, {"active", r.Active, MaxRate},
 		{"unsaturated", r.Unsaturated, MaxRate}, {"spent", r.Spent, MaxRate},
+		{"own", r.Own, MaxRate}, {"gap", math.Abs(r.Gap), MaxGap},
 	} {
 		if !(f.v >= 0 && f.v <= f.most) {
 			return fmt.Errorf("claims: record of key %#x: %s is %v, want a number from 0 to %g", r.Key, f.name, f.v,
@@ -55,6 +60,7 @@ func compare(a, b *Record) int {
 		cmp.Compare(a.Active, b.Active),
 		cmp.Compare(a.Unsaturated, b.Unsaturated),
 		cmp.Compare(a.Spent, b.Spent),
+		cmp.Compare(a.Own, b.Own),
 	)
 }
 

@@ -37,6 +37,13 @@ const none = -1
 // silence. What it does not speak of until then is as it was, and the estimate is taken back.
 const CatchUp = 1.
 
+// relist is within how many seconds a peer that is heard again has said which keys it uses.
+const relist = 5.
+
+// Late is for how many seconds sums say that a peer has just said what it did while it was not heard:
+// all who are told of the sums hear of it meanwhile.
+const Late = .2
+
 // Table holds the latest records of all peers. Not safe for concurrent use.
 type Table struct {
 	p       Params
@@ -69,14 +76,16 @@ type slot struct {
 
 // entry is what a peer says of a key. What sums need of it is together at its beginning.
 type entry struct {
-	repaid  float64 // part of the count that was refilled before it was first heard of
+	repaid  float64 // part of the count that does not count: it was refilled before it was first heard of
 	at      float64 // when a newer record came last
 	peer    int32
 	next    int32 // of the key
 	slot    int32
-	follows int32 // the entry that came after this one last time; any, checked when used
-	left    bool  // its peer no longer uses the key; the count stays
-	void    bool  // its count is out of date, see Void
+	follows int32   // the entry that came after this one last time; any, checked when used
+	left    bool    // its peer no longer uses the key; the count stays
+	void    bool    // its count is out of date, see Void
+	gap     float64 // the silence after which its peer said that it had admitted something meanwhile, seconds
+	late    float64 // when it said so
 	lineage Lineage
 }
 
@@ -255,17 +264,17 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	e := &t.entries[ei]
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
-	expected := t.expected(e, p, now)
 	news := fresh || e.void || news(&e.lineage.Latest, &r)
+	was := e.lineage.Admitted()
 	if !e.lineage.Merge(&r) {
 		return Old, nil
 	}
 	got := e.lineage.Admitted()
-	switch {
-	case fresh || e.void:
-		e.repaid = got - min(got, r.Spent)
-	case t.mayBeRepaid(e, p, now) && got-e.repaid > expected+r.Spent:
-		e.repaid = got - expected - r.Spent
+	if gap := e.gapBefore(p, now, fresh, got > was); gap > 0 {
+		e.gap, e.late = gap, now
+	}
+	if began := fresh && e.next != none && e.gap > 0; (fresh || e.void) && !began {
+		e.repaid = got - min(got, r.Own) // else it began while its peer was not heard
 	}
 	e.at, e.left = max(e.at, now), false
 	s.setVoid(e, false)
@@ -283,7 +292,7 @@ func news(a, b *Record) bool {
 // Sums returns the sums of a key over all live peers but except (the replica that asks;
 // its own part is subtracted by leaving it out). Claims are R, A and U of package drc;
 // Admitted is extrapolated for unheard peers; Spent is the largest announced within
-// Stale or, failing that, the largest. Epoch changes when the key was evicted in between,
+// Stale or, failing that, the largest; Own counts those that are heard. Epoch changes when the key was evicted in between,
 // and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
 	return t.addUp(key, except, Group{}, now, false).KeySum
@@ -323,7 +332,12 @@ func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bo
 		stale := quiet >= p.staleAfter(t.p.Stale)
 		out.Admitted += t.count(e, p, now, uses, stale)
 		fresh = t.addSpent(&out.KeySum, e, now, uses && quiet < t.p.Forget, fresh)
-		if l := &e.lineage.Latest; uses && quiet < t.p.Forget {
+		l := &e.lineage.Latest
+		if uses && !stale && !e.void {
+			out.Own += min(l.Own, l.Admitted)
+		}
+		if uses && quiet < t.p.Forget {
+			out.Gap = longer(out.Gap, e.silence(p, now, stale))
 			out.Claims += l.Claim
 			if flow && stale {
 				out.Unsaturated += l.Claim
@@ -363,9 +377,8 @@ func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
 	}
 }
 
-// expected is the count up to which a record is no news: what its peer was taken to go on
-// with. What it admitted beyond that and sees as refilled is repaid: its own ledger has
-// made it wait for it.
+// expected is a count with what its peer was taken to go on with while it was not heard, until it
+// speaks of the key again.
 func (t *Table) expected(e *entry, p *peer, now float64) float64 {
 	n := max(0, e.lineage.Admitted()-e.repaid)
 	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
@@ -374,10 +387,43 @@ func (t *Table) expected(e *entry, p *peer, now float64) float64 {
 	return n
 }
 
-// mayBeRepaid reports whether a record comes after a silence: of the key at a replica, or of
-// the whole peer if the peer is an owner, whose sums say what each replica has repaid.
-func (t *Table) mayBeRepaid(e *entry, p *peer, now float64) bool {
-	return now-e.at >= t.p.Stale && (!p.sums || e.at < p.back)
+// gapBefore is for how long the peer of an entry has not said what it did, if it was not heard in that
+// time and has admitted something; 0: it has not, or was heard. A record that is in place now may come
+// late: who was not heard, and did not hear, tries again less often.
+func (e *entry) gapBefore(p *peer, now float64, fresh, more bool) float64 {
+	gap := max(0, e.lineage.Latest.Gap)
+	since := p.gap + now - p.back
+	switch {
+	case math.IsInf(p.gap, 0):
+	case fresh && !p.sums && p.gap > 0 && now-p.back < relist:
+		gap = max(gap, since)
+	case !fresh && more && e.at < p.back:
+		gap = max(gap, min(since, now-e.at))
+	}
+	return gap
+}
+
+// silence says for how long the peer of an entry was not heard before it said, just now, that it had
+// admitted something meanwhile; negative: for how long it is not heard now; 0: neither.
+func (e *entry) silence(p *peer, now float64, stale bool) float64 {
+	switch {
+	case e.void:
+		return 0
+	case stale:
+		return p.heard - now
+	case e.gap > 0 && now-e.late < Late:
+		return e.gap
+	}
+	return min(0, e.lineage.Latest.Gap)
+}
+
+// longer is the longer one of two silences, see exchange.KeySum; one that has ended counts before one
+// that has not.
+func longer(a, b float64) float64 {
+	if a > 0 || b > 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // uses reports whether the peer of an entry uses its key: it has not left it, is not

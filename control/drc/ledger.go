@@ -22,7 +22,9 @@ type LedgerSums struct {
 	Active      float64 // Aw, number of saturated others
 	Unsaturated float64 // U, cost units/s
 	Spent       float64 // the largest Spent that another replica announced; used on a new Epoch only
+	Own         float64 // Σ of the others' Own
 	Age         float64 // seconds since Spent last changed; above a lag, the replica that announced it is gone
+	Gap         float64 // see exchange.KeySum
 	Absent      float64 // replicas cut off for longer than T2 and still members: r/N is kept for each
 	Epoch       uint32  // a new one: Admitted counts from the start again (the table had dropped the key)
 	Contended   bool    // others use the key although the sums do not show it yet: escrow
@@ -35,6 +37,7 @@ type LedgerClaim struct {
 	Active      float64 // 1 when saturated, else 0
 	Unsaturated float64 // the claim when unsaturated, else 0
 	Spent       float64 // see Ledger.Spent
+	Own         float64 // see Ledger.Own
 }
 
 // Ledger is a token bucket (rate r, burst b) that N replicas enforce together. Each
@@ -54,6 +57,8 @@ type LedgerClaim struct {
 //	h, p, Lc     room, order, top
 //	u0, u1       recent, before      own admissions not yet surely heard
 //	W            overflow            refill of the last δ that did not fit into the full pool
+//	Wg           unused              the same of the time in which another replica was not heard
+//	o            own                 part of d that was admitted here: Σ over all replicas is d
 //	f, s, sx     fair, escrow, pace
 //
 // OPTIMISTIC refuses nothing of a client that keeps to the limit, however it moves
@@ -69,10 +74,13 @@ type Ledger struct {
 	top      float64 // Lc
 	order    int     // p of m(L)
 	d        float64 // spent, ≥ 0
+	own      float64 // o, 0 ≤ o ≤ d
 	x        float64
 	at       float64 // time of d and x
 	overflow float64 // W as of full, cost units
 	full     float64 // when the pool was last full
+	unused   float64 // Wg, cost units
+	idle     float64 // when d was 0 last
 	block    float64 // start of the running block of δ
 	recent   float64
 	before   float64
@@ -92,7 +100,7 @@ type Ledger struct {
 // NewLedger returns the ledger of an idle key: the whole pool is free.
 func NewLedger(p LedgerParams, now float64) Ledger {
 	now = clamp(now, -maxSeconds, maxSeconds)
-	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now, full: now}
+	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now, full: now, idle: now}
 	l.install(p)
 	l.overflow = l.p.Rate * l.p.Lag
 	return l
@@ -104,6 +112,7 @@ func NewLedger(p LedgerParams, now float64) Ledger {
 func FromSpent(p LedgerParams, now, spent float64) Ledger {
 	l := NewLedger(p, now)
 	l.d = clean(spent, maxQuantity)
+	l.own = l.d
 	return l
 }
 
@@ -144,6 +153,7 @@ func (l *Ledger) Advance(now float64) {
 	free0 := l.top - l.d
 	gain := min(l.d, r*dt)
 	l.d -= gain
+	l.refillOwn(gain)
 	free1 := l.top - l.d
 	if r == 0 {
 		return
@@ -151,10 +161,21 @@ func (l *Ledger) Advance(now float64) {
 	atTop := dt - gain/r // seconds at the cap
 	if l.d == 0 {
 		l.overflow = min(l.overflowAt(now-atTop)+r*atTop, r*l.p.Lag)
-		l.full = now
+		l.unused = min(l.unused+r*atTop, maxQuantity)
+		l.full, l.idle = now, now
 	}
 	work := l.work(free1-1) - l.work(free0-1) + l.speed(l.top)*atTop*r
 	l.x = min(1, l.x+l.pace*max(0, work)) // the difference may round below 0
+}
+
+// refillOwn takes what is refilled from o and from the others' parts, in proportion. What others
+// are only assumed to have admitted is no part: it must not slow down the refill of the rest.
+func (l *Ledger) refillOwn(gain float64) {
+	if all := l.own + l.others.Own; all > 0 {
+		left := max(0, 1-gain/all)
+		l.own, l.others.Own = l.own*left, l.others.Own*left
+	}
+	l.own = min(l.own, l.d)
 }
 
 // overflowAt returns W at the given time: the refill that did not fit into the full pool
@@ -210,9 +231,7 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 		l.scarce = l.at + l.p.Lag
 		return false
 	}
-	l.admitted += cost
-	l.d += cost
-	l.recent += cost
+	l.charge(cost)
 	noise := min(1, 2*(1-l.fair)) * (1 - 2*clamp(dither, 0, 1))
 	floor := min(l.x, -max(1, 2*cost-1))
 	l.x = max(floor, l.x-cost+cost*noise)
@@ -251,10 +270,16 @@ func (l *Ledger) paced() bool {
 func (l *Ledger) Owe(now, cost, deepest float64) float64 {
 	l.Advance(now)
 	cost = min(clean(cost, maxQuantity), max(0, deepest-l.d))
+	l.charge(cost)
+	return cost
+}
+
+// charge counts an admission.
+func (l *Ledger) charge(cost float64) {
 	l.admitted += cost
 	l.d += cost
+	l.own += cost
 	l.recent += cost
-	return cost
 }
 
 // Refund undoes an admission whose request was not served after all.
@@ -262,36 +287,90 @@ func (l *Ledger) Refund(cost float64) {
 	cost = min(clean(cost, maxQuantity), l.admitted)
 	l.admitted -= cost
 	l.d = max(0, l.d-cost)
+	l.own = min(max(0, l.own-cost), l.d)
 	fromRecent := min(cost, l.recent)
 	l.recent -= fromRecent
 	l.before = max(0, l.before-(cost-fromRecent))
 	l.x = min(1, l.x+cost)
 }
 
+// RefundEarlier undoes an admission of before the ledger began, which it counts among those of
+// the others, see FirstContact.
+func (l *Ledger) RefundEarlier(cost float64) {
+	cost = min(clean(cost, maxQuantity), l.others.Admitted)
+	l.others.Admitted -= cost
+	l.d = max(0, l.d-cost)
+	l.own = min(max(0, l.own-cost), l.d)
+}
+
 // Hear installs the latest sums over the other replicas and charges what they admitted
 // since the last ones. The change may be negative, when an estimate was too high.
 //
-// With a new Epoch there is nothing to compare with. On the first Epoch the others'
-// count is charged as far as they still see it as spent. On a later one (the agent has
-// restarted) most of the count is charged here already, so the emptier of the two pools,
-// this one and the others', is installed.
+// With a new Epoch there is nothing to compare with. On the first Epoch the others' count is
+// charged as far as they still see it as spent: replicas that do not know of each other yet
+// each see their own part only, so the sum of these parts counts where it is more than the
+// largest. On a later one (the agent has restarted) most of the count is charged here
+// already, so the emptier of the two pools, this one and the others', is installed; what all
+// have admitted themselves counts together here, too.
 func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.Advance(now)
 	s = s.normal()
 	delta := s.Admitted - l.others.Admitted
 	l.met = l.met || delta > 0 || s.inUse()
+	l.watchGap(&s)
 	switch {
-	case s.Epoch == l.others.Epoch:
-		delta -= l.fromOverflow(delta)
+	case s.Epoch == l.others.Epoch, l.others.Epoch == 0 && s.Gap > 0:
+		delta = l.change(delta, &s)
 	case l.others.Epoch == 0:
-		delta = min(s.Admitted, s.Spent)
+		delta = min(s.Admitted, max(s.Spent, s.Own))
 		delta -= l.fromOverflow(delta)
 	default:
-		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d)
+		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d, l.ownParts(&s)-l.d)
 	}
 	l.d = clamp(l.d+delta, 0, max(l.d, l.most()))
+	l.own = min(l.own, l.d)
 	l.others = s
 	l.share()
+}
+
+// watchGap begins Wg with the refill that found the pool full since another replica was heard last:
+// all of that time, but for the time since the pool was full.
+func (l *Ledger) watchGap(s *LedgerSums) {
+	if s.Gap != 0 && l.others.Gap == 0 {
+		l.unused = l.refill() * max(0, math.Abs(s.Gap)+l.p.Lag-(l.at-l.idle))
+	}
+}
+
+// change returns what a change of the others' count adds to d.
+//
+// After a silence the change is what was admitted meanwhile, less what was assumed. Refill of
+// that time that found the pool full has repaid it, as it would have done if the change had
+// been heard at once; the rest is debt: both sides have used the same refill. Neither that nor
+// an estimate that was too high brings d below what all together have admitted and not repaid.
+func (l *Ledger) change(delta float64, s *LedgerSums) float64 {
+	heard := delta
+	delta -= l.fromOverflow(delta)
+	if s.Gap > 0 {
+		used := clamp(delta, 0, l.unused)
+		l.unused -= used
+		delta = min(delta-used, s.Own+l.p.Rate*s.Gap)
+	}
+	if s.Gap > 0 || heard < 0 {
+		delta = max(delta, min(l.ownParts(s)-l.d, max(heard, 0)))
+	}
+	return delta
+}
+
+// ownParts is what all replicas together have admitted and not repaid. What the others say is up
+// to a lag old and may have been refilled since; for STRICT only the time that is known counts.
+func (l *Ledger) ownParts(s *LedgerSums) float64 { return l.own + s.Own - l.p.Rate*l.oldest(s) }
+
+// oldest is for how long what was heard as spent may have been refilled since.
+func (l *Ledger) oldest(s *LedgerSums) float64 {
+	if l.p.Strict {
+		return s.Age
+	}
+	return s.Age + l.p.Lag
 }
 
 // most bounds D after sums were heard: each replica has spent its whole pool at once, and
@@ -308,6 +387,7 @@ func (l *Ledger) fromOverflow(delta float64) float64 {
 	l.overflow, l.full = l.overflowAt(l.at), l.at
 	used := clamp(delta, 0, l.overflow)
 	l.overflow -= used
+	l.unused = max(0, l.unused-used)
 	return used
 }
 
@@ -325,14 +405,13 @@ func (l *Ledger) fromOverflow(delta float64) float64 {
 func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	l.Advance(now)
 	s = s.normal()
-	old := s.Age
-	if !l.p.Strict {
-		old += l.p.Lag
-	}
-	late := min(s.Spent, l.p.Rate*old)
-	theirs := max(0, min(s.Admitted, s.Spent)-late-min(known, l.d))
+	late := min(max(s.Spent, s.Own), l.p.Rate*l.oldest(&s))
+	known = min(clean(known, maxQuantity), l.d)
+	l.own = l.d - known
+	theirs := max(0, min(s.Admitted, max(s.Spent-known, s.Own))-late)
 	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.most()))
 	l.overflow, l.full = max(0, l.overflow-late), now
+	l.watchGap(&s)
 	l.others, l.met = s, s.Admitted > 0 || s.inUse()
 	l.others.Admitted += clean(own, maxQuantity)
 	l.share()
@@ -347,6 +426,8 @@ func (s LedgerSums) normal() LedgerSums {
 	s.Active = clean(s.Active, maxQuantity)
 	s.Unsaturated = clean(s.Unsaturated, maxQuantity)
 	s.Spent = clean(s.Spent, maxQuantity)
+	s.Own = clean(s.Own, maxQuantity)
+	s.Gap = math.Copysign(clean(math.Abs(s.Gap), maxSeconds), s.Gap)
 	s.Age = clean(s.Age, maxSeconds)
 	s.Absent = clean(s.Absent, maxQuantity)
 	return s
@@ -361,7 +442,7 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	l.share()
 
 	want, mine := l.demand(), l.fair*l.p.Rate
-	c := LedgerClaim{Admitted: l.admitted, Spent: l.d}
+	c := LedgerClaim{Admitted: l.admitted, Spent: l.d, Own: l.own}
 	switch {
 	case want >= mine && want > 0 && (l.p.Strict || l.at < l.scarce):
 		c.Claim, c.Active = mine, 1
@@ -379,6 +460,9 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 // idle; above Burst it is a debt that is being refilled. It means the same to every
 // replica and converts to a TAT as it is (see TATFor).
 func (l *Ledger) Spent() float64 { return l.d }
+
+// Own returns o, the part of Spent that was admitted here.
+func (l *Ledger) Own() float64 { return l.own }
 
 // Admitted returns A, the cost admitted here in this ledger's life.
 func (l *Ledger) Admitted() float64 { return l.admitted }

@@ -371,3 +371,90 @@ func TestOneReplicaOfThreeIsATokenBucket(t *testing.T) {
 		}
 	}
 }
+
+// Two gateways that begin within a lag of each other each see only their own burst as spent. The
+// third one, which hears of both at once, owes both.
+func TestFirstContactOfTwo(t *testing.T) {
+	p := LedgerParams{Rate: 10, Burst: 10, Replicas: 3, Lag: .135}
+	others := LedgerSums{Admitted: 20, Spent: 10, Own: 20, Epoch: 1}
+	const late = .5 + 1.35 // refilled since, and of a lag
+	l := NewLedger(p, 0)
+	for range 10 {
+		l.Take(0, 1, .5)
+	}
+	began := FromSpent(p, .05, 9.5)
+	l.Hear(.05, others)
+	if got := l.Spent(); got < 30-late {
+		t.Errorf("%.2f is spent, want %.2f at least", got, 30-late)
+	}
+	began.FirstContact(.05, others, 9.5, 0)
+	if got := began.Spent(); got < 30-late-1e-9 {
+		t.Errorf("a ledger that begins: %.2f is spent, want %.2f", got, 30-late)
+	}
+	before := l.Spent()
+	l.Hear(.05, LedgerSums{Admitted: 20, Spent: 10, Own: 20, Epoch: 2})
+	if got := l.Spent(); got != before {
+		t.Errorf("a new epoch of the same admissions: %.2f is spent, want %.2f", got, before)
+	}
+	again := FromSpent(p, .05, 9.5)
+	again.Hear(.05, LedgerSums{Admitted: 0, Epoch: 1})
+	again.Hear(.05, LedgerSums{Admitted: 20, Spent: 10, Own: 20, Epoch: 2})
+	if got := again.Spent(); got < 30-late {
+		t.Errorf("a new epoch of two that did not know of each other: %.2f is spent, want %.2f", got, 30-late)
+	}
+}
+
+// What others admitted while they were not heard is debt as far as this replica has used the same
+// refill, and at least as far as they have not repaid it themselves.
+func TestDebtOfACut(t *testing.T) {
+	p := LedgerParams{Rate: 10, Burst: 10, Replicas: 2, Lag: .1}
+	hear := func(l *Ledger, now, admitted, own, gap float64) float64 {
+		l.Hear(now, LedgerSums{Admitted: admitted, Spent: own, Own: own, Epoch: 1, Gap: gap})
+		return l.Spent()
+	}
+	for _, tc := range []struct {
+		name                 string
+		from                 float64 // this replica is busy from then on, until 4 s
+		admitted, own, spent float64
+	}{
+		{"both have used all refill", .2, 48, 8, 10 + 48 - 3}, // but for that of .2 s and a lag
+		{"this one was idle", 4, 48, 8, 8 - 1},
+		{"the other one has used nothing", 0, 0, 0, 10},
+		{"one after the other", 2, 28, 0, 10 + 28 - 20 - 1},
+		{"more than was refilled", 0, 1e6, 8, 10 + 8 + 40},
+	} {
+		l := NewLedger(p, 0)
+		hear(&l, 0, 0, 0, 0)
+		hear(&l, .2, 0, 0, -.2)
+		for now := tc.from; now < 4; now += .01 {
+			l.Take(now, 1, .5)
+		}
+		l.Advance(4)
+		for l.Spent() < 10 && tc.from < 4 {
+			l.Owe(4, min(1, 10-l.Spent()), 10)
+		}
+		if got := hear(&l, 4, tc.admitted, tc.own, 4); math.Abs(got-tc.spent) > .5 {
+			t.Errorf("%s: %.2f is spent after the heal, want %.2f", tc.name, got, tc.spent)
+		}
+	}
+}
+
+// No number that another replica may send brings a ledger out of its bounds.
+func TestHostileOwnPartsAndGaps(t *testing.T) {
+	bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, 0, 7}
+	for _, own := range bad {
+		for _, gap := range bad {
+			for _, epoch := range []uint32{0, 1, 2} {
+				l := NewLedger(LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: .1}, 0)
+				l.Take(0, 5, .5)
+				l.Hear(1, LedgerSums{Epoch: 1, Admitted: 1, Spent: 1})
+				l.Hear(2, LedgerSums{Epoch: epoch, Admitted: 10, Spent: 1, Own: own, Gap: gap})
+				l.Hear(3, LedgerSums{Epoch: epoch, Admitted: 4, Spent: 1, Own: own, Gap: -gap})
+				l.Advance(4)
+				if d, o := l.Spent(), l.Own(); !(d >= 0 && d <= 3*(20+15*10) && o >= 0 && o <= d) {
+					t.Errorf("own %v, gap %v, epoch %d: %v is spent, %v of it here", own, gap, epoch, d, o)
+				}
+			}
+		}
+	}
+}

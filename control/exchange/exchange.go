@@ -95,7 +95,11 @@ type KeySum struct {
 	Active      float64
 	Unsaturated float64
 	Spent       float64 // the largest spent part of the bucket that one of them knows, cost units
-	Epoch       uint32  // changes when Admitted starts a new count
+	Own         float64 // sum of the parts of it that each of them has admitted itself, cost units
+	// Gap is for how many seconds one of them was not heard that says now what it has admitted
+	// meanwhile; negative: for how long one is not heard now; 0: neither.
+	Gap   float64
+	Epoch uint32 // changes when Admitted starts a new count
 }
 
 // Claims is what a replica announces of contended flows and keys, as a change: what it
@@ -124,6 +128,7 @@ type KeyClaim struct {
 	Unsaturated float64
 	Admitted    float64 // cumulative since the process began, cost units
 	Spent       float64 // spent part of the bucket, cost units
+	Own         float64 // the part of Spent that this replica has admitted itself, cost units
 }
 
 // Reset empties c and keeps its memory.

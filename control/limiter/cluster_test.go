@@ -33,6 +33,7 @@ type cluster struct {
 	log      []answer
 	epoch    int64
 	isolated []bool
+	phases   []int64 // when in a period each publishes and hears
 }
 
 type agent struct {
@@ -40,6 +41,7 @@ type agent struct {
 	known, knownF map[uint64]bool
 	seq           uint64
 	generation    uint64
+	life          uint32 // of the agent
 	last          map[uint64]claims.Record
 }
 
@@ -56,6 +58,7 @@ type source struct {
 	pick   func(t float64) int     // gateway
 	steady bool                    // evenly spaced, otherwise Poisson
 	next   int64
+	after  func() // each request
 }
 
 type asked struct {
@@ -93,6 +96,7 @@ func newCluster(t testing.TB, n int, c *config.Config, o Options) *cluster {
 		}
 		cl.engines = append(cl.engines, e)
 		cl.agents = append(cl.agents, newAgent(1))
+		cl.phases = append(cl.phases, int64(i)*7*ms) // agents are not in step
 	}
 	for i := range n {
 		cl.sendSums(i)
@@ -164,7 +168,7 @@ func (c *cluster) run(d time.Duration) {
 		}
 		c.deliver()
 		for i := range c.engines {
-			if (c.now+int64(i)*7*ms)%(50*ms) == 0 { // agents are not in step
+			if (c.now+c.phases[i])%(50*ms) == 0 {
 				c.publish(i)
 				c.sendSums(i)
 			}
@@ -187,6 +191,9 @@ func (c *cluster) offer(s *source) {
 		s.next += max(1, int64(gap/r*1e9))
 		if r := s.rate(float64(at) / 1e9); r > 0 {
 			c.ask(s, s.pick(float64(at)/1e9), at)
+			if s.after != nil {
+				s.after()
+			}
 		}
 	}
 }
@@ -243,7 +250,7 @@ func (c *cluster) publish(i int) {
 	}
 	for _, w := range cl.Withdrawn {
 		r := ag.last[w]
-		r.Seq, r.Claim, r.Active, r.Unsaturated, r.Spent = ag.seq, 0, 0, 0, 0
+		r.Seq, r.Claim, r.Active, r.Unsaturated, r.Spent, r.Own = ag.seq, 0, 0, 0, 0, 0
 		ag.last[w] = r
 	}
 	for k, r := range ag.last { // the latest state, all of it
@@ -267,6 +274,7 @@ func (c *cluster) deliver() {
 			if i == l.from || c.isolated[i] || c.isolated[l.from] || c.rng.Float64() < c.loss {
 				continue
 			}
+			ag.keys.Heard(claims.Peer(l.from), float64(c.now)/1e9)
 			for _, r := range l.keys {
 				ag.known[r.Key] = true
 				if _, err := ag.keys.Apply(claims.Peer(l.from), float64(c.now)/1e9, r); err != nil {
@@ -291,7 +299,11 @@ func (c *cluster) sendSums(i int) {
 		Lag: time.Duration(c.delay) + 70*time.Millisecond}
 	at := float64(c.now) / 1e9
 	for k := range ag.known {
-		s.Keys = append(s.Keys, ag.keys.Sums(k, claims.Peer(i), at))
+		sum := ag.keys.Sums(k, claims.Peer(i), at)
+		if sum.Epoch != 0 {
+			sum.Epoch += 1000 * ag.life
+		}
+		s.Keys = append(s.Keys, sum)
 	}
 	for k := range ag.knownF {
 		x := ag.flows.Sums(k, claims.Peer(i), at)

@@ -22,8 +22,8 @@ const (
 	sizePoolShare  = 2 + 2*8
 	sizeSums       = 5*8 + 1
 	sizeFlow       = 4 * 8
-	sizeKeySum     = 6*8 + 4
-	sizeKeyClaim   = 6 * 8
+	sizeKeySum     = 8*8 + 4
+	sizeKeyClaim   = 7 * 8
 	sizeReport     = 8
 	sizeFlowReport = 2*2 + 7*8 + 1
 	sizeKey        = 8
@@ -123,7 +123,7 @@ func codeSums(c *coder, m *exchange.Sums) {
 	})
 	list(c, "keys", sizeKeySum, &m.Keys, func(c *coder, s *exchange.KeySum) {
 		c.u64("keys.key", &s.Key)
-		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent)
+		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent, &s.Own, &s.Gap)
 		c.u32("keys.epoch", &s.Epoch)
 	})
 	switch {
@@ -143,7 +143,7 @@ func codeFlowClaim(c *coder, f *exchange.FlowClaim) {
 
 func codeKeyClaim(c *coder, k *exchange.KeyClaim) {
 	c.u64("keys.key", &k.Key)
-	c.f64s("keys", &k.Claim, &k.Active, &k.Unsaturated, &k.Admitted, &k.Spent)
+	c.f64s("keys", &k.Claim, &k.Active, &k.Unsaturated, &k.Admitted, &k.Spent, &k.Own)
 }
 
 func codeFlowReport(c *coder, f *exchange.FlowReport) {

@@ -157,12 +157,13 @@ func (g *Gateway) Late(now time.Duration) (telling, hearing time.Duration) {
 	return g.telling.late(now), g.hearing.late(now)
 }
 
-// spent is what a gateway says is spent of the bucket of each key: much more than it ever admits.
-// A bucket that had refilled would take from the count what was admitted during a silence.
+// spent is what a gateway says is spent of the bucket of each key, all of it by itself: much more than
+// it ever admits. Whoever hears of a key for the first time counts no more than that.
 const spent = 1e6
 
 func (u *use) record() exchange.KeyClaim {
-	return exchange.KeyClaim{Key: u.id, Claim: u.claim, Unsaturated: u.claim, Admitted: u.admitted, Spent: spent}
+	return exchange.KeyClaim{Key: u.id, Claim: u.claim, Unsaturated: u.claim, Admitted: u.admitted, Spent: spent,
+		Own: spent}
 }
 
 // Withdrawal is what a gateway says that will use nothing any more.

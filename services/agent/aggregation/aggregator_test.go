@@ -82,15 +82,15 @@ func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 	w.Connect(w.now, "sibling", 1, 1)
 	claim := func(k float64) *exchange.Claims {
 		return &exchange.Claims{
-			Keys:  []exchange.KeyClaim{{Key: 7, Claim: k, Active: 1, Admitted: 10 * k, Spent: 10 * k}},
+			Keys:  []exchange.KeyClaim{{Key: 7, Claim: k, Active: 1, Admitted: 10 * k, Spent: 10 * k, Own: 10 * k}},
 			Flows: []exchange.FlowClaim{{Key: 9, Claim: k, Unsaturated: k}},
 		}
 	}
 	w.Announce(w.now, "a", 1, claim(100))
 	w.Announce(w.now, "sibling", 1, claim(1))
-	w.hear(stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 2, Admitted: 20, Spent: 20}))
+	w.hear(stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 2, Admitted: 20, Spent: 20, Own: 20}))
 	s, _ := w.sum(7)
-	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20}); s != want {
+	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20, Own: 30}); s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	all := w.sums()
@@ -106,7 +106,7 @@ func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 func TestOutgoingIsHeard(t *testing.T) {
 	w := newWorld()
 	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 2.5, Active: 1, Admitted: 8,
-		Spent: 4}},
+		Spent: 4, Own: 4}},
 		Flows: []exchange.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
 	there := New(Options{Incarnation: 5})
 	there.Connect(0, "z", 1, 1)
@@ -133,7 +133,7 @@ func TestOutgoingIsHeard(t *testing.T) {
 func TestCrashIsCountedDrainIsNot(t *testing.T) {
 	w := newWorld()
 	claim := func(name string) *gossipv1.Replica {
-		return stateOf(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: 10, Active: 1, Admitted: 5, Spent: 5})
+		return stateOf(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: 10, Active: 1, Admitted: 5, Spent: 5, Own: 5})
 	}
 	w.keep(time.Second, "b", "c", "d")
 	w.hear(claim("b"), claim("c"))
@@ -220,7 +220,7 @@ func TestRestarts(t *testing.T) {
 	w := newWorld()
 	say := func(a float64) {
 		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a,
-			Spent: a}}})
+			Spent: a, Own: a}}})
 	}
 	admitted := func() float64 { return w.State(w.now)[0].Keys[0].Admitted }
 	say(10)
@@ -233,7 +233,7 @@ func TestRestarts(t *testing.T) {
 	if got := admitted(); got != 10 {
 		t.Errorf("started over: %v, want 10", got)
 	}
-	w.hear(stateOf("b", 9, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5}))
+	w.hear(stateOf("b", 9, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5, Own: 5}))
 	w.hear(&gossipv1.Replica{Name: "b", Generation: 2, Weight: 1}) // says nothing yet
 	if s, _ := w.sum(7); s.Claims != 0 || s.Admitted != 5 {
 		t.Errorf("restarted peer: %+v, want its count and no claim", s)
@@ -272,7 +272,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 func TestUnlistedClaimIsWithdrawn(t *testing.T) {
 	w := newWorld()
 	w.Connect(w.now, "sibling", 1, 1)
-	claims := &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}, {Key: 8, Spent: 2}}}
+	claims := &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1}, {Key: 8, Spent: 2, Own: 2}}}
 	w.Announce(w.now, "sibling", 1, claims)
 	w.keep(10 * unlisted)
 	if s, ok := w.sum(7); !ok || s.Claims != 4 {
@@ -376,7 +376,7 @@ func (w *world) wants(t *testing.T, what string, claims, admitted float64) {
 // has stepped back. They are heard, and nothing is counted twice.
 func TestClockSteppedBack(t *testing.T) {
 	state := func(process, seq uint64, claim float32, admitted float64) *gossipv1.Replica {
-		r := stateOf("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: 1})
+		r := stateOf("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: 1, Own: 1})
 		r.Generation, r.Process = process, process
 		return r
 	}
@@ -403,11 +403,11 @@ func TestFilterClockSteppedBack(t *testing.T) {
 	w.now += gather
 	w.Connect(w.now, "b", 1000, 1)
 	w.Announce(w.now, "b", 1000, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 4, Active: 1, Admitted: 10,
-		Spent: 10}}})
+		Spent: 10, Own: 10}}})
 	w.Exit(w.now, "b", 1000)
 	w.Connect(w.now, "b", 400, 1)
 	w.Announce(w.now, "b", 400, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5, Active: 1, Admitted: 1,
-		Spent: 1}}})
+		Spent: 1, Own: 1}}})
 	w.wants(t, "here", 5, 11)
 	there := newWorld()
 	there.as("agent", 1, w.State(w.now)...)
@@ -421,7 +421,7 @@ func TestFilterClockSteppedBack(t *testing.T) {
 func TestOneBadAgent(t *testing.T) {
 	w := newWorld()
 	claim := func(name string, claim float32, w float64) *gossipv1.Replica {
-		r := stateOf(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: 1, Spent: 1})
+		r := stateOf(name, 1, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: 1, Spent: 1, Own: 1})
 		r.Weight = w
 		return r
 	}
@@ -465,7 +465,7 @@ func TestSleepingKeysAreToldInTurn(t *testing.T) {
 	w := newWorld()
 	own := &exchange.Claims{}
 	for k := range uint64(keys) {
-		own.Keys = append(own.Keys, exchange.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1})
+		own.Keys = append(own.Keys, exchange.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1, Own: 1})
 	}
 	w.Announce(w.now, "a", 1, own)
 	if n := len(w.State(w.now)[0].Keys); n != keys {
@@ -487,7 +487,7 @@ func TestSleepingKeysAreToldInTurn(t *testing.T) {
 		t.Errorf("%d gossiped within %d periods, want all", len(gossiped), refresh)
 	}
 	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2,
-		Spent: 2}}})
+		Spent: 2, Own: 2}}})
 	for range 3 {
 		w.now += promise
 		if n := len(w.State(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
@@ -502,7 +502,7 @@ func TestSumsAreChanges(t *testing.T) {
 	state := func(seq uint64, from, to int, admitted float64) *gossipv1.Replica {
 		r := stateOf("b", seq, nil)
 		for k := from; k < to; k++ {
-			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: admitted, Spent: 1})
+			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: admitted, Spent: 1, Own: 1})
 		}
 		return r
 	}
@@ -545,7 +545,7 @@ func TestGivenUpKeysMakeRoom(t *testing.T) {
 	for next := uint64(0); next < 4<<16; next += 1000 {
 		c := &exchange.Claims{}
 		for k := range uint64(1000) {
-			c.Keys = append(c.Keys, exchange.KeyClaim{Key: next + k + 1, Claim: 1, Admitted: 1, Spent: 1})
+			c.Keys = append(c.Keys, exchange.KeyClaim{Key: next + k + 1, Claim: 1, Admitted: 1, Spent: 1, Own: 1})
 			if next >= 1000 {
 				c.Withdrawn = append(c.Withdrawn, next-1000+k+1)
 			}

@@ -21,11 +21,11 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 				Weight: 1}}
 			for k := range keys {
 				if k%3 == 0 {
-					own.Keys = append(own.Keys, exchange.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})
+					own.Keys = append(own.Keys, exchange.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1, Own: 1})
 					continue
 				}
 				r := others[k%3-1]
-				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})
+				r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1, Own: 1})
 			}
 			now, stamp := time.Duration(0), uint64(0)
 			tell := func() {

@@ -276,7 +276,7 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 	if a == nil || a.withdrawn {
 		return
 	}
-	a.withdrawn, a.at, a.Claim, a.Active, a.Spent = true, now, 0, 0, 0
+	a.withdrawn, a.at, a.Claim, a.Active, a.Spent, a.Own = true, now, 0, 0, 0, 0
 	info := t.apply(o.of.id, now, a.flow, a.record(o))
 	if info == nil {
 		return

@@ -56,7 +56,7 @@ func (o *local) gossip(now time.Duration, r *gossipv1.Replica) {
 		default:
 			c := &keySlab[len(r.Keys)]
 			c.Key, c.Claim, c.Active = k, float32(a.Claim), float32(a.Active)
-			c.Admitted, c.Spent = a.before+a.Admitted, float32(a.Spent)
+			c.Admitted, c.Spent, c.Own = a.before+a.Admitted, float32(a.Spent), float32(a.Own)
 			r.Keys = append(r.Keys, c)
 		}
 	}

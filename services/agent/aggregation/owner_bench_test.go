@@ -75,7 +75,7 @@ func ownerPeriod(b *testing.B, keys, users int) {
 		for k := from; k < to; k++ {
 			for u := range users {
 				if (k+u)%agents == i {
-					r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Admitted: admitted, Spent: 1})
+					r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Admitted: admitted, Spent: 1, Own: 1})
 				}
 			}
 		}
@@ -120,7 +120,7 @@ func BenchmarkUserIdle(b *testing.B) {
 			t.Connect(0, "a", 1, 1)
 			c := &exchange.Claims{}
 			for k := range keys {
-				c.Keys = append(c.Keys, exchange.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1})
+				c.Keys = append(c.Keys, exchange.KeyClaim{Key: uint64(k + 1), Admitted: 1, Spent: 1, Own: 1})
 			}
 			t.Announce(time.Second, "a", 1, c)
 			out.send(t, time.Second, 0)

@@ -59,6 +59,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 	if a != nil {
 		c.Claim, c.Active, c.Admitted, c.Spent = float32(a.Claim), float32(a.Active), a.before+a.Admitted,
 			float32(a.Spent)
+		c.Own = float32(a.Own)
 		a.noteTold(now)
 	}
 	r.Keys = append(r.Keys, c)
@@ -89,6 +90,7 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	out := t.newSum()
 	out.Key, out.Flow, out.Claims, out.Active = key, info.flow, float32(s.Claims), float32(s.Active)
 	out.Unsaturated, out.Admitted, out.Spent = float32(s.Unsaturated), s.Admitted, float32(s.Spent)
+	out.Own, out.Gap = float32(s.Own), float32(s.Gap)
 	out.Others, out.Epoch, out.Ask = uint32(s.Others), s.Epoch, s.Void
 	m.Sums = append(m.Sums, out)
 	return size.Sum(out)

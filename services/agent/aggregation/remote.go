@@ -145,7 +145,7 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 	}
 	for _, k := range r.GetKeys() {
 		c := record(base, k.GetKey(), k.GetClaim(), k.GetActive())
-		c.Admitted, c.Spent = k.GetAdmitted(), float64(k.GetSpent())
+		c.Admitted, c.Spent, c.Own = k.GetAdmitted(), float64(k.GetSpent()), float64(k.GetOwn())
 		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), known: k.GetKnown(), Record: c})
 	}
 }

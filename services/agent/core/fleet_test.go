@@ -49,9 +49,9 @@ func (a *fleetAgent) hear(k exchange.KeySum) {
 	case k.Epoch == was.Epoch:
 		a.charged[k.Key] += k.Admitted - was.Admitted
 	case was.Epoch == 0:
-		a.charged[k.Key] += min(k.Admitted, k.Spent)
+		a.charged[k.Key] += min(k.Admitted, max(k.Spent, k.Own))
 	default:
-		a.charged[k.Key] += max(0, k.Spent-a.spent(k.Key))
+		a.charged[k.Key] += max(0, max(k.Spent, k.Own+a.own(k.Key))-a.spent(k.Key))
 	}
 	a.sums[k.Key] = k
 }
@@ -59,6 +59,14 @@ func (a *fleetAgent) hear(k exchange.KeySum) {
 // spent is what the gateway takes to be spent of a key.
 func (a *fleetAgent) spent(key uint64) float64 {
 	return a.admitted[key] + a.charged[key] - a.refilled[key]
+}
+
+// own is the part of it that the gateway has admitted itself.
+func (a *fleetAgent) own(key uint64) float64 {
+	if all := a.admitted[key] + a.charged[key]; all > 0 {
+		return a.admitted[key] * a.spent(key) / all
+	}
+	return 0
 }
 
 type mail struct {
@@ -143,7 +151,8 @@ func (f *fleet) take(a *fleetAgent, e Effects) {
 func (f *fleet) announce(i int, key uint64) {
 	a := f.agents[i]
 	f.take(a, a.Received(f.at(a), 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: key, Claim: a.claim[key],
-		Unsaturated: a.claim[key], Admitted: a.admitted[key], Spent: a.spent(key)}}}))
+		Unsaturated: a.claim[key], Admitted: a.admitted[key], Spent: a.spent(key),
+		Own: a.own(key)}}}))
 }
 
 func (f *fleet) admit(i int, key uint64, cost float64) {

@@ -16,10 +16,10 @@
 // # Several gateways
 //
 // A counter travels as the ledgers of the other limits do, as an exchange.KeyClaim: Admitted is
-// what this gateway has counted, Spent the total that it knows, and it claims no rate. What others
+// what this gateway has counted, and so is Own, Spent the total that it knows, and it claims no rate. What others
 // have counted comes back as an exchange.KeySum:
 //
-//	first sum      others = min(Admitted, Spent)
+//	first sum      others = min(Admitted, max(Spent, Own))
 //	same epoch     others += Admitted − Admitted before
 //	in any case    others = max(others, Spent − own)
 //

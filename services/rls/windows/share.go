@@ -30,7 +30,7 @@ func (s *Store) tell(sh *shard, now int64, out *exchange.Claims) {
 			c := w.counters[key]
 			c.changed, c.told = false, c.own+c.others
 			w.counters[key] = c
-			out.Keys = append(out.Keys, exchange.KeyClaim{Key: key, Admitted: c.own,
+			out.Keys = append(out.Keys, exchange.KeyClaim{Key: key, Admitted: c.own, Own: c.own,
 				Spent: min(c.own+c.others, mostHits)})
 		}
 		w.changed = w.changed[:0]
@@ -105,7 +105,8 @@ func (s *Store) forgetHeard(sh *shard) {
 
 // hear takes in what others have counted. It reports whether it has a counter of its own for it.
 func (s *Store) hear(k *exchange.KeySum) bool {
-	if !(k.Admitted >= 0 && k.Admitted <= claims.MaxAdmitted && k.Spent >= 0 && k.Spent <= claims.MaxRate) {
+	if !(k.Admitted >= 0 && k.Admitted <= claims.MaxAdmitted && k.Spent >= 0 && k.Spent <= claims.MaxRate &&
+		k.Own >= 0 && k.Own <= claims.MaxRate) {
 		return false
 	}
 	sh := &s.shards[k.Key%shards]
@@ -137,7 +138,7 @@ func (s *Store) hear(k *exchange.KeySum) bool {
 func (c *counter) hear(k *exchange.KeySum) {
 	switch c.epoch {
 	case 0:
-		c.others = min(k.Admitted, k.Spent)
+		c.others = min(k.Admitted, max(k.Spent, k.Own))
 	case k.Epoch:
 		c.others += k.Admitted - c.admitted
 	}

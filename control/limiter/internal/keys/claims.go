@@ -166,7 +166,7 @@ func (st *state) announce(v *period) {
 	st.last, st.announced = is, true
 	v.Keys = append(v.Keys, exchange.KeyClaim{
 		Key: st.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
-		Admitted: is.admitted, Spent: l.Spent,
+		Admitted: is.admitted, Spent: l.Spent, Own: l.Own,
 	})
 }
 

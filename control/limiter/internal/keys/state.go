@@ -80,7 +80,8 @@ func (st *state) refund(m *members.View, now int64, seconds, cost float64) {
 	if early := min(cost-own, st.before); early > 0 {
 		st.before -= early
 		st.base -= early
-		st.hear(seconds, st.sums)
+		st.ledger.Advance(seconds)
+		st.ledger.RefundEarlier(early)
 	}
 }
 
@@ -100,8 +101,8 @@ func (st *state) configure(n Numbers, m *members.View, seconds float64) {
 func (st *state) hear(seconds float64, sums drc.LedgerSums) {
 	st.sums = sums
 	if st.counting {
-		// On a new count the ledger takes min(Admitted, Spent): of the others only.
-		sums.Spent = min(sums.Spent, sums.Admitted)
+		// On a new count the ledger takes no more than Admitted: of the others only.
+		sums.Spent, sums.Own = min(sums.Spent, sums.Admitted), min(sums.Own, sums.Admitted)
 		sums.Admitted += st.before
 		st.ledger.Hear(seconds, sums)
 	}

@@ -28,6 +28,7 @@ type hearing struct {
 	again   bool          // a Full state comes after changes
 	claimed atomic.Int32  // states of keys that others claim
 	silent  atomic.Int64  // since when the agent is silent, nanoseconds; 0: it is not
+	gap     float64       // for how long it was, until the sums that come now, seconds
 }
 
 // isStale reports whether the sums no longer name a key.
@@ -37,7 +38,9 @@ func (h *hearing) isStale(st *state) bool { return st.gone || int32(h.listed.Loa
 // state here, too, even one that this replica has not seen.
 func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 	m, h := s.view.Load(), &s.hearing
-	h.silent.Store(0)
+	if since := h.silent.Swap(0); since != 0 {
+		h.gap = float64(now-since) * 1e-9
+	}
 	switch {
 	case sums.Full:
 		h.listing = h.listed.Load() + 1
@@ -53,6 +56,9 @@ func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 			s.forget(key, m, s.seconds(now))
 		}
 	}
+	if !sums.More {
+		h.gap = 0
+	}
 	if h.listing != h.listed.Load() && !sums.More {
 		h.listed.Store(h.listing)
 		if h.again {
@@ -65,7 +71,10 @@ func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 	sums := drc.LedgerSums{
 		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
-		Spent: k.Spent, Absent: m.Absent, Epoch: k.Epoch,
+		Spent: k.Spent, Own: k.Own, Gap: k.Gap, Absent: m.Absent, Epoch: k.Epoch,
+	}
+	if gap := s.hearing.gap; gap > 0 {
+		sums.Gap = max(sums.Gap, gap)
 	}
 	at, ok := s.locate(k.Key)
 	inUse := k.Claims > 0 || k.Active > 0 || k.Spent > 0

@@ -486,6 +486,7 @@ type KeyClaim struct {
 	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`          // version 3: the replica does not use it any more, or the addressee is not its owner any more
 	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`            // version 3: the sender does not go by the addressee's sum yet, and wants it
 	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`        // version 3: told before, to another owner or to an earlier process of the addressee
+	Own           float32                `protobuf:"fixed32,9,opt,name=own,proto3" json:"own,omitempty"`           // the part of spent that the replica has admitted itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,6 +577,13 @@ func (x *KeyClaim) GetKnown() bool {
 	return false
 }
 
+func (x *KeyClaim) GetOwn() float32 {
+	if x != nil {
+		return x.Own
+	}
+	return 0
+}
+
 // What the replicas of all agents but the addressee claim of one key, as its owner has heard it.
 type Sum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -589,6 +597,8 @@ type Sum struct {
 	Others        uint32                 `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`            // replicas that use the key; 0: the addressee is alone
 	Epoch         uint32                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`              // a new one: admitted has gained what was known before, which is no news
 	Ask           bool                   `protobuf:"varint,10,opt,name=ask,proto3" json:"ask,omitempty"`                 // the owner wants to be told again what the addressee claims, whether it has changed or not
+	Own           float32                `protobuf:"fixed32,11,opt,name=own,proto3" json:"own,omitempty"`                // sum of the parts of the burst that each of them has spent itself
+	Gap           float32                `protobuf:"fixed32,12,opt,name=gap,proto3" json:"gap,omitempty"`                // seconds for which one of them was not heard that has said now what it admitted meanwhile; negative: for which one is not heard now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +701,20 @@ func (x *Sum) GetAsk() bool {
 		return x.Ask
 	}
 	return false
+}
+
+func (x *Sum) GetOwn() float32 {
+	if x != nil {
+		return x.Own
+	}
+	return 0
+}
+
+func (x *Sum) GetGap() float32 {
+	if x != nil {
+		return x.Gap
+	}
+	return 0
 }
 
 // What gateways ask the owners of EXACT limits' keys, and what owners answer. Counts are cumulative
@@ -1388,7 +1412,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
 	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x12\n" +
 	"\x04left\x18\x04 \x01(\bR\x04left\x12\x10\n" +
-	"\x03ask\x18\x05 \x01(\bR\x03ask\"\xb8\x01\n" +
+	"\x03ask\x18\x05 \x01(\bR\x03ask\"\xca\x01\n" +
 	"\bKeyClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
@@ -1397,7 +1421,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05spent\x18\x05 \x01(\x02R\x05spent\x12\x12\n" +
 	"\x04left\x18\x06 \x01(\bR\x04left\x12\x10\n" +
 	"\x03ask\x18\a \x01(\bR\x03ask\x12\x14\n" +
-	"\x05known\x18\b \x01(\bR\x05known\"\xef\x01\n" +
+	"\x05known\x18\b \x01(\bR\x05known\x12\x10\n" +
+	"\x03own\x18\t \x01(\x02R\x03own\"\x93\x02\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
@@ -1409,7 +1434,9 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x06others\x18\b \x01(\rR\x06others\x12\x14\n" +
 	"\x05epoch\x18\t \x01(\rR\x05epoch\x12\x10\n" +
 	"\x03ask\x18\n" +
-	" \x01(\bR\x03ask\"\xdc\x01\n" +
+	" \x01(\bR\x03ask\x12\x10\n" +
+	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
+	"\x03gap\x18\f \x01(\x02R\x03gap\"\xdc\x01\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +

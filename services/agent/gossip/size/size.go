@@ -25,13 +25,14 @@ const (
 func Sum(m *gossipv1.Sum) int {
 	return fixed64(m.GetKey()) + boolean(m.GetFlow()) + float(m.GetClaims()) + float(m.GetActive()) +
 		float(m.GetUnsaturated()) + double(m.GetAdmitted()) + float(m.GetSpent()) + varint(uint64(m.GetOthers())) +
-		varint(uint64(m.GetEpoch())) + boolean(m.GetAsk())
+		varint(uint64(m.GetEpoch())) + boolean(m.GetAsk()) + float(m.GetOwn()) + float(m.GetGap())
 }
 
 // KeyClaim is the size of a claim on a key.
 func KeyClaim(m *gossipv1.KeyClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + double(m.GetAdmitted()) +
-		float(m.GetSpent()) + boolean(m.GetLeft()) + boolean(m.GetAsk()) + boolean(m.GetKnown())
+		float(m.GetSpent()) + boolean(m.GetLeft()) + boolean(m.GetAsk()) + boolean(m.GetKnown()) +
+		float(m.GetOwn())
 }
 
 // FlowClaim is the size of a claim on a flow.
