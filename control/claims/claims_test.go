@@ -177,7 +177,8 @@ func TestSilentMemberIsAbsent(t *testing.T) {
 func TestBoundedKeys(t *testing.T) {
 	tb := New(Params{Stale: 1, MaxKeys: 100})
 	for k := range uint64(100) {
-		apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: k, Admitted: 5, Spent: 5, Own: 5, Claim: float64(k % 2)}))
+		apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: k, Admitted: 5, Spent: 5, Own: 5,
+			Claim: float64(k % 2)}))
 	}
 	if o, _ := tb.Apply(1, 0.5, record(1, 0, exchange.KeyClaim{Key: 1000})); o != Refused {
 		t.Errorf("outcome %v with every key fresh, want Refused", o)
@@ -206,7 +207,8 @@ func TestBoundedKeys(t *testing.T) {
 func TestBadRecordsAreRefused(t *testing.T) {
 	tb := New(Params{})
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
-		for _, r := range []exchange.KeyClaim{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v}, {Own: v}} {
+		for _, r := range []exchange.KeyClaim{{Admitted: v}, {Claim: v}, {Active: v}, {Unsaturated: v}, {Spent: v},
+			{Own: v}} {
 			if _, err := tb.Apply(1, 0, Record{KeyClaim: r}); err == nil || len(tb.keys) != 0 {
 				t.Errorf("%+v: error %v, %d keys; want an error and nothing held", r, err, len(tb.keys))
 			}
@@ -244,7 +246,8 @@ func TestTableMatchesSlowOracle(t *testing.T) {
 				delete(drained, p)
 			default:
 				r := record(uint64(1+rng.IntN(3)), uint64(rng.IntN(9)), exchange.KeyClaim{Key: uint64(rng.IntN(3)),
-					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9)), Own: float64(rng.IntN(9))})
+					Admitted: float64(rng.IntN(9)), Claim: float64(rng.IntN(5)), Spent: float64(rng.IntN(9)),
+					Own: float64(rng.IntN(9))})
 				if _, err := tb.Apply(p, 0, r); err != nil {
 					t.Fatal(err)
 				}
@@ -407,7 +410,8 @@ func TestAbsentIsThatOfAWalk(t *testing.T) {
 // Sums say for how long a peer was not heard while it says what it did meanwhile, and only then.
 func TestLateNewsAreMarked(t *testing.T) {
 	say := func(tb *Table, id Peer, now, admitted float64, seq uint64) float64 {
-		apply(t, tb, id, now, record(1, seq, exchange.KeyClaim{Key: 9, Admitted: admitted, Claim: float64(seq), Own: 1}))
+		k := exchange.KeyClaim{Key: 9, Admitted: admitted, Claim: float64(seq), Own: 1}
+		apply(t, tb, id, now, record(1, seq, k))
 		return tb.Sums(9, 0, now).Gap
 	}
 	tb := New(Params{Stale: .25, Forget: 15})

@@ -16,11 +16,13 @@ func TestOutsideLeavesOutAGroup(t *testing.T) {
 		apply(t, tb, id, 0, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: float64(id), Claim: 10 * float64(id),
 			Active: 1, Spent: 5, Own: 5}))
 	}
-	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Own: 3, Epoch: 1}, 1, true, false}
+	want := Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 1, Spent: 5, Own: 3,
+		Epoch: 1}, 1, true, false}
 	if got := tb.Outside(9, one, 0.1, false); got != want {
 		t.Errorf("for group 1: %+v, want %+v", got, want)
 	}
-	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Own: 3, Epoch: 1}, 2, true, false}
+	want = Outside{exchange.KeySum{Key: 9, Admitted: 3, Claims: 30, Active: 2, Spent: 5, Own: 3,
+		Epoch: 1}, 2, true, false}
 	if got := tb.Outside(9, two, 0.1, false); got != want {
 		t.Errorf("for group 2: %+v, want %+v", got, want)
 	}

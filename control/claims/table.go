@@ -292,8 +292,8 @@ func news(a, b *Record) bool {
 // Sums returns the sums of a key over all live peers but except (the replica that asks;
 // its own part is subtracted by leaving it out). Claims are R, A and U of package drc;
 // Admitted is extrapolated for unheard peers; Spent is the largest announced within
-// Stale or, failing that, the largest; Own counts those that are heard. Epoch changes when the key was evicted in between,
-// and is 0 of a key that is not held.
+// Stale or, failing that, the largest; Own counts those that are heard. Epoch changes when the key
+// was evicted in between, and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
 	return t.addUp(key, except, Group{}, now, false).KeySum
 }

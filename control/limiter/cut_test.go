@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -132,14 +133,14 @@ func TestCutIsRepaid(t *testing.T) {
 					all.refused, all.asked = all.refused+one.refused, all.asked+one.asked
 				}
 				most := 3*lim.r*.127 + float64(k) + l.more(k)*lim.b
-				t.Logf("%v/s %v %-18s k=%d: excess %.1f, later %.1f of %.1f; %d of %d refused with room", lim.r, lim.b, l.name, k,
-					all.worst, all.later, most, all.refused, all.asked)
+				what := fmt.Sprintf("%v/s %v %s at %d gateways", lim.r, lim.b, l.name, k)
+				t.Logf("%s: excess %.1f, later %.1f of %.1f; %d of %d refused with room", what, all.worst, all.later, most,
+					all.refused, all.asked)
 				if all.later > most {
-					t.Errorf("%v/s %v %s at %d gateways: excess %.1f after the heal, want %.1f", lim.r, lim.b, l.name, k, all.later, most)
+					t.Errorf("%s: excess %.1f after the heal, want %.1f at most", what, all.later, most)
 				}
 				if l.below && float64(all.refused) > .04*float64(all.asked) {
-					t.Errorf("%v/s %v %s at %d gateways: %d of %d requests below the limit refused after the heal", lim.r, lim.b,
-						l.name, k, all.refused, all.asked)
+					t.Errorf("%s: %d of %d requests below the limit refused after the heal", what, all.refused, all.asked)
 				}
 			}
 		}
@@ -158,7 +159,8 @@ func TestPropertyMeanHolds(t *testing.T) {
 			cl.agents[i].keys = claims.New(claims.Params{Stale: .25, Forget: 15})
 		}
 		begin := cl.now
-		client := cl.source("a", "c", "api", constant([]float64{2, 10}[seed/4%2]*r), cl.weighted([]float64{6, 3, 1, 1, 1}[:k]...))
+		demand := constant([]float64{2, 10}[seed/4%2] * r)
+		client := cl.source("a", "c", "api", demand, cl.weighted([]float64{6, 3, 1, 1, 1}[:k]...))
 		for cl.now < begin+minutes*60*sec {
 			cl.run(time.Duration(cl.rng.Float64() * 4e9))
 			gw := cl.rng.IntN(k)
@@ -175,7 +177,7 @@ func TestPropertyMeanHolds(t *testing.T) {
 		cl.run(20 * time.Second)
 		admitted := float64(cl.tally(begin, cl.now, of(client)).admitted)
 		if most := r*float64(cl.now-begin)/1e9 + 2*b + 3*r*.127 + float64(k); admitted > most {
-			t.Errorf("seed %d, %d gateways: %.0f admitted in %d minutes of cuts, want %.0f at most", seed, k, admitted, minutes, most)
+			t.Errorf("seed %d, %d gateways: %.0f admitted in %d minutes, want %.0f at most", seed, k, admitted, minutes, most)
 		}
 		if least := .9 * r * float64(cl.now-begin) / 1e9; admitted < least {
 			t.Errorf("seed %d, %d gateways: %.0f admitted of %.0f", seed, k, admitted, least)

@@ -90,7 +90,8 @@ func TestSumsLeaveOutTheAskingReplica(t *testing.T) {
 	w.Announce(w.now, "sibling", 1, claim(1))
 	w.hear(stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 2, Admitted: 20, Spent: 20, Own: 20}))
 	s, _ := w.sum(7)
-	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2, Spent: 20, Own: 30}); s != want {
+	if want := (exchange.KeySum{Key: 7, Admitted: 30, Claims: 3, Active: 1, Unsaturated: 2,
+		Spent: 20, Own: 30}); s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	all := w.sums()
@@ -376,7 +377,8 @@ func (w *world) wants(t *testing.T, what string, claims, admitted float64) {
 // has stepped back. They are heard, and nothing is counted twice.
 func TestClockSteppedBack(t *testing.T) {
 	state := func(process, seq uint64, claim float32, admitted float64) *gossipv1.Replica {
-		r := stateOf("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted, Spent: 1, Own: 1})
+		r := stateOf("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted,
+			Spent: 1, Own: 1})
 		r.Generation, r.Process = process, process
 		return r
 	}
@@ -502,7 +504,8 @@ func TestSumsAreChanges(t *testing.T) {
 	state := func(seq uint64, from, to int, admitted float64) *gossipv1.Replica {
 		r := stateOf("b", seq, nil)
 		for k := from; k < to; k++ {
-			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: admitted, Spent: 1, Own: 1})
+			r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Active: 1, Admitted: admitted,
+				Spent: 1, Own: 1})
 		}
 		return r
 	}

@@ -37,7 +37,8 @@ func TestAForgottenKeyBeginsAnew(t *testing.T) {
 	tell := func(of int, key uint64, claim float32, admitted float64) {
 		seq++
 		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
-			stateOf("gateway of "+names[of], seq, &gossipv1.KeyClaim{Key: key, Claim: claim, Admitted: admitted, Spent: 1, Own: 1})})
+			stateOf("gateway of "+names[of], seq, &gossipv1.KeyClaim{Key: key, Claim: claim, Admitted: admitted,
+				Spent: 1, Own: 1})})
 	}
 	sum := func() *gossipv1.Sum {
 		m := &gossipv1.Packet{}
@@ -77,7 +78,8 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 		a.SetOwners(now, names, nil)
 		for j, name := range names[:2] {
 			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
-				stateOf("gateway of "+name, 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(1 + j), Admitted: 1, Spent: 1, Own: 1})})
+				stateOf("gateway of "+name, 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(1 + j), Admitted: 1,
+					Spent: 1, Own: 1})})
 		}
 		m := &gossipv1.Packet{}
 		if a.Put(now, m, names[0], delivery.Item{Key: 7, Kind: delivery.Sum}, false); m.Sums[0].Claims < 2 {
@@ -114,7 +116,8 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	back.Generation++
 	say("older", false, back)
 	a.SetOwners(now, []string{"second", "third"}, nil)
-	say("third", true, stateOf("gateway of third", 1, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 1, Spent: 1, Own: 1}))
+	say("third", true, stateOf("gateway of third", 1, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 1,
+		Spent: 1, Own: 1}))
 	m := &gossipv1.Packet{}
 	if a.Put(now, m, "third", delivery.Item{Key: 7, Kind: delivery.Sum}, false); m.Sums[0].Admitted != 5 {
 		t.Errorf("%v admitted elsewhere, want the 5 of the gateway whose agent has gone", m.Sums[0].Admitted)

@@ -75,7 +75,8 @@ func ownerPeriod(b *testing.B, keys, users int) {
 		for k := from; k < to; k++ {
 			for u := range users {
 				if (k+u)%agents == i {
-					r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Admitted: admitted, Spent: 1, Own: 1})
+					r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(k + 1), Claim: 1, Admitted: admitted,
+						Spent: 1, Own: 1})
 				}
 			}
 		}

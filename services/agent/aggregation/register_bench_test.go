@@ -29,7 +29,8 @@ func BenchmarkSetOwners(b *testing.B) {
 			t.Connect(now, "a", 1, 1)
 			c := &exchange.Claims{}
 			for k := range keys {
-				c.Keys = append(c.Keys, exchange.KeyClaim{Key: uint64(k+1) * 0x9e3779b97f4a7c15, Admitted: 1, Spent: 1, Own: 1})
+				c.Keys = append(c.Keys, exchange.KeyClaim{Key: uint64(k+1) * 0x9e3779b97f4a7c15, Admitted: 1,
+					Spent: 1, Own: 1})
 			}
 			t.Announce(now, "a", 1, c)
 			b.ReportAllocs()

@@ -75,7 +75,8 @@ type ownerSum struct {
 // record is the sum as the table has it.
 func (w *ownerSum) record() claims.Record {
 	return claims.Record{KeyClaim: exchange.KeyClaim{Key: w.Key, Claim: w.Claims, Active: w.Active,
-		Unsaturated: w.Unsaturated, Admitted: w.Admitted, Spent: w.Spent, Own: w.Own}, Gap: w.Gap, Generation: 1, Seq: w.seq}
+		Unsaturated: w.Unsaturated, Admitted: w.Admitted, Spent: w.Spent, Own: w.Own},
+		Gap: w.Gap, Generation: 1, Seq: w.seq}
 }
 
 // source returns one life of an agent as an owner.

@@ -111,7 +111,7 @@ func (s *Store) setSums(st *state, seconds float64, sums drc.LedgerSums) {
 // spent nothing of it either.
 func (s *Store) hearNothing(st *state, seconds float64) {
 	if st.gone {
-		st.sums.Spent = 0
+		st.sums.Spent, st.sums.Own = 0, 0
 	}
 	if !st.claimedByOthers() {
 		return
@@ -184,9 +184,10 @@ func (s *Store) goOn(st *state, now int64) {
 		more := sums.Claims * float64(max(0, now-from)) * 1e-9
 		st.assumed, st.assumedAt = st.assumed+more, max(now, from)
 		sums.Admitted += more
+		sums.Gap = float64(since-now) * 1e-9
 	case since == 0 && st.assumed != 0:
 		sums.Admitted -= st.assumed
-		st.assumed = 0
+		st.assumed, sums.Gap = 0, 0
 	default:
 		return
 	}
