@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
@@ -144,5 +145,33 @@ func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 		if told[agent].Waiting() != 1 {
 			t.Errorf("%s is told %d sums, want the one of the new epoch", agent, told[agent].Waiting())
 		}
+	}
+}
+
+// An agent that speaks again as soon as it promised was not silent, also if it promises to speak sooner
+// from now on: what its gateways have admitted is no late news.
+func TestAPromiseIsKept(t *testing.T) {
+	w := newWorld()
+	w.SetOwners(w.now, []string{"other"}, nil)
+	hear := func(seq uint64, promise time.Duration, k *gossipv1.KeyClaim) {
+		w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise, Owners: true, Everybody: true},
+			[]*gossipv1.Replica{stateOf("b", seq, k)})
+	}
+	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Admitted: 1, Spent: 1, Own: 1}}})
+	pass := func(d time.Duration) {
+		for end := w.now + d; w.now < end; w.now += 50 * time.Millisecond {
+			w.Advance(w.now)
+		}
+	}
+	hear(1, 2*time.Second, nil)
+	pass(1900 * time.Millisecond)
+	hear(2, 25*time.Millisecond, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 5, Spent: 4, Own: 4})
+	if s, _ := w.sum(7); s.Gap != 0 || s.Admitted != 4 {
+		t.Errorf("%+v, want 4 admitted and no silence", s)
+	}
+	pass(3 * time.Second)
+	hear(3, 25*time.Millisecond, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 15, Spent: 4, Own: 4})
+	if s, _ := w.sum(7); s.Gap < 3 || s.Admitted != 14 {
+		t.Errorf("%+v, want all 10 that were admitted in a silence of 3 s", s)
 	}
 }

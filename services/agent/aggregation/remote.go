@@ -173,9 +173,9 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 	in := t.table
 	if from.Owners {
 		in = t.owned
+		in.Heard(p.of.id, now.Seconds()) // by what it promised before
 		in.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
 		in.SetGroup(p.of.id, t.group(from.Agent), now.Seconds())
-		in.Heard(p.of.id, now.Seconds())
 	}
 	if p.silence.on || in.Back(p.of.id) > p.silence.back {
 		t.silent = now

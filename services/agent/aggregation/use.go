@@ -124,8 +124,8 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 		return
 	}
 	s = t.source(now, from.Agent, from.Life)
+	t.table.Heard(s.id, now.Seconds()) // by what it promised before
 	t.table.SetStale(s.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
-	t.table.Heard(s.id, now.Seconds())
 	s.heard, s.promise = now, from.Promise
 	t.silent = min(t.silent, silentFrom(t.o.Period, now, from.Promise))
 	if s.silence.on || t.table.Back(s.id) > s.silence.back {

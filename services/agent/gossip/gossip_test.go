@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -378,13 +380,13 @@ func FuzzReceive(f *testing.F) {
 	seed, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50,
 		Ack: &gossipv1.Ack{Incarnation: 9, Seq: 3},
 		Replicas: []*gossipv1.Replica{{Name: "r", Generation: 1, Seq: 1, Weight: 1, Keys: []*gossipv1.KeyClaim{{Key: 7,
-			Claim: 1, Admitted: 2}}}}})
+			Claim: 1, Admitted: 2, Spent: 2, Own: 1}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	sums, err := proto.Marshal(&gossipv1.Packet{Agent: "x", Incarnation: 1, Seq: 1, PromiseMs: 50, LateMs: 9,
 		Ack:  &gossipv1.Ack{Incarnation: 9, Seq: 3, Earlier: 5},
-		Sums: []*gossipv1.Sum{{Key: 7, Claims: 1, Admitted: 2, Spent: 1, Others: 2}}})
+		Sums: []*gossipv1.Sum{{Key: 7, Claims: 1, Admitted: 2, Spent: 1, Own: 1, Gap: -3, Others: 2}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -408,7 +410,7 @@ func FuzzReceive(f *testing.F) {
 			t.Fatalf("%+v", s)
 		}
 		for _, k := range s.Keys {
-			if !(k.Claims >= 0) || !(k.Admitted >= 0) {
+			if !(k.Claims >= 0) || !(k.Admitted >= 0) || !(k.Own >= 0) || !(math.Abs(k.Gap) <= claims.MaxGap) {
 				t.Fatalf("%+v", k)
 			}
 		}
