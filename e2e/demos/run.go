@@ -44,7 +44,7 @@ func (o *options) one(ctx context.Context, run int, dir string) *result {
 	if r.after = load(); r.word == passed {
 		files, _ := filepath.Glob(filepath.Join(dir, fmt.Sprintf("run-%d.*", run+1)))
 		for _, f := range files {
-			os.Remove(f)
+			_ = os.Remove(f)
 		}
 	}
 	return r
