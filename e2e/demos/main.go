@@ -51,7 +51,7 @@ func main() {
 	}
 	status := all(ctx, &o, dir, os.Stdout)
 	if os.Remove(dir) != nil { // something is in it
-		fmt.Println("traces and outputs of the other runs are in", dir)
+		fmt.Fprintln(os.Stdout, "traces and outputs of the other runs are in", dir)
 	}
 	os.Exit(status)
 }
@@ -80,7 +80,7 @@ func all(ctx context.Context, o *options, dir string, out io.Writer) int {
 	defer quiet()
 	for range o.loops {
 		go func() {
-			for idle.Err() == nil { //nolint:revive // it only takes time
+			for idle.Err() == nil {
 			}
 		}()
 	}

@@ -157,7 +157,7 @@ func TestVoid(t *testing.T) {
 		if verdict != c.verdict {
 			t.Errorf("%s: %q, want %q", name, verdict, c.verdict)
 		}
-		if _, is := err.(voidError); is != (c.word == "VOID") { //nolint:errorlint // as it is returned
+		if _, is := err.(voidError); is != (c.word == "VOID") {
 			t.Errorf("%s: %T says that it is void: %v", name, err, is)
 		}
 	}
