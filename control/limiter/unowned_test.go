@@ -40,11 +40,11 @@ func (f *exactFleet) play(r Request, now int64, rate, burst, asks float64, secon
 // A gateway for whose key the owner has no room goes by its ledger, the others by tokens. They admit no
 // more than gateways that all go by their ledgers, whatever they are asked for, and the mean is the rate.
 func TestUnownedBesideExact(t *testing.T) {
-	const rate, burst, seconds = 20.0, 30.0, 60
+	const rate, burst, seconds = 20.0, 30.0, 30
 	for _, tc := range []struct {
 		local int // gateways that go by their ledgers
 		asks  float64
-	}{{1, 4}, {1, 40}, {2, 40}, {2, 15}, {1, 15}} {
+	}{{1, 4}, {1, 15}, {2, 40}} {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
 			c := unstated(rate, burst)
 			c.Pools[0].Queue = config.Queue{Law: config.Police}

@@ -21,9 +21,9 @@ import (
 //	far ── all others are below nearPart of within in nearLooks looks in a row ──► near
 //	far ── no other agent is there ──► undecided
 //
-// An agent that joins is undecided: it does as the others do until it has measured. An agent that hears
-// no majority of the gateways cannot know what the others do. It keeps its own gateways LOCAL, whose
-// ledgers know how to share a limit with those that are not heard, and goes on to vote as before.
+// An agent that joins is undecided: it does as the others do until it has measured. An agent that receives
+// nothing from a majority of the gateways cannot know what the others do. It keeps its own gateways LOCAL:
+// their ledgers can share a limit with gateways that are cut off. Its vote stays what it was.
 
 const (
 	// lookEvery is the time between two looks at the way.
@@ -36,7 +36,7 @@ const (
 	nearLooks = 15
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8
-	// rejoined is for how long an agent must have heard a majority before its gateways do as the others.
+	// rejoined is for how long an agent must have received from a majority before its gateways do as the others.
 	rejoined = 4 * time.Second
 	// shownEvery is the time between two changes of the way that the coordinator is told.
 	shownEvery = 10 * time.Second

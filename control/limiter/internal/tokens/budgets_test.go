@@ -26,25 +26,25 @@ func (o *owners) ask(s *Store[int], k *Key, now int64) grant.Outcome {
 // ask for, and what is known of the limit goes on. Keys that have nothing to remember go first.
 func TestRoomIsDivided(t *testing.T) {
 	const slow, quick = 0.001, 1e6
-	o := newOwners(1, 7000)
+	o := newOwners(1, 700)
 	s, now, got := o.stores[0], second, 0
 	s.While(0, true)
 	flood, beside, neighbour := budget.Of("a", "flood"), budget.Of("a", "beside"), budget.Of("b", "flood")
-	for n := range uint64(8000) {
-		if now += 6 * millisecond; o.ask(s, of(flood, n, slow), now) == grant.Waits {
+	for n := range uint64(800) {
+		if now += 60 * millisecond; o.ask(s, of(flood, n, slow), now) == grant.Waits {
 			got++
 		}
 	}
-	if got != 3000 {
-		t.Errorf("one limit has %d keys of 7000, want 3/7", got)
+	if got != 300 {
+		t.Errorf("one limit has %d keys of 700, want 3/7", got)
 	}
 	if out := o.ask(s, of(flood, 0, slow), now); out != grant.Admitted {
 		t.Errorf("a key that is known: %v", out)
 	}
-	if !s.Unowned(of(flood, 7999, slow), now) || s.Unowned(of(flood, 0, slow), now) {
+	if !s.Unowned(of(flood, 799, slow), now) || s.Unowned(of(flood, 0, slow), now) {
 		t.Error("it does not say which keys nobody is asked about")
 	}
-	for n := range uint64(250) {
+	for n := range uint64(25) {
 		now += 6 * millisecond
 		for _, limit := range []budget.ID{beside, neighbour} {
 			if out := o.ask(s, of(limit, n, quick), now); out != grant.Waits {
@@ -52,14 +52,14 @@ func TestRoomIsDivided(t *testing.T) {
 			}
 		}
 	}
-	for n := uint64(250); o.ask(s, of(beside, n, quick), now) == grant.Waits; n++ {
+	for n := uint64(25); o.ask(s, of(beside, n, quick), now) == grant.Waits; n++ {
 		now += 6 * millisecond
 	}
 	for range 2 * shards { // its keys are whole: they go after a second, those of others after 15
 		now += 2 * second / shards
 		s.Sweep(now)
 	}
-	if o.settle(now); o.ask(s, of(beside, 9999, quick), now) != grant.Waits || s.Stats().Keys != 3000+1+250 {
+	if o.settle(now); o.ask(s, of(beside, 9999, quick), now) != grant.Waits || s.Stats().Keys != 300+1+25 {
 		t.Errorf("keys that are whole do not make room: %d keys", s.Stats().Keys)
 	}
 }
@@ -71,7 +71,7 @@ func TestQuestionsAreDivided(t *testing.T) {
 	s, now, got := o.stores[0], second, 0
 	s.While(0, true)
 	flood, neighbour := budget.Of("a", "flood"), budget.Of("b", "flood")
-	for n := range uint64(13_000) { // 1300/s for 10 s
+	for n := range uint64(3900) { // 1300/s for 3 s
 		if now += second / 1300; o.ask(s, of(flood, n, 1), now) == grant.Waits {
 			got++
 		}
@@ -84,17 +84,17 @@ func TestQuestionsAreDivided(t *testing.T) {
 			}
 		}
 	}
-	if got < 8000 || got > 9500 {
-		t.Errorf("%d new keys in 10 s, want some 857 a second", got)
+	if got < 2400 || got > 3000 {
+		t.Errorf("%d new keys in 3 s, want some 857 a second", got)
 	}
-	if stats := s.Stats(); stats.Unowned != uint64(13_000-got) {
-		t.Errorf("%d left to the ledger, counted are %d", 13_000-got, stats.Unowned)
+	if stats := s.Stats(); stats.Unowned != uint64(3900-got) {
+		t.Errorf("%d left to the ledger, counted are %d", 3900-got, stats.Unowned)
 	}
 	if now += 2 * second; o.ask(s, of(flood, 20_000, 1), now) != grant.Waits {
 		t.Error("the flood has ended, and its limit is left to the ledger still")
 	}
 	stated := of(budget.Of("c", "stated"), 0, 1)
-	for n := range uint64(5000) {
+	for n := range uint64(2000) {
 		stated.Hash, stated.While = stated.Hash+n<<32, false
 		if out := o.ask(s, stated, now); out == grant.Unowned {
 			t.Fatalf("question %d of a limit that states EXACT is not asked", n)
