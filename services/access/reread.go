@@ -13,9 +13,9 @@ import (
 // maxFile bounds a file of callers, bytes: 100,000 tokens have room.
 const maxFile = 32 << 20
 
-// reread is what a file says. The file is read at each use, and what it says is taken when its bytes have
-// changed: a time or a size does not tell whether they have. While the file cannot be read, what was read
-// before stays in force. Safe for concurrent use.
+// reread is a file that is read at each use, and parsed when its bytes have changed. The time and the size of a
+// file are not compared: a file can change and keep both. While the file cannot be read, the value that was
+// parsed last stays in force. Safe for concurrent use.
 type reread[T any] struct {
 	what, path string // what it is, for people, and where
 	parse      func(text []byte) (T, error)

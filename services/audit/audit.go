@@ -1,4 +1,4 @@
-// Package audit appends the lines about changes to a file, and tells when it cannot.
+// Package audit appends lines about changes to a file. It counts and reports each line that it cannot write.
 //
 // # Invariants
 //

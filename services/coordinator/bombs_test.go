@@ -164,7 +164,7 @@ func methods(t *testing.T) (all []protoreflect.MethodDescriptor) {
 	return all
 }
 
-// paths are those of the OpenAPI document that take a body, with the HTTP method.
+// paths returns the paths of the OpenAPI document that take a body, each with its HTTP method.
 func paths(t *testing.T) map[string]string {
 	t.Helper()
 	var document struct{ Paths map[string]map[string]any }
@@ -183,7 +183,7 @@ func paths(t *testing.T) map[string]string {
 	return all
 }
 
-// taken is how much more memory than before this process has had during a call, MiB.
+// taken measures how much memory a call adds to this process at most, MiB.
 func taken(t *testing.T, during func()) int {
 	t.Helper()
 	debug.FreeOSMemory()

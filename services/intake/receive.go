@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// wire is what a stream of gRPC's transport offers beside its public interface. gRPC's own RecvMsg knows
-// one bound for all methods of a server. TestALongMessageIsRefusedByItsLength fails if an upgrade
-// of gRPC takes these methods away.
+// wire are methods of gRPC's transport streams that gRPC's interface does not promise. They are used because
+// RecvMsg of gRPC has one bound of length for all methods of a server. TestALongMessageIsRefusedByItsLength fails
+// if an upgrade of gRPC takes these methods away.
 type wire interface {
 	ReadMessageHeader(header []byte) error
 	Read(n int) (mem.BufferSlice, error)
