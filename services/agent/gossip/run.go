@@ -118,6 +118,10 @@ func (m *Node) receiveSealed(frame []byte) {
 		return
 	}
 	packet, err := s.open(frame)
+	if errors.Is(err, errReplayed) {
+		m.dropped[schedule.Replayed].Add(1)
+		return
+	}
 	if err != nil {
 		m.dropped[schedule.Forged].Add(1)
 		return

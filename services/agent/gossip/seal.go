@@ -56,7 +56,8 @@ type sender [8]byte
 // that only these two agents can have made it.
 type identity struct {
 	private *ecdh.PrivateKey
-	newest  uint8 // version that this agent speaks: current, but in tests
+	begun   *atomic.Uint64 // sessions
+	newest  uint8          // version that this agent speaks: current, but in tests
 }
 
 func newIdentity(newest uint8) (identity, error) {
@@ -64,7 +65,7 @@ func newIdentity(newest uint8) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("gossip: make a key pair: %w", err)
 	}
-	return identity{private, newest}, nil
+	return identity{private, new(atomic.Uint64), newest}, nil
 }
 
 // meta is what memberlist gives the others of this agent.
@@ -97,12 +98,48 @@ type session struct {
 	out      cipher.AEAD
 	in       atomic.Pointer[[]cipher.AEAD] // one for each gossip key
 	numbered uint64                        // frames sealed, by whatever key: no number comes twice
+	opened   window                        // of the peer's frames
+}
+
+// perSession is how many frames a session has numbers for. A peer that was forgotten and is back has the
+// same key: the next session with it goes on with higher numbers.
+const perSession = 1 << 40
+
+// window says which frames have been opened: of the latest windowFrames each once, of those before none
+// any more. It is used by one goroutine at a time.
+type window struct {
+	highest uint64
+	seen    [windowFrames / 64]uint64 // a bit for each number, modulo windowFrames
+}
+
+// windowFrames is by how many frames one may be late, a power of two.
+const windowFrames = 1024
+
+// take reports whether a frame of that number is opened for the first time.
+func (w *window) take(number uint64) bool {
+	switch {
+	case number+windowFrames <= w.highest:
+		return false
+	case number >= w.highest+windowFrames:
+		w.seen = [windowFrames / 64]uint64{}
+	default:
+		for n := w.highest + 1; n <= number; n++ {
+			w.seen[n%windowFrames/64] &^= 1 << (n % 64)
+		}
+	}
+	w.highest = max(w.highest, number)
+	bit := uint64(1) << (number % 64)
+	at := &w.seen[number%windowFrames/64]
+	first := *at&bit == 0
+	*at |= bit
+	return first
 }
 
 // with makes the session with the owner of a public key, in a version of the gossip. The first gossip key seals;
 // frames of each open. nil is one of no bytes.
 func (i identity) with(version uint8, public []byte, keys [][]byte) (*session, error) {
-	s := &session{version: version, own: senderOf(i.private.PublicKey().Bytes()), public: bytes.Clone(public)}
+	s := &session{version: version, own: senderOf(i.private.PublicKey().Bytes()), public: bytes.Clone(public),
+		numbered: i.begun.Add(1) * perSession}
 	if err := s.rekey(i, keys); err != nil {
 		return nil, err
 	}
@@ -161,12 +198,18 @@ func (s *session) seal(packet []byte) []byte {
 	return s.out.Seal(b, nonce(b), packet, b[:frameHead])
 }
 
-// open returns the packet of a frame whose head is whole.
+// errReplayed is a frame that was opened before, or that may have been.
+var errReplayed = errors.New("a frame that was recorded and is played again, or is very late")
+
+// open returns the packet of a frame whose head is whole. It opens each frame once.
 func (s *session) open(frame []byte) (packet []byte, err error) {
 	for _, key := range *s.in.Load() {
 		if packet, err = key.Open(nil, nonce(frame), frame[frameHead:], frame[:frameHead]); err == nil {
 			break
 		}
+	}
+	if err == nil && !s.opened.take(binary.BigEndian.Uint64(frame[10:frameHead])) {
+		return nil, errReplayed
 	}
 	return packet, err
 }

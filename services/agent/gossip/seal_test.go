@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -169,4 +170,76 @@ func TestClockSteppedBack(t *testing.T) {
 	again := openAt(t, "b", incarnation-uint64(time.Hour), nil, a.gossip.Address())
 	again.claim(5, 1)
 	a.eventually("hears the new life", func() bool { return a.claims() == 5 })
+}
+
+// A frame opens once, in any order while it is one of the latest. A session with a peer that was forgotten
+// and is back has the same key, and goes on with higher numbers.
+func TestAFrameOpensOnce(t *testing.T) {
+	a, b := identityFor(t), identityFor(t)
+	out, in := a.meet(t, b, "cluster"), b.meet(t, a, "cluster")
+	var frames [][]byte
+	for range 3 * windowFrames {
+		frames = append(frames, out.seal([]byte("state")))
+	}
+	opens := func(i int, want bool) {
+		t.Helper()
+		if _, err := in.open(frames[i]); (err == nil) != want || !want && !errors.Is(err, errReplayed) {
+			t.Errorf("frame %d: %v, want it opened: %v", i, err, want)
+		}
+	}
+	last := len(frames) - 1
+	for _, i := range []int{5, 3, 9, 0, last, last - windowFrames + 1, last - 1} {
+		opens(i, true)
+		opens(i, false)
+	}
+	for _, i := range []int{5, 3, last - windowFrames} {
+		opens(i, false)
+	}
+	frames = append(frames, a.meet(t, b, "cluster").seal([]byte("state")))
+	opens(last+1, true)
+	opens(last, false)
+}
+
+// FuzzOpen opens frames of any content: nothing panics, and only what was sealed opens, once.
+func FuzzOpen(f *testing.F) {
+	a, err := newIdentity(current)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := newIdentity(current)
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, public := a.agree(b.meta())
+	out, _ := a.with(current, public, nil)
+	_, public = b.agree(a.meta())
+	seed := out.seal([]byte("state"))
+	seed[len(seed)-1]++
+	f.Add(seed, uint16(3), byte(1))
+	f.Add([]byte{}, uint16(0), byte(0))
+	f.Fuzz(func(t *testing.T, frame []byte, at uint16, flip byte) {
+		in, err := b.with(current, public, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed := out.seal(frame)
+		if flip != 0 {
+			changed := bytes.Clone(sealed)
+			changed[int(at)%len(changed)] ^= flip
+			if got, err := in.open(changed); err == nil && int(at)%len(changed) > 0 && !bytes.Equal(got, frame) {
+				t.Fatalf("a changed frame opens: %q", got)
+			}
+		}
+		if _, err := frameFrom(frame); err == nil {
+			if got, err := in.open(frame); err == nil {
+				t.Fatalf("what nobody has sealed opens: %q", got)
+			}
+		}
+		if got, err := in.open(sealed); err != nil || !bytes.Equal(got, frame) {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		if _, err := in.open(sealed); err == nil {
+			t.Fatal("it opens twice")
+		}
+	})
 }

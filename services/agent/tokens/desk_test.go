@@ -256,17 +256,18 @@ func TestSecond(t *testing.T) {
 	}
 }
 
-// FuzzReceive gives a desk packets of any content: nothing panics, and the counts of owners stay
-// consistent.
+// FuzzReceive gives a desk packets of any content, and changes its agents and loses gateways in between:
+// nothing panics, and the counts of owners stay consistent.
 func FuzzReceive(f *testing.F) {
 	seed, _ := proto.Marshal(&gossipv1.Tokens{Lost: []uint64{1}, Requests: []*gossipv1.TokenRequest{
 		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])}})
-	f.Add(seed, seed)
-	f.Fuzz(func(t *testing.T, first, second []byte) {
+	f.Add(seed, seed, uint8(0))
+	f.Add(seed, seed, uint8(255))
+	f.Fuzz(func(t *testing.T, first, second []byte, between uint8) {
 		d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" }, Allowed: allowed,
 			Revision: func() int64 { return 1 }, Linked: func(uint64) bool { return false }})
 		now := settled
-		for _, b := range [][]byte{first, second} {
+		for i, b := range [][]byte{first, second, first} {
 			m := &gossipv1.Tokens{}
 			if proto.Unmarshal(b, m) != nil {
 				return
@@ -277,6 +278,17 @@ func FuzzReceive(f *testing.F) {
 				d.Tick(now)
 			}
 			d.Take()
+			switch between >> (2 * i) & 3 {
+			case 1:
+				d.Changed(now, []string{"b"})
+			case 2:
+				d.Changed(now, nil)
+			case 3:
+				for p := range uint64(1000) {
+					d.Receive(now, "b", &gossipv1.Tokens{Lost: []uint64{p}})
+				}
+				now += 5 * time.Second
+			}
 		}
 		for _, k := range d.owned {
 			if out, level := k.o.Out(), k.o.Level(int64(now)); out < 0 || level < out {
