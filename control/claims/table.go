@@ -404,7 +404,8 @@ func (e *entry) gapBefore(p *peer, now float64, fresh, more bool) float64 {
 }
 
 // silence says for how long the peer of an entry was not heard before it said, just now, that it had
-// admitted something meanwhile; negative: for how long it is not heard now; 0: neither.
+// admitted something meanwhile; negative: for how long it has not said what it does; 0: neither. The sums of
+// one silence have no 0 in between: a ledger would take what follows for another silence.
 func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 	switch {
 	case e.void:
@@ -413,6 +414,8 @@ func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 		return p.heard - now
 	case e.gap > 0 && now-e.late < Late:
 		return e.gap
+	case e.at < p.back && now-p.back < CatchUp && !p.drained && !math.IsInf(p.gap, 0):
+		return p.back - now - p.gap // it is heard again, and has not said what it did: the silence goes on
 	}
 	return min(0, e.lineage.Latest.Gap)
 }

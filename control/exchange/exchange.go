@@ -97,7 +97,7 @@ type KeySum struct {
 	Spent       float64 // the largest spent part of the bucket that one of them knows, cost units
 	Own         float64 // sum of the parts of it that each of them has admitted itself, cost units
 	// Gap is for how many seconds one of them was not heard that says now what it has admitted
-	// meanwhile; negative: for how long one is not heard now; 0: neither.
+	// meanwhile; negative: for how long one is not heard now, or has not said since what it does; 0: neither.
 	Gap   float64
 	Epoch uint32 // changes when Admitted starts a new count
 }
