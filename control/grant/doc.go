@@ -80,6 +80,7 @@
 //   - One gateway alone admits what a GCRA of (r, b) admits.
 //   - Each request that waits is answered within Hold.
 //   - D changes by what was granted, returned, told or refilled, by nothing else.
+//   - Whatever one gateway says, the others are admitted r·t + 5·b at most (believe.go).
 //
 // # Time and numbers
 //
