@@ -115,7 +115,7 @@ func TestSumsLeaveOutTheAsker(t *testing.T) {
 }
 
 func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
-	tb := New(Params{})
+	tb := New(Params{Stale: 1, Forget: 5})
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 1e6, Spent: 4, Own: 4}))
 	apply(t, tb, 1, 1, record(1, 2, exchange.KeyClaim{Key: 9, Admitted: 1e6 + 3, Spent: 2, Own: 2}))
 	if got := tb.Sums(9, 0, 1); got.Admitted != 7 || got.Gap != 1 {

@@ -265,7 +265,7 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
 	news := fresh || e.void || news(&e.lineage.Latest, &r)
-	was := e.lineage.Admitted()
+	was, expected := e.lineage.Admitted(), t.expected(e, p, now)
 	if !e.lineage.Merge(&r) {
 		return Old, nil
 	}
@@ -273,8 +273,11 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if gap := e.gapBefore(p, now, fresh, got > was); gap > 0 {
 		e.gap, e.late = gap, now
 	}
-	if began := fresh && e.next != none && e.gap > 0; (fresh || e.void) && !began {
-		e.repaid = got - min(got, r.Own) // else it began while its peer was not heard
+	switch began := fresh && e.next != none && e.gap > 0; { // while its peer was not heard
+	case (fresh || e.void) && !began:
+		e.repaid = got - min(got, r.Own)
+	case !fresh && e.at < p.back && p.gap >= t.p.Forget: // its claims were dropped: others had all of the limit
+		e.repaid = max(e.repaid, got-expected-r.Own)
 	}
 	e.at, e.left = max(e.at, now), false
 	s.setVoid(e, false)
