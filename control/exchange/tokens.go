@@ -4,7 +4,10 @@ import "github.com/titrate/titrate/control/grant"
 
 // TokenRequests are what gateways ask the owners of keys, see package grant.
 type TokenRequests struct {
-	List []TokenRequest
+	// Registered is the Owners.View of which all owners know by now what the gateway holds; 0: not
+	// all of them do.
+	Registered uint64
+	List       []TokenRequest
 }
 
 // TokenRequest is one of them.
@@ -35,9 +38,9 @@ func (n *KeyName) Len() int { return len(n.Tenant) + len(n.Limit) + len(n.Client
 // TokenAnswers are what owners answer a gateway, in their order: all Grants, then all Recalls.
 // Any order does, see package grant.
 type TokenAnswers struct {
-	// Moved says that keys have other owners than before, or that owners have begun a new
-	// life: the gateway tells all owners what it knows.
-	Moved   bool
+	// Owners, if its List is not empty, are those of now: the gateway tells owners that are new to a
+	// key what it knows of the key.
+	Owners  Owners
 	Grants  []TokenGrant
 	Recalls []TokenRecall
 }
@@ -54,9 +57,69 @@ type TokenRecall struct {
 	grant.Recall
 }
 
-// Add appends later answers to a.
+// Add appends later answers to a, in the place of earlier ones of the same keys if there are many: a
+// grant and a recall say all that the ones before did.
 func (a *TokenAnswers) Add(later *TokenAnswers) {
-	a.Moved = a.Moved || later.Moved
-	a.Grants = append(a.Grants, later.Grants...)
-	a.Recalls = append(a.Recalls, later.Recalls...)
+	if len(later.Owners.List) > 0 {
+		a.Owners = later.Owners
+	}
+	a.Grants = newest(append(a.Grants, later.Grants...), len(later.Grants), func(g *TokenGrant) uint64 { return g.Key })
+	a.Recalls = newest(append(a.Recalls, later.Recalls...), len(later.Recalls),
+		func(r *TokenRecall) uint64 { return r.Key })
+}
+
+// dense is from how many records on only the newest of each key are kept.
+const dense = 1024
+
+// newest keeps the last record of each key, each time the list has passed another multiple of dense.
+func newest[T any](list []T, added int, key func(*T) uint64) []T {
+	if len(list)/dense == (len(list)-added)/dense {
+		return list
+	}
+	last := make(map[uint64]int, len(list))
+	for i := range list {
+		last[key(&list[i])] = i
+	}
+	kept := list[:0]
+	for i := range list {
+		if last[key(&list[i])] == i {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// tokenBytes is more than any record of tokens takes, without the name of its key.
+const tokenBytes = 256
+
+// Parts cuts a into messages of at most so many bytes each, beside a list of owners.
+func (a *TokenAnswers) Parts(bytes int) []*TokenAnswers {
+	grants, recalls := a.Grants, a.Recalls
+	parts := []*TokenAnswers{}
+	for first := true; first || len(grants)+len(recalls) > 0; first = false {
+		p, room := &TokenAnswers{}, max(1, bytes/tokenBytes)
+		if first {
+			p.Owners = a.Owners
+		}
+		p.Grants, grants, room = cut(grants, room)
+		p.Recalls, recalls, _ = cut(recalls, room)
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// Parts is the same for requests: the last part says what is registered.
+func (q *TokenRequests) Parts(bytes int) []*TokenRequests {
+	parts, room := []*TokenRequests{{}}, bytes
+	first := 0
+	for i := range q.List {
+		n := tokenBytes + q.List[i].Len()
+		if room -= n; room < 0 && i > first {
+			parts = append(parts, &TokenRequests{})
+			first, room = i, bytes-n
+		}
+		parts[len(parts)-1].List = q.List[first : i+1 : i+1]
+	}
+	parts[len(parts)-1].Registered = q.Registered
+	return parts
 }

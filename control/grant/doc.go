@@ -71,8 +71,12 @@
 //
 // Counts are cumulative within a session (one life of both sides), and each message
 // carries all of them: the latest wins, so loss, repetition and reordering do no
-// harm. A Request is repeated until its Grant comes; the owner repeats the same Grant
-// for a repeated Request. A Recall is repeated until it is answered.
+// harm. A question is repeated until its Grant comes; the owner repeats the same Grant for a
+// repeated question, or says that it is Pending. A Recall is repeated until it is answered.
+//
+// When to send and to repeat is the caller's, who has the messages of many keys for one peer: a
+// Line for each gateway's way to an owner, and one for each owner's way to a gateway (line.go).
+// A registration that asks for nothing is acknowledged: the gateway keeps what it has.
 //
 // # Invariants
 //

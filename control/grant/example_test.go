@@ -22,7 +22,11 @@ func Example() {
 	ask := func() {
 		for range 3 { // a question, a recall and its answer
 			for id, g := range l {
-				if q, ok := g.Poll(0); ok {
+				q, ok := g.Poll(0)
+				if !ok {
+					q, ok = g.Ask(0)
+				}
+				if ok {
 					owner.Request(0, id, q, l)
 				}
 			}

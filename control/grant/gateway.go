@@ -30,10 +30,9 @@ type Gateway struct {
 
 	number    uint32
 	seq       uint32
-	open      bool // a question is not answered
+	open      bool  // a question is not answered
+	wanted    int64 // when there was first something to ask that is not answered; 0: there is nothing
 	askedAt   int64
-	repeatAt  int64
-	pause     int64
 	barred    uint32 // exclusive grants up to this Seq are void
 	recalled  uint32
 	returning bool  // an answer to a recall is due
@@ -210,18 +209,19 @@ func (g *Gateway) Owe(now, cost int64) {
 	g.late.add(g.p, now, cost)
 }
 
-// Grant takes in a message of an owner.
-func (g *Gateway) Grant(now int64, m Grant) {
+// Grant takes in a message of an owner. heard: the owner has the question that is open, and will
+// answer it later.
+func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
-		g.open, g.silent, g.unowned = false, false, now+declined
-		return
+		g.open, g.silent, g.unowned, g.wanted = false, false, now+declined, 0
+		return false
 	}
 	if m.Session != g.session || m.Owner == 0 {
-		return
+		return false
 	}
 	if m.Begin && m.Owner == g.owner {
 		g.change(now, g.owner)
-		return
+		return false
 	}
 	answers := g.open && m.Seq == g.seq
 	switch {
@@ -230,16 +230,25 @@ func (g *Gateway) Grant(now int64, m Grant) {
 		g.owner = m.Owner
 	case g.open && m.Seq == 0: // another owner than the counts are for
 		g.change(now, m.Owner)
-		return
+		return false
 	default:
-		return
+		return false
 	}
 	g.granted = max(g.granted, m.Granted)
-	g.late.acknowledge(m.Seen)
-	if !answers {
-		return
+	if m.Pending {
+		g.register = g.register && !answers // it has that, too
+		return answers
 	}
-	g.open, g.silent, g.register, g.unowned = false, false, false, 0
+	g.late.acknowledge(m.Seen)
+	if answers {
+		g.answered(now, m)
+	}
+	return false
+}
+
+// answered takes in the answer to the question that is open.
+func (g *Gateway) answered(now int64, m Grant) {
+	g.open, g.silent, g.register, g.unowned, g.wanted = false, false, false, 0, 0
 	g.heard, g.others = now, m.Others
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
@@ -303,7 +312,7 @@ func (g *Gateway) Recall(now int64, m Recall) {
 		g.granted = max(g.granted, m.Granted)
 		g.returned += max(0, g.tokens())
 		if g.open && int32(m.Seq-g.seq) >= 0 {
-			g.open = false // its answer is void; what waits asks anew
+			g.open, g.wanted = false, 0 // its answer is void; what waits asks anew
 		}
 	}
 	g.returning = true
@@ -335,7 +344,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.granted, g.spent, g.returned, g.extra, g.held = held, 0, 0, 0, held
 	g.late, g.told = report{}, [8]toldExtra{}
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
-	g.open, g.silent, g.unowned = false, false, 0
+	g.open, g.silent, g.unowned, g.wanted = false, false, 0, 0
 	g.admit = 0
 	g.register = g.exclusive || g.level >= 0 || life != 0
 	g.until = min(g.until, now)
@@ -344,13 +353,18 @@ func (g *Gateway) change(now int64, life uint64) {
 // Expire ends the wait of a request that has waited for Hold. The outcome is never Waits.
 func (g *Gateway) Expire(now, cost int64) Outcome {
 	g.Leave(cost)
-	if g.open && now-g.askedAt >= 3*g.p.Hold {
-		g.silent = true
-	}
+	g.listen(now)
 	if out := g.decide(now, now, cost, true); out != Waits {
 		return out
 	}
 	return Unanswered
+}
+
+// listen takes the owner for silent where it has not answered for long.
+func (g *Gateway) listen(now int64) {
+	if g.wanted != 0 && now-g.wanted >= 3*g.p.Hold {
+		g.silent = true
+	}
 }
 
 // Silent reports whether the owner is taken for silent: requests do not wait for it.
@@ -358,6 +372,18 @@ func (g *Gateway) Silent() bool { return g.silent }
 
 // Unowned reports whether the owner has said lately that it has no room for the key.
 func (g *Gateway) Unowned(now int64) bool { return now < g.unowned }
+
+// Open reports whether a question that was asked is not answered yet.
+func (g *Gateway) Open() bool { return g.open }
+
+// Registers reports whether the owner has yet to be told what this gateway knows, and may have room.
+func (g *Gateway) Registers() bool { return g.register && g.unowned == 0 }
+
+// Rested reports whether the bucket is full and no request waits, as far as this gateway knows: if
+// the owner has changed, the next one need not be told anything.
+func (g *Gateway) Rested(now int64) bool {
+	return g.need == 0 && now >= g.until && g.known(now) <= 0 && g.tokens() <= 0
+}
 
 // Idle reports whether the gateway knows nothing that a new one would not: it may go, once
 // Release is sent.
@@ -379,7 +405,7 @@ func (g *Gateway) Release(now int64) (q Request, ok bool) {
 	}
 	g.left = g.giveUp(now)
 	g.returned += max(0, g.tokens())
-	g.open, g.register = false, false
+	g.open, g.register, g.wanted = false, false, 0
 	q = g.message(now)
 	q.Released = true
 	return q, true

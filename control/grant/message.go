@@ -58,6 +58,7 @@ type Grant struct {
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
 	Full      int64  // nanoseconds for which that bucket has turned refill away
+	Pending   bool   // the question Seq is heard and will be answered later: nothing else is said
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 	NoRoom    bool   // the owner has no room for the key; only Session and Seq count
 }
@@ -75,5 +76,6 @@ type Recall struct {
 // Outbox takes what an owner sends. Neither method may call the owner.
 type Outbox interface {
 	Grant(to Peer, g Grant)
+	// Recall has a recall to be sent, and again while Owner.Recalling says that it is not answered.
 	Recall(to Peer, r Recall)
 }

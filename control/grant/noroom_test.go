@@ -10,10 +10,7 @@ func TestNoRoom(t *testing.T) {
 	if out := g.Take(now, Token); out != Waits {
 		t.Fatalf("a new key: %v", out)
 	}
-	q, ok := g.Poll(now)
-	if !ok {
-		t.Fatal("nothing is asked")
-	}
+	q := poll(t, g, now)
 	g.Grant(now, Grant{Session: q.Session, Seq: q.Seq + 1, NoRoom: true})
 	if out := g.Retry(now, now, Token); out != Waits {
 		t.Errorf("no room, in answer to another question: %v", out)
@@ -28,9 +25,7 @@ func TestNoRoom(t *testing.T) {
 		if out := g.Take(now, Token); out != Unowned {
 			t.Fatalf("a request later: %v", out)
 		}
-		if q, ok := g.Poll(now); ok || g.Due() != 0 {
-			t.Fatalf("it asks again: %+v", q)
-		}
+		silentPoll(t, g, now)
 	}
 	if !g.Idle(now) {
 		t.Error("it cannot be forgotten though nobody knows it")
@@ -39,7 +34,7 @@ func TestNoRoom(t *testing.T) {
 		t.Error("it does not ask again")
 	}
 	o := NewOwner(p, 7, now)
-	q, _ = g.Poll(now)
+	q = poll(t, g, now)
 	box := &lastGrant{}
 	o.Request(now, 1, q, box)
 	if g.Grant(now, box.g); g.Retry(now, now, Token) != Admitted || g.Level(now)/Token != 3 {
@@ -52,13 +47,13 @@ func TestNoRoomForABucket(t *testing.T) {
 	p := Params{Rate: 1, Burst: 5 * Token}
 	g, o, box, now := NewGateway(p, 1<<20), NewOwner(p, 7, 0), &lastGrant{}, int64(second)
 	g.Take(now, Token)
-	q, _ := g.Poll(now)
+	q := poll(t, g, now)
 	o.Request(now, 1, q, box)
 	g.Grant(now, box.g)
 	g.Retry(now, now, Token)
 	g.NewOwner(now)
-	q, ok := g.Poll(now)
-	if !ok || !q.Exclusive {
+	q = poll(t, g, now)
+	if !q.Exclusive {
 		t.Fatalf("it registers %+v", q)
 	}
 	g.Grant(now, Grant{Session: q.Session, Seq: q.Seq, NoRoom: true})
@@ -71,9 +66,7 @@ func TestNoRoomForABucket(t *testing.T) {
 			t.Errorf("request %d of the bucket: %v", i, out)
 		}
 	}
-	if _, ok := g.Poll(now); ok {
-		t.Error("it registers again at once")
-	}
+	silentPoll(t, g, now)
 	if g.Idle(now) || !g.Idle(now+10*second) {
 		t.Error("it must be kept until it is whole, and no longer")
 	}

@@ -28,7 +28,6 @@ type user struct {
 	number    uint32 // of the latest Request taken in
 	seq       uint32 // of the latest question
 	exclusive bool   // has the bucket, until it answers a recall
-	has       bool   // it says so itself, in its question
 	waiting   bool   // its question is not answered
 	order     uint64 // of its question among all
 	need      int64
@@ -51,8 +50,6 @@ type user struct {
 	early    int64  // a question before would come too early: it was told how long to wait
 	until    int64  // when it may ask again
 	fair     int64  // up to when its fair part has been granted; 0: it has got all that it needs
-	repeatAt int64  // the recall is sent again then
-	pause    int64
 	last     Grant
 }
 
@@ -207,16 +204,42 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 	if q.Seq == 0 || int32(q.Seq-u.seq) < 0 {
 		return
 	}
-	u.need, u.least, u.ahead, u.has = max(0, q.Need), max(1, q.Least), max(0, q.Ahead), q.Register && q.Exclusive
+	again := q.Seq == u.seq
+	u.need, u.least, u.ahead = max(0, q.Need), max(1, q.Least), max(0, q.Ahead)
 	switch {
-	case q.Seq != u.seq:
+	case !again && q.Register && q.Need <= 0:
+		u.seq, u.waiting = q.Seq, false
+		o.acknowledge(u, out)
+	case !again:
 		u.seq, u.waiting, u.asked = q.Seq, true, u.heard
 		u.since = u.heard - min(max(0, q.Waited), o.p.Hold)
 		u.order = o.asks
 		o.asks++
-	case !u.waiting && u.recall == u.recalled:
+		if !o.granting() {
+			o.postpone(u, out)
+		}
+	case u.waiting:
+		o.postpone(u, out)
+	case u.recall == u.recalled:
 		out.Grant(u.peer, u.last)
 	}
+}
+
+// acknowledge answers a gateway that has registered and asks for nothing: it keeps what it has. If
+// somebody has the bucket while others have tokens, or the bucket as well, it comes back.
+func (o *Owner) acknowledge(u *user, out Outbox) {
+	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Seen: u.number,
+		Others: o.others(u), Level: o.b.spent}
+	out.Grant(u.peer, u.last)
+	has := func(v *user) bool { return v.exclusive || v.out() > 0 }
+	o.recallWhere(out, func(v *user) bool {
+		return v.exclusive && slices.ContainsFunc(o.users, func(w user) bool { return w.peer != v.peer && has(&w) })
+	})
+}
+
+// postpone says that a question is heard, so that it is not repeated soon.
+func (o *Owner) postpone(u *user, out Outbox) {
+	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Pending: true})
 }
 
 // Lost is told when a gateway's session is over: what was out counts as spent, and a
@@ -245,9 +268,6 @@ func (o *Owner) lose(u *user) {
 func (o *Owner) Due() int64 {
 	due := o.wake
 	for i := range o.users {
-		if u := &o.users[i]; u.recall != u.recalled && (due == 0 || u.repeatAt < due) {
-			due = u.repeatAt
-		}
 		if at := o.patience(&o.users[i]); at != 0 && (due == 0 || at < due) {
 			due = at
 		}
@@ -258,17 +278,35 @@ func (o *Owner) Due() int64 {
 	return due
 }
 
-// Tick does what is due: repeats recalls, grants what has been refilled.
+// Tick grants what has been refilled.
 func (o *Owner) Tick(now int64, out Outbox) {
 	o.b.advance(o.p, now)
 	o.doubt(now)
+	o.serve(now, out)
+}
+
+// Listened tells that all gateways have registered what they know: the owner need not listen longer.
+func (o *Owner) Listened(now int64, out Outbox) {
+	o.listen = min(o.listen, now)
+	o.Tick(now, out)
+}
+
+// Recalling returns the recall that a gateway has not answered, as it is to be sent now; not ok:
+// there is none.
+func (o *Owner) Recalling(p Peer) (r Recall, ok bool) {
 	for i := range o.users {
-		if u := &o.users[i]; u.recall != u.recalled && u.repeatAt <= now {
-			u.pause = min(2*u.pause, 4*o.p.Repeat)
-			o.sendRecall(now, u, out)
+		if u := &o.users[i]; u.peer == p && u.recall != u.recalled {
+			return o.recallOf(u), true
 		}
 	}
-	o.serve(now, out)
+	return Recall{}, false
+}
+
+// Peers calls f with each gateway that the owner knows.
+func (o *Owner) Peers(f func(Peer)) {
+	for i := range o.users {
+		f(o.users[i].peer)
+	}
 }
 
 // Idle reports whether the owner knows nothing that a new one would not, and nobody has used the key for

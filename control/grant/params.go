@@ -24,9 +24,6 @@ type Params struct {
 	// Due is how soon a token must come for an owner to wait for it instead of
 	// refusing, default 5 ms. Longer means fewer refusals and longer waits.
 	Due int64
-	// Repeat is after how long an unanswered message is sent again, default 2 ms;
-	// it should be 4 times the way. The pause doubles, up to 4 times that.
-	Repeat int64
 	// Horizon is how much use a gateway asks for ahead, default 100 ms. Longer
 	// means fewer messages and more tokens that have to be recalled.
 	Horizon int64
@@ -45,7 +42,6 @@ func (p Params) withDefaults() Params {
 	p.Burst = max(p.Burst, Token)
 	p.Hold = or(p.Hold, 20*millisecond)
 	p.Due = or(p.Due, 5*millisecond)
-	p.Repeat = or(p.Repeat, 2*millisecond)
 	p.Horizon = or(p.Horizon, 100*millisecond)
 	p.Alone = or(p.Alone, second)
 	p.Lump = or(p.Lump, 50*millisecond)

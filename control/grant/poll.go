@@ -1,37 +1,21 @@
 package grant
 
-// Poll returns what is to be sent to the owner now. Call it after every other call (after
-// a Grant once the waiting requests were retried) and when Due says so, until it returns
-// false.
+// Poll returns what the owner is to be told at once: the answer to a Recall. Call it after every other
+// call, after a Grant once the waiting requests were retried; then Wants.
 func (g *Gateway) Poll(now int64) (Request, bool) {
 	// The owner takes these for spent. Nobody waits for them any more: they go back.
 	g.returned += max(0, min(g.admit, g.tokens()))
 	g.admit, g.denied = 0, false
 	g.renew(now)
-	switch {
-	case g.open && now >= g.repeatAt:
-		g.silent = g.silent || now-g.askedAt >= 3*g.p.Hold
-		longest := 4 * g.p.Repeat
-		if g.silent {
-			longest = second
-		}
-		g.pause = min(2*g.pause, longest)
-	case !g.open && g.wants(now):
-		g.seq++
-		g.open, g.askedAt, g.pause = true, now, g.p.Repeat
-	case !g.returning:
+	if !g.returning {
 		return Request{}, false
-	}
-	if g.open {
-		g.repeatAt = now + g.pause
 	}
 	g.returning = false
 	return g.message(now), true
 }
 
-// most is how far the counts of a session go, millionths: what is added to them before the next message is
-// far from what overflows.
-const most = 1 << 61
+// most is how far the counts of a session go, millionths. Owners take counts up to twice that.
+const most = 1 << 59
 
 // renew begins another session with the owner when the counts of this one are large.
 func (g *Gateway) renew(now int64) {
@@ -40,12 +24,32 @@ func (g *Gateway) renew(now int64) {
 	}
 }
 
-// Due returns when Poll has something to send; 0: nothing is open.
-func (g *Gateway) Due() int64 {
-	if g.open {
-		return g.repeatAt
+// Wants reports whether there is something to ask the owner: call Ask when it may be sent, and again
+// when it may have been lost, while Wants holds. urgent: a request waits for the answer.
+func (g *Gateway) Wants(now int64) (is, urgent bool) {
+	if !g.open && !g.wants(now) {
+		g.wanted = 0
+		return false, false
 	}
-	return 0
+	if g.wanted == 0 {
+		g.wanted = max(now, 1)
+	}
+	return true, g.need > 0 && !g.silent
+}
+
+// Ask returns the question to the owner, the same one until it is answered; not ok: there is nothing
+// to ask any more.
+func (g *Gateway) Ask(now int64) (q Request, ok bool) {
+	if is, _ := g.Wants(now); !is {
+		return Request{}, false
+	}
+	if !g.open {
+		g.seq++
+		g.open, g.askedAt = true, now
+	}
+	g.listen(now)
+	g.returning = false
+	return g.message(now), true
 }
 
 // wants reports whether there is something to ask.

@@ -39,6 +39,9 @@ func poll(t *testing.T, g *Gateway, now int64) Request {
 	t.Helper()
 	q, ok := g.Poll(now)
 	if !ok {
+		q, ok = g.Ask(now)
+	}
+	if !ok {
 		t.Fatal("the gateway has nothing to send")
 	}
 	return q
@@ -48,6 +51,9 @@ func silentPoll(t *testing.T, g *Gateway, now int64) {
 	t.Helper()
 	if q, ok := g.Poll(now); ok {
 		t.Fatalf("the gateway sends %+v", q)
+	}
+	if is, _ := g.Wants(now); is && !g.open {
+		t.Fatal("the gateway has something to ask")
 	}
 }
 
@@ -113,16 +119,17 @@ func TestRequestOvertakesTheAnswerToARecall(t *testing.T) {
 	want(t, "D as a left it", o.Level(3*millisecond) >= 9*Token, true)
 }
 
-// The timer of an earlier recall does not repeat a recall that was answered.
-func TestTimerOfAnEarlierRecall(t *testing.T) {
+// A recall that was answered is not repeated.
+func TestAnsweredRecall(t *testing.T) {
 	o, a, b, w := two(t)
 	b.Take(millisecond, Token)
 	o.Request(millisecond, 2, poll(t, b, millisecond), w)
 	a.Recall(millisecond, w.recall(t))
-	due := o.Due()
+	_, open := o.Recalling(1)
+	want(t, "it is open", open, true)
 	o.Request(millisecond, 1, poll(t, a, millisecond), w)
-	o.Tick(due, w)
-	want(t, "recalls", len(w.recalls), 0)
+	_, open = o.Recalling(1)
+	want(t, "it is open", open, false)
 	want(t, "nothing is due", o.Due(), int64(0))
 }
 

@@ -43,16 +43,13 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		o.answerWith(now, u, 0, u.until-now, false, out)
 		return true
 	}
-	if o.recallWhere(now, out, func(v *user) bool { return v.exclusive && v.peer != u.peer }) {
+	if o.recallWhere(out, func(v *user) bool { return v.exclusive && v.peer != u.peer }) {
 		return false
 	}
 	free := o.b.free(o.p) - *reserved - o.promised(now, u)
 	if alone := o.alone(now, i, out); alone > longAlone*o.p.Alone || alone > 0 && o.handsOver(u, free) {
 		o.give(now, o.forget(now, u.peer), 0, true, out)
 		return true
-	}
-	if u.exclusive && u.has { // it brought the bucket from an earlier owner
-		return !o.recallWhere(now, out, func(v *user) bool { return v.peer == u.peer })
 	}
 	u.exclusive = false // it asks, so it has not heard of it
 	// A gateway that asks ahead, with no request that waits, is never told to refuse until later: its
@@ -61,7 +58,7 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
 		return true
 	}
-	if o.recallWhere(now, out, func(v *user) bool { return v.peer != u.peer && v.out() > 0 }) {
+	if o.recallWhere(out, func(v *user) bool { return v.peer != u.peer && v.out() > 0 }) {
 		return false
 	}
 	o.divide(now, u, free, reserved, out)
@@ -99,7 +96,7 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 	if alone > 0 && o.p.Rate > 0 {
 		return alone
 	}
-	o.recallWhere(now, out, func(v *user) bool {
+	o.recallWhere(out, func(v *user) bool {
 		return v.peer != me && v.out() > 0 && now-v.heard > o.p.Alone && !v.waiting
 	})
 	return 0
@@ -124,7 +121,7 @@ func (o *Owner) forget(now int64, me Peer) *user {
 
 // recallWhere sees to it that the gateways for which f holds are asked to give back
 // what they have, and reports whether an answer is missing.
-func (o *Owner) recallWhere(now int64, out Outbox, f func(*user) bool) bool {
+func (o *Owner) recallWhere(out Outbox, f func(*user) bool) bool {
 	missing := false
 	for i := range o.users {
 		u := &o.users[i]
@@ -135,19 +132,15 @@ func (o *Owner) recallWhere(now int64, out Outbox, f func(*user) bool) bool {
 		if u.recall == u.recalled {
 			u.recall++
 			u.recallAt = o.b.at
-			u.pause = o.p.Repeat
-			o.sendRecall(now, u, out)
+			out.Recall(u.peer, o.recallOf(u))
 		}
 	}
 	return missing
 }
 
-func (o *Owner) sendRecall(now int64, u *user, out Outbox) {
-	u.repeatAt = now + u.pause
-	out.Recall(u.peer, Recall{
-		Owner: o.life, Session: u.session, Number: u.recall, Seq: u.last.Seq, Seen: u.number,
-		Granted: u.granted,
-	})
+func (o *Owner) recallOf(u *user) Recall {
+	return Recall{Owner: o.life, Session: u.session, Number: u.recall, Seq: u.last.Seq, Seen: u.number,
+		Granted: u.granted}
 }
 
 // prefetch returns what is granted beyond the need: at most half of what is left, in

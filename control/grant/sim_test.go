@@ -6,17 +6,26 @@ import (
 	"slices"
 )
 
-// world plays one key: an owner, gateways and a network on virtual time.
-type world struct {
-	p       Params
+// network carries the messages of several keys on virtual time, those between a gateway and the owners
+// through one line each way.
+type network struct {
 	rng     *rand.Rand
 	now     int64
 	events  events
 	order   int
-	owner   *Owner
-	gates   []*gate
 	delay   func(*rand.Rand) int64
 	loss    float64
+	keys    []*world
+	asks    []Line[*gate]  // by gateway
+	recalls []Line[*world] // likewise, with room for two liars
+}
+
+// world plays one key: an owner, gateways and a network.
+type world struct {
+	*network
+	p       Params
+	owner   *Owner
+	gates   []*gate
 	ownerUp bool
 	life    uint64
 
@@ -39,7 +48,6 @@ type gate struct {
 	waiting []*held
 	own     ownPart
 	up      bool
-	polled  int64
 }
 
 type held struct {
@@ -69,31 +77,40 @@ func (e *events) Pop() any {
 }
 
 func newWorld(p Params, n int, way int64, seed uint64) *world {
-	w := &world{p: p.withDefaults(), rng: rand.New(rand.NewPCG(seed, 1)), ownerUp: true, life: 1}
-	w.delay = func(r *rand.Rand) int64 { return way/2 + r.Int64N(way+1) }
+	net := &network{rng: rand.New(rand.NewPCG(seed, 1)), asks: make([]Line[*gate], n), recalls: make([]Line[*world], n+2)}
+	net.delay = func(r *rand.Rand) int64 { return way/2 + r.Int64N(way+1) }
+	return net.world(p, n)
+}
+
+// world adds a key.
+func (net *network) world(p Params, n int) *world {
+	w := &world{network: net, p: p.withDefaults(), ownerUp: true, life: 1}
 	w.owner = NewOwner(p, w.life, 0)
 	for i := range n {
 		w.gates = append(w.gates, &gate{w: w, id: Peer(i), g: NewGateway(p, 1<<20), up: true})
 	}
+	net.keys = append(net.keys, w)
 	return w
 }
 
-func (w *world) after(d int64, f func()) {
-	w.order++
-	heap.Push(&w.events, event{w.now + d, w.order, f})
+func (net *network) after(d int64, f func()) {
+	net.order++
+	heap.Push(&net.events, event{net.now + d, net.order, f})
 }
 
-func (w *world) at(t int64, f func()) { w.after(t-w.now, f) }
+func (net *network) at(t int64, f func()) { net.after(t-net.now, f) }
 
 // run plays until the given time.
-func (w *world) run(until int64) {
-	for len(w.events) > 0 && w.events[0].at <= until {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
+func (net *network) run(until int64) {
+	for len(net.events) > 0 && net.events[0].at <= until {
+		e := heap.Pop(&net.events).(event)
+		net.now = e.at
 		e.f()
-		w.checkConserved()
+		for _, w := range net.keys {
+			w.checkConserved()
+		}
 	}
-	w.now = until
+	net.now = until
 }
 
 // checkConserved holds the invariant that everything rests on.
@@ -135,17 +152,38 @@ func (w *world) send(f func()) {
 func (w *world) Grant(to Peer, m Grant) {
 	w.send(func() {
 		if g := w.gates[to]; g.up {
-			g.do(func() { g.g.Grant(w.now, m) })
+			g.do(func() {
+				if g.g.Grant(w.now, m) {
+					w.asks[to].Park(w.now, g)
+				}
+			})
 		}
 	})
 }
 
-func (w *world) Recall(to Peer, m Recall) {
-	w.send(func() {
-		if g := w.gates[to]; g.up {
-			g.do(func() { g.g.Recall(w.now, m) })
+func (w *world) Recall(to Peer, _ Recall) {
+	w.recalls[to].Add(w, false)
+	w.after(0, func() { w.sendRecalls(to) })
+}
+
+// sendRecalls sends a gateway the recalls for which there is room, of all keys.
+func (net *network) sendRecalls(to Peer) {
+	line := &net.recalls[to]
+	for w, ok := line.Next(net.now); ok; w, ok = line.Next(net.now) {
+		m, open := w.owner.Recalling(to)
+		if !open || !w.ownerUp {
+			line.Done(net.now, w, false)
+			continue
 		}
-	})
+		w.send(func() {
+			if g := w.gates[to]; g.up {
+				g.do(func() { g.g.Recall(w.now, m) })
+			}
+		})
+	}
+	if d := line.Due(net.now); d > 0 {
+		net.at(max(d, net.now+1), func() { net.sendRecalls(to) })
+	}
 }
 
 // do runs a step of the gateway and what follows from it.
@@ -169,26 +207,49 @@ func (g *gate) do(f func()) {
 
 func (g *gate) flush() {
 	w := g.w
-	for {
-		q, ok := g.g.Poll(w.now)
-		if !ok {
-			break
+	if q, ok := g.g.Poll(w.now); ok {
+		g.send(q)
+	}
+	line := &w.asks[g.id]
+	is, urgent := g.g.Wants(w.now)
+	if is {
+		line.Add(g, urgent)
+	}
+	if !is || !g.g.open {
+		line.Done(w.now, g, !is)
+	}
+	if is {
+		line.Add(g, urgent)
+	}
+	w.sendAsks(g.id)
+}
+
+// sendAsks sends the questions of a gateway for which there is room, of all keys.
+func (net *network) sendAsks(of Peer) {
+	line := &net.asks[of]
+	for g, ok := line.Next(net.now); ok; g, ok = line.Next(net.now) {
+		if q, ok := g.g.Ask(net.now); ok && g.up {
+			g.send(q)
+		} else {
+			line.Done(net.now, g, false)
 		}
-		w.send(func() {
-			if w.ownerUp {
-				w.owner.Request(w.now, g.id, q, w)
-				w.wakeOwner()
-			}
-		})
 	}
-	if d := g.g.Due(); d > 0 && d != g.polled {
-		g.polled = d
-		w.at(max(d, w.now+1), func() {
-			if g.up {
-				g.flush()
-			}
-		})
+	if d := line.Due(net.now); d > 0 {
+		net.at(max(d, net.now+1), func() { net.sendAsks(of) })
 	}
+}
+
+func (g *gate) send(q Request) {
+	w := g.w
+	w.send(func() {
+		if w.ownerUp {
+			w.owner.Request(w.now, g.id, q, w)
+			if _, open := w.owner.Recalling(g.id); !open {
+				w.recalls[g.id].Done(w.now, w, true)
+			}
+			w.wakeOwner()
+		}
+	})
 }
 
 func (w *world) wakeOwner() {

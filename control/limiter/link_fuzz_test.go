@@ -76,7 +76,11 @@ func (h *hostile) answers(q *exchange.TokenRequest) *exchange.TokenAnswers {
 		Wait: h.i64(), Others: h.i64(), Level: h.i64(), Full: h.i64(), Exclusive: flags&1 == 1, Begin: flags&2 == 2}
 	r := grant.Recall{Owner: 7, Session: q.Session, Number: uint32(h.u64()), Seq: q.Seq, Seen: uint32(h.u64()),
 		Granted: h.i64()}
-	a := &exchange.TokenAnswers{Moved: flags&4 == 4, Grants: []exchange.TokenGrant{{Key: q.Key, Grant: g}}}
+	g.Pending = flags&16 == 16
+	a := &exchange.TokenAnswers{Grants: []exchange.TokenGrant{{Key: q.Key, Grant: g}}}
+	if flags&4 == 4 {
+		a.Owners = exchange.Owners{View: h.u64(), List: []exchange.Owner{{Hash: h.u64(), Life: h.u64()}}}
+	}
 	if flags&8 == 8 {
 		a.Recalls = []exchange.TokenRecall{{Key: q.Key, Recall: r}}
 	}

@@ -63,7 +63,11 @@ func (o *stressOwners) answer(e *Engine, now int64, asked []exchange.TokenReques
 		k.Request(now, 1, q.Request, stressOutbox{o, q.Key})
 	}
 	a := o.answers
-	o.answers = exchange.TokenAnswers{Moved: rand.IntN(1000) == 0}
+	o.answers = exchange.TokenAnswers{}
+	if rand.IntN(1000) == 0 {
+		o.answers.Owners = exchange.Owners{View: rand.Uint64() | 1, List: []exchange.Owner{{Hash: 1, Life: rand.Uint64() | 1},
+			{Hash: 2, Life: 1}}}
+	}
 	return a
 }
 

@@ -88,9 +88,11 @@ func (s *sender) sendTokens(again *time.Timer) error {
 		wait = time.Duration(max(next-now, 1))
 	}
 	again.Reset(wait)
-	for list := s.tokens.List; len(list) > 0; list = list[min(len(list), link.MaxRecords):] {
-		part := exchange.TokenRequests{List: list[:min(len(list), link.MaxRecords)]}
-		if err := s.w.Write(&part); err != nil {
+	if len(s.tokens.List) == 0 && s.tokens.Registered == 0 {
+		return nil
+	}
+	for _, part := range s.tokens.Parts(link.MaxTokens) {
+		if err := s.w.Write(part); err != nil {
 			return err
 		}
 	}

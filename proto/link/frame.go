@@ -53,6 +53,10 @@ func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 // cuts them (exchange.Sums.Parts, exchange.Claims.Parts).
 const MaxRecords = 100_000
 
+// MaxTokens is the most bytes of one TokenRequests or TokenAnswers, so that no message holds up the
+// others for long: whoever sends more cuts them (exchange.TokenRequests.Parts).
+const MaxTokens = 64 << 10
+
 func maxMessage(k kind) int {
 	switch k {
 	case kindHello, kindHeartbeat:

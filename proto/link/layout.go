@@ -32,9 +32,11 @@ const (
 	sizeName       = 2
 	sizeSpent      = 2*8 + 1
 	sizeRequest    = 15*8 + 3*4 + 4
-	sizeGrant      = 8*8 + 2*4 + 3
+	sizeGrant      = 9*8 + 2*4 + 4
 	sizeRecall     = 4*8 + 3*4
-	sizeAnswers    = 1
+	sizeRequests   = 8
+	sizeAnswers    = 8
+	sizeOwner      = 2 * 8
 	sizeDecision   = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
 )
 
@@ -67,9 +69,14 @@ func code(c *coder, m Message) {
 	case *exchange.Decisions:
 		list(c, "list", sizeDecision, &m.List, codeDecision)
 	case *exchange.TokenRequests:
+		c.record("requests", sizeRequests, func() { c.u64("registered", &m.Registered) })
 		list(c, "list", sizeRequest, &m.List, codeTokenRequest)
 	case *exchange.TokenAnswers:
-		c.record("answers", sizeAnswers, func() { c.boolean("moved", &m.Moved) })
+		c.record("answers", sizeAnswers, func() { c.u64("view", &m.Owners.View) })
+		list(c, "owners", sizeOwner, &m.Owners.List, func(c *coder, o *exchange.Owner) {
+			c.u64("owners.hash", &o.Hash)
+			c.u64("owners.life", &o.Life)
+		})
 		list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
 		list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
 	case *Heartbeat:
@@ -260,6 +267,7 @@ func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
 	c.u32("grants.seq", &g.Seq)
 	c.u32("grants.seen", &g.Seen)
 	c.boolean("grants.exclusive", &g.Exclusive)
+	c.boolean("grants.pending", &g.Pending)
 	c.boolean("grants.begin", &g.Begin)
 	c.boolean("grants.no_room", &g.NoRoom)
 	integer(c, "grants.full", &g.Full)

@@ -1,6 +1,6 @@
 package aggregation
 
-import "hash/fnv"
+import "github.com/titrate/titrate/control/exchange"
 
 // owners picks the owner of each key among the agents: the one with the highest score for
 // the key (rendezvous hashing). When an agent comes, it takes about one key in N, from all
@@ -11,9 +11,7 @@ type owners struct {
 }
 
 func (o *owners) add(name string) {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name)) // never fails
-	o.names, o.hashes = append(o.names, name), append(o.hashes, h.Sum64())
+	o.names, o.hashes = append(o.names, name), append(o.hashes, exchange.OwnerHash(name))
 }
 
 // Owner returns the agent that owns a key, among those of SetOwners and this one.
@@ -23,21 +21,11 @@ func (t *Aggregator) Owner(key uint64) string { return t.owners.of(key) }
 func (o *owners) of(key uint64) string {
 	best, most := 0, uint64(0)
 	for i, h := range o.hashes {
-		if s := score(key, h); s > most {
+		if s := exchange.OwnerScore(key, h); s > most {
 			best, most = i, s
 		}
 	}
 	return o.names[best]
-}
-
-// score is that of an agent for a key, any number.
-func score(key, agent uint64) uint64 {
-	x := key ^ agent*0x9e3779b97f4a7c15
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // change is a step from one list of agents to another.
@@ -72,11 +60,9 @@ func (c *change) of(key uint64, owner string) string {
 	if owner == "" || c.gone[owner] {
 		return c.now.of(key)
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(owner)) // never fails
-	most := score(key, h.Sum64())
+	most := exchange.OwnerScore(key, exchange.OwnerHash(owner))
 	for i, a := range c.joined.hashes {
-		if s := score(key, a); s > most {
+		if s := exchange.OwnerScore(key, a); s > most {
 			owner, most = c.joined.names[i], s
 		}
 	}

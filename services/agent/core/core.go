@@ -45,14 +45,15 @@ type Core struct {
 	processes     map[uint64]*gateway // by their numbers for tokens
 	spent         spent.Store
 	peers         *schedule.Peers
-	peersChanged  bool     // since the last round
-	alive         []string // the other agents that may own keys
+	peersChanged  bool              // since the last round
+	alive         []tokens.Agent    // the other agents that may own keys
+	lives         map[string]uint64 // of other agents, as far as this one knows
+	left          map[string]bool   // of those that are not alive: in order
 	near          nearness
 	exact         bool          // limits that state no precision are EXACT
 	exactWhy      string        // they are, or are not
 	switches      uint64        // of exact
 	unaskedLogged time.Duration // the last line about a limit that asks about too many keys; 0: none
-	reborn        bool          // one of them has begun a new life since the last round
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected
@@ -80,7 +81,7 @@ func New(o Options) *Core {
 		reports:  reports.New(),
 		activity: activity.New(),
 		peers:    peers, near: newNearness(o.ExactWithin),
-		gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
+		lives: map[string]uint64{}, left: map[string]bool{}, gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision})
@@ -141,6 +142,7 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 		return err
 	}
 	c.aggregator.RestoreMembers(now, members(s.Leases.GetMembers()))
+	c.tokens.Restarted()
 	return nil
 }
 

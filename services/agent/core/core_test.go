@@ -74,8 +74,8 @@ func leases(seq uint64, share float64) *controlv1.Leases {
 		Leases: []*controlv1.Lease{{Tenant: "t", Pool: "api", Share: share}}}
 }
 
-// A gateway that connects gets what its clients have spent, the configuration, the shares
-// and the sums, in this order.
+// A gateway that connects gets what its clients have spent, the configuration, the shares,
+// the sums and the owners of keys, in this order.
 func TestConnectedGetsAll(t *testing.T) {
 	c := newCore()
 	to, _ := c.Hello(0)
@@ -88,7 +88,7 @@ func TestConnectedGetsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := messages(c.Connected(time.Second, 2, hello("gw", 2, 2), 0), 2)
-	if len(got) != 4 {
+	if len(got) != 5 {
 		t.Fatalf("%d messages: %v", len(got), got)
 	}
 	spent, ok := got[0].(*exchange.Spent)
@@ -103,6 +103,9 @@ func TestConnectedGetsAll(t *testing.T) {
 	}
 	if sums, ok := got[3].(*exchange.Sums); !ok || sums.Replicas != 1 {
 		t.Errorf("fourth %+v, want the sums", got[3])
+	}
+	if a, ok := got[4].(*exchange.TokenAnswers); !ok || len(a.Owners.List) != 1 {
+		t.Errorf("fifth %+v, want the owners of keys", got[4])
 	}
 	old := hello("old", 1, 0)
 	old.Version = 1
@@ -376,8 +379,8 @@ func TestReborn(t *testing.T) {
 	c.Received(0, 1, &exchange.TokenRequests{List: []exchange.TokenRequest{{Key: 1}}})
 	moved := func(now time.Duration) bool {
 		c.Round(now, false)
-		for _, m := range messages(c.Tick(now), 1) {
-			if a, ok := m.(*exchange.TokenAnswers); ok && a.Moved {
+		for _, m := range messages(c.TickTokens(now+100*time.Millisecond), 1) {
+			if a, ok := m.(*exchange.TokenAnswers); ok && len(a.Owners.List) == 2 {
 				return true
 			}
 		}

@@ -92,6 +92,8 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	g.noteSums(sums)
 	g.sumsStamp = stamp
 	c.send(g, sums)
+	c.setOwners(now)
+	c.tokens.Connected(now, processNumber(id))
 	return c.take()
 }
 

@@ -4,21 +4,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/tokens"
 )
 
 // PeerAlive notes that memberlist knows another agent as alive, see [schedule.Peers.Alive].
 func (c *Core) PeerAlive(now time.Duration, name, address string, newLife bool, version uint8) {
 	c.peers.Alive(now, name, address, newLife, version)
-	c.peersChanged, c.reborn = true, c.reborn || newLife
+	c.peersChanged = true
+	delete(c.left, name)
+	if newLife {
+		c.lives[name]++
+	}
 }
 
 // PeerFailed notes that another agent has failed or left, see [schedule.Peers.Failed].
 func (c *Core) PeerFailed(now time.Duration, name string) (inOrder bool) {
 	c.peersChanged = true
-	return c.peers.Failed(now, name)
+	inOrder = c.peers.Failed(now, name)
+	c.left[name] = inOrder
+	return inOrder
 }
 
 // setOwners gives the aggregator the agents, once however many have changed.
@@ -27,11 +35,25 @@ func (c *Core) setOwners(now time.Duration) {
 		c.peersChanged = false
 		names, back := c.peers.OwnerNames(), c.peers.Back()
 		c.aggregator.SetOwners(now, names, back)
-		if c.reborn || len(back) > 0 || !slices.Equal(names, c.alive) {
-			c.alive, c.reborn = names, false
-			c.tokens.Changed(now, names)
+		for _, name := range back { // what it was told since is lost
+			c.lives[name]++
+		}
+		others := make([]tokens.Agent, len(names))
+		for i, name := range names { // a life that this agent has seen is another one than an earlier process of it saw
+			others[i] = tokens.Agent{Name: name, Life: exchange.OwnerScore(exchange.OwnerHash(name)+c.lives[name],
+				c.o.Incarnation)}
+		}
+		if !slices.Equal(others, c.alive) {
+			c.alive = others
+			c.tokens.Changed(now, others, c.hasFailed)
 		}
 	}
+}
+
+// hasFailed reports whether an agent that is not alive has gone without a word.
+func (c *Core) hasFailed(name string) bool {
+	inOrder, known := c.left[name]
+	return known && !inOrder
 }
 
 // Round returns the packets that are due for the other agents, at a tick of half a period or
@@ -40,7 +62,12 @@ func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, for
 	c.run(now)
 	c.setOwners(now)
 	c.aggregator.SetDelay(c.peers.Delay(now), c.peers.Late(now))
-	return c.peers.Round(now, soon, false, c.aggregator)
+	out, forgotten = c.peers.Round(now, soon, false, c.aggregator)
+	for _, name := range forgotten {
+		delete(c.lives, name)
+		delete(c.left, name)
+	}
+	return out, forgotten
 }
 
 // LastRound returns the packets to send when the agent stops in order.

@@ -243,8 +243,11 @@ func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
 
 // writeOne writes one message, and calls the handler after a configuration.
 func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
-	if sums, ok := m.(*exchange.Sums); ok {
-		return writeSums(c, w, sums)
+	switch m := m.(type) {
+	case *exchange.Sums:
+		return writeSums(c, w, m)
+	case *exchange.TokenAnswers:
+		return writeAll(w, m.Parts(link.MaxTokens))
 	}
 	err := w.Write(m)
 	switch m := m.(type) {
@@ -261,7 +264,12 @@ func writeSums(c *Conn, w *link.Writer, sums *exchange.Sums) error {
 	if c.Hello.Version < 3 {
 		return w.Write(sums)
 	}
-	for _, part := range sums.Parts(link.MaxRecords) {
+	return writeAll(w, sums.Parts(link.MaxRecords))
+}
+
+// writeAll writes the parts of a message.
+func writeAll[M link.Message](w *link.Writer, parts []M) error {
+	for _, part := range parts {
 		if err := w.Write(part); err != nil {
 			return err
 		}

@@ -155,12 +155,12 @@ func TestTokens(t *testing.T) {
 		t.Errorf("received %+v", m)
 	}
 	c.box.mu.Lock() // the writer has to wait for both
-	for _, a := range []*exchange.TokenAnswers{{Moved: true}, {Grants: []exchange.TokenGrant{{Key: 5}}}} {
+	for _, a := range []*exchange.TokenAnswers{{Owners: exchange.Owners{View: 1, List: []exchange.Owner{{Hash: 1, Life: 2}}}}, {Grants: []exchange.TokenGrant{{Key: 5}}}} {
 		c.box.slots[slotTokens] = merged(c.box.slots[slotTokens], a)
 	}
 	c.box.mu.Unlock()
 	c.Send(&exchange.TokenAnswers{Recalls: []exchange.TokenRecall{{Key: 6}}})
-	if m, ok := f.hear().(*exchange.TokenAnswers); !ok || !m.Moved || len(m.Grants) != 1 || len(m.Recalls) != 1 {
+	if m, ok := f.hear().(*exchange.TokenAnswers); !ok || len(m.Owners.List) != 1 || len(m.Grants) != 1 || len(m.Recalls) != 1 {
 		t.Errorf("heard %+v", m)
 	}
 }

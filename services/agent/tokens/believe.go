@@ -91,10 +91,10 @@ func (d *Desk) knows(k *owned) bool {
 // own begins to own a key.
 func (d *Desk) own(now time.Duration, key, life uint64, p grant.Params) *owned {
 	begin := p
-	if now-d.change < unsettled {
-		begin.Listen = int64(listen)
+	begin.Listen = int64(d.listenFor(now, key))
+	if k := d.owned[key]; k != nil {
+		d.disown(k)
 	}
-	d.forget(key)
 	k := &owned{key: key, life: life, o: grant.NewOwner(begin, life, int64(now)), params: p}
 	d.owned[key] = k
 	d.room.Take(k.part)

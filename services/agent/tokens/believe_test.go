@@ -90,11 +90,11 @@ func TestProcessesAreBounded(t *testing.T) {
 	for p := range uint64(MaxProcesses + 10) {
 		ask(p)
 	}
-	if s := a.Stats(); s.Dropped[Processes] != 10 || len(a.peers) != MaxProcesses {
-		t.Errorf("%+v, %d processes", s, len(a.peers))
+	if s := a.Stats(); s.Dropped[Processes] != 10 || len(a.clients) != MaxProcesses {
+		t.Errorf("%+v, %d processes", s, len(a.clients))
 	}
 	a.Ask(settled, 1, asks(1, 1))
-	if len(a.peers) != MaxProcesses+1 {
+	if len(a.clients) != MaxProcesses+1 {
 		t.Error("a process of another agent is refused")
 	}
 	a.processes["b"][3] -= 2 * silentProcess
@@ -104,7 +104,7 @@ func TestProcessesAreBounded(t *testing.T) {
 	if a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{1, 2}}); len(a.processes["b"]) != MaxProcesses-2 {
 		t.Errorf("%d processes after two have gone", len(a.processes["b"]))
 	}
-	if a.Changed(settled, nil); len(a.processes) != 1 {
+	if a.Changed(settled, nil, failed); len(a.processes) != 1 {
 		t.Errorf("processes of an agent that is gone are kept: %d", len(a.processes["b"]))
 	}
 }

@@ -52,7 +52,7 @@ func toGrant(process uint64, g *exchange.TokenGrant) *gossipv1.TokenGrant {
 	return &gossipv1.TokenGrant{
 		Key: g.Key, Process: process, Owner: g.Owner, Session: g.Session, Seq: g.Seq, Granted: g.Granted,
 		Admit: g.Admit, Seen: g.Seen, Wait: g.Wait, Others: g.Others, Level: g.Level, Exclusive: g.Exclusive,
-		Begin: g.Begin, Full: g.Full, NoRoom: g.NoRoom,
+		Begin: g.Begin, Full: g.Full, NoRoom: g.NoRoom, Pending: g.Pending,
 	}
 }
 
@@ -60,7 +60,7 @@ func fromGrant(m *gossipv1.TokenGrant) exchange.TokenGrant {
 	return exchange.TokenGrant{Key: m.Key, Grant: grant.Grant{
 		Owner: m.Owner, Session: m.Session, Seq: m.Seq, Granted: m.Granted, Admit: m.Admit, Seen: m.Seen, Wait: m.Wait,
 		Others: m.Others, Level: m.Level, Exclusive: m.Exclusive, Begin: m.Begin, Full: m.Full,
-		NoRoom: m.NoRoom,
+		NoRoom: m.NoRoom, Pending: m.Pending,
 	}}
 }
 

@@ -31,3 +31,12 @@ func TestRequestInAPacket(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A grant is the same after its way in a packet.
+func TestGrantInAPacket(t *testing.T) {
+	g := exchange.TokenGrant{Key: 1, Grant: grant.Grant{Owner: 2, Session: 3, Seq: 4, Granted: 5, Admit: 6, Seen: 7, Wait: 8,
+		Others: 9, Level: 10, Exclusive: true, Full: 11, Pending: true, Begin: true, NoRoom: true}}
+	if got := fromGrant(toGrant(12, &g)); got != g {
+		t.Errorf("%+v, want %+v", got, g)
+	}
+}

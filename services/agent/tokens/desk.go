@@ -11,7 +11,6 @@ import (
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -19,15 +18,10 @@ const (
 	MaxKeys = 1 << 18
 	// DeadAfter is how long a gateway's link may be down before what it holds counts as spent.
 	DeadAfter = link.DeadAfter // then the gateway forgets it
-	// listen is how long the owner of a key that is new to it hears what gateways know before it
-	// grants, and unsettled how long after a change of the agents a key counts as new.
-	listen, unsettled = 10 * time.Millisecond, 3 * time.Second
 	// sweepEvery is how often keys at rest are looked for, and sweepFull while a key finds no room.
 	sweepEvery, sweepFull = 10 * time.Second, 2 * time.Second
 	// lostTold is how often other agents are told that a gateway is gone, once a second.
 	lostTold = 3
-	// maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
-	maxPacket = 1200
 )
 
 // Options of a Desk.
@@ -51,19 +45,22 @@ type Process struct {
 
 // Desk is one agent's. Not safe for concurrent use.
 type Desk struct {
-	o      Options
-	lives  uint64
-	owned  map[uint64]*owned
-	room   *budget.Room // of owned, for limits
-	peers  map[Process]grant.Peer
-	names  map[grant.Peer]Process
-	latest grant.Peer // number given
-	due    agenda
-	locals map[uint64]bool // processes here that have asked
-	lost   map[uint64]int  // processes here that are gone: how often that is still to be told
-	change time.Duration   // of the agents, the last
-	swept  time.Duration
-	full   bool // a key has found no room since
+	o         Options
+	now       time.Duration // of the latest call
+	lives     uint64
+	owned     map[uint64]*owned
+	room      *budget.Room // of owned, for limits
+	clients   map[Process]*client
+	numbers   map[grant.Peer]*client
+	latest    grant.Peer // number given
+	recalling []*client  // that may have recalls to be sent
+	due       agenda
+	locals    map[uint64]*local // processes here that may ask
+	lost      map[uint64]int    // processes here that are gone: how often that is still to be told
+	view      view
+	absent    map[string]time.Duration // agents that are not alive: their gateways forget what they hold by then
+	swept     time.Duration
+	full      bool // a key has found no room since
 
 	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
 	packets map[string]*gossipv1.Tokens       // to other agents
@@ -71,6 +68,20 @@ type Desk struct {
 
 	processes  map[string]map[uint64]time.Duration // that ask, by agent, and when they were heard
 	complaints map[string]*Complaint               // by agent
+}
+
+// client is a process as the owners here know it.
+type client struct {
+	Process
+	number    grant.Peer
+	keys      map[uint64]struct{} // of those owned, that it may have something of
+	recalls   grant.Line[uint64]
+	recalling bool // in Desk.recalling
+}
+
+// local is a gateway's process at this agent.
+type local struct {
+	registered uint64 // Owners.View of which all owners know what it holds
 }
 
 // Stats are counters since the start, but for Keys.
@@ -96,15 +107,34 @@ type owned struct {
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	return &Desk{o: o, owned: map[uint64]*owned{}, room: budget.NewRoom(MaxKeys), peers: map[Process]grant.Peer{}, names: map[grant.Peer]Process{},
-		locals: map[uint64]bool{}, lost: map[uint64]int{}, answers: map[uint64]*exchange.TokenAnswers{},
-		packets: map[string]*gossipv1.Tokens{}, processes: map[string]map[uint64]time.Duration{},
-		complaints: map[string]*Complaint{}}
+	d := &Desk{o: o, owned: map[uint64]*owned{}, room: budget.NewRoom(MaxKeys), clients: map[Process]*client{},
+		numbers: map[grant.Peer]*client{}, locals: map[uint64]*local{}, lost: map[uint64]int{}, absent: map[string]time.Duration{},
+		answers: map[uint64]*exchange.TokenAnswers{}, packets: map[string]*gossipv1.Tokens{},
+		processes: map[string]map[uint64]time.Duration{}, complaints: map[string]*Complaint{}}
+	d.setView(0, nil)
+	return d
+}
+
+// Connected notes that a process of a gateway here has a link.
+func (d *Desk) Connected(now time.Duration, process uint64) {
+	d.begin(now)
+	d.locals[process] = &local{}
+	delete(d.lost, process)
+	d.sendOwners(process)
+}
+
+// begin begins a call.
+func (d *Desk) begin(now time.Duration) {
+	d.now = now
+	d.settle(now)
 }
 
 // Ask takes what a gateway here asks.
 func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests) {
-	d.locals[process] = true
+	if d.locals[process] == nil {
+		d.locals[process] = &local{}
+		d.sendOwners(process)
+	}
 	delete(d.lost, process)
 	for i := range m.List {
 		q := &m.List[i]
@@ -118,6 +148,10 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 			p.Requests = append(p.Requests, toRequest(process, q))
 		}
 	}
+	if m.Registered != 0 {
+		d.locals[process].registered = m.Registered
+	}
+	d.begin(now)
 }
 
 // Receive takes what another agent says.
@@ -134,14 +168,14 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 		d.request(now, Process{agent, r.GetProcess()}, &q)
 	}
 	for _, g := range m.GetGrants() {
-		if d.locals[g.GetProcess()] {
+		if d.locals[g.GetProcess()] != nil {
 			a := d.answer(g.GetProcess())
 			a.Grants = append(a.Grants, fromGrant(g))
 		}
 	}
 	for _, r := range m.GetRecalls() {
 		switch p := r.GetProcess(); {
-		case d.locals[p] || d.o.Linked(p):
+		case d.locals[p] != nil || d.o.Linked(p):
 			a := d.answer(p)
 			a.Recalls = append(a.Recalls, fromRecall(r))
 		case now >= DeadAfter: // since the start of this agent: who lives has a link by now
@@ -149,6 +183,10 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 			to.Lost = append(to.Lost, p)
 		}
 	}
+	if v := m.GetView(); v != nil {
+		d.hear(now, agent, v)
+	}
+	d.begin(now)
 }
 
 // request gives a request to the owner of its key, which is this agent.
@@ -179,128 +217,68 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 		k = d.name(now, k, *name, p)
 	}
 	d.renew(now, k)
-	k.o.Request(int64(now), d.peer(from), q.Request, outbox{d, q.Key})
+	c := d.client(from)
+	c.keys[q.Key] = struct{}{}
+	k.o.Request(int64(now), c.number, q.Request, outbox{d, q.Key})
+	if _, open := k.o.Recalling(c.number); !open {
+		c.recalls.Done(int64(now), q.Key, true)
+	}
 	d.schedule(k)
 }
 
-// peer returns the number of a process for owners.
-func (d *Desk) peer(p Process) grant.Peer {
-	n, ok := d.peers[p]
-	if !ok {
+// client returns what owners know a process by.
+func (d *Desk) client(p Process) *client {
+	c := d.clients[p]
+	if c == nil {
 		d.latest++
-		n = d.latest
-		d.peers[p], d.names[n] = n, p
+		c = &client{Process: p, number: d.latest, keys: map[uint64]struct{}{}}
+		d.clients[p], d.numbers[c.number] = c, c
 	}
-	return n
-}
-
-// outbox is where the owner of a key sends.
-type outbox struct {
-	d   *Desk
-	key uint64
-}
-
-// Grant sends a grant.
-func (o outbox) Grant(to grant.Peer, g grant.Grant) {
-	o.d.stats.Grants++
-	o.d.grant(o.d.names[to], exchange.TokenGrant{Key: o.key, Grant: g})
-}
-
-func (d *Desk) grant(to Process, m exchange.TokenGrant) {
-	if to.Agent == d.o.Agent {
-		a := d.answer(to.Number)
-		a.Grants = append(a.Grants, m)
-		return
-	}
-	out := d.packet(to.Agent)
-	out.Grants = append(out.Grants, toGrant(to.Number, &m))
-}
-
-// Recall sends a recall.
-func (o outbox) Recall(to grant.Peer, r grant.Recall) {
-	o.d.stats.Recalls++
-	p, m := o.d.names[to], exchange.TokenRecall{Key: o.key, Recall: r}
-	if p.Agent == o.d.o.Agent {
-		a := o.d.answer(p.Number)
-		a.Recalls = append(a.Recalls, m)
-		return
-	}
-	out := o.d.packet(p.Agent)
-	out.Recalls = append(out.Recalls, toRecall(p.Number, &m))
-}
-
-func (d *Desk) answer(process uint64) *exchange.TokenAnswers {
-	a := d.answers[process]
-	if a == nil {
-		a = &exchange.TokenAnswers{}
-		d.answers[process] = a
-	}
-	return a
-}
-
-func (d *Desk) packet(agent string) *gossipv1.Tokens {
-	p := d.packets[agent]
-	if p == nil {
-		p = &gossipv1.Tokens{}
-		d.packets[agent] = p
-	}
-	return p
-}
-
-// Changed notes that the agents have changed, or that one of them has begun a new life: alive
-// says which of the others are alive. The gateways here tell the owners of now what they know.
-func (d *Desk) Changed(now time.Duration, alive []string) {
-	d.change = now
-	for _, key := range d.keys() {
-		if d.o.Owner(key) != d.o.Agent {
-			d.forget(key)
-		}
-	}
-	is := map[string]bool{d.o.Agent: true}
-	for _, name := range alive {
-		is[name] = true
-	}
-	for _, n := range slices.Sorted(maps.Keys(d.names)) {
-		if p := d.names[n]; !is[p.Agent] {
-			d.gone(now, p)
-		}
-	}
-	maps.DeleteFunc(d.processes, func(agent string, _ map[uint64]time.Duration) bool { return !is[agent] })
-	for p := range d.locals {
-		d.answer(p).Moved = true
-	}
+	return c
 }
 
 // Lost notes that a gateway here is gone, or has no link for long: what it held is spent.
 func (d *Desk) Lost(now time.Duration, process uint64) {
-	if !d.locals[process] {
+	if d.locals[process] == nil {
 		return
 	}
 	delete(d.locals, process)
 	d.lost[process] = lostTold
 	d.gone(now, Process{d.o.Agent, process})
+	d.begin(now)
 }
 
-// gone has the owners here count what a process held as spent.
+// gone has the owners here count what a process held as spent. It costs its keys.
 func (d *Desk) gone(now time.Duration, p Process) {
 	if delete(d.processes[p.Agent], p.Number); len(d.processes[p.Agent]) == 0 {
 		delete(d.processes, p.Agent)
 	}
-	n, ok := d.peers[p]
-	if !ok {
+	c := d.clients[p]
+	if c == nil {
 		return
 	}
-	delete(d.peers, p) // if it lives on, it is another one to the owners
-	for _, key := range d.keys() {
-		k := d.owned[key]
-		k.o.Lost(int64(now), n, outbox{d, key})
-		d.schedule(k)
+	delete(d.clients, p) // if it lives on, it is another one to the owners
+	c.recalls = grant.Line[uint64]{}
+	for _, key := range slices.Sorted(maps.Keys(c.keys)) { // in the same order in each run
+		if k := d.owned[key]; k != nil {
+			k.o.Lost(int64(now), c.number, outbox{d, key})
+			d.schedule(k)
+		}
 	}
-	delete(d.names, n) // no owner speaks to it any more
+	delete(d.numbers, c.number) // no owner speaks to it any more
 }
 
-// keys are those owned, in the same order in each run.
-func (d *Desk) keys() []uint64 { return slices.Sorted(maps.Keys(d.owned)) }
+// disown forgets a key.
+func (d *Desk) disown(k *owned) {
+	d.room.Free(k.part)
+	delete(d.owned, k.key)
+	k.o.Peers(func(p grant.Peer) {
+		if c := d.numbers[p]; c != nil {
+			delete(c.keys, k.key)
+			c.recalls.Done(int64(d.now), k.key, false)
+		}
+	})
+}
 
 // Second does what is to be done each second: others are told of gateways that are gone, and
 // keys at rest are forgotten.
@@ -323,23 +301,37 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 		return
 	}
 	d.swept, d.full = now, false
-	for key, k := range d.owned {
+	for _, k := range d.owned {
 		if idle(k.o, int64(now)) {
-			d.forget(key)
+			d.disown(k)
 		}
 	}
-}
-
-// forget owns a key no more.
-func (d *Desk) forget(key uint64) {
-	if k := d.owned[key]; k != nil {
-		d.room.Free(k.part)
-		delete(d.owned, key)
+	for _, c := range d.clients {
+		if len(c.keys) > len(d.owned) { // owners have forgotten it
+			maps.DeleteFunc(c.keys, func(key uint64, _ struct{}) bool { return d.owned[key] == nil })
+		}
 	}
 }
 
 // Due is when Tick has something to do; 0: nothing.
 func (d *Desk) Due() time.Duration {
+	due := sooner(d.dueOwner(), d.settleDue())
+	for _, c := range d.recalling {
+		due = sooner(due, time.Duration(c.recalls.Due(int64(d.now))))
+	}
+	return due
+}
+
+// sooner is the earlier of two times; 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// dueOwner is when the next owner has something to do.
+func (d *Desk) dueOwner() time.Duration {
 	for len(d.due) > 0 {
 		if e := d.due[0]; d.owned[e.key] != nil && d.owned[e.key].at == e.at {
 			return time.Duration(e.at)
@@ -349,9 +341,10 @@ func (d *Desk) Due() time.Duration {
 	return 0
 }
 
-// Tick does what is due: owners repeat recalls, and grant what was refilled.
+// Tick does what is due: owners grant what was refilled; Take has the recalls that are repeated.
 func (d *Desk) Tick(now time.Duration) {
-	for at := d.Due(); at != 0 && at <= now; at = d.Due() {
+	d.begin(now)
+	for at := d.dueOwner(); at != 0 && at <= now; at = d.dueOwner() {
 		k := d.owned[d.due[0].key]
 		heap.Pop(&d.due)
 		k.at = 0
@@ -375,56 +368,11 @@ func (d *Desk) schedule(k *owned) {
 	}
 }
 
-// Take returns what is to be sent, and forgets it: answers to gateways here by process, and
-// packets to other agents.
-func (d *Desk) Take() (answers map[uint64]*exchange.TokenAnswers, packets map[string][]*gossipv1.Tokens) {
-	if len(d.answers) > 0 {
-		answers, d.answers = d.answers, map[uint64]*exchange.TokenAnswers{}
-	}
-	if len(d.packets) > 0 {
-		packets = map[string][]*gossipv1.Tokens{}
-		for to, m := range d.packets {
-			packets[to] = split(m)
-		}
-		d.packets = map[string]*gossipv1.Tokens{}
-	}
-	return answers, packets
-}
-
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	s := d.stats
 	s.Keys = len(d.owned)
 	return s
-}
-
-// split cuts what one agent is sent into packets.
-func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
-	room := 0
-	part := func(n int) *gossipv1.Tokens {
-		if room -= n + 3; room < 0 {
-			out = append(out, &gossipv1.Tokens{})
-			room = maxPacket - n - 3
-		}
-		return out[len(out)-1]
-	}
-	for _, x := range m.Requests {
-		p := part(proto.Size(x))
-		p.Requests = append(p.Requests, x)
-	}
-	for _, x := range m.Grants {
-		p := part(proto.Size(x))
-		p.Grants = append(p.Grants, x)
-	}
-	for _, x := range m.Recalls {
-		p := part(proto.Size(x))
-		p.Recalls = append(p.Recalls, x)
-	}
-	for _, x := range m.Lost {
-		p := part(8)
-		p.Lost = append(p.Lost, x)
-	}
-	return out
 }
 
 // agenda is when owners have something to do, the earliest first.

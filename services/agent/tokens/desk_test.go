@@ -83,6 +83,8 @@ func allowed(n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
 	return key, grant.Params{Rate: 10, Burst: 10 * grant.Token}, err == nil && n.Tenant != "" && n.Limit == "l"
 }
 
+func failed(string) bool { return true }
+
 const settled = 10 * time.Second // after the start
 
 // An owner says no at once, to gateways here and elsewhere, when a limit has its part of the room. Keys of
@@ -168,25 +170,56 @@ func TestAnswers(t *testing.T) {
 // A new owner hears what gateways know before it grants.
 func TestNewOwnerListens(t *testing.T) {
 	f := newFleet(t, "a", "b")
-	d := f.desks["a"]
-	d.Changed(settled, []string{"b"})
-	d.Ask(settled, 7, asks(1, 1))
-	f.carry(settled)
-	if a := f.got["a"][7]; a != nil && len(a.Grants) != 0 {
-		t.Fatalf("granted at once: %+v", a)
+	d, b := f.desks["a"], f.desks["b"]
+	d.Changed(0, []Agent{{"b", 1}, {"c", 1}}, failed)
+	d.Tick(unsettled)
+	key := uint64(1) // until now c's
+	for d.view.owners.Of(key) != d.view.owners.List[2].Life {
+		key++
 	}
-	if due := d.Due(); due != settled+listen {
-		t.Errorf("due at %v", due)
+	granted := func() int {
+		f.carry(d.now)
+		n := 0
+		for _, g := range f.got["a"][7].Grants {
+			if !g.Pending {
+				n++
+			}
+		}
+		return n
 	}
-	d.Tick(settled + listen)
-	f.carry(settled + listen)
-	if a := f.got["a"][7]; len(a.Grants) != 1 {
-		t.Errorf("then: %+v", a)
+	d.Connected(settled-time.Second, 7)
+	b.Connected(settled-time.Second, 8)
+	d.Changed(settled, []Agent{{"b", 1}}, failed)
+	d.Ask(settled, 7, asks(key, 1))
+	if n := granted(); n != 0 || len(f.got["a"][7].Grants) != 1 {
+		t.Fatalf("granted at once: %+v", f.got["a"][7])
 	}
-	d.Changed(settled, nil)
-	f.carry(settled)
-	if !f.got["a"][7].Moved {
-		t.Error("the gateway is not told that agents have changed")
+	b.Changed(settled+time.Millisecond, []Agent{{"a", 1}}, failed)
+	now := settled + 2*quiet
+	d.Tick(now)
+	b.Tick(now)
+	f.carry(now)
+	views := map[*Desk]uint64{d: f.got["a"][7].Owners.View, b: f.got["b"][8].Owners.View}
+	if len(f.got["a"][7].Owners.List) != 2 || views[b] == 0 {
+		t.Fatalf("the gateways are not told who owns keys: %+v", f.got)
+	}
+	d.Ask(now, 7, &exchange.TokenRequests{Registered: views[d]})
+	if n := granted(); n != 0 {
+		t.Fatal("granted before the gateways of b have registered")
+	}
+	b.Ask(now, 8, &exchange.TokenRequests{Registered: views[b]})
+	if n := granted(); n != 1 {
+		t.Fatalf("then: %+v", f.got["a"][7])
+	}
+	// An agent that says nothing is waited for, but not for ever.
+	d.Changed(now, []Agent{{"b", 2}, {"c", 1}}, failed)
+	d.Changed(now, []Agent{{"b", 2}}, failed)
+	d.disown(d.owned[key])
+	d.Ask(now, 7, asks(key, 2))
+	if due := now + unsettled; granted() != 1 {
+		t.Error("granted before b has said anything")
+	} else if d.Tick(due); granted() != 2 {
+		t.Error("b is waited for for ever")
 	}
 }
 
@@ -280,9 +313,9 @@ func FuzzReceive(f *testing.F) {
 			d.Take()
 			switch between >> (2 * i) & 3 {
 			case 1:
-				d.Changed(now, []string{"b"})
+				d.Changed(now, []Agent{{"b", 1}}, failed)
 			case 2:
-				d.Changed(now, nil)
+				d.Changed(now, nil, failed)
 			case 3:
 				for p := range uint64(1000) {
 					d.Receive(now, "b", &gossipv1.Tokens{Lost: []uint64{p}})
@@ -351,7 +384,7 @@ func TestGoneIsForgotten(t *testing.T) {
 		}
 		a.Lost(settled, 7)
 	}
-	if len(a.names)+len(a.peers)+len(a.locals) != 0 {
-		t.Errorf("kept: %v, %v, %v", a.names, a.peers, a.locals)
+	if len(a.numbers)+len(a.clients)+len(a.locals) != 0 {
+		t.Errorf("kept: %v, %v, %v", a.numbers, a.clients, a.locals)
 	}
 }

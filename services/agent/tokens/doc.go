@@ -13,9 +13,14 @@
 // agent that does not take itself for the owner is dropped: the gateway asks again, and its
 // agent soon knows better.
 //
-// When the agents change, or one of them begins a new life, the gateways are told (Moved).
-// Each of them then tells the owners of now what it holds and knows. An owner that is new to a
-// key grants nothing for a moment, so that it hears them first.
+// When the agents change, or one of them begins a new life, the gateways are sent who owns keys now.
+// Each of them tells the owners that are new to a key what it holds and knows of the key: in order of
+// use, as fast as these answer. An owner that is new to a key grants nothing before all gateways have
+// done so (view.go), which the agents tell each other, or 3 s have passed; meanwhile the ledgers decide.
+//
+// All that is repeated goes through one window per gateway and owner (grant.Line): questions through
+// those of the gateway, recalls through those of the owner's agent. So a backlog slows down what makes
+// it, and a gateway that stands still costs a few recalls.
 //
 // What a gateway holds counts as spent when its process has exited, when its link has been down
 // for [DeadAfter], or when its agent is gone; the other agents are told of the first two.
@@ -29,6 +34,8 @@
 //     while a new configuration spreads, is granted nothing, and its gateways go by their ledgers.
 //   - Numbers out of their bounds are dropped and counted, so that no sum overflows.
 //   - An agent speaks for its own gateways only, at most for MaxProcesses of them.
+//   - A change of the agents costs a few messages of each key in use, whatever the backlog.
 //
-// Each message is O(gateways that use the key); nothing is done for a key that is at rest.
+// Each message is O(gateways that use the key); nothing is done for a key that is at rest. Forgetting a
+// process is O(its keys).
 package tokens

@@ -130,7 +130,7 @@ func (w *World) sendTokens(g *gateway) {
 	if next := g.engine.PollTokens(w.time(), &asked); next != 0 {
 		w.planPoll(g, time.Duration(next))
 	}
-	if len(asked.List) > 0 {
+	if len(asked.List) > 0 || asked.Registered != 0 {
 		w.deliverToAgent(g, &asked)
 	}
 }

@@ -60,6 +60,10 @@ type Store[W any] struct {
 	wake     func()
 	next     atomic.Uint32 // shard that Sweep looks at
 	counts   counts
+
+	owners   atomic.Pointer[exchange.Owners] // of keys; nil: not known yet
+	view     atomic.Uint64                   // of owners, once all shards know them
+	reported atomic.Uint64                   // view that the agent was told to be registered
 }
 
 type counts struct{ waited, unanswered, unowned atomic.Uint64 }
@@ -69,7 +73,17 @@ type shard[W any] struct {
 	mu   lock.Mutex[lock.Leaf]
 	keys map[uint64]*entry[W]
 	out  []exchange.TokenRequest // not polled yet
-	busy []*entry[W]             // with an open question or waiters
+	busy []*entry[W]             // with waiters
+
+	roads       map[uint64]*road[W] // to owners, by their lives
+	used        []*road[W]          // of them, those that may have something in their lines
+	registering int                 // keys that their owners have yet to be told of
+}
+
+// road is the way to an agent that owns keys.
+type road[W any] struct {
+	grant.Line[*entry[W]]
+	used bool // in shard.used
 }
 
 // entry is a key.
@@ -79,6 +93,12 @@ type entry[W any] struct {
 	line []*Waiter[W] // in the order in which they came
 	busy bool         // in shard.busy
 	used int64
+
+	owner       uint64   // life of the agent that owns it; 0: not known yet
+	road        *road[W] // to the owner
+	lined       bool     // in the road's line
+	asked       bool     // there, and it was sent
+	registering bool     // in shard.registering
 }
 
 // Waiter is a request that waits for tokens of one key at a time. Its Join and Leave are called one
@@ -106,7 +126,7 @@ func (s *Store[W]) Init(keys int, wake func()) {
 	s.wake = wake
 	s.budgets.init(keys)
 	for i := range s.shards {
-		s.shards[i].keys = map[uint64]*entry[W]{}
+		s.shards[i].keys, s.shards[i].roads = map[uint64]*entry[W]{}, map[uint64]*road[W]{}
 	}
 }
 
@@ -232,6 +252,10 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now}
 	en.key.Client = strings.Clone(k.Client)
 	en.g.Know(now, known)
+	if o := s.owners.Load(); o != nil {
+		en.owner = o.Of(k.Hash)
+	}
+	en.road = sh.road(en.owner)
 	sh.keys[k.Hash] = en
 	return en
 }
@@ -245,24 +269,85 @@ func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
 	}
 }
 
-// poll puts out what the owner of a key is to be told. A key with waiters is busy in any case: the
-// link may have gone since they joined.
+// poll puts out what the owner of a key is to be told, questions as far as the road has room. A key
+// with waiters is busy in any case: the link may have gone since they joined.
 func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
-	told := false
-	for s.linked.Load() {
-		q, ok := en.g.Poll(now)
-		if !ok {
-			break
+	if s.linked.Load() {
+		told := false
+		if q, ok := en.g.Poll(now); ok {
+			s.tell(sh, en, q, now)
+			told = true
 		}
-		s.tell(sh, en, q, now)
-		told = true
+		if sh.line(en, now) && s.send(sh, en.road, now) || told {
+			s.wake()
+		}
 	}
-	if !en.busy && (en.g.Due() != 0 || len(en.line) > 0) {
+	if !en.busy && len(en.line) > 0 {
 		en.busy = true
 		sh.busy = append(sh.busy, en)
 	}
-	if told {
-		s.wake()
+}
+
+// line puts a key into the line to its owner if there is something to ask, or takes it out. It reports
+// whether the line may have something to send.
+func (sh *shard[W]) line(en *entry[W], now int64) (changed bool) {
+	if r := en.g.Registers(); r != en.registering {
+		en.registering = r
+		sh.registering += map[bool]int{true: 1, false: -1}[r]
+	}
+	is, urgent := en.g.Wants(now)
+	if en.lined && (!is || en.asked && !en.g.Open()) {
+		en.road.Done(now, en, en.asked)
+		en.lined, en.asked, changed = false, false, true
+	}
+	if is && (!en.lined || urgent) {
+		en.road.Add(en, urgent)
+		en.lined, changed = true, true
+		if !en.road.used {
+			en.road.used = true
+			sh.used = append(sh.used, en.road)
+		}
+	}
+	return changed
+}
+
+// send puts out the questions of a road for which there is room.
+func (s *Store[W]) send(sh *shard[W], r *road[W], now int64) (told bool) {
+	for en, ok := r.Next(now); ok; en, ok = r.Next(now) {
+		if q, ok := en.g.Ask(now); ok {
+			s.tell(sh, en, q, now)
+			en.asked, told = true, true
+		} else {
+			r.Done(now, en, false)
+			en.lined, en.asked = false, false
+		}
+	}
+	return told
+}
+
+// road returns the way to an agent.
+func (sh *shard[W]) road(life uint64) *road[W] {
+	r := sh.roads[life]
+	if r == nil {
+		r = &road[W]{}
+		sh.roads[life] = r
+	}
+	return r
+}
+
+// remove forgets a key.
+func (s *Store[W]) remove(sh *shard[W], en *entry[W], now int64) {
+	if en.lined {
+		en.road.Done(now, en, false)
+	}
+	if en.registering {
+		sh.registering--
+	}
+	delete(sh.keys, en.key.Hash)
+	s.keys.Add(-1)
+	s.budgets.free(en.key.Part)
+	if en.busy {
+		sh.busy = slices.DeleteFunc(sh.busy, func(b *entry[W]) bool { return b == en })
 	}
 }
 

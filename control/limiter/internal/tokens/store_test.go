@@ -190,8 +190,12 @@ func TestLinkDown(t *testing.T) {
 	}
 	s.Link(0, true)
 	var told exchange.TokenRequests
-	if s.Poll(0, &told); len(told.List) != 1 || !told.List[0].Register || !told.List[0].Exclusive {
-		t.Errorf("a new link is told %+v", told.List)
+	if s.Poll(0, &told); len(told.List) != 0 {
+		t.Errorf("an agent that lives on is told %+v", told.List)
+	}
+	s.Answer(0, &exchange.TokenAnswers{Owners: exchange.Owners{View: 7, List: []exchange.Owner{{Hash: 1, Life: 2}}}}, nil)
+	if s.Poll(0, &told); len(told.List) != 1 || !told.List[0].Register || !told.List[0].Exclusive || told.Registered != 0 {
+		t.Errorf("another owner is told %+v", told)
 	}
 	s.Link(0, false)
 	s.Forget()

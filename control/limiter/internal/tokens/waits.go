@@ -1,7 +1,7 @@
 package tokens
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -13,12 +13,16 @@ func (s *Store[W]) Answer(now int64, a *exchange.TokenAnswers, ended []Ended[W])
 	if s.wake == nil {
 		return ended
 	}
-	if a.Moved {
-		s.moved(now)
+	if len(a.Owners.List) > 0 {
+		s.setOwners(now, &a.Owners)
 	}
 	for i := range a.Grants {
 		m := &a.Grants[i]
-		ended = s.answered(now, m.Key, ended, func(en *entry[W]) { en.g.Grant(now, m.Grant) }, nil)
+		ended = s.answered(now, m.Key, ended, func(en *entry[W]) {
+			if en.g.Grant(now, m.Grant) && en.lined {
+				en.road.Park(now, en)
+			}
+		}, nil)
 	}
 	for i := range a.Recalls {
 		m := &a.Recalls[i]
@@ -137,67 +141,101 @@ func (s *Store[W]) Poll(now int64, out *exchange.TokenRequests) (next int64) {
 	if !s.linked.Load() {
 		return 0
 	}
+	view, registering := s.view.Load(), 0
 	for i := range s.shards {
-		if due := s.pollShard(&s.shards[i], now, out); due != 0 && (next == 0 || due < next) {
+		due, n := s.pollShard(&s.shards[i], now, out)
+		if registering += n; due != 0 && (next == 0 || due < next) {
 			next = due
 		}
+	}
+	if out.Registered = 0; registering == 0 && s.reported.Swap(view) != view {
+		out.Registered = view
 	}
 	return next
 }
 
-func (s *Store[W]) pollShard(sh *shard[W], now int64, out *exchange.TokenRequests) (next int64) {
+func (s *Store[W]) pollShard(sh *shard[W], now int64, out *exchange.TokenRequests) (next int64, registering int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	kept := sh.busy[:0]
-	for _, en := range sh.busy {
-		for due := en.g.Due(); due != 0 && due <= now; due = en.g.Due() {
-			q, ok := en.g.Poll(now)
-			if !ok {
-				break
-			}
-			s.tell(sh, en, q, now)
-		}
-		due := en.g.Due()
-		if en.busy = due != 0 || len(en.line) > 0; en.busy {
-			kept = append(kept, en)
-		}
-		if due != 0 && (next == 0 || due < next) {
+	used := sh.used[:0]
+	for _, r := range sh.used {
+		s.send(sh, r, now)
+		if due := r.Due(now); due != 0 && (next == 0 || due < next) {
 			next = due
 		}
+		if r.used = !r.Empty(); r.used {
+			used = append(used, r)
+		}
 	}
-	clear(sh.busy[len(kept):])
-	sh.busy = kept
+	clear(sh.used[len(used):])
+	sh.used = used
+	busy := sh.busy[:0]
+	for _, en := range sh.busy {
+		if en.busy = len(en.line) > 0; en.busy {
+			busy = append(busy, en)
+		}
+	}
+	clear(sh.busy[len(busy):])
+	sh.busy = busy
 	out.List = append(out.List, sh.out...)
 	sh.out = sh.out[:0]
-	return next
+	return next, sh.registering
 }
 
-// Link says whether there is an agent that carries messages. A new link begins with telling
-// all owners what is known here.
-func (s *Store[W]) Link(now int64, up bool) {
-	if s.wake == nil {
-		return
-	}
-	if s.linked.Store(up); up {
-		s.moved(now)
+// Link says whether there is an agent that carries messages. On a new link it says first who owns
+// the keys.
+func (s *Store[W]) Link(_ int64, up bool) {
+	if s.wake != nil {
+		s.linked.Store(up)
 	}
 }
 
-// moved tells all owners what is known here.
-func (s *Store[W]) moved(now int64) {
+// setOwners puts other owners in force: those that are new to a key are told what is known here of it.
+func (s *Store[W]) setOwners(now int64, o *exchange.Owners) {
+	s.view.Store(0)
+	s.owners.Store(o)
 	for i := range s.shards {
-		s.movedShard(&s.shards[i], now)
+		s.setOwnersOf(&s.shards[i], now, o)
 	}
+	s.reported.Store(0)
+	s.view.Store(o.View)
+	s.wake()
 }
 
-func (s *Store[W]) movedShard(sh *shard[W], now int64) {
+// recent is how long, in nanoseconds, a key counts as in use: if its bucket is full and it was not used
+// for longer, its new owner need not know it.
+const recent = int64(1e9)
+
+func (s *Store[W]) setOwnersOf(sh *shard[W], now int64, o *exchange.Owners) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.out = sh.out[:0]
-	for _, key := range slices.Sorted(maps.Keys(sh.keys)) { // in the same order in each run
-		en := sh.keys[key]
+	var moved []*entry[W]
+	for key, en := range sh.keys {
+		if life := o.Of(key); life != en.owner {
+			en.owner = life
+			moved = append(moved, en)
+		}
+	}
+	slices.SortFunc(moved, func(a, b *entry[W]) int { // in order of use
+		return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(a.key.Hash, b.key.Hash))
+	})
+	for _, en := range moved {
+		if len(en.line) == 0 && now-en.used > recent && en.g.Rested(now) {
+			s.remove(sh, en, now)
+			continue
+		}
+		if en.lined {
+			en.road.Done(now, en, false)
+			en.lined, en.asked = false, false
+		}
+		en.road = sh.road(en.owner)
 		en.g.NewOwner(now)
 		s.poll(sh, en, now)
+	}
+	for life := range sh.roads {
+		if !slices.ContainsFunc(o.List, func(w exchange.Owner) bool { return w.Life == life }) {
+			delete(sh.roads, life)
+		}
 	}
 }
 
@@ -250,18 +288,10 @@ func (s *Store[W]) forget(sh *shard[W]) {
 	defer sh.mu.Unlock()
 	for _, en := range sh.keys {
 		if len(en.line) == 0 {
-			s.drop(sh, en)
+			s.remove(sh, en, 0)
 		}
 	}
-	sh.busy = slices.DeleteFunc(sh.busy, func(en *entry[W]) bool { return len(en.line) == 0 })
 	sh.out = sh.out[:0]
-}
-
-// drop forgets a key.
-func (s *Store[W]) drop(sh *shard[W], en *entry[W]) {
-	delete(sh.keys, en.key.Hash)
-	s.keys.Add(-1)
-	s.budgets.free(en.key.Part)
 }
 
 // sweep releases the keys of a shard for which f holds and for which nobody waits.
@@ -281,9 +311,6 @@ func (s *Store[W]) sweep(sh *shard[W], f func(*entry[W]) bool, now int64) {
 			s.tell(sh, en, q, now)
 			s.wake()
 		}
-		s.drop(sh, en)
-		if en.busy {
-			sh.busy = slices.DeleteFunc(sh.busy, func(b *entry[W]) bool { return b == en })
-		}
+		s.remove(sh, en, now)
 	}
 }

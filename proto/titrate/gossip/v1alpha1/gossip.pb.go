@@ -726,6 +726,7 @@ type Tokens struct {
 	Grants        []*TokenGrant          `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`      // for keys that the sender owns, to gateways of the addressee
 	Recalls       []*TokenRecall         `protobuf:"bytes,3,rep,name=recalls,proto3" json:"recalls,omitempty"`    // likewise
 	Lost          []uint64               `protobuf:"fixed64,4,rep,packed,name=lost,proto3" json:"lost,omitempty"` // processes of the sender's gateways that are gone: what they had is spent
+	View          *TokenView             `protobuf:"bytes,5,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -788,6 +789,75 @@ func (x *Tokens) GetLost() []uint64 {
 	return nil
 }
 
+func (x *Tokens) GetView() *TokenView {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+// After a change of the agents the owner of a key that is new to it waits until all gateways have
+// registered what they hold of it.
+type TokenView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        uint64                 `protobuf:"fixed64,1,opt,name=agents,proto3" json:"agents,omitempty"`        // digest of the names of the agents that the sender takes for owners
+	Registered    bool                   `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"` // all of its gateways have told the owners of that view what they hold
+	Ask           bool                   `protobuf:"varint,3,opt,name=ask,proto3" json:"ask,omitempty"`               // the addressee is to say the same of itself
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenView) Reset() {
+	*x = TokenView{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenView) ProtoMessage() {}
+
+func (x *TokenView) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenView.ProtoReflect.Descriptor instead.
+func (*TokenView) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TokenView) GetAgents() uint64 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *TokenView) GetRegistered() bool {
+	if x != nil {
+		return x.Registered
+	}
+	return false
+}
+
+func (x *TokenView) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
+}
+
 // A gateway says what it has spent of a key, and what it needs.
 type TokenRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -828,7 +898,7 @@ type TokenRequest struct {
 
 func (x *TokenRequest) Reset() {
 	*x = TokenRequest{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +910,7 @@ func (x *TokenRequest) String() string {
 func (*TokenRequest) ProtoMessage() {}
 
 func (x *TokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +923,7 @@ func (x *TokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRequest.ProtoReflect.Descriptor instead.
 func (*TokenRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TokenRequest) GetKey() uint64 {
@@ -1070,7 +1140,7 @@ type Refill struct {
 
 func (x *Refill) Reset() {
 	*x = Refill{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1152,7 @@ func (x *Refill) String() string {
 func (*Refill) ProtoMessage() {}
 
 func (x *Refill) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1165,7 @@ func (x *Refill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refill.ProtoReflect.Descriptor instead.
 func (*Refill) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Refill) GetRefilled() int64 {
@@ -1130,13 +1200,14 @@ type TokenGrant struct {
 	Begin         bool                   `protobuf:"varint,13,opt,name=begin,proto3" json:"begin,omitempty"`                 // the owner has forgotten the session: the gateway begins another one
 	Full          int64                  `protobuf:"varint,14,opt,name=full,proto3" json:"full,omitempty"`                   // ns for which the bucket itself has turned refill away
 	NoRoom        bool                   `protobuf:"varint,15,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"` // the owner has no room for the key; only session and seq count
+	Pending       bool                   `protobuf:"varint,16,opt,name=pending,proto3" json:"pending,omitempty"`             // the question is heard, and will be answered later
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1219,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1232,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TokenGrant) GetKey() uint64 {
@@ -1269,6 +1340,13 @@ func (x *TokenGrant) GetNoRoom() bool {
 	return false
 }
 
+func (x *TokenGrant) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
+}
+
 // An owner wants back what was not spent.
 type TokenRecall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1286,7 +1364,7 @@ type TokenRecall struct {
 
 func (x *TokenRecall) Reset() {
 	*x = TokenRecall{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1376,7 @@ func (x *TokenRecall) String() string {
 func (*TokenRecall) ProtoMessage() {}
 
 func (x *TokenRecall) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1389,7 @@ func (x *TokenRecall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRecall.ProtoReflect.Descriptor instead.
 func (*TokenRecall) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TokenRecall) GetKey() uint64 {
@@ -1436,12 +1514,19 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x03ask\x18\n" +
 	" \x01(\bR\x03ask\x12\x10\n" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
-	"\x03gap\x18\f \x01(\x02R\x03gap\"\xdc\x01\n" +
+	"\x03gap\x18\f \x01(\x02R\x03gap\"\x94\x02\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
 	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
-	"\x04lost\x18\x04 \x03(\x06R\x04lost\"\xdd\x05\n" +
+	"\x04lost\x18\x04 \x03(\x06R\x04lost\x126\n" +
+	"\x04view\x18\x05 \x01(\v2\".titrate.gossip.v1alpha1.TokenViewR\x04view\"U\n" +
+	"\tTokenView\x12\x16\n" +
+	"\x06agents\x18\x01 \x01(\x06R\x06agents\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x02 \x01(\bR\n" +
+	"registered\x12\x10\n" +
+	"\x03ask\x18\x03 \x01(\bR\x03ask\"\xdd\x05\n" +
 	"\fTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x16\n" +
@@ -1475,7 +1560,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\arefills\x18\x1d \x03(\v2\x1f.titrate.gossip.v1alpha1.RefillR\arefills\"6\n" +
 	"\x06Refill\x12\x1a\n" +
 	"\brefilled\x18\x01 \x01(\x03R\brefilled\x12\x10\n" +
-	"\x03age\x18\x02 \x01(\x03R\x03age\"\xe1\x02\n" +
+	"\x03age\x18\x02 \x01(\x03R\x03age\"\xfb\x02\n" +
 	"\n" +
 	"TokenGrant\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
@@ -1493,7 +1578,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\texclusive\x18\f \x01(\bR\texclusive\x12\x14\n" +
 	"\x05begin\x18\r \x01(\bR\x05begin\x12\x12\n" +
 	"\x04full\x18\x0e \x01(\x03R\x04full\x12\x17\n" +
-	"\ano_room\x18\x0f \x01(\bR\x06noRoom\"\xc1\x01\n" +
+	"\ano_room\x18\x0f \x01(\bR\x06noRoom\x12\x18\n" +
+	"\apending\x18\x10 \x01(\bR\apending\"\xc1\x01\n" +
 	"\vTokenRecall\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
@@ -1523,7 +1609,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_gossip_v1alpha1_gossip_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(Nearness)(0),        // 0: titrate.gossip.v1alpha1.Nearness
 	(*Packet)(nil),       // 1: titrate.gossip.v1alpha1.Packet
@@ -1533,10 +1619,11 @@ var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(*KeyClaim)(nil),     // 5: titrate.gossip.v1alpha1.KeyClaim
 	(*Sum)(nil),          // 6: titrate.gossip.v1alpha1.Sum
 	(*Tokens)(nil),       // 7: titrate.gossip.v1alpha1.Tokens
-	(*TokenRequest)(nil), // 8: titrate.gossip.v1alpha1.TokenRequest
-	(*Refill)(nil),       // 9: titrate.gossip.v1alpha1.Refill
-	(*TokenGrant)(nil),   // 10: titrate.gossip.v1alpha1.TokenGrant
-	(*TokenRecall)(nil),  // 11: titrate.gossip.v1alpha1.TokenRecall
+	(*TokenView)(nil),    // 8: titrate.gossip.v1alpha1.TokenView
+	(*TokenRequest)(nil), // 9: titrate.gossip.v1alpha1.TokenRequest
+	(*Refill)(nil),       // 10: titrate.gossip.v1alpha1.Refill
+	(*TokenGrant)(nil),   // 11: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),  // 12: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	2,  // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
@@ -1546,15 +1633,16 @@ var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	0,  // 4: titrate.gossip.v1alpha1.Packet.nearness:type_name -> titrate.gossip.v1alpha1.Nearness
 	4,  // 5: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
 	5,  // 6: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	8,  // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	10, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	11, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	9,  // 10: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	11, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	12, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	8,  // 10: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
+	10, // 11: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -1568,7 +1656,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,220 @@
+package grant
+
+// Line sends the messages of many keys to one peer through one window, as TCP does. Without it each
+// key repeats its own message whatever else waits, and a peer that is late gets more to do instead
+// of less.
+//
+//	Add ──► waiting ── room in the window ──► in flight ── Done ──► gone
+//	           ▲                                 │
+//	           └──────────── timeout ◄───────────┘    window halved, timeout doubled
+//
+//	timeout  srtt + 4·rttvar, of messages that were sent once (RFC 6298), from Least to MaxTimeout
+//	window   doubles per round trip up to where it was last halved, then grows by one per round trip
+//
+// Only the key waits, not its message: the message is made when the line comes to it, so what is
+// sent is always the newest. The zero value works. Each call is O(1), amortised.
+type Line[K comparable] struct {
+	window window
+	items  map[K]item
+	first  []K       // wait, before all others
+	queue  []K       // wait
+	flight []sent[K] // in the order in which they were sent
+	parked []sent[K] // likewise: when they wait again
+}
+
+// item is where a key is; it may stand in the lists in earlier places, which count for nothing.
+type item struct {
+	at     int64 // when it was sent; 0: it waits
+	parked bool  // the peer has heard it: it waits again at at
+	again  bool  // it was sent before
+}
+
+type sent[K comparable] struct {
+	key K
+	at  int64
+}
+
+// Bounds of a Line.
+const (
+	LeastTimeout = 2 * millisecond // of a repeat; the way between two agents is shorter
+	MaxTimeout   = second
+	firstWindow  = 4
+	maxWindow    = 64
+	parkFor      = 2 * second // how long a peer has that has heard a message and cannot answer yet
+)
+
+// Add has a key wait for its turn, unless it does or is in flight; an urgent one before all others.
+func (l *Line[K]) Add(key K, urgent bool) {
+	if l.items == nil {
+		l.items = map[K]item{}
+	}
+	it, known := l.items[key]
+	switch {
+	case known && (it.at != 0 || !urgent):
+		return
+	case urgent:
+		l.first = append(l.first, key)
+	default:
+		l.queue = append(l.queue, key)
+	}
+	l.items[key] = it
+}
+
+// Done takes a key out; answered says that the peer has answered its message.
+func (l *Line[K]) Done(now int64, key K, answered bool) {
+	it, known := l.items[key]
+	if !known {
+		return
+	}
+	l.land(now, it, answered)
+	delete(l.items, key)
+	if len(l.items) == 0 {
+		l.first, l.queue, l.flight, l.parked = l.first[:0], l.queue[:0], l.flight[:0], l.parked[:0]
+	}
+}
+
+// Park notes that the peer has heard a key's message and will answer it later: it is sent again in
+// 2 s only.
+func (l *Line[K]) Park(now int64, key K) {
+	it, known := l.items[key]
+	if !known || it.parked {
+		return
+	}
+	l.land(now, it, true)
+	l.items[key] = item{at: now + parkFor, parked: true, again: true}
+	l.parked = append(l.parked, sent[K]{key, now + parkFor})
+}
+
+func (l *Line[K]) land(now int64, it item, answered bool) {
+	if it.at == 0 || it.parked {
+		return
+	}
+	l.window.out--
+	if answered {
+		l.window.answered(now, it.at, it.again)
+	}
+}
+
+// Next returns a key whose message is to be sent now. Call it until it returns false.
+func (l *Line[K]) Next(now int64) (key K, ok bool) {
+	l.expire(now)
+	if !l.window.room() {
+		return key, false
+	}
+	for _, list := range []*[]K{&l.first, &l.queue} {
+		for len(*list) > 0 {
+			key, *list = (*list)[0], (*list)[1:]
+			it, known := l.items[key]
+			if !known || it.at != 0 {
+				continue
+			}
+			it.at = max(now, 1)
+			l.items[key] = it
+			l.flight = append(l.flight, sent[K]{key, it.at})
+			l.window.out++
+			return key, true
+		}
+	}
+	return key, false
+}
+
+// expire puts what was not answered in time, or was parked for long enough, into the queue.
+func (l *Line[K]) expire(now int64) {
+	timeout := l.window.timeout()
+	for len(l.flight) > 0 {
+		s := l.flight[0]
+		it, known := l.items[s.key]
+		if current := known && !it.parked && it.at == s.at; current {
+			if s.at+timeout > now {
+				break
+			}
+			l.window.lost(now, s.at)
+			l.window.out--
+			l.items[s.key] = item{again: true}
+			l.queue = append(l.queue, s.key)
+		}
+		l.flight = l.flight[1:]
+	}
+	for len(l.parked) > 0 && l.parked[0].at <= now {
+		s := l.parked[0]
+		if it, known := l.items[s.key]; known && it.parked && it.at == s.at {
+			l.items[s.key] = item{again: true}
+			l.queue = append(l.queue, s.key)
+		}
+		l.parked = l.parked[1:]
+	}
+}
+
+// Due returns when Next has something; 0: never, unless Add or Done is called.
+func (l *Line[K]) Due(now int64) (due int64) {
+	if len(l.items) == 0 {
+		return 0
+	}
+	if l.window.room() && len(l.first)+len(l.queue) > 0 {
+		return now
+	}
+	if len(l.flight) > 0 {
+		due = l.flight[0].at + l.window.timeout()
+	}
+	if len(l.parked) > 0 && (due == 0 || l.parked[0].at < due) {
+		due = l.parked[0].at
+	}
+	return due
+}
+
+// Empty reports whether no key is in the line.
+func (l *Line[K]) Empty() bool { return len(l.items) == 0 }
+
+// window is how many messages may be in flight, and for how long.
+type window struct {
+	size, threshold float64 // 0: nothing is known yet
+	out             int
+	srtt, rttvar    int64
+	doubled         uint  // how often the timeout was doubled
+	cut             int64 // when the window was halved last
+}
+
+func (w *window) room() bool {
+	if w.size == 0 {
+		w.size, w.threshold = firstWindow, maxWindow
+	}
+	return float64(w.out) < max(1, w.size)
+}
+
+// answered takes in the answer to a message that was sent at the given time; of one that was sent
+// again nobody knows which of them was answered.
+func (w *window) answered(now, at int64, again bool) {
+	if w.size < w.threshold {
+		w.size++
+	} else {
+		w.size += 1 / w.size
+	}
+	w.size = min(w.size, maxWindow)
+	if again {
+		return
+	}
+	w.doubled = 0
+	if rtt := max(now-at, 1); w.srtt == 0 {
+		w.srtt, w.rttvar = rtt, rtt/2
+	} else {
+		w.rttvar += (max(rtt-w.srtt, w.srtt-rtt) - w.rttvar) / 4
+		w.srtt += (rtt - w.srtt) / 8
+	}
+}
+
+// lost halves the window, once for all that was in flight then.
+func (w *window) lost(now, at int64) {
+	if at < w.cut {
+		return
+	}
+	w.size = max(1, w.size/2)
+	w.threshold = w.size
+	w.cut = now
+	if w.timeout() < MaxTimeout {
+		w.doubled++
+	}
+}
+
+func (w *window) timeout() int64 {
+	return min(MaxTimeout, max(LeastTimeout, w.srtt+4*w.rttvar)<<w.doubled)
+}

@@ -1,0 +1,152 @@
+package tokens
+
+import (
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
+const maxPacket = 1200
+
+// outbox is where the owner of a key sends.
+type outbox struct {
+	d   *Desk
+	key uint64
+}
+
+// Grant sends a grant.
+func (o outbox) Grant(to grant.Peer, g grant.Grant) {
+	c := o.d.numbers[to]
+	if c == nil {
+		return // it is gone
+	}
+	o.d.stats.Grants++
+	o.d.grant(c.Process, exchange.TokenGrant{Key: o.key, Grant: g})
+}
+
+func (d *Desk) grant(to Process, m exchange.TokenGrant) {
+	if to.Agent == d.o.Agent {
+		a := d.answer(to.Number)
+		a.Grants = append(a.Grants, m)
+		return
+	}
+	out := d.packet(to.Agent)
+	out.Grants = append(out.Grants, toGrant(to.Number, &m))
+}
+
+// Recall has a recall wait for room on the way to its process.
+func (o outbox) Recall(to grant.Peer, _ grant.Recall) {
+	c := o.d.numbers[to]
+	if c == nil {
+		return
+	}
+	c.recalls.Add(o.key, false)
+	if !c.recalling {
+		c.recalling = true
+		o.d.recalling = append(o.d.recalling, c)
+	}
+}
+
+// sendRecalls sends the recalls for which there is room.
+func (d *Desk) sendRecalls() {
+	now, kept := int64(d.now), d.recalling[:0]
+	for _, c := range d.recalling {
+		for key, ok := c.recalls.Next(now); ok; key, ok = c.recalls.Next(now) {
+			open := false
+			if k := d.owned[key]; k != nil {
+				var r grant.Recall
+				if r, open = k.o.Recalling(c.number); open {
+					d.sendRecall(c, &exchange.TokenRecall{Key: key, Recall: r})
+				}
+			}
+			if !open {
+				c.recalls.Done(now, key, false)
+			}
+		}
+		if c.recalling = !c.recalls.Empty(); c.recalling {
+			kept = append(kept, c)
+		}
+	}
+	clear(d.recalling[len(kept):])
+	d.recalling = kept
+}
+
+func (d *Desk) sendRecall(c *client, m *exchange.TokenRecall) {
+	d.stats.Recalls++
+	if c.Agent == d.o.Agent {
+		a := d.answer(c.Number)
+		a.Recalls = append(a.Recalls, *m)
+		return
+	}
+	out := d.packet(c.Agent)
+	out.Recalls = append(out.Recalls, toRecall(c.Number, m))
+}
+
+func (d *Desk) answer(process uint64) *exchange.TokenAnswers {
+	a := d.answers[process]
+	if a == nil {
+		a = &exchange.TokenAnswers{}
+		d.answers[process] = a
+	}
+	return a
+}
+
+func (d *Desk) packet(agent string) *gossipv1.Tokens {
+	p := d.packets[agent]
+	if p == nil {
+		p = &gossipv1.Tokens{}
+		d.packets[agent] = p
+	}
+	return p
+}
+
+// Take returns what is to be sent, and forgets it: answers to gateways here by process, and
+// packets to other agents.
+func (d *Desk) Take() (answers map[uint64]*exchange.TokenAnswers, packets map[string][]*gossipv1.Tokens) {
+	d.sendRecalls()
+	if len(d.answers) > 0 {
+		answers, d.answers = d.answers, map[uint64]*exchange.TokenAnswers{}
+	}
+	if len(d.packets) > 0 {
+		packets = map[string][]*gossipv1.Tokens{}
+		for to, m := range d.packets {
+			packets[to] = split(m)
+		}
+		d.packets = map[string]*gossipv1.Tokens{}
+	}
+	return answers, packets
+}
+
+// split cuts what one agent is sent into packets.
+func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
+	room := 0
+	part := func(n int) *gossipv1.Tokens {
+		if room -= n + 3; room < 0 {
+			out = append(out, &gossipv1.Tokens{})
+			room = maxPacket - n - 3
+		}
+		return out[len(out)-1]
+	}
+	for _, x := range m.Requests {
+		p := part(proto.Size(x))
+		p.Requests = append(p.Requests, x)
+	}
+	for _, x := range m.Grants {
+		p := part(proto.Size(x))
+		p.Grants = append(p.Grants, x)
+	}
+	for _, x := range m.Recalls {
+		p := part(proto.Size(x))
+		p.Recalls = append(p.Recalls, x)
+	}
+	for _, x := range m.Lost {
+		p := part(8)
+		p.Lost = append(p.Lost, x)
+	}
+	if m.View != nil {
+		part(proto.Size(m.View)).View = m.View
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package tokens
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// After a change of the agents keys have other owners. Gateways tell these what they hold, as fast as
+// the owners answer; an owner that is new to a key grants nothing before.
+//
+//	change ── 0.1 s of quiet ──► gateways are sent the owners ──► they register their keys
+//	   each agent: my gateways have registered under this list of agents ──► all others
+//	   all say so, of the list that this agent has ──► its owners grant
+//
+// Each list of agents has a digest, so that an agent that does not know of the change yet does not
+// count. An agent asks those that have not said so, each 0.1 s.
+
+const (
+	// quiet is how long gateways are not sent the owners after a change, and quietMost after the first
+	// of several: agents mostly come and go together.
+	quiet, quietMost = 100 * time.Millisecond, 500 * time.Millisecond
+	// askEvery is the time between two questions whether gateways have registered.
+	askEvery = 100 * time.Millisecond
+	// unsettled is how long after a change an owner waits for that at most.
+	unsettled = 3 * time.Second
+	// noticed is how long it takes at least until others notice that an agent has failed.
+	noticed = 2 * time.Second
+	// relink is how long after its start an agent that has had gateways waits for their links: they
+	// look for the agent once a second.
+	relink = 1100 * time.Millisecond
+)
+
+// Agent is another agent that may own keys.
+type Agent struct {
+	Name string
+	Life uint64 // differs with each start, as far as this agent knows
+}
+
+// view is who owns keys, and which gateways have told the owners what they hold.
+type view struct {
+	agents    []Agent // the others
+	owners    exchange.Owners
+	digest    uint64 // of the names of all
+	change    time.Duration
+	first     time.Duration // of the changes that gateways do not know
+	tellAt    time.Duration // gateways are sent the owners then; 0: they know them
+	restarted bool          // gateways may still look for this agent
+
+	earlier   []exchange.Owners // since all gateways had registered last
+	settled   bool              // all gateways of all agents have registered
+	told      bool              // the others know that the gateways here have
+	heard     map[string]bool   // agents whose gateways have
+	askAt     time.Duration     // the others are asked then
+	listening []uint64          // keys whose owners wait for that
+}
+
+// Restarted notes that this agent has run before: gateways may still look for it.
+func (d *Desk) Restarted() { d.view.restarted = true }
+
+// Changed notes that the other agents that are alive are these now, or that one of them has begun a new
+// life. failed says of one that is not alive that it has not left in order.
+func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent string) bool) {
+	d.now = now
+	d.setView(now, others)
+	for _, k := range d.owned {
+		if d.o.Owner(k.key) != d.o.Agent {
+			d.disown(k)
+		}
+	}
+	alive := map[string]bool{d.o.Agent: true}
+	for _, a := range others {
+		alive[a.Name] = true
+	}
+	maps.DeleteFunc(d.processes, func(agent string, _ map[uint64]time.Duration) bool { return !alive[agent] })
+	for _, c := range d.clients {
+		if alive[c.Agent] {
+			delete(d.absent, c.Agent)
+		} else if _, known := d.absent[c.Agent]; !known && failed(c.Agent) {
+			d.absent[c.Agent] = now + DeadAfter - noticed
+		} else if !known {
+			d.absent[c.Agent] = now + DeadAfter
+		}
+	}
+	d.settle(now)
+}
+
+// setView begins to tell gateways who owns keys.
+func (d *Desk) setView(now time.Duration, others []Agent) {
+	v := &d.view
+	first := v.first
+	if v.tellAt == 0 {
+		first = now
+	}
+	owners := exchange.Owners{View: v.owners.View + 1, List: []exchange.Owner{{Hash: exchange.OwnerHash(d.o.Agent),
+		Life: d.o.Life}}}
+	for _, a := range others {
+		owners.List = append(owners.List, exchange.Owner{Hash: exchange.OwnerHash(a.Name), Life: a.Life})
+	}
+	earlier := append(v.earlier, v.owners)
+	if v.settled {
+		earlier = []exchange.Owners{v.owners}
+	}
+	digest := uint64(0)
+	for _, o := range owners.List {
+		digest += exchange.OwnerScore(o.Hash, 1) // in any order
+	}
+	*v = view{agents: others, owners: owners, digest: digest, change: now, first: first,
+		tellAt: max(1, min(now+quiet, first+quietMost)), restarted: v.restarted, heard: map[string]bool{},
+		earlier: earlier, listening: v.listening}
+}
+
+// sendOwners sends a gateway here the owners, unless all will be sent them.
+func (d *Desk) sendOwners(process uint64) {
+	if d.view.tellAt == 0 {
+		d.answer(process).Owners = d.view.owners
+	}
+}
+
+// settle does what is due after a change of the agents.
+func (d *Desk) settle(now time.Duration) {
+	v := &d.view
+	for _, agent := range slices.Sorted(maps.Keys(d.absent)) {
+		if now >= d.absent[agent] {
+			delete(d.absent, agent)
+			d.loseAgent(now, agent)
+		}
+	}
+	if v.tellAt != 0 && now >= v.tellAt {
+		v.tellAt = 0
+		for p := range d.locals {
+			d.sendOwners(p)
+		}
+	}
+	if v.settled {
+		return
+	}
+	own := d.registered(now)
+	if own && !v.told {
+		v.told = true
+		d.sayView(v.agents, &gossipv1.TokenView{Agents: v.digest, Registered: true})
+	}
+	missing := slices.DeleteFunc(slices.Clone(v.agents), func(a Agent) bool { return v.heard[a.Name] })
+	switch {
+	case own && len(missing) == 0, now-v.change >= unsettled:
+		v.settled = true
+		d.endListening(now)
+	case now >= v.askAt:
+		v.askAt = now + askEvery
+		d.sayView(missing, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true})
+	}
+}
+
+func (d *Desk) sayView(to []Agent, v *gossipv1.TokenView) {
+	for _, a := range to {
+		d.packet(a.Name).View = v
+	}
+}
+
+// settleDue is when settle has something to do.
+func (d *Desk) settleDue() time.Duration {
+	due := d.view.tellAt
+	if !d.view.settled {
+		due = sooner(due, max(1, min(d.view.askAt, d.view.change+unsettled)))
+	}
+	for _, at := range d.absent {
+		due = sooner(due, at)
+	}
+	return due
+}
+
+// registered reports whether all gateways here have told the owners of now what they hold.
+func (d *Desk) registered(now time.Duration) bool {
+	v := &d.view
+	if v.tellAt != 0 && len(d.locals) > 0 || v.restarted && now < relink {
+		return false
+	}
+	for _, l := range d.locals {
+		if l.registered != v.owners.View {
+			return false
+		}
+	}
+	return true
+}
+
+// hear takes in what another agent says of its gateways.
+func (d *Desk) hear(now time.Duration, agent string, m *gossipv1.TokenView) {
+	if m.GetRegistered() && m.GetAgents() == d.view.digest {
+		d.view.heard[agent] = true
+	}
+	if m.GetAsk() {
+		d.packet(agent).View = &gossipv1.TokenView{Agents: d.view.digest, Registered: d.registered(now)}
+	}
+}
+
+// listenFor returns how long the owner of a key that is new here waits at most for what gateways know
+// of it. Of a key that this agent has owned all the time it would know.
+func (d *Desk) listenFor(now time.Duration, key uint64) time.Duration {
+	isMine := func(o exchange.Owners) bool { return o.Of(key) == d.o.Life }
+	if d.view.settled || now-d.view.change >= unsettled || !slices.ContainsFunc(d.view.earlier,
+		func(o exchange.Owners) bool { return !isMine(o) }) {
+		return 0
+	}
+	d.view.listening = append(d.view.listening, key)
+	return unsettled - (now - d.view.change)
+}
+
+// endListening has the owners that have waited grant.
+func (d *Desk) endListening(now time.Duration) {
+	keys := d.view.listening
+	d.view.listening = nil
+	for _, key := range keys {
+		if k := d.owned[key]; k != nil {
+			k.o.Listened(int64(now), outbox{d, key})
+			d.schedule(k)
+		}
+	}
+}
+
+// loseAgent has the owners here count what the gateways of an agent held as spent.
+func (d *Desk) loseAgent(now time.Duration, agent string) {
+	for _, n := range slices.Sorted(maps.Keys(d.numbers)) {
+		if p := d.numbers[n].Process; p.Agent == agent {
+			d.gone(now, p)
+		}
+	}
+}
