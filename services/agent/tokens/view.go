@@ -17,7 +17,7 @@ import (
 //	   all say so, of the list that this agent has ──► its owners grant
 //
 // Each list of agents has a digest, so that an agent that does not know of the change yet does not
-// count. An agent asks those that have not said so, each 0.1 s.
+// count. An agent whose owners wait asks those that have not said so, each 0.1 s.
 
 const (
 	// quiet is how long gateways are not sent the owners after a change, and quietMost after the first
@@ -54,6 +54,7 @@ type view struct {
 	settled   bool              // all gateways of all agents have registered
 	told      bool              // the others know that the gateways here have
 	heard     map[string]bool   // agents whose gateways have
+	askers    []Agent           // that want to be told when the gateways here have
 	askAt     time.Duration     // the others are asked then
 	listening []uint64          // keys whose owners wait for that
 }
@@ -141,14 +142,14 @@ func (d *Desk) settle(now time.Duration) {
 	own := d.registered(now)
 	if own && !v.told {
 		v.told = true
-		d.sayView(v.agents, &gossipv1.TokenView{Agents: v.digest, Registered: true})
+		d.sayView(v.askers, &gossipv1.TokenView{Agents: v.digest, Registered: true})
 	}
 	missing := slices.DeleteFunc(slices.Clone(v.agents), func(a Agent) bool { return v.heard[a.Name] })
 	switch {
 	case own && len(missing) == 0, now-v.change >= unsettled:
 		v.settled = true
 		d.endListening(now)
-	case now >= v.askAt:
+	case now >= v.askAt && len(v.listening) > 0:
 		v.askAt = now + askEvery
 		d.sayView(missing, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true})
 	}
@@ -164,7 +165,10 @@ func (d *Desk) sayView(to []Agent, v *gossipv1.TokenView) {
 func (d *Desk) settleDue() time.Duration {
 	due := d.view.tellAt
 	if !d.view.settled {
-		due = sooner(due, max(1, min(d.view.askAt, d.view.change+unsettled)))
+		due = sooner(due, d.view.change+unsettled)
+		if len(d.view.listening) > 0 {
+			due = sooner(due, max(1, d.view.askAt))
+		}
 	}
 	for _, at := range d.absent {
 		due = sooner(due, at)
@@ -192,6 +196,9 @@ func (d *Desk) hear(now time.Duration, agent string, m *gossipv1.TokenView) {
 		d.view.heard[agent] = true
 	}
 	if m.GetAsk() {
+		if !slices.ContainsFunc(d.view.askers, func(a Agent) bool { return a.Name == agent }) {
+			d.view.askers = append(d.view.askers, Agent{Name: agent})
+		}
 		d.packet(agent).View = &gossipv1.TokenView{Agents: d.view.digest, Registered: d.registered(now)}
 	}
 }
