@@ -124,7 +124,8 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 func (e *Engine) Flows(n int) []FlowState {
 	all := e.live()
 	slices.SortFunc(all, func(a, b *flow) int {
-		return cmp.Or(cmp.Compare(b.counts.admitted.Load(), a.counts.admitted.Load()), cmp.Compare(a.salt.Sum(), b.salt.Sum()))
+		return cmp.Or(cmp.Compare(b.counts.admitted.Load(), a.counts.admitted.Load()),
+			cmp.Compare(a.salt.Sum(), b.salt.Sum()))
 	})
 	out := make([]FlowState, min(len(all), max(n, 0)))
 	for i := range out {

@@ -84,8 +84,8 @@ func all(ctx context.Context, o *options, dir string, out io.Writer) int {
 			}
 		}()
 	}
-	fmt.Fprintf(out, "| run | seed | load at start | load at end | late starts p99, ms | path p99, ms | verdict | why |\n"+
-		"|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(out, "| run | seed | load at start | load at end | late starts p99, ms | path p99, ms | verdict "+
+		"| why |\n|---|---|---|---|---|---|---|---|\n")
 	counts := map[string]int{}
 	for i := range o.runs {
 		r := o.one(ctx, i, dir)
@@ -93,8 +93,8 @@ func all(ctx context.Context, o *options, dir string, out io.Writer) int {
 			break
 		}
 		counts[r.word]++
-		fmt.Fprintf(out, "| %d | %d | %s | %s | %.1f | %.1f | %s | %s |\n", i+1, r.seed, r.before, r.after, r.late, r.path,
-			r.word, strings.Join(r.why, "; "))
+		fmt.Fprintf(out, "| %d | %d | %s | %s | %.1f | %.1f | %s | %s |\n", i+1, r.seed, r.before, r.after, r.late,
+			r.path, r.word, strings.Join(r.why, "; "))
 	}
 	fmt.Fprintf(out, "\n%d PASS, %d FAIL, %d VOID, of %d runs of %v beside %d busy loops\n", counts[passed],
 		counts[failed], counts[void], o.runs, o.duration, o.loops)

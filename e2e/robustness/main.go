@@ -95,7 +95,8 @@ func parse(args []string) (o options, err error) {
 	f.Uint64Var(&seed, "seed", 1, "what the schedule is drawn from")
 	f.StringVar(&seeds, "seeds", "", "run many seeds, such as 1-20 or 3,5,8, instead of -seed")
 	f.IntVar(&o.parallel, "parallel", 1, "seeds that run at once")
-	f.IntVar(&o.crowd, "clients", defaultCrowd, "clients that ask once in 200 s each, besides those that are judged one by one")
+	f.IntVar(&o.crowd, "clients", defaultCrowd, "clients that ask once in 200 s each, besides those that are judged "+
+		"one by one")
 	f.StringVar(&o.faults, "faults", "", "kinds of faults, comma-separated; kill stands for all kill-…; empty is all")
 	f.StringVar(&o.output, "o", "table", "output: table or json")
 	f.StringVar(&o.results, "results", "",
@@ -130,7 +131,8 @@ func parse(args []string) (o options, err error) {
 	if o.seeds, err = parseSeeds(seeds, seed); err != nil {
 		return o, err
 	}
-	if o.duration < 20*time.Second || o.parallel < 1 || o.crowd < 0 || o.output != "table" && o.output != "json" || f.NArg() > 0 {
+	known := o.output == "table" || o.output == "json"
+	if o.duration < 20*time.Second || o.parallel < 1 || o.crowd < 0 || !known || f.NArg() > 0 {
 		return o, errors.New("needs -duration ≥ 20s, -parallel ≥ 1, -clients ≥ 0, -o table or json, and nothing else")
 	}
 	if o.results != "" { // before the runs: a directory that cannot be made would cost their results

@@ -126,8 +126,8 @@ var Table = [metrics]Definition{
 		"Requests to EXACT limits that the ledger decided: the owner was silent, there was no agent, or nobody was " +
 			"asked about a new key."},
 	ExactOverBudget: {"titrate_exact_keys_over_budget_total", nil, Counter,
-		"Requests of new keys of EXACT limits that the ledger decided, since their limit had asked for its part of the " +
-			"questions or keys, or the owner had no room."},
+		"Requests of new keys of EXACT limits that the ledger decided, since their limit had asked for its part of " +
+			"the questions or keys, or the owner had no room."},
 	ExactKeys: {"titrate_exact_keys", nil, Gauge,
 		"Keys of EXACT limits that this gateway knows."},
 	LinkConnected: {"titrate_link_connected", nil, Gauge,

@@ -475,7 +475,7 @@ func FuzzReader(f *testing.F) {
 			Pools: []exchange.PoolShare{{Pool: "api", Price: .1, IdleShare: 2, GuaranteeScale: .5}}},
 		&exchange.Sums{Replicas: 2, Keys: []exchange.KeySum{{Key: 1, Own: 2, Gap: -3}},
 			Flows: []exchange.FlowSum{{Key: 2}},
-			Gone: []uint64{3}},
+			Gone:  []uint64{3}},
 		&exchange.Claims{Flows: []exchange.FlowClaim{{Key: 1}}, Keys: []exchange.KeyClaim{{Key: 2, Own: 3}},
 			Withdrawn: []uint64{4}},
 		&exchange.Report{Flows: []exchange.FlowReport{{Tenant: "a", Pool: "api"}}},

@@ -20,7 +20,8 @@ type Ceiling struct {
 	Burst      *float64 `yaml:"burst"`      // of a limit and its overrides, cost units
 	Weight     *float64 `yaml:"weight"`     // of a tenant and of a quota; then a quota must be enforced
 	Guaranteed *float64 `yaml:"guaranteed"` // of a quota, cost units per second; then it must be enforced
-	Max        *float64 `yaml:"max"`        // of a quota, cost units per second; then a quota must have one and be enforced
+	// Max of a quota, cost units per second; then a quota must have one and be enforced.
+	Max *float64 `yaml:"max"`
 }
 
 // check reports what is wrong with the ceiling of a role, nil for an absent one.

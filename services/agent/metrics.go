@@ -120,8 +120,8 @@ var instruments = []instrument{
 		help: "Largest one-way gossip delay in force.",
 		read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.way", unit: "s",
-		help: "One way to the farthest other agent, as the last 32 packets take in the median: half of the time until " +
-			"an acknowledgement, less what the other agent kept it. -1 while it is not known.",
+		help: "One way to the farthest other agent, as the last 32 packets take in the median: half of the time " +
+			"until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
 		read: one(func(m measurements) float64 {
 			if m.core.Way.To == "" {
 				return -1
@@ -255,8 +255,8 @@ var instruments = []instrument{
 			"them. Bounded as titrate_agent_requests_total. Only once a limit has stopped a request.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
 	{name: "titrate.agent.limit.unasked", counter: true, labels: []string{"gateway", "tenant", "limit"},
-		help: "Requests of new keys of an EXACT limit that went by the ledger, because the limit had asked about so many " +
-			"keys that its gateway or an owner had nothing left for it. Bounded as titrate_agent_requests_total.",
+		help: "Requests of new keys of an EXACT limit that went by the ledger, because the limit had asked about so " +
+			"many keys that its gateway or an owner had nothing left for it. Bounded as titrate_agent_requests_total.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for _, s := range m.core.Series {
 				if s.OfLimit && s.Counts.OwnerUnasked > 0 {

@@ -178,7 +178,8 @@ var rlsInstruments = []instrument{
 		help: "Decisions counted under the limit \"other\", because there are too many names.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.MetricsRefused) })},
 	{name: "titrate.rls.invalid", counter: true,
-		help: "Requests that were answered with an error: no domain, no descriptors or more than 1024, an unknown unit.",
+		help: "Requests that were answered with an error: no domain, no descriptors or more than 1024, an unknown " +
+			"unit.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Invalid) })},
 	{name: "titrate.rls.abandoned", counter: true,
 		help: "Requests whose callers had gone, or whose deadline passed, before all descriptors were decided.",

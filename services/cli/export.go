@@ -94,7 +94,9 @@ func (c *client) configuration(ctx context.Context, revision int64, visit func(r
 			return err
 		}
 		since = back.GetChanges()
-		slices.SortFunc(since, func(a, b *quotav1.ResourceChange) int { return strings.Compare(a.GetName(), b.GetName()) })
+		slices.SortFunc(since, func(a, b *quotav1.ResourceChange) int {
+			return strings.Compare(a.GetName(), b.GetName())
+		})
 	}
 	for _, kind := range resource.Kinds {
 		was := slices.DeleteFunc(slices.Clone(since), func(c *quotav1.ResourceChange) bool {

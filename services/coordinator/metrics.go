@@ -271,8 +271,10 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
-	to.ObserveInt64(m.claims, m.o.claims.believed.Load(), metric.WithAttributes(attribute.String("outcome", "believed")))
-	to.ObserveInt64(m.claims, m.o.claims.doubted.Load(), metric.WithAttributes(attribute.String("outcome", "doubted")))
+	claims := map[string]int64{"believed": m.o.claims.believed.Load(), "doubted": m.o.claims.doubted.Load()}
+	for outcome, n := range claims {
+		to.ObserveInt64(m.claims, n, metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
 	m.store(to)
 	to.ObserveInt64(m.refused, int64(m.o.streams.Refused()))
 	whole, resumed := m.o.streams.Configurations()

@@ -43,7 +43,8 @@ func (o *Coordinator) serve() error {
 		return err
 	}
 	o.health = health.NewServer()
-	o.intake = intake.New(intake.Options{Admit: o.admit, Bounds: bounds, Unary: o.unary(), Stream: o.streamed(), Log: o.log})
+	o.intake = intake.New(intake.Options{Admit: o.admit, Bounds: bounds, Unary: o.unary(), Stream: o.streamed(),
+		Log: o.log})
 	security := o.config.Security
 	security.Optional = o.config.takesTokens()
 	people, err := security.ServerCredentials()
@@ -109,7 +110,8 @@ func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.Servi
 	}
 	address := o.restListener.Addr().(*net.TCPAddr)
 	s := rest.New(rest.Options{Interceptors: append([]grpc.UnaryServerInterceptor{o.intake.Recover}, o.unary()...),
-		Admit: o.admit, Bounds: bounds, Local: o.guard == nil && address.IP.IsLoopback(), Answered: o.instruments.answered})
+		Admit: o.admit, Bounds: bounds, Local: o.guard == nil && address.IP.IsLoopback(),
+		Answered: o.instruments.answered})
 	api(s)
 	handler, err := s.Handler()
 	if err != nil {

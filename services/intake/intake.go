@@ -100,7 +100,8 @@ func (i *Intake) ServerOptions() []grpc.ServerOption {
 }
 
 // stream is what each call on a gRPC server passes.
-func (i *Intake) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+func (i *Intake) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
+	next grpc.StreamHandler) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = i.recovered(info.FullMethod, fault)
@@ -135,7 +136,7 @@ func (i *Intake) Recover(ctx context.Context, r any, info *grpc.UnaryServerInfo,
 // recovered counts and logs a panic, and returns the status of its call.
 func (i *Intake) recovered(method string, fault any) error {
 	i.panics.Add(1)
-	i.of.Log.Error("a handler panicked: its call fails, others go on; please report this", "method", method, "panic", fault,
-		"stack", string(debug.Stack()))
+	i.of.Log.Error("a handler panicked: its call fails, others go on; please report this", "method", method, "panic",
+		fault, "stack", string(debug.Stack()))
 	return status.Errorf(codes.Internal, "%s failed by a fault of this server, which is in its log", method)
 }

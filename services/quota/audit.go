@@ -43,7 +43,8 @@ func (s *Server) announce(ctx context.Context, note store.Note, changes []store.
 		names[i] = changed(c)
 	}
 	line := slog.NewRecord(time.Now(), slog.LevelInfo, "audit", 0)
-	line.Add("who", note.Author, "outcome", "requested", "resources", names, "action", note.Action, "message", note.Message)
+	line.Add("who", note.Author, "outcome", "requested", "resources", names, "action", note.Action, "message",
+		note.Message)
 	if err := s.audit.Handler().Handle(ctx, line); err != nil {
 		return grpcstatus.Errorf(codes.Unavailable,
 			"nothing is changed: its audit line cannot be written, and --audit-required is set: %v", err)

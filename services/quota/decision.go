@@ -123,7 +123,8 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	case l.GetSilent():
 		out += "; it is EXACT, but the owner of the client's key was not heard, so the ledger counted"
 	case l.GetUnasked():
-		out += "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this new one"
+		out += "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this " +
+			"new one"
 	case l.GetExact():
 		out += "; it is EXACT, so that is the one bucket of all gateways"
 	}

@@ -160,8 +160,8 @@ func (s *Server) Stats() Stats {
 	out := Stats{
 		Requests: c.latency.requests.Load(), Seconds: time.Duration(c.latency.nanoseconds.Load()).Seconds(),
 		Invalid: c.invalid.Load(), UnknownDomain: c.unknownDomain.Load(), OverridesRefused: c.overridesRefused.Load(),
-		Abandoned: c.abandoned.Load(), Undecided: c.undecided.Load(), Capped: c.capped.Load(), Shadowed: c.shadowed.Load(),
-		MetricsRefused: c.hits.other.Load(), Hits: c.hits.snapshot(),
+		Abandoned: c.abandoned.Load(), Undecided: c.undecided.Load(), Capped: c.capped.Load(),
+		Shadowed: c.shadowed.Load(), MetricsRefused: c.hits.other.Load(), Hits: c.hits.snapshot(),
 		Limits: len(s.composer.files.Load().Limits()), NamesUnused: int(s.composer.unused.Load()),
 		Panics: s.enforcer.Panics() + c.panics.Load(),
 	}

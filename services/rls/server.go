@@ -50,7 +50,8 @@ type decision struct {
 }
 
 // ShouldRateLimit decides a request.
-func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (answer *api.RateLimitResponse, err error) {
+func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (answer *api.RateLimitResponse,
+	err error) {
 	switch {
 	case r.GetDomain() == "":
 		s.counts.invalid.Add(1)
@@ -61,7 +62,8 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (
 	case len(r.GetDescriptors()) > maxDescriptors:
 		s.counts.invalid.Add(1)
 		return nil, status.Errorf(codes.InvalidArgument,
-			"the request has %d rate limit descriptors: at most %d are allowed", len(r.GetDescriptors()), maxDescriptors)
+			"the request has %d rate limit descriptors: at most %d are allowed", len(r.GetDescriptors()),
+			maxDescriptors)
 	}
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -77,8 +77,8 @@ func fleetGossip() []panel {
 				{"median of agents", in("titrate:agent_lag_seconds:p50")},
 				{"99 % of agents", in("titrate:agent_lag_seconds:p99")},
 				{"longest", most("", in("titrate_agent_lag_seconds"))}}},
-		{"Delay between agents", "Largest delay of a packet from or to another agent, one way; and what packets to the " +
-			"farthest one take in the median, which EXACT limits wait for. -1: not measured yet.", seconds, lines,
+		{"Delay between agents", "Largest delay of a packet from or to another agent, one way; and what packets to " +
+			"the farthest one take in the median, which EXACT limits wait for. -1: not measured yet.", seconds, lines,
 			[]query{
 				{"{{instance}}, largest", in("titrate_agent_gossip_delay_seconds")},
 				{"{{instance}}, median", in("titrate_agent_way_seconds")}}},

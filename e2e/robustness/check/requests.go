@@ -49,7 +49,8 @@ func Blocked(records []load.Record, faults []Fault, stalls []Span, bound time.Du
 func excused(r *load.Record, faults []Fault, by func(*Grace) bool) bool {
 	for i := range faults {
 		f := &faults[i]
-		if (f.Gateway == r.Gateway || f.Gateway == AllGateways) && by(&f.Grace) && r.Sent <= f.To && r.Sent+r.Took >= f.From {
+		here := f.Gateway == r.Gateway || f.Gateway == AllGateways
+		if here && by(&f.Grace) && r.Sent <= f.To && r.Sent+r.Took >= f.From {
 			return true
 		}
 	}

@@ -81,7 +81,8 @@ func New(o Options) *Core {
 		reports:  reports.New(),
 		activity: activity.New(),
 		peers:    peers, near: newNearness(o.ExactWithin),
-		lives: map[string]uint64{}, left: map[string]bool{}, gateways: map[Process]*gateway{}, links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
+		lives: map[string]uint64{}, left: map[string]bool{}, gateways: map[Process]*gateway{},
+		links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision})

@@ -155,8 +155,8 @@ func (c *Core) logUnasked(now time.Duration, g *gateway, r *exchange.Report) {
 	for i := range r.Limits {
 		if l := &r.Limits[i]; l.Counts.OwnerUnasked > 0 {
 			c.unaskedLogged = now
-			c.log(slog.LevelWarn, "an EXACT limit has used up its part of its gateway's questions or keys: new keys of it "+
-				"go by the ledger meanwhile, other limits are not concerned; are its clients' names invented?",
+			c.log(slog.LevelWarn, "an EXACT limit has used up its part of its gateway's questions or keys: new keys "+
+				"of it go by the ledger meanwhile, other limits are not concerned; are its clients' names invented?",
 				"tenant", l.Tenant, "limit", l.Limit, "gateway", g.Gateway, "requests", l.Counts.OwnerUnasked)
 			return
 		}

@@ -108,9 +108,10 @@ type owned struct {
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
 	d := &Desk{o: o, owned: map[uint64]*owned{}, room: budget.NewRoom(MaxKeys), clients: map[Process]*client{},
-		numbers: map[grant.Peer]*client{}, locals: map[uint64]*local{}, lost: map[uint64]int{}, absent: map[string]time.Duration{},
-		answers: map[uint64]*exchange.TokenAnswers{}, packets: map[string]*gossipv1.Tokens{},
-		processes: map[string]map[uint64]time.Duration{}, complaints: map[string]*Complaint{}}
+		numbers: map[grant.Peer]*client{}, locals: map[uint64]*local{}, lost: map[uint64]int{},
+		absent: map[string]time.Duration{}, answers: map[uint64]*exchange.TokenAnswers{},
+		packets: map[string]*gossipv1.Tokens{}, processes: map[string]map[uint64]time.Duration{},
+		complaints: map[string]*Complaint{}}
 	d.setView(0, nil)
 	return d
 }

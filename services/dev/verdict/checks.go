@@ -53,7 +53,8 @@ func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	if phase == scenario.Steady && t.Saturated {
 		out = append(out, atMost(CheckDeviation, phase, t.Name, math.Abs(t.Admitted/t.FairShare-1), maxDeviation))
 		if target > 0 {
-			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs, maxWait*target*1e3+l.LateP99Ms+l.PathP99Ms))
+			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs,
+				maxWait*target*1e3+l.LateP99Ms+l.PathP99Ms))
 		}
 	}
 	if entitled := math.Min(t.Demand, t.FairShare); entitled > 0 {

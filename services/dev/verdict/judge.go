@@ -161,8 +161,8 @@ func voidReasons(l Load) []string {
 			maxLateP99Ms))
 	}
 	if l.PathP99Ms > maxLateP99Ms {
-		why = append(why, fmt.Sprintf("1 %% of the requests that no limit and no queue held took %.0f ms or more to the "+
-			"upstream, at most %d ms may be", l.PathP99Ms, maxLateP99Ms))
+		why = append(why, fmt.Sprintf("1 %% of the requests that no limit and no queue held took %.0f ms or more to "+
+			"the upstream, at most %d ms may be", l.PathP99Ms, maxLateP99Ms))
 	}
 	return why
 }

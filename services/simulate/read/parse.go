@@ -127,8 +127,8 @@ func (p *parser) fields(n *yaml.Node, path string, known ...string) map[string]*
 }
 
 func (p *parser) spec(n *yaml.Node) {
-	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "gossip", "link", "late", "coordinator", "upstreams",
-		"clients", "events")
+	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "gossip", "link", "late", "coordinator",
+		"upstreams", "clients", "events")
 	s := p.s
 	if f["duration"] == nil {
 		p.Wrong(n.Line, "duration", "missing; want how long the scenario is, such as 60s")
