@@ -11,7 +11,7 @@
 //	limit   <  3·(F − tenant)
 //
 // One tenant alone gets C/2 at most, and n tenants that come together C/(n + 1) each, so C/(n + 1) stays
-// free for those that have little. One limit alone gets 3/7 of C, and leaves 3/49 of C for another limit of
+// free for tenants that have little. One limit alone gets 3/7 of C, and leaves 3/49 of C for another limit of
 // its tenant. What is taken is not taken back: a tenant that comes later gets half of what is free then.
 //
 //	what may be had          C = 2000       C = 262,144
@@ -32,10 +32,10 @@ type ID uint64
 
 func (id ID) tenant() uint32 { return uint32(id >> 32) }
 
-// limitParts is how many times what is left to its tenant a limit may have.
+// limitParts bounds a limit, in multiples of what is left to its tenant.
 const limitParts = 3
 
-// shares are what limits have.
+// shares counts what limits have: all together, by tenant and by limit.
 type shares struct {
 	all     float64
 	tenants map[uint32]float64

@@ -45,7 +45,7 @@ func TestParts(t *testing.T) {
 }
 
 // Whatever is taken and freed: never more than the room, each tenant leaves the half of what it
-// found, and nothing is remembered of those that have nothing.
+// found, and tenants and limits that have nothing are forgotten.
 func TestPropertyRoom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(10, 2000).Draw(rt, "size")

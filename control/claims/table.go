@@ -295,7 +295,7 @@ func news(a, b *Record) bool {
 // Sums returns the sums of a key over all live peers but except (the replica that asks;
 // its own part is subtracted by leaving it out). Claims are R, A and U of package drc;
 // Admitted is extrapolated for unheard peers; Spent is the largest announced within
-// Stale or, failing that, the largest; Own counts those that are heard. Epoch changes when the key
+// Stale or, failing that, the largest; Own counts reachable peers only. Epoch changes when the key
 // was evicted in between, and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
 	return t.addUp(key, except, Group{}, now, false).KeySum
@@ -423,8 +423,8 @@ func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 	return min(0, e.lineage.Latest.Gap)
 }
 
-// longer is the longer one of two silences, see exchange.KeySum; one that has ended counts before one
-// that has not.
+// longer returns the longer of two silences, see exchange.KeySum. A silence that has ended (> 0) takes
+// precedence over a silence that lasts (< 0).
 func longer(a, b float64) float64 {
 	if a > 0 || b > 0 {
 		return max(a, b)

@@ -143,7 +143,7 @@ func (s *Set) Change(d *Delta) error {
 // Revision of the configuration.
 func (s *Set) Revision() int64 { return s.head.Revision }
 
-// Seed is that of the key hashes.
+// Seed returns the seed of the key hashes.
 func (s *Set) Seed() uint64 { return s.head.Seed }
 
 // Shared is what all tenants have in common.

@@ -361,7 +361,7 @@ func (l *Ledger) change(delta float64, s *LedgerSums) float64 {
 	return delta
 }
 
-// ownParts is what all replicas together have admitted and not repaid. What the others say is up
+// ownParts returns what all replicas have admitted and not repaid. What the others say is up
 // to a lag old and may have been refilled since; for STRICT only the time that is known counts.
 func (l *Ledger) ownParts(s *LedgerSums) float64 { return l.own + s.Own - l.p.Rate*l.oldest(s) }
 

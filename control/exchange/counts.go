@@ -11,9 +11,9 @@ type Counts struct {
 	ClientLimit, TenantShare, QueueFull, QueueTimeout uint64
 	// Of a flow: those of Waited and Shadowed that a limit held, or would not have let pass.
 	LimitWaited, LimitShadowed uint64
-	// Of an EXACT limit: requests that waited for the owner of their key, for how long
-	// together, and those that the ledger decided: because the owner was silent, or was not asked about
-	// a new key, as the limit had asked for too much.
+	// Of an EXACT limit: requests that waited for the owner of their key, and for how long together.
+	// The ledger decided OwnerSilent requests because the owner did not answer, and OwnerUnasked
+	// requests because the limit had asked about too many new keys.
 	OwnerWaited, OwnerMicros, OwnerSilent, OwnerUnasked uint64
 }
 

@@ -36,7 +36,7 @@ func OwnerHash(name string) uint64 {
 	return h.Sum64()
 }
 
-// OwnerScore is that of an agent for a key, any number.
+// OwnerScore returns the score of an agent for a key. The highest score owns the key.
 func OwnerScore(key, agent uint64) uint64 {
 	x := key ^ agent*0x9e3779b97f4a7c15
 	x ^= x >> 30

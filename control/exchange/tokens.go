@@ -2,7 +2,7 @@ package exchange
 
 import "github.com/titrate/titrate/control/grant"
 
-// TokenRequests are what gateways ask the owners of keys, see package grant.
+// TokenRequests are a gateway's requests to the owners of keys, see package grant.
 type TokenRequests struct {
 	// Registered is the Owners.View of which all owners know by now what the gateway holds; 0: not
 	// all of them do.
@@ -38,7 +38,7 @@ func (n *KeyName) Len() int { return len(n.Tenant) + len(n.Limit) + len(n.Client
 // TokenAnswers are what owners answer a gateway, in their order: all Grants, then all Recalls.
 // Any order does, see package grant.
 type TokenAnswers struct {
-	// Owners, if its List is not empty, are those of now: the gateway tells owners that are new to a
+	// Owners, if its List is not empty, are the owners from now on: the gateway sends the new owner of a
 	// key what it knows of the key.
 	Owners  Owners
 	Grants  []TokenGrant
@@ -89,7 +89,7 @@ func newest[T any](list []T, added int, key func(*T) uint64) []T {
 	return kept
 }
 
-// tokenBytes is more than any record of tokens takes, without the name of its key.
+// tokenBytes bounds the encoded size of a record of tokens without the name of its key, bytes.
 const tokenBytes = 256
 
 // Parts cuts a into messages of at most so many bytes each, beside a list of owners.

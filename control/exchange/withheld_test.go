@@ -8,7 +8,7 @@ import (
 )
 
 // A key that was withdrawn while there was no agent is announced with its last count and then
-// withdrawn; one that is used again meanwhile, or on the new link, is not withdrawn.
+// withdrawn. A key that is used again meanwhile, or on the new link, is not withdrawn.
 func TestWithheldClaims(t *testing.T) {
 	key := func(key uint64, admitted float64) exchange.KeyClaim {
 		return exchange.KeyClaim{Key: key, Claim: 3, Unsaturated: 3, Admitted: admitted}

@@ -23,8 +23,8 @@ const (
 	// creditBursts bounds what all gateways together may give back of what they have charged, in bursts.
 	// Longer requests whose cost turns out to be less need more.
 	creditBursts = 4
-	// patient is for how long an answer to a recall is waited for, and hasty of one that has not
-	// answered before. The next gateway goes by its ledger meanwhile.
+	// patient is the time for which the owner waits for the answer to a recall, hasty for a gateway that
+	// has not answered before. The next gateway goes by its ledger meanwhile.
 	patient, hasty = 3 * second, 20 * millisecond
 )
 
@@ -118,7 +118,7 @@ func (o *Owner) claim(u *user, before int64) {
 	u.charged, u.claimed = max(0, u.charged+more), max(0, u.claimed+more)
 }
 
-// doubt bounds what all gateways may give back, and gives up on those that do not answer.
+// doubt bounds what all gateways may give back, and gives up on gateways that do not answer a recall.
 func (o *Owner) doubt(now int64) {
 	sum, refilled := 0.0, int64(o.p.cost(now-o.faded))
 	if refilled > 0 {

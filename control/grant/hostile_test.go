@@ -52,7 +52,7 @@ func settable(v reflect.Value, name string, out map[string]reflect.Value) {
 	}
 }
 
-// set sets a field to a number, as far as the field has such a one.
+// set sets a field to a number, cut to the type of the field.
 func set(f reflect.Value, n int64) {
 	switch f.Kind() {
 	case reflect.Bool:
@@ -66,15 +66,15 @@ func set(f reflect.Value, n int64) {
 	}
 }
 
-// mostSaid is what an agent lets pass as a number of a request, see its inRange.
+// mostSaid is the largest number of a request that an agent accepts, see its inRange.
 const mostSaid = int64(3) << 60
 
-// lies are what a field may say: at, below and beyond what can be true.
+// lies returns values for a field: possible, negative and too large.
 func lies(p Params) []int64 {
 	return []int64{0, 1, -1, p.Burst, 2*p.Burst + 1, second, mostSaid, -p.Burst, -mostSaid}
 }
 
-// truth is what an honest gateway that needs a token would say, more or less.
+// truth returns about what an honest gateway that needs a token would send.
 func (l *liar) truth() Request {
 	return Request{Session: 1, Owner: l.w.life, Number: l.q.Number, Seq: l.q.Number, Need: Token, Least: Token, Level: -1,
 		Register: l.q.Number == 1}

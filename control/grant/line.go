@@ -22,7 +22,7 @@ type Line[K comparable] struct {
 	parked []sent[K] // likewise: when they wait again
 }
 
-// item is where a key is; it may stand in the lists in earlier places, which count for nothing.
+// item is the state of a key. Earlier places of the key in the lists count for nothing.
 type item struct {
 	at     int64 // when it was sent; 0: it waits
 	parked bool  // the peer has heard it: it waits again at at
@@ -165,7 +165,7 @@ func (l *Line[K]) Due(now int64) (due int64) {
 // Empty reports whether no key is in the line.
 func (l *Line[K]) Empty() bool { return len(l.items) == 0 }
 
-// window is how many messages may be in flight, and for how long.
+// window bounds how many messages are in flight, and for how long.
 type window struct {
 	size, threshold float64 // 0: nothing is known yet
 	out             int
@@ -181,8 +181,8 @@ func (w *window) room() bool {
 	return float64(w.out) < max(1, w.size)
 }
 
-// answered takes in the answer to a message that was sent at the given time; of one that was sent
-// again nobody knows which of them was answered.
+// answered notes the answer to a message that was sent at the given time. A repeated message gives no
+// round-trip time: the answer may belong to either copy.
 func (w *window) answered(now, at int64, again bool) {
 	if w.size < w.threshold {
 		w.size++

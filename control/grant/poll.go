@@ -14,7 +14,7 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	return g.message(now), true
 }
 
-// most is how far the counts of a session go, millionths. Owners take counts up to twice that.
+// most bounds the counts of a session, millionths. Agents accept counts up to six times most.
 const most = 1 << 59
 
 // renew begins another session with the owner when the counts of this one are large.

@@ -32,9 +32,9 @@ func rushes(t *testing.T, k int, r, b float64, seed uint64) float64 {
 	return cl.excess(of(client), r, b)
 }
 
-// Gateways that do not know of each other each admit a whole burst. All of it is debt in each of them,
-// whichever heard of which in what order, so the bursts of the others, (k−1)·b, come once and the mean
-// is r: the worst excess is that of all windows, however long.
+// Gateways that do not know of each other each admit a whole burst. Each gateway counts all bursts as
+// debt, in whatever order it learns of them. So the bursts of the others, (k−1)·b, come once and the
+// mean is r. The worst excess is the maximum over windows of any length.
 func TestColdGatewaysRepay(t *testing.T) {
 	for _, k := range []int{2, 3, 5, 10} {
 		for _, l := range []struct{ r, b float64 }{{10, 10}, {60, 60}, {5, 10}, {5, 5}} {

@@ -74,7 +74,7 @@ func bursts(every float64, all bool) func(*cluster, float64, float64) *source {
 	}
 }
 
-// cutResult is what became of a client while one gateway was cut off, and afterwards.
+// cutResult has the results of a client while one gateway was cut off, and afterwards.
 type cutResult struct {
 	worst   float64 // beyond one exact bucket
 	later   float64 // the same once what was admitted twice is repaid

@@ -72,8 +72,8 @@ func (c *cutOff) run(until time.Duration, rate float64) (passed, refused int) {
 	return passed, refused
 }
 
-// A client below its limit at all gateways is refused nothing at the one that is cut off, as long
-// as that uses no more than its part by weight.
+// A client below its limit at all gateways is refused nothing at a gateway that is cut off, as long
+// as this gateway uses no more than its part by weight.
 func TestCutOffGatewayRefusesNothingOfItsPart(t *testing.T) {
 	for _, agent := range []bool{false, true} {
 		for _, precision := range []config.Precision{config.Local, config.Exact} {

@@ -74,8 +74,8 @@ func (e *Engine) setNear(now int64, near bool) {
 	e.tokens.While(now, false)
 }
 
-// knownSpent is what the ledger knows to be spent of a key, millionths, if its limit became EXACT, or
-// was left to the ledger, so lately that the owner of the key may not know; else 0.
+// knownSpent returns how much of a key's bucket the ledger counts as spent, millionths, if the limit
+// became EXACT or was left to the ledger so recently that the owner may not know; else 0.
 func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	since := e.tallyOf(l).left.Load()
 	if k.While {

@@ -50,7 +50,7 @@ func newExactFleet(t *testing.T, n int, c *config.Config) *exactFleet {
 	return f
 }
 
-// allowedBy is what an engine's configuration allows the key that a request names.
+// allowedBy returns what an engine's configuration allows the key that a request names.
 func allowedBy(e *Engine, q *exchange.TokenRequest) grant.Params {
 	var in config.Set
 	in.Replace(e.snap.Load().source())

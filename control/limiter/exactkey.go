@@ -30,7 +30,7 @@ func ExactKey(in *config.Set, n *exchange.KeyName) (key uint64, p grant.Params, 
 	return key, p, p.Rate > 0
 }
 
-// limitNamed returns a limit of a tenant, its own one or one that all tenants have; nil: none.
+// limitNamed returns the tenant's limit of a name, else the default limit of the name; nil: none.
 func limitNamed(in *config.Set, tenant, name string) *config.Limit {
 	t := in.Tenant(tenant)
 	if t == nil {

@@ -29,8 +29,8 @@ func (h *hostile) f64() float64 {
 	return 0
 }
 
-// FuzzLink gives an engine what an agent may say, with any numbers: sums, shares, answers of owners. It does
-// not panic, and goes on to decide: every request is answered, one that waits within a second.
+// FuzzLink gives an engine sums, shares and answers of owners with any numbers. The engine does not panic, and
+// answers every request: a request that waits gets its answer within 1.6 s.
 func FuzzLink(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(binary.LittleEndian.AppendUint64(nil, math.MaxUint64))
@@ -87,7 +87,7 @@ func (h *hostile) answers(q *exchange.TokenRequest) *exchange.TokenAnswers {
 	return a
 }
 
-// sums are those of a key.
+// sums returns sums of a key, with any numbers.
 func (h *hostile) sums(key uint64) *exchange.Sums {
 	s := &exchange.Sums{Replicas: int(h.u64() % 5000), TotalWeight: h.f64(), Weight: h.f64()}
 	s.Keys = []exchange.KeySum{{Key: key}}

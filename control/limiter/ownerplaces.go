@@ -7,8 +7,8 @@ import (
 // tokenFlow stands for a flow's id in the handles of requests that wait for an owner.
 const tokenFlow = 1<<24 - 1
 
-// tokenPlaces has the requests that wait for an owner by their handles, and those that wait in
-// the queue of a flow since.
+// tokenPlaces has the requests that wait for an owner, by their handles. moved are requests that
+// went on to the queue of their flow.
 type tokenPlaces struct {
 	mu    lock.Mutex[lock.Leaf]
 	all   []tokenPlace

@@ -18,7 +18,7 @@ import (
 // thread may cancel it. tokenWait.mu puts them in order, so a Cancel meets the request in a line, in the
 // queue of its flow, at its end, or between two limits; there it leaves a note, and resume gives up.
 
-// tokenWait is what the engine knows of a request that waits for an owner.
+// tokenWait is the engine's record of a request that waits for an owner.
 type tokenWait struct {
 	tokens.Waiter[*tokenWait]
 	ticket uint64

@@ -119,8 +119,8 @@ func TestSilentOwnersShareOneWait(t *testing.T) {
 	}
 }
 
-// One that joins the line of its second limit in its time is before those that came after it, and gets
-// the token that one of them would get.
+// A request that joins the line of its second limit is before the requests that came after it, and gets
+// the token that a later request would get.
 func TestLineIsInOrderOfArrival(t *testing.T) {
 	some := exactly("a", 1, 5)
 	some.Classes = []string{"writes"}

@@ -30,7 +30,7 @@ type result struct {
 	why           []string // it did not pass
 }
 
-// overhead is what a run takes at most beside its load: the start and the end of all processes.
+// overhead bounds the time that a run takes to start and to end all processes.
 const overhead = 2 * time.Minute
 
 // one does a run.

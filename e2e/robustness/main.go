@@ -33,7 +33,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// defaultCrowd is how many clients ask seldom.
+// defaultCrowd is the number of clients that ask seldom.
 const defaultCrowd = 20_000
 
 type options struct {

@@ -196,7 +196,7 @@ func (s *scene) targets() (all []load.Target) {
 	return all
 }
 
-// crowdRate is how often a client of the crowd asks, requests per second.
+// crowdRate is the rate of one client of the crowd, requests per second.
 const crowdRate = .005
 
 // begin starts the clients, and a crowd of more; they ask until ctx ends.

@@ -38,8 +38,8 @@ func watchedFiles(t *testing.T) map[string]struct {
 	}
 }
 
-// A file counts by what is in it: one that is replaced by another of equal size and time, one that is
-// written over with its time set back, and one that cannot be read at first and is right later.
+// A file is compared by its contents: a new file of equal size and time is read, and so is a file that is
+// written over with its time set back.
 func TestAFileCountsByItsBytes(t *testing.T) {
 	for what, file := range watchedFiles(t) {
 		for how, replace := range map[string]func(path string, text string, before fs.FileInfo){

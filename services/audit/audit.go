@@ -59,7 +59,7 @@ func (a *File) endsWithinLine() bool {
 	return err == nil && last[0] != '\n'
 }
 
-// Write appends a line. It is that of io.Writer.
+// Write appends a line. It implements io.Writer.
 func (a *File) Write(line []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *File) append(line []byte) error {
 	return err
 }
 
-// current reports whether the open file is the one that has the name.
+// current reports whether the open file still has the name.
 func (a *File) current() bool {
 	if a.f == nil {
 		return false
@@ -122,7 +122,7 @@ func (a *File) takeBack(written int) {
 	a.torn = a.torn || err != nil
 }
 
-// Lost is how many lines could not be written.
+// Lost returns the number of lines that could not be written.
 func (a *File) Lost() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -45,7 +45,7 @@ func (o *Coordinator) openGuard() error {
 	return nil
 }
 
-// unary are what each call without streams passes, over gRPC and over HTTP.
+// unary returns the interceptors of calls without streams, over gRPC and over HTTP.
 func (o *Coordinator) unary() []grpc.UnaryServerInterceptor {
 	if o.guard == nil {
 		return []grpc.UnaryServerInterceptor{quota.InTime}
@@ -53,7 +53,7 @@ func (o *Coordinator) unary() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{quota.InTime, o.guard.Unary}
 }
 
-// streamed are what each stream passes.
+// streamed returns the interceptors of streams.
 func (o *Coordinator) streamed() []grpc.StreamServerInterceptor {
 	if o.guard == nil {
 		return nil
@@ -81,8 +81,8 @@ const (
 	maxEntries = 2_000_000
 )
 
-// bounds are those of one message of a method. A method that is not named here takes a message
-// of one resource at most.
+// bounds returns the bounds of one message of a method. A method that is not named here takes a
+// message of one resource at most.
 func bounds(method string) intake.Bounds {
 	switch method {
 	case quotav1.QuotaService_Apply_FullMethodName, quotav1.QuotaService_Plan_FullMethodName,

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// claimAge is how long a claim counts: agents that were refused come again sooner.
+	// claimAge is the time for which a claim counts: agents that were refused come again sooner.
 	claimAge = 30 * time.Second
 	// mostClaims bounds the agents whose claims are kept.
 	mostClaims = 10_000
 	// aloneEvery is the least time between two claims that are believed though most agents do not
 	// make them. Each makes all agents take the whole configuration.
 	aloneEvery = 10 * time.Minute
-	// aloneAhead is how far beyond the time of day such a claim may be: epochs and revisions are times.
+	// aloneAhead bounds how far such a claim may be ahead of the clock: epochs and revisions are times.
 	aloneAhead = time.Minute
 )
 

@@ -51,7 +51,7 @@ type Writer struct {
 // NewWriter writes YAML or JSON to w. Close ends it.
 func NewWriter(w io.Writer, json bool) *Writer { return &Writer{to: w, json: json} }
 
-// Count is how many resources were written.
+// Count returns the number of written resources.
 func (w *Writer) Count() int { return w.count }
 
 // Write writes a resource.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxDepth is how deep messages may lie in each other. Ours need less than ten.
+// maxDepth bounds the nesting of messages. The API's messages need less than ten levels.
 const maxDepth = 32
 
 var (

@@ -33,7 +33,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Bounds are those of one message of a method.
+// Bounds limit one message of a method.
 type Bounds struct {
 	Bytes   int // of the encoded message
 	Entries int // messages, and elements of lists and maps, in it
@@ -52,9 +52,9 @@ type Options struct {
 	// Admit is asked before a byte of a message is read; nil = every call is let in. An error is the
 	// status of the call.
 	Admit func(ctx context.Context, method string) error
-	// Bounds are those of a method: /titrate.quota.v1alpha1.QuotaService/GetPool.
+	// Bounds returns the bounds of a method, such as /titrate.quota.v1alpha1.QuotaService/GetPool.
 	Bounds func(method string) Bounds
-	// Unary and Stream are what each call passes, the first one first.
+	// Unary and Stream are the interceptors of each call, the first one outermost.
 	Unary  []grpc.UnaryServerInterceptor
 	Stream []grpc.StreamServerInterceptor
 	Log    *slog.Logger
@@ -82,7 +82,7 @@ type Intake struct {
 // New returns an intake for any number of servers. Services are registered before the first one serves.
 func New(of Options) *Intake { return &Intake{of: of, unary: map[string]bool{}} }
 
-// Refused is how many messages were refused, for each of Reasons.
+// Refused returns the number of refused messages for each of Reasons.
 func (i *Intake) Refused() (out [len(Reasons)]uint64) {
 	for reason := range out {
 		out[reason] = i.refused[reason].Load()
@@ -90,16 +90,16 @@ func (i *Intake) Refused() (out [len(Reasons)]uint64) {
 	return out
 }
 
-// Panics is how many panics of handlers were recovered.
+// Panics returns the number of recovered panics of handlers.
 func (i *Intake) Panics() uint64 { return i.panics.Load() }
 
-// ServerOptions are those of a gRPC server whose services are registered with Registrar.
+// ServerOptions returns the options of a gRPC server whose services are registered with Registrar.
 func (i *Intake) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.StreamInterceptor(i.stream)}
 }
 
-// stream is what each call on a gRPC server passes.
+// stream intercepts each call on a gRPC server: it bounds the messages and recovers a panic.
 func (i *Intake) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 	next grpc.StreamHandler) (err error) {
 	defer func() {

@@ -101,8 +101,8 @@ func (s *served) send(t *testing.T, method string, message []byte, options ...gr
 	return s.conn.Invoke(t.Context(), method, message, &emptypb.Empty{}, append(options, grpc.ForceCodecV2(raw{}))...)
 }
 
-// A message of more bytes or entries than its method takes, a compressed one, and one that is none are
-// refused, each with its reason, and counted; one within the bounds is answered.
+// Four messages are refused and counted, each with its reason: too many bytes, too many entries,
+// compressed, unreadable. A message within the bounds is answered.
 func TestMessagesAreBounded(t *testing.T) {
 	s := serve(t, nil)
 	resource := []byte{0x0a, 0x00}

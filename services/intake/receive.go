@@ -31,7 +31,7 @@ type incoming struct {
 // unary reports whether the stream is one message and its answer.
 func (s *incoming) unary() bool { return s.i.unary[s.method] }
 
-// RecvMsg is that of grpc.ServerStream.
+// RecvMsg implements grpc.ServerStream: it refuses a message beyond the bounds before decoding it.
 func (s *incoming) RecvMsg(into any) error {
 	from, is := grpc.ServerTransportStreamFromContext(s.Context()).(wire)
 	m, isMessage := into.(proto.Message)

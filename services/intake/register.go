@@ -16,7 +16,7 @@ type registrar struct {
 	i *Intake
 }
 
-// RegisterService is that of grpc.ServiceRegistrar.
+// RegisterService implements grpc.ServiceRegistrar.
 func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 	streams := *d
 	streams.Methods, streams.Streams = nil, slices.Clone(d.Streams)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// refusals are what the API refused in the last pass that asked for everything. While all objects
+// refusals has the API's refusals in the last pass that asked for everything. While all objects
 // stay as they are, the pause until everything is asked for again doubles, from RetryEvery up to the
 // resync time. Passes in between leave the refused objects out.
 type refusals struct {

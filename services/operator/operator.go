@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// RetryEvery is the time until the next pass after one that failed, and the first one until what
-	// the API refused is asked for again.
+	// RetryEvery is the time from a failed pass to the next pass. It is also the first pause before
+	// the API is asked again for refused objects.
 	RetryEvery = 5 * time.Second
 	// passPause is the least time between two passes: changes in between are one pass.
 	passPause = 200 * time.Millisecond

@@ -167,7 +167,7 @@ func TestConflictsCostOneCallAndNoRevision(t *testing.T) {
 	}
 }
 
-// revisions is how many revisions the history has.
+// revisions returns the number of revisions in the history.
 func revisions(t *testing.T, api quotav1.QuotaServiceClient) int {
 	t.Helper()
 	got, err := api.ListRevisions(t.Context(), &quotav1.ListRevisionsRequest{PageSize: 100})

@@ -19,8 +19,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// defaultChanges is how many changes of a revision GetRevision returns; maxChangeBytes bounds
-// their size together.
+// defaultChanges bounds the changes that GetRevision returns if the caller states no bound;
+// maxChangeBytes bounds their size together.
 const defaultChanges, maxChangeBytes = 1000, 4 << 20
 
 // ListRevisions returns a page of the history, the newest revision first.

@@ -2,12 +2,11 @@ package rest
 
 import "fmt"
 
-// maxDepth is how deep objects and lists may lie in each other. Ours need less than ten.
+// maxDepth bounds the nesting of objects and lists. The API's messages need less than ten levels.
 const maxDepth = 32
 
 // countJSON refuses a well-formed text that would make more entries than most, or that is nested too deep.
-// Objects, lists and the elements of lists are entries, as messages and elements are those of a message in
-// package intake.
+// An entry is an object, a list or an element of a list. Package intake counts messages in a similar way.
 func countJSON(text []byte, most int) error {
 	var lists [maxDepth]bool // which of the open ones are lists
 	depth, entries, quoted := 0, 0, false

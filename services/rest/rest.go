@@ -57,7 +57,7 @@ type Options struct {
 	// Admit is asked before a body is read: nil lets a call of the method in, whose resources are
 	// not known yet. The interceptors decide. Nil = all are let in.
 	Admit func(ctx context.Context, method string) error
-	// Bounds are those of a method's body; one of more bytes or entries is refused with 413.
+	// Bounds returns the bounds of a method's body. A body of more bytes or entries is refused with 413.
 	Bounds func(method string) intake.Bounds
 	// Local says that callers are not known and that only this machine reaches the port: then
 	// the request's Host must be a loopback one.
@@ -78,7 +78,7 @@ func New(of Options) *Server {
 	return &Server{of: of, calls: local{methods: map[string]method{}, intercept: intake.Chain(of.Interceptors)}}
 }
 
-// RegisterService is that of grpc.ServiceRegistrar.
+// RegisterService implements grpc.ServiceRegistrar.
 func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) { s.calls.register(d, impl) }
 
 // Handler answers requests to the services.
@@ -127,7 +127,7 @@ type noted struct {
 	status int
 }
 
-// WriteHeader is that of http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (n *noted) WriteHeader(status int) {
 	n.status = status
 	n.ResponseWriter.WriteHeader(status)
@@ -151,7 +151,7 @@ func (s *Server) named(next http.Handler) http.Handler {
 	})
 }
 
-// bounded makes the body one that is bounded, and puts what gRPC knows of a caller where gRPC has it.
+// bounded wraps the body for admitted, and puts the caller's address and credentials into the context.
 func (s *Server) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := &peer.Peer{Addr: address(r.RemoteAddr)}
@@ -188,7 +188,7 @@ type requestKey struct{}
 // address is that of a caller.
 type address string
 
-// Network is that of net.Addr.
+// Network implements net.Addr.
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
@@ -201,7 +201,7 @@ type limited struct {
 	refused error
 }
 
-// Read is that of io.Reader.
+// Read implements io.Reader.
 func (l *limited) Read(b []byte) (int, error) {
 	if l.refused != nil {
 		return 0, l.refused

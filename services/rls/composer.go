@@ -173,8 +173,8 @@ func (c *composer) apply(files *ratelimitconfig.Config) error {
 	return nil
 }
 
-// exactKey is [limiter.ExactKey] for the limits of the files, and for those that descriptors bring
-// along, whose names have the numbers.
+// exactKey returns what [limiter.ExactKey] returns, for a limit of the files or of a descriptor. The
+// tenant of a descriptor's limit has the rate and the unit in its name.
 func (c *composer) exactKey(n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
 	t, ok := config.Tenant{}, false
 	if own := c.own.Load(); own != nil {

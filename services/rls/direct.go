@@ -90,7 +90,7 @@ func (s *Server) requestOf(d *ratelimitv3.RateLimitDescriptor) limiter.Request {
 	return r
 }
 
-// asDecision is what the engine has decided, as the API says it.
+// asDecision converts an outcome of the engine to a decision of the API.
 func (s *Server) asDecision(r *limiter.Request, out limiter.Outcome, left limiter.Allowance) decision {
 	switch {
 	case out.Reason == limiter.UnknownTenant: // there is no configuration yet

@@ -41,7 +41,7 @@ type Change struct {
 	// another set is refused with ErrOwned, unless TakeOver is set.
 	Set      *string
 	TakeOver bool
-	// NoTakeOver is why the caller may not take over what belongs to another set; nil = it may.
+	// NoTakeOver is the error if the caller may not take over resources of another set; nil = it may.
 	NoTakeOver error
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool

@@ -30,8 +30,8 @@ type Note struct {
 	// has is answered as that change was, and changes nothing. Fingerprint tells its contents: with
 	// another one it is refused with ErrRequest.
 	Request, Fingerprint string
-	// Minor is a change by somebody who is no administrator. A full history puts minor changes
-	// together before it drops older ones.
+	// Minor marks a change by a caller who is no administrator. A full history puts minor changes
+	// together before it drops older changes.
 	Minor bool
 }
 
@@ -70,9 +70,9 @@ type Entry struct {
 	// kept: they are larger than Retention.Bytes.
 	Bytes int64 `json:"bytes,omitempty"`
 	Parts int   `json:"parts,omitempty"`
-	// Request and Fingerprint are those of the Note.
+	// Request and Fingerprint are copied from the Note.
 	Request string `json:"request,omitempty"`
-	// Minor is that of the Note. Merged is how many changes the entry puts together, 0 = it is one.
+	// Minor is copied from the Note. Merged is the number of changes in the entry, 0 = one.
 	Minor       bool   `json:"minor,omitempty"`
 	Merged      int    `json:"merged,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
@@ -268,7 +268,7 @@ type partReader struct {
 	err   error // why it has ended before the last part
 }
 
-// Read is that of io.Reader.
+// Read implements io.Reader.
 func (r *partReader) Read(to []byte) (int, error) {
 	if len(r.rest) == 0 {
 		if r.next == r.entry.Parts {

@@ -16,11 +16,11 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// mergeMost is how many entries of the history one change puts together. More reads more at once
-// and has to be done less often.
+// mergeMost bounds the entries of the history that one change puts together. A larger value reads
+// more at once, less often.
 const mergeMost = 64
 
-// update is what a change writes into the history, and what must hold for that.
+// update has the writes of a change to the history, and the conditions for them.
 type update struct {
 	ops  []clientv3.Op
 	when []clientv3.Cmp
@@ -28,8 +28,8 @@ type update struct {
 
 // merge makes room in a full history: it puts the oldest minor entries that follow each other
 // together into one, which says what each resource was before the first and is after the last. The
-// revisions between them can no longer be returned to; all others can, however often somebody who
-// is no administrator changes things. It returns nothing if there are no such entries, or if their
+// revisions between them can no longer be returned to; all others can, however often callers without
+// the administrator's role make changes. It returns nothing if there are no such entries, or if their
 // changes would fill the half of the history.
 func (s *Store) merge(ctx context.Context, a *account) (update, error) {
 	run, err := s.oldestMinor(ctx, a.Count-1-s.fresh())
@@ -64,8 +64,8 @@ func (s *Store) merge(ctx context.Context, a *account) (update, error) {
 	}, when: s.partsThere(r)}, nil
 }
 
-// fresh is how many of the newest entries are not merged: those that remember request IDs, in a
-// history that is twice as long.
+// fresh returns the number of newest entries that are not merged, because they remember request IDs:
+// RequestsKept, or half of a short history.
 func (s *Store) fresh() int {
 	if s.retention.Revisions > 0 {
 		return min(RequestsKept, s.retention.Revisions/2)

@@ -32,9 +32,9 @@ type plan struct {
 	usedBy map[string][]string
 }
 
-// decide turns changes into a plan on what is stored, or returns all the changes that cannot be
-// made as ChangeErrors, with those that need a refused one. It is pure. The view must hold, of what
-// is stored, the changes' names, what they refer to and what refers to a deleted name.
+// decide turns changes into a plan. Or it returns ChangeErrors: all changes that cannot be made, and
+// all changes that need a refused change. It is pure. The view must hold the stored resources that
+// the changes name, what the changes refer to, and what refers to a deleted name.
 func decide(stored view, changes []Change) (*plan, error) {
 	refused := map[int]error{}
 	for {

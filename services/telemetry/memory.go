@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// cgroupMemory is where the kernel says how much memory this process's control group may take: in a container,
+	// cgroupMemory is the file with the memory limit of this process's control group, bytes: in a container,
 	// the limit of the container.
 	cgroupMemory = "/sys/fs/cgroup/memory.max"
 	// heapPart is the part of that limit that Go may take before it collects garbage more often. The rest is for

@@ -157,8 +157,8 @@ func (g *Gateway) Late(now time.Duration) (telling, hearing time.Duration) {
 	return g.telling.late(now), g.hearing.late(now)
 }
 
-// spent is what a gateway says is spent of the bucket of each key, all of it by itself: much more than
-// it ever admits. Whoever hears of a key for the first time counts no more than that.
+// spent is the amount that a gateway reports as spent of each key's bucket, cost units: much more than
+// the gateway admits. A replica to which a key is new counts no more than this amount.
 const spent = 1e6
 
 func (u *use) record() exchange.KeyClaim {

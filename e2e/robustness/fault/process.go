@@ -36,8 +36,8 @@ var killEnvoy = Kind{
 	},
 }
 
-// ownPart is what a gateway without its agent may admit of an OPTIMISTIC limit beside what the others
-// count of it: its part by weight.
+// ownPart is the part of an OPTIMISTIC limit that a gateway without its agent may admit in addition to
+// what the other gateways count of it: its part by weight.
 const ownPart = 1. / world.Gateways
 
 var killAgent = Kind{

@@ -41,7 +41,7 @@ const (
 	pause = past * bucket
 	// forgetAfter is for how long a row is kept that nothing is counted in.
 	forgetAfter = 10 * time.Minute
-	// mostUnasked is how many limits Unasked names.
+	// mostUnasked bounds the limits that Unasked returns.
 	mostUnasked = 8
 	// MaxSeries bounds the rows that have a series of their own in metrics, of up to eight
 	// numbers each. More cost the Prometheus that scrapes them.

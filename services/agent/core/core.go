@@ -48,7 +48,7 @@ type Core struct {
 	peersChanged  bool              // since the last round
 	alive         []tokens.Agent    // the other agents that may own keys
 	lives         map[string]uint64 // of other agents, as far as this one knows
-	left          map[string]bool   // of those that are not alive: in order
+	left          map[string]bool   // by agent that is not alive: it left in order
 	near          nearness
 	exact         bool          // limits that state no precision are EXACT
 	exactWhy      string        // they are, or are not

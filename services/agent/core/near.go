@@ -28,11 +28,11 @@ import (
 const (
 	// lookEvery is the time between two looks at the way.
 	lookEvery = 2 * time.Second
-	// farLooks is how many looks in a row it takes to become far where the way to most others is too
-	// long, 30 s, and farAlone where it is to one of them or some, 2 minutes: a machine that is busy for
-	// a moment changes nobody's mind.
+	// farLooks is the number of looks in a row after which an agent is far if the way to most others is
+	// too long: 30 s. farAlone is the number if the way to at least one other is too long: 2 minutes. A
+	// machine that is busy for a moment changes no agent's mind.
 	farLooks, farAlone = 15, 60
-	// nearLooks is how many looks in a row it takes to become near again: 30 s.
+	// nearLooks is the number of looks in a row after which an agent is near again: 30 s.
 	nearLooks = 15
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8

@@ -80,8 +80,8 @@ func TestNearness(t *testing.T) {
 	}
 }
 
-// One agent of three stands still, is slow or is cut off: the two others do not change their minds for as
-// long as that may be a moment, and they are more than the one that does. If it lasts, the limits are LOCAL.
+// One agent of three stands still, is slow or is cut off: for two minutes the two others keep their opinion,
+// and they are the majority. If it lasts, the limits are LOCAL.
 func TestOneSlowAgentChangesNothing(t *testing.T) {
 	n := newNearness(2 * time.Millisecond)
 	n.looks(1, ways(500, 500))
@@ -220,8 +220,8 @@ func TestGatewaysAreToldOfExact(t *testing.T) {
 	}
 }
 
-// One agent of three stands still, or is cut off, for 12 s: nothing changes at the two others. The one that
-// is cut off keeps its own gateways LOCAL, and does as the others do once it hears them again.
+// One agent of three stands still, or is cut off, for 12 s: nothing changes at the two others. An agent that
+// is cut off keeps its gateways LOCAL, and follows the others once it receives from them again.
 func TestOneLostAgentSwitchesNobody(t *testing.T) {
 	for name, lose := range map[string]func(f *fleet, lost bool){
 		"stands still": func(f *fleet, lost bool) { f.agents[2].dead = lost },

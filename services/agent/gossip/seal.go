@@ -101,8 +101,8 @@ type session struct {
 	opened   window                        // of the peer's frames
 }
 
-// perSession is how many frames a session has numbers for. A peer that was forgotten and is back has the
-// same key: the next session with it goes on with higher numbers.
+// perSession is the size of a session's range of frame numbers. A peer that was forgotten and is back
+// has the same key: its next session uses the next range.
 const perSession = 1 << 40
 
 // window says which frames have been opened: of the latest windowFrames each once, of those before none

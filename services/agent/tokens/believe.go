@@ -14,7 +14,7 @@ import (
 // configuration, never from a message, and each number has a bound.
 
 const (
-	// MaxProcesses is how many processes of one agent may ask: the 256 gateways that an agent may
+	// MaxProcesses bounds the processes of one agent that ask: the 256 gateways that an agent may
 	// speak for (package aggregation), and as many that have just been restarted. With so many users
 	// of one key a request costs its owner 10 µs.
 	MaxProcesses = 512
@@ -71,7 +71,7 @@ func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.Toke
 	return &q.KeyName, p, accepted
 }
 
-// placeholder is what a key is allowed before it is named: nothing is granted until then.
+// placeholder has the numbers of a key before the key is named: nothing is granted until then.
 var placeholder = grant.Params{Rate: 1, Burst: grant.Token}
 
 // allowed looks up a key by its name.
@@ -123,8 +123,8 @@ func (d *Desk) name(now time.Duration, k *owned, name exchange.KeyName, p grant.
 	return k
 }
 
-// renew puts the numbers of the configuration in force. A limit that it does not have any more keeps
-// those that it had.
+// renew gives a key the numbers of the configuration in force. The key keeps its numbers if the
+// configuration no longer has its limit.
 func (d *Desk) renew(now time.Duration, k *owned) {
 	revision := d.o.Revision()
 	if k.revision == revision {
@@ -187,7 +187,7 @@ func inRange(q *grant.Request) bool {
 	})
 }
 
-// Complaint is what was dropped of an agent.
+// Complaint counts the dropped requests of an agent.
 type Complaint struct {
 	Agent string
 	Count uint64 // since the last one
@@ -195,7 +195,7 @@ type Complaint struct {
 	told  time.Duration
 }
 
-// complainEvery is how often one agent's dropped requests are logged.
+// complainEvery is the least time between two log lines about one agent's dropped requests.
 const complainEvery = time.Minute
 
 // drop counts a request that is dropped.

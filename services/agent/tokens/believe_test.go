@@ -39,7 +39,7 @@ func TestTheOwnersConfigurationDecides(t *testing.T) {
 	want("the limit is gone", second)
 }
 
-// A key is another one's than the one that it was named for: the first name stays.
+// Two names have the same hash: the key keeps the first name.
 func TestOneKeyHasOneName(t *testing.T) {
 	d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "a" },
 		Linked: func(uint64) bool { return false }, Revision: func() int64 { return 1 },

@@ -18,7 +18,7 @@ const (
 	MaxKeys = 1 << 18
 	// DeadAfter is how long a gateway's link may be down before what it holds counts as spent.
 	DeadAfter = link.DeadAfter // then the gateway forgets it
-	// sweepEvery is how often keys at rest are looked for, and sweepFull while a key finds no room.
+	// sweepEvery is the time between two searches for keys at rest, sweepFull while a key finds no room.
 	sweepEvery, sweepFull = 10 * time.Second, 2 * time.Second
 	// lostTold is how often other agents are told that a gateway is gone, once a second.
 	lostTold = 3
@@ -331,7 +331,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// dueOwner is when the next owner has something to do.
+// dueOwner returns the time at which the next owner has something to do; 0: none has.
 func (d *Desk) dueOwner() time.Duration {
 	for len(d.due) > 0 {
 		if e := d.due[0]; d.owned[e.key] != nil && d.owned[e.key].at == e.at {

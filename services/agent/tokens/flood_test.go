@@ -401,7 +401,7 @@ func (w *installation) pauseAgent(i int) {
 	})
 }
 
-// flood is what a change of the agents has cost.
+// flood has the cost of a change of the agents.
 type flood struct {
 	perKey  float64       // messages of each key in use, beyond those without a change
 	late    time.Duration // that a message of a link came, the latest

@@ -10,7 +10,7 @@ import (
 // maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
 const maxPacket = 1200
 
-// outbox is where the owner of a key sends.
+// outbox sends the grants and recalls of the owner of a key.
 type outbox struct {
 	d   *Desk
 	key uint64

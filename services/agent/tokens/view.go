@@ -17,20 +17,20 @@ import (
 //	   all say so, of the list that this agent has ──► its owners grant
 //
 // Each list of agents has a digest, so that an agent that does not know of the change yet does not
-// count. An agent whose owners wait asks those that have not said so, each 0.1 s.
+// count. While its owners wait, an agent asks the agents that have not said so, each 0.1 s.
 
 const (
-	// quiet is how long gateways are not sent the owners after a change, and quietMost after the first
-	// of several: agents mostly come and go together.
+	// quiet is the pause after a change until gateways are sent the owners. A further change begins the
+	// pause again, until quietMost after the first change: agents mostly come and go together.
 	quiet, quietMost = 100 * time.Millisecond, 500 * time.Millisecond
 	// askEvery is the time between two questions whether gateways have registered.
 	askEvery = 100 * time.Millisecond
-	// unsettled is how long after a change an owner waits for that at most.
+	// unsettled bounds the time after a change for which an owner waits until gateways have registered.
 	unsettled = 3 * time.Second
-	// noticed is how long it takes at least until others notice that an agent has failed.
+	// noticed is the least time that agents need to notice a failed agent. It is part of DeadAfter.
 	noticed = 2 * time.Second
-	// relink is how long after its start an agent that has had gateways waits for their links: they
-	// look for the agent once a second.
+	// relink is the time for which a restarted agent waits for the links of its gateways: gateways look
+	// for the agent once a second.
 	relink = 1100 * time.Millisecond
 )
 
@@ -40,7 +40,7 @@ type Agent struct {
 	Life uint64 // differs with each start, as far as this agent knows
 }
 
-// view is who owns keys, and which gateways have told the owners what they hold.
+// view has the owners of keys, and says which gateways have registered their keys with the owners.
 type view struct {
 	agents    []Agent // the others
 	owners    exchange.Owners
@@ -63,7 +63,7 @@ type view struct {
 func (d *Desk) Restarted() { d.view.restarted = true }
 
 // Changed notes that the other agents that are alive are these now, or that one of them has begun a new
-// life. failed says of one that is not alive that it has not left in order.
+// life. failed reports whether an agent that is not alive has failed, and has not left in order.
 func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent string) bool) {
 	d.now = now
 	d.setView(now, others)
@@ -161,7 +161,7 @@ func (d *Desk) sayView(to []Agent, v *gossipv1.TokenView) {
 	}
 }
 
-// settleDue is when settle has something to do.
+// settleDue returns the time at which settle has something to do; 0: never.
 func (d *Desk) settleDue() time.Duration {
 	due := d.view.tellAt
 	if !d.view.settled {

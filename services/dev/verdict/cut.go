@@ -12,8 +12,8 @@ type cut struct {
 	joined float64 // when the two sides hear each other again, s; +Inf: never
 }
 
-// joins is what agents take at most, after a cut has ended, until they hear each other, s: an agent
-// looks for those that it does not hear once a second.
+// joins bounds the time from the end of a cut until agents receive from each other again, s: an agent
+// looks for unreachable agents once a second.
 const joins = 2
 
 // cuts returns the cuts of a scenario in order.
@@ -35,7 +35,7 @@ func cuts(s *scenario.Scenario) (all []cut) {
 	return all
 }
 
-// allowance is what cuts add to a limit's excess in the windows that end in [start, end), requests. Each
+// allowance returns what cuts add to a limit's excess in windows that end in [start, end), requests. Each
 // side of a cut may admit rate·t + burst (docs/guarantees.md), so that both admit burst + rate·t more
 // until they hear each other. Then they repay it, at the rate.
 func allowance(s *scenario.Scenario, l *scenario.Limit, start, end float64) (most float64) {

@@ -22,7 +22,7 @@
 //     admitted, while the client was below its limit, that is, when that bucket
 //     turns nothing away for (burst + slack)/rate before and after: the time in
 //     which it fills, and any permitted excess is repaid. Two ideal buckets must say so: one takes
-//     requests when they were sent, the other takes those that were admitted when the upstream
+//     requests at the time of sending, the other takes admitted requests at the time the upstream
 //     received them. A request that a busy machine delivered late cannot be charged before.
 //   - Path: from a request's start until the upstream received it, of the requests that no client
 //     limit and no queue held. It shows how late Envoys and agents run.

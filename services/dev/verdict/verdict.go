@@ -20,7 +20,7 @@ type Load struct {
 	LateP99Ms float64 `json:"lateP99Ms"`
 	LateMaxMs float64 `json:"lateMaxMs"`
 	// PathP99Ms is the 99th percentile of the time from a request's start until the upstream
-	// received it, of those that no client limit and no queue held.
+	// received it, of the requests that no client limit and no queue held.
 	PathP99Ms float64 `json:"pathP99Ms"`
 }
 

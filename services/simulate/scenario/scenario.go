@@ -56,7 +56,7 @@ func New(duration time.Duration, n int) *Scenario {
 	return s
 }
 
-// aLittle is how late a process runs on a machine that is not busy.
+// aLittle is the delay of a process on a machine that is not busy: 0.2 ± 0.2 ms.
 var aLittle = Delay{200 * time.Microsecond, 200 * time.Microsecond}
 
 // Replica is a gateway with an agent of its own.
@@ -79,8 +79,8 @@ type Gossip struct {
 // Delay is Delay ± Jitter, evenly spread, at least 0.
 type Delay struct{ Delay, Jitter time.Duration }
 
-// Late is how late processes do what is due, and handle what they receive from each other. Requests are
-// decided when they come.
+// Late has the delays with which processes do what is due and handle what they receive from each other.
+// Requests are decided when they come.
 type Late struct{ Gateways, Agents Delay }
 
 // Control is the coordinator and the way to it.

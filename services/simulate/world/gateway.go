@@ -232,7 +232,7 @@ func (w *World) tick(g *gateway) {
 	w.planTick(g, next)
 }
 
-// planTick plans the next tick; one that was planned before is void.
+// planTick plans the next tick. A tick that was planned before has no effect.
 func (w *World) planTick(g *gateway, after time.Duration) {
 	g.tickAt = w.now + after + w.draw(w.stage.Scenario.Late.Gateways)
 	w.plan(g.tickAt-w.now, tickGateway, g.place, g.life, nil)

@@ -20,11 +20,11 @@ const (
 	crowdedFor, keepCrowded = int64(10e9), int64(1e9)
 )
 
-// budgets are what limits have of the keys and of the questions.
+// budgets has each limit's part of the keys and of the questions per second.
 type budgets struct {
 	mu      lock.Mutex[lock.Budget]
 	room    *budget.Room
-	rates   [2]*budget.Rate     // of limits that state EXACT, and of those that state nothing
+	rates   [2]*budget.Rate     // of limits that state EXACT, and of limits that state no precision
 	crowded map[budget.ID]int64 // limits of which a key found no room, and when
 }
 
@@ -78,7 +78,7 @@ func (b *budgets) ask(k *Key, now int64) {
 	b.rate(k).Ask(now, k.Part)
 }
 
-// crowdedLimits are those of which a key found no room lately; nil: none.
+// crowdedLimits returns the limits of which a key found no room within crowdedFor; nil: none.
 func (b *budgets) crowdedLimits(now int64) map[budget.ID]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,7 @@ type Key struct {
 	Numbers
 }
 
-// Numbers are what the limit allows.
+// Numbers has the rate, the burst and the kind of the limit.
 type Numbers struct {
 	Rate, Burst float64 // cost units/s, > 0; cost units
 	Strict      bool
@@ -76,7 +76,7 @@ type shard[W any] struct {
 	busy []*entry[W]             // with waiters
 
 	roads       map[uint64]*road[W] // to owners, by their lives
-	used        []*road[W]          // of them, those that may have something in their lines
+	used        []*road[W]          // roads whose lines may have a key
 	registering int                 // keys that their owners have yet to be told of
 }
 
@@ -182,8 +182,8 @@ func (s *Store[W]) Join(k *Key, now, known int64, w *Waiter[W]) (wait int64, out
 	return s.end(sh, en, now, out), out
 }
 
-// join puts a waiter into the line, behind those that came before it: one that has waited for another
-// key came before some that are there.
+// join puts a waiter into the line, behind the waiters that came before it. A waiter that has waited
+// for another key came before some waiters in the line.
 func (en *entry[W]) join(w *Waiter[W]) {
 	w.key = en.key.Hash
 	i := len(en.line)

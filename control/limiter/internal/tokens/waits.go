@@ -190,7 +190,7 @@ func (s *Store[W]) Link(_ int64, up bool) {
 	}
 }
 
-// setOwners puts other owners in force: those that are new to a key are told what is known here of it.
+// setOwners puts other owners in force. The new owner of a key is sent what is known here of the key.
 func (s *Store[W]) setOwners(now int64, o *exchange.Owners) {
 	s.view.Store(0)
 	s.owners.Store(o)
@@ -202,8 +202,8 @@ func (s *Store[W]) setOwners(now int64, o *exchange.Owners) {
 	s.wake()
 }
 
-// recent is how long, in nanoseconds, a key counts as in use: if its bucket is full and it was not used
-// for longer, its new owner need not know it.
+// recent is the time after its last use for which a key counts as in use, nanoseconds. A new owner need
+// not know of a key that is not in use and has a full bucket.
 const recent = int64(1e9)
 
 func (s *Store[W]) setOwnersOf(sh *shard[W], now int64, o *exchange.Owners) {

@@ -8,8 +8,8 @@ import (
 
 // Opinions is what the other agents say of the way between agents.
 type Opinions struct {
-	Near, Far int    // agents that say so; one that says nothing of it counts as far
-	Against   string // one of those that are far; "": none
+	Near, Far int    // agents that say so; an agent that sends no opinion counts as far
+	Against   string // an agent that counts as far; "": none
 }
 
 // SetNearness sets what this agent says of the way; the others are told soon.

@@ -40,10 +40,10 @@ func (w *way) value() (d time.Duration, ok bool) {
 // Way is the way to the farthest of the other agents.
 type Way struct {
 	Peers   int             // other agents that are alive
-	Unknown int             // of them, those to which too few packets were measured
-	Longest time.Duration   // one way, in the median; of those that are known
+	Unknown int             // of them, agents to which too few packets were measured
+	Longest time.Duration   // the longest of Known
 	To      string          // the agent that is so far; "" if none is known
-	Known   []time.Duration // one way to each that is known
+	Known   []time.Duration // median time one way to each other known agent
 }
 
 // Beyond returns how many agents are known to be farther than a way.
