@@ -291,6 +291,25 @@ func (o *Owner) Listened(now int64, out Outbox) {
 	o.Tick(now, out)
 }
 
+// Suspend has the owner grant nothing until Resume: somebody else owns the key.
+func (o *Owner) Suspend() { o.listen = forever }
+
+// Resume ends Suspend: nobody else owns the key any more. For so long the owner first gathers what gateways
+// know of that time. Time without an owner does not count against who has yet to answer a recall.
+func (o *Owner) Resume(now, listen int64, out Outbox) {
+	o.b.advance(o.p, now)
+	o.listen, o.told = now+listen, false
+	if o.p.Strict && listen > 0 {
+		o.b.spent = max(o.b.spent, o.p.Burst)
+	}
+	for i := range o.users {
+		if u := &o.users[i]; u.recall != u.recalled && !u.deaf {
+			u.recallAt = now
+			out.Recall(u.peer, o.recallOf(u))
+		}
+	}
+}
+
 // Recalling returns the recall that a gateway has not answered, as it is to be sent now; not ok:
 // there is none.
 func (o *Owner) Recalling(p Peer) (r Recall, ok bool) {

@@ -61,6 +61,7 @@ type Desk struct {
 	absent    map[string]time.Duration // agents that are not alive: their gateways forget what they hold by then
 	swept     time.Duration
 	full      bool // a key has found no room since
+	away      bool // some of owned are away
 
 	answers map[uint64]*exchange.TokenAnswers // to gateways here, by process
 	packets map[string]*gossipv1.Tokens       // to other agents
@@ -101,6 +102,7 @@ type owned struct {
 	params grant.Params
 	part   budget.ID // of the room
 	at     int64     // in the agenda; 0: it is not there
+	away   bool      // another agent owns the key now, see suspend
 
 	revision int64 // of the configuration that params are of
 }
@@ -294,6 +296,9 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 			delete(d.lost, p)
 		}
 	}
+	if d.away && (d.full || d.registered(now) && len(d.missing()) == 0) {
+		d.disownAway()
+	}
 	every, idle := sweepEvery, (*grant.Owner).Idle
 	if d.full { // a whole bucket that is forgotten loses nothing
 		every, idle = sweepFull, (*grant.Owner).Whole
@@ -361,6 +366,9 @@ func (d *Desk) Tick(now time.Duration) {
 // schedule puts a key into the agenda.
 func (d *Desk) schedule(k *owned) {
 	at := k.o.Due()
+	if k.away {
+		at = 0
+	}
 	if at == k.at {
 		return
 	}

@@ -223,6 +223,53 @@ func TestNewOwnerListens(t *testing.T) {
 	}
 }
 
+// A key that leaves an owner and comes back before a gateway has heard of it has one bucket: the owner still
+// knows that the gateway has it. It forgets the key once all gateways have registered with the other owner.
+func TestKeyComesBack(t *testing.T) {
+	f, owner, now := newFleet(t, "a", "b"), "a", settled
+	a, b := f.desks["a"], f.desks["b"]
+	a.o.Owner = func(uint64) string { return owner }
+	b.o.Owner = a.o.Owner
+	change := func(who string, others ...Agent) {
+		owner, now = who, now+time.Millisecond
+		a.Changed(now, others, failed)
+	}
+	run := func(d time.Duration) {
+		for end := now + d; now < end; now += 10 * time.Millisecond {
+			a.Tick(now)
+			f.carry(now)
+		}
+	}
+	change("a", Agent{"b", 1})
+	a.Connected(now, 7)
+	run(2 * unsettled)
+	a.Ask(now, 7, asks(1, 1))
+	f.carry(now)
+	if g := f.got["a"][7]; len(g.Grants) != 1 || !g.Grants[0].Exclusive {
+		t.Fatalf("the first gateway: %+v", g)
+	}
+	change("c", Agent{"b", 1}, Agent{"c", 1})
+	change("a", Agent{"b", 1})
+	b.Ask(now, 8, asks(1, 1))
+	f.carry(now)
+	run(2 * unsettled)
+	if len(f.got["a"][7].Recalls) == 0 {
+		t.Errorf("the first gateway's bucket is not recalled; the second one is answered %+v", f.got["b"][8].Grants)
+	}
+	change("c", Agent{"b", 1}, Agent{"c", 1})
+	run(2 * unsettled)
+	if len(a.owned) != 1 {
+		t.Error("the key is forgotten though no gateway has registered elsewhere")
+	}
+	a.Ask(now, 7, &exchange.TokenRequests{Registered: a.view.owners.View})
+	for _, name := range []string{"b", "c"} {
+		a.Receive(now, name, &gossipv1.Tokens{View: &gossipv1.TokenView{Agents: a.view.digest, Registered: true}})
+	}
+	if a.Second(now, nil); len(a.owned) != 0 || a.room.Keys() != 0 {
+		t.Error("the key is kept though all gateways have registered elsewhere")
+	}
+}
+
 // What does not belong here, or has unusable numbers, is dropped and counted.
 func TestRefused(t *testing.T) {
 	f := newFleet(t, "a", "b")

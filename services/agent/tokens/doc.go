@@ -17,6 +17,7 @@
 // Each of them tells the owners that are new to a key what it holds and knows of the key: in order of
 // use, as fast as these answer. An owner that is new to a key grants nothing before all gateways have
 // done so (view.go), which the agents tell each other, or 3 s have passed; meanwhile the ledgers decide.
+// The owner before keeps what it knows until then, and goes on with it if the key comes back.
 //
 // All that is repeated goes through one window per gateway and owner (grant.Line): questions through
 // those of the gateway, recalls through those of the owner's agent. So a backlog slows down what makes

@@ -55,7 +55,7 @@ func (d *Desk) sendRecalls() {
 	for _, c := range d.recalling {
 		for key, ok := c.recalls.Next(now); ok; key, ok = c.recalls.Next(now) {
 			open := false
-			if k := d.owned[key]; k != nil {
+			if k := d.owned[key]; k != nil && !k.away {
 				var r grant.Recall
 				if r, open = k.o.Recalling(c.number); open {
 					d.sendRecall(c, &exchange.TokenRecall{Key: key, Recall: r})

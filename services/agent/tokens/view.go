@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -67,11 +68,7 @@ func (d *Desk) Restarted() { d.view.restarted = true }
 func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent string) bool) {
 	d.now = now
 	d.setView(now, others)
-	for _, k := range d.owned {
-		if d.o.Owner(k.key) != d.o.Agent {
-			d.disown(k)
-		}
-	}
+	d.suspend(now)
 	alive := map[string]bool{d.o.Agent: true}
 	for _, a := range others {
 		alive[a.Name] = true
@@ -87,6 +84,41 @@ func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent stri
 		}
 	}
 	d.settle(now)
+}
+
+// suspend keeps the owners of keys that are another agent's now, without granting, until all gateways have
+// registered with the other agent. The key of an agent that goes before that comes back: then a gateway that
+// has never heard of the other agent has told it nothing, and may still have the bucket from here.
+func (d *Desk) suspend(now time.Duration) {
+	var back []*owned
+	d.away = false
+	for _, k := range d.owned {
+		was := k.away
+		k.away = d.o.Owner(k.key) != d.o.Agent
+		switch {
+		case k.away:
+			d.away = true
+			k.o.Suspend()
+			d.schedule(k)
+		case was:
+			back = append(back, k)
+		}
+	}
+	slices.SortFunc(back, func(a, b *owned) int { return cmp.Compare(a.key, b.key) }) // the same order in each run
+	for _, k := range back {
+		k.o.Resume(int64(now), int64(d.listenFor(now, k.key)), outbox{d, k.key})
+		d.schedule(k)
+	}
+}
+
+// disownAway forgets the keys that are another agent's.
+func (d *Desk) disownAway() {
+	d.away = false
+	for _, k := range d.owned {
+		if k.away {
+			d.disown(k)
+		}
+	}
 }
 
 // setView begins to tell gateways who owns keys.
@@ -144,16 +176,28 @@ func (d *Desk) settle(now time.Duration) {
 		v.told = true
 		d.sayView(v.askers, &gossipv1.TokenView{Agents: v.digest, Registered: true})
 	}
-	missing := slices.DeleteFunc(slices.Clone(v.agents), func(a Agent) bool { return v.heard[a.Name] })
+	missing := d.missing()
+	all := own && len(missing) == 0
+	if all && d.away {
+		d.disownAway()
+	}
 	switch {
-	case own && len(missing) == 0, now-v.change >= unsettled:
+	case all, now-v.change >= unsettled:
 		v.settled = true
 		d.endListening(now)
-	case now >= v.askAt && len(v.listening) > 0:
+	case now >= v.askAt && d.asks():
 		v.askAt = now + askEvery
 		d.sayView(missing, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true})
 	}
 }
+
+// missing returns the agents that have not said that their gateways have registered.
+func (d *Desk) missing() []Agent {
+	return slices.DeleteFunc(slices.Clone(d.view.agents), func(a Agent) bool { return d.view.heard[a.Name] })
+}
+
+// asks reports whether something here depends on what the other agents' gateways have registered.
+func (d *Desk) asks() bool { return len(d.view.listening) > 0 || d.away }
 
 func (d *Desk) sayView(to []Agent, v *gossipv1.TokenView) {
 	for _, a := range to {
@@ -166,7 +210,7 @@ func (d *Desk) settleDue() time.Duration {
 	due := d.view.tellAt
 	if !d.view.settled {
 		due = sooner(due, d.view.change+unsettled)
-		if len(d.view.listening) > 0 {
+		if d.asks() {
 			due = sooner(due, max(1, d.view.askAt))
 		}
 	}
@@ -220,7 +264,7 @@ func (d *Desk) endListening(now time.Duration) {
 	keys := d.view.listening
 	d.view.listening = nil
 	for _, key := range keys {
-		if k := d.owned[key]; k != nil {
+		if k := d.owned[key]; k != nil && !k.away {
 			k.o.Listened(int64(now), outbox{d, key})
 			d.schedule(k)
 		}
