@@ -144,6 +144,8 @@ type Coordinator struct {
 	rest          *http.Server // nil without Config.Rest
 	health        *health.Server
 	tidying       sync.WaitGroup // the store, after an election
+	deciding      sync.WaitGroup // on claims
+	decide        func()         // begins to decide on claims
 
 	instruments   *instruments
 	suspectLogged time.Time // when the log last named a suspect agent

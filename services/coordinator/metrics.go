@@ -271,7 +271,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.held, int64(indicator(trouble.Held != "")))
 	to.ObserveInt64(m.unreadable, int64(len(trouble.Unreadable)))
 	to.ObserveInt64(m.lost, int64(trouble.Lost))
-	claims := map[string]int64{"believed": m.o.claims.believed.Load(), "doubted": m.o.claims.doubted.Load()}
+	claims := map[string]int64{"believed": m.o.claims.accepted.Load(), "doubted": m.o.claims.doubted.Load()}
 	for outcome, n := range claims {
 		to.ObserveInt64(m.claims, n, metric.WithAttributes(attribute.String("outcome", outcome)))
 	}

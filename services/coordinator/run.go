@@ -119,29 +119,11 @@ func (c timedLoop) Nack(agent string, revision int64, reason string) {
 	c.loop.Nack(agent, revision, reason)
 }
 
-// Ahead raises the epoch and the revision above what agents know, if the claim is believed.
+// Ahead notes that an agent knows a later epoch or revision than this coordinator. Where coordinators
+// share the pools, another one may have told it the epoch first.
 func (c timedLoop) Ahead(h *controlv1.Hello) {
-	epoch, revision := c.o.claims.add(time.Now(), h.GetAgent(), h.GetEpoch(), h.GetRevision(), c.o.streams.Agents())
-	if epoch == 0 && revision == 0 {
-		c.o.log.Warn("an agent knows more than etcd, most agents do not, and one was believed shortly before: it "+
-			"gets no configuration until the next change", "agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision",
-			h.GetRevision())
-		return
-	}
-	if c.o.config.SharePools && !c.o.configuration.Before(h.GetRevision()) {
-		c.o.log.Info("an agent knows a later epoch: another coordinator that shares the pools has told it first",
-			"agent", h.GetAgent(), "epoch", h.GetEpoch())
-	} else {
-		c.o.log.Warn("an agent knows more than etcd: etcd was restored from a backup or replaced",
-			"agent", h.GetAgent(), "epoch", h.GetEpoch(), "revision", h.GetRevision())
-	}
-	c.o.elector.Heard(epoch)
-	if c.o.configuration.Before(revision) && election.Plausible(revision) {
-		go func() { // etcd may be away; the agent comes again
-			if err := c.o.store.Raise(context.Background(), revision); err != nil {
-				c.o.log.Warn("the revision is not raised", "error", err)
-			}
-		}()
+	if c.o.claims.add(time.Now(), h.GetAgent(), h.GetEpoch(), h.GetRevision()) {
+		c.o.decide()
 	}
 }
 
@@ -156,6 +138,7 @@ func (o *Coordinator) Run(ctx context.Context) error {
 	serving, down := context.WithCancel(context.WithoutCancel(ctx))
 	defer down()
 	group, ctx := errgroup.WithContext(ctx)
+	o.decide = func() { o.deciding.Go(func() { o.decideClaims(ctx) }) }
 	group.Go(func() error { return o.admin.Serve(serving, o.adminListener) })
 	group.Go(func() error { return serveOn(o.server, o.grpcListener) })
 	if o.agentListener != nil {
@@ -191,6 +174,7 @@ func (o *Coordinator) work(ctx context.Context) {
 	group.Go(func() error { o.lead(ctx); return nil })
 	_ = group.Wait() // each loop ends with ctx and without an error
 	o.tidying.Wait()
+	o.deciding.Wait()
 }
 
 // stop ends the streams, then the server.

@@ -228,13 +228,10 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 			"revision", one.floor)
 		one.floor = 0
 	}
-	if s.configuration.Before(one.floor) {
+	if s.accepts() == nil && (s.configuration.Before(one.floor) || h.GetEpoch() > s.Epoch()) {
 		s.loop.Ahead(h)
 	}
 	if err := s.addSession(one, h); err != nil {
-		if h.GetEpoch() > s.Epoch() {
-			s.loop.Ahead(h)
-		}
 		return err
 	}
 	defer s.removeSession(one)
