@@ -85,10 +85,23 @@ type account struct {
 	Last  int64 `json:"last"` // revision of the last entry: nothing has changed since
 	Count int   `json:"count"`
 	Bytes int64 `json:"bytes"`
+	Minor int64 `json:"minor,omitempty"` // bytes of minor entries
 }
 
 func (a *account) exceeds(r Retention) bool {
-	return r.Revisions > 0 && a.Count > r.Revisions || r.Bytes > 0 && a.Bytes > r.Bytes
+	return r.Revisions > 0 && a.Count > r.Revisions || r.Bytes > 0 && a.Bytes > r.Bytes || a.minorExceeds(r)
+}
+
+// minorExceeds reports whether minor changes take more than their half.
+func (a *account) minorExceeds(r Retention) bool { return r.Bytes > 0 && a.Minor > r.Bytes/2 }
+
+// add enters an entry, or takes it off (sign −1).
+func (a *account) add(e *Entry, sign int64) {
+	a.Count += int(sign)
+	a.Bytes += sign * e.Bytes
+	if e.Minor {
+		a.Minor += sign * e.Bytes
+	}
 }
 
 func (s *Store) entryPrefix() string             { return s.prefix + "changelog/" }

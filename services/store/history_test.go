@@ -300,6 +300,47 @@ func TestMinorChangesArePutTogether(t *testing.T) {
 	}
 }
 
+// However large the changes of others are, they take half of the history at most: what they change
+// again and again is put together, and what still does not fit is refused.
+func TestMinorChangesTakeHalfOfTheBytes(t *testing.T) {
+	const most = 64 << 10
+	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
+	s := store.Open(client, prefix).Retain(store.Retention{Revisions: 100, Bytes: most})
+	first := apply(t, s, puts(pool("api", 1), &quotav1.Tenant{Name: "tenants/acme"})...)
+	r := rand.New(rand.NewPCG(5, 6))
+	edit := func(id int) error {
+		l := &quotav1.Limit{Name: fmt.Sprint("tenants/acme/limits/l", id), Rate: "1/s"}
+		for range 40 {
+			l.Overrides = append(l.Overrides, &quotav1.Override{Client: fmt.Sprintf("%x", r.Uint64()), Rate: "2/s"})
+		}
+		_, err := s.Apply(t.Context(), store.Note{Author: "editor", Minor: true}, puts(l))
+		return err
+	}
+	for i := range 200 {
+		if err := edit(i % 3); err != nil {
+			t.Fatalf("change %d: %v", i, err)
+		}
+	}
+	refused := error(nil)
+	for i := 0; i < 200 && refused == nil; i++ {
+		refused = edit(10 + i)
+	}
+	if !errors.Is(refused, store.ErrTooLarge) {
+		t.Errorf("changes of ever more resources: %v, want ErrTooLarge", refused)
+	}
+	total := int64(0)
+	for _, e := range entries(t, s) {
+		total += e.Bytes
+	}
+	if total > most {
+		t.Errorf("the history takes %d bytes, want %d at most", total, most)
+	}
+	rollback(t, s, first.Revision)
+	if got := names(t, s); !slices.Equal(got, []string{"pools/api", "tenants/acme"}) {
+		t.Errorf("after the rollback there are %v", got)
+	}
+}
+
 // A change that was made without an entry is a gap: nothing before it can be reached.
 func TestHistoryNoticesGaps(t *testing.T) {
 	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)

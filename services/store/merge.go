@@ -16,9 +16,15 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// mergeMost bounds the entries of the history that one change puts together. A larger value reads
-// more at once, less often.
-const mergeMost = 64
+const (
+	// mergeMost bounds the entries of the history that become one. A larger value reads more at once,
+	// less often.
+	mergeMost = 64
+	// mergeRuns bounds the runs of entries that one change merges.
+	mergeRuns = 8
+	// mergeBytes bounds the changes that a merge reads, before compression.
+	mergeBytes = 64 << 20
+)
 
 // update has the writes of a change to the history, and the conditions for them.
 type update struct {
@@ -29,43 +35,61 @@ type update struct {
 // merge makes room in a full history: it puts the oldest minor entries that follow each other
 // together into one, which says what each resource was before the first and is after the last. The
 // revisions between them can no longer be returned to; all others can, however often callers without
-// the administrator's role make changes. It returns nothing if there are no such entries, or if their
-// changes would fill the half of the history.
-func (s *Store) merge(ctx context.Context, a *account) (update, error) {
-	run, err := s.oldestMinor(ctx, a.Count-1-s.fresh())
-	if err != nil || len(run) < 2 {
-		return update{}, err
+// the administrator's role make changes. A minor change also merges entries that remember request IDs
+// before it takes the place of an older entry.
+func (s *Store) merge(ctx context.Context, a *account, minor bool) (u update, err error) {
+	stored := a.Count - 1
+	for _, among := range []int{stored - s.fresh(), stored} {
+		start := s.entryPrefix()
+		for runs := 0; a.exceeds(s.retention) && runs < mergeRuns; runs++ {
+			var run []Entry
+			if run, start, err = s.oldestMinor(ctx, start, among); err != nil || len(run) < 2 {
+				break
+			}
+			if err = s.mergeRun(ctx, a, run, &u); err != nil {
+				return u, err
+			}
+		}
+		if err != nil || !minor || len(u.ops) > 0 {
+			break
+		}
 	}
-	first, last := run[0], run[len(run)-1]
-	r, err := s.merged(ctx, run)
+	return u, err
+}
+
+// mergeRun puts a run of entries together, unless their changes cannot be read or would fill more than
+// the half of the history that minor changes may take.
+func (s *Store) mergeRun(ctx context.Context, a *account, run []Entry, u *update) error {
+	r, run, err := s.merged(ctx, run)
 	switch {
 	case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound):
-		return update{}, nil // they are dropped with what is older, as if they could not be merged
+		return nil // excess drops these entries together with the older ones
 	case err != nil:
-		return update{}, err
-	case s.retention.Bytes > 0 && r.Bytes > s.retention.Bytes/2 || r.id == "":
-		return update{}, nil
+		return err
+	case len(run) < 2 || r.id == "" || s.retention.Bytes > 0 && r.Bytes > s.retention.Bytes/2:
+		return nil
 	}
 	value, err := json.Marshal(r.Entry)
 	if err != nil {
-		return update{}, fmt.Errorf("%w: %w", ErrBadChange, err)
+		return fmt.Errorf("%w: %w", ErrBadChange, err)
 	}
 	if err := s.stageParts(ctx, r); err != nil {
-		return update{}, err
+		return err
 	}
-	a.Count, a.Bytes = a.Count-len(run)+1, a.Bytes+r.Bytes
-	for _, e := range run {
-		a.Bytes -= e.Bytes
+	a.add(&r.Entry, 1)
+	for i := range run {
+		a.add(&run[i], -1)
 	}
-	return update{ops: []clientv3.Op{ // '0' follows '/': the end lies behind all parts of the last entry
-		clientv3.OpDelete(s.entryKey(first.id), clientv3.WithRange(s.entryKey(last.id)+"\x00")),
-		clientv3.OpDelete(s.partsOf(first.id), clientv3.WithRange(s.partsPrefix()+last.id+"0")),
-		clientv3.OpPut(s.entryKey(r.id), string(value)),
-	}, when: s.partsThere(r)}, nil
+	first, last := run[0].id, run[len(run)-1].id
+	u.when = append(u.when, s.partsThere(r)...)
+	u.ops = append(u.ops, // '0' follows '/': the end lies behind all parts of the last entry
+		clientv3.OpDelete(s.entryKey(first), clientv3.WithRange(s.entryKey(last)+"\x00")),
+		clientv3.OpDelete(s.partsOf(first), clientv3.WithRange(s.partsPrefix()+last+"0")),
+		clientv3.OpPut(s.entryKey(r.id), string(value)))
+	return nil
 }
 
-// fresh returns the number of newest entries that are not merged, because they remember request IDs:
-// RequestsKept, or half of a short history.
+// fresh returns the number of the newest entries that are merged last, because they remember request IDs.
 func (s *Store) fresh() int {
 	if s.retention.Revisions > 0 {
 		return min(RequestsKept, s.retention.Revisions/2)
@@ -73,27 +97,36 @@ func (s *Store) fresh() int {
 	return RequestsKept
 }
 
-// oldestMinor returns the first mergeMost of the oldest minor entries that follow each other, two at
-// least, among the given number of the oldest entries.
-func (s *Store) oldestMinor(ctx context.Context, among int) (run []Entry, err error) {
-	start, end := s.entryPrefix(), clientv3.GetPrefixRangeEnd(s.entryPrefix())
+// oldestMinor returns at most mergeMost of the oldest minor entries, from the key start on, that follow
+// each other, and the key behind them. It looks among the given number of the oldest entries of the
+// whole history.
+func (s *Store) oldestMinor(ctx context.Context, start string, among int) (run []Entry, next string, err error) {
+	end := clientv3.GetPrefixRangeEnd(s.entryPrefix())
+	if start != s.entryPrefix() {
+		passed, err := s.get(ctx, s.entryPrefix(), clientv3.WithRange(start), clientv3.WithCountOnly())
+		if err != nil {
+			return nil, start, err
+		}
+		among -= int(passed.Count)
+	}
 	for among > 0 {
 		got, err := s.get(ctx, start, clientv3.WithRange(end), clientv3.WithLimit(int64(min(among, pageKeys))))
 		if err != nil || len(got.Kvs) == 0 {
-			return run, err
+			return run, start, err
 		}
 		for _, kv := range got.Kvs {
-			among, start = among-1, string(kv.Key)+"\x00"
 			e, err := s.parseEntry(kv)
 			fits := err == nil && e.Minor && e.Parts > 0 && e.Previous >= 0
 			follows := len(run) > 0 && e.Previous == run[len(run)-1].Revision
+			if len(run) > 1 && !(fits && follows) {
+				return run, start, nil
+			}
+			among, start = among-1, string(kv.Key)+"\x00"
 			switch {
 			case fits && follows:
 				if run = append(run, e); len(run) == mergeMost {
-					return run, nil
+					return run, start, nil
 				}
-			case len(run) > 1:
-				return run, nil
 			case fits:
 				run = []Entry{e}
 			default:
@@ -101,23 +134,27 @@ func (s *Store) oldestMinor(ctx context.Context, among int) (run []Entry, err er
 			}
 		}
 	}
-	return run, nil
+	return run, start, nil
 }
 
-// merged is one record of the changes of several entries. Its ID follows that of the last; it is
-// empty if there is no such ID.
-func (s *Store) merged(ctx context.Context, run []Entry) (record, error) {
-	first, last := run[0], run[len(run)-1]
+// merged returns one record of the changes of the first of several entries, as many as it reads in
+// mergeBytes, and these entries. The ID of the record sorts behind the ID of the last entry. The ID is
+// empty if there is none that does.
+func (s *Store) merged(ctx context.Context, run []Entry) (r record, done []Entry, err error) {
 	all, order := map[string]*quotav1.ResourceChange{}, []string(nil)
-	r := record{Entry: Entry{Revision: last.Revision, Previous: first.Previous, Time: last.Time, Minor: true,
-		id: idAfter(last.id)}}
 	var authors []string
-	for _, e := range run {
+	read := 0
+	for i, e := range run {
+		if i > 1 && read > mergeBytes {
+			run = run[:i]
+			break
+		}
 		r.Merged += max(e.Merged, 1)
 		if !slices.Contains(authors, e.Author) {
 			authors = append(authors, e.Author)
 		}
 		err := s.Changes(ctx, e, func(c *quotav1.ResourceChange) bool {
+			read += proto.Size(c)
 			if was := all[c.GetName()]; was != nil {
 				was.After = c.GetAfter()
 			} else {
@@ -126,9 +163,11 @@ func (s *Store) merged(ctx context.Context, run []Entry) (record, error) {
 			return true
 		})
 		if err != nil {
-			return r, err
+			return r, nil, err
 		}
 	}
+	first, last := run[0], run[len(run)-1]
+	r.Revision, r.Previous, r.Time, r.Minor, r.id = last.Revision, first.Previous, last.Time, true, idAfter(last.id)
 	r.Author = listed(authors)
 	r.Author = strings.ToValidUTF8(r.Author[:min(len(r.Author), maxAuthors)], "")
 	r.Action = fmt.Sprintf("%d changes, put together", r.Merged)
@@ -143,7 +182,7 @@ func (s *Store) merged(ctx context.Context, run []Entry) (record, error) {
 			r.Updated++
 		}
 	}
-	return r, r.pack(func(yield func(*quotav1.ResourceChange) bool) {
+	return r, run, r.pack(func(yield func(*quotav1.ResourceChange) bool) {
 		for _, name := range order {
 			if !yield(all[name]) {
 				return

@@ -134,29 +134,28 @@ func (s *Store) retain(ctx context.Context, h head, next *head, r *record) (u up
 		}
 		return u, nil
 	}
-	if most := s.retention.Bytes / 2; most > 0 && r.Minor && r.Bytes > most {
-		return u, fmt.Errorf("%w: it takes %d bytes of the history, compressed, and a change of an editor takes %d at "+
-			"most; make several changes of it, or ask an administrator", ErrTooLarge, r.Bytes, most)
-	}
-	if s.retention.Bytes > 0 && r.Bytes > s.retention.Bytes {
+	if s.retention.Bytes > 0 && !r.Minor && r.Bytes > s.retention.Bytes {
 		r.parts, r.Parts, r.Bytes = nil, 0, 0
 	}
 	a, err := s.account(ctx, h)
 	if err != nil {
 		return u, err
 	}
-	a.Last, a.Count, a.Bytes = r.Revision, a.Count+1, a.Bytes+r.Bytes
-	if a.exceeds(s.retention) {
-		if u, err = s.merge(ctx, &a); err != nil {
-			return u, err
-		}
+	a.Last = r.Revision
+	a.add(&r.Entry, 1)
+	u, err = s.merge(ctx, &a, r.Minor)
+	if err != nil {
+		return u, err
+	}
+	if r.Minor && a.minorExceeds(s.retention) {
+		return u, fmt.Errorf("%w: the changes of editors may take %d bytes of the history, compressed, and would take %d; "+
+			"ask an administrator to make this one, or for more --history-bytes", ErrTooLarge, s.retention.Bytes/2, a.Minor)
 	}
 	oldest := ""
 	if len(u.ops) == 0 { // else there is room for this change
-		oldest, err = s.excess(ctx, &a)
-	}
-	if err != nil {
-		return u, err
+		if oldest, err = s.excess(ctx, &a); err != nil {
+			return u, err
+		}
 	}
 	next.History = &a
 	value, err := json.Marshal(r.Entry)
@@ -189,7 +188,8 @@ func (s *Store) account(ctx context.Context, h head) (account, error) {
 			return a, err
 		}
 		for _, e := range page {
-			a.Count, a.Bytes, below = a.Count+1, a.Bytes+e.Bytes, e.Revision
+			a.add(&e, 1)
+			below = e.Revision
 		}
 		if len(page) < pageKeys {
 			return a, nil
@@ -214,7 +214,8 @@ func (s *Store) excess(ctx context.Context, a *account) (last string, err error)
 				break
 			}
 			e, _ := s.parseEntry(kv) // one that cannot be read has counted for nothing
-			a.Count, a.Bytes, last, start = a.Count-1, a.Bytes-e.Bytes, e.id, string(kv.Key)+"\x00"
+			a.add(&e, -1)
+			last, start = e.id, string(kv.Key)+"\x00"
 		}
 	}
 	return last, nil
@@ -252,6 +253,18 @@ func (s *Store) dropParts(id string) clientv3.Op {
 	return clientv3.OpDelete(s.partsOf(id), clientv3.WithPrefix())
 }
 
+// sweepRecord removes the changes of a record that has no entry.
+func (s *Store) sweepRecord(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	none := clientv3.Compare(clientv3.CreateRevision(s.entryKey(id)), "=", 0)
+	_, err := s.client.Txn(ctx).If(none).Then(s.dropParts(id)).Commit()
+	if err != nil {
+		return failed(ctx, err)
+	}
+	return nil
+}
+
 // sweepParts removes changes of which no entry was written, as of a writer that crashed.
 func (s *Store) sweepParts(ctx context.Context) error {
 	entries, err := s.get(ctx, s.entryPrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -271,8 +284,8 @@ func (s *Store) sweepParts(ctx context.Context) error {
 		if keep[id] || stageAge(id) <= staleStage {
 			continue
 		}
-		keep[id] = true // it is gone
-		if err := s.do(ctx, s.dropParts(id)); err != nil {
+		keep[id] = true // it is gone, or an entry has been written meanwhile
+		if err := s.sweepRecord(ctx, id); err != nil {
 			return err
 		}
 	}
