@@ -56,11 +56,29 @@ func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 	return total
 }
 
+// frozen is what the tenants of limited clients may use beyond the capacity in [from, to), requests:
+// while an agent is cut off, a gateway below its share may use 1.5 times its last claim, and no other
+// gateway gives way (docs/guarantees.md).
+func frozen(s *scenario.Scenario, from, to float64) (sum float64) {
+	for _, c := range cuts(s) {
+		seconds := max(0, min(to, c.joined)-max(from, c.from))
+		for _, t := range s.Tenants {
+			for _, client := range t.Clients {
+				if client.Limit != nil {
+					sum += client.Limit.Rate / 2 * seconds
+				}
+			}
+		}
+	}
+	return sum
+}
+
 // meanBound bounds the pool's mean over the measured part of a phase, requests/s.
 func meanBound(s *scenario.Scenario, phase int) float64 {
 	p := &s.Phases[phase]
 	length := p.End - p.Start - p.Settle
-	return pool(s).Mean() + overdraft(s, phase, length)/length
+	more := overdraft(s, phase, length) + frozen(s, p.Start+p.Settle, p.End)
+	return pool(s).Mean() + more/length
 }
 
 // slidingBound bounds what the pool may admit in any second that ends in a phase.

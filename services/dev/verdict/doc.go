@@ -10,7 +10,8 @@
 //
 //   - Demand of a tenant: what it offered, less what an ideal central token
 //     bucket (the client's rate and burst, fed with all that it sent) turns
-//     away from limited clients. It does not depend on what the system did.
+//     away from limited clients, and less what these clients owe when the measured time begins. The
+//     latter alone depends on what the system did.
 //   - Fair share: the weighted max-min water-fill of the pool's capacity over
 //     the demands, exact (control/fairshare).
 //   - Entitlement: min(demand, fair share). A tenant is saturated when the

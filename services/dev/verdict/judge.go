@@ -113,6 +113,15 @@ type arrival struct {
 	at      float64
 }
 
+// owed returns the excess that is left at a time, s.
+func (c *clientSummary) owed(l *scenario.Limit, at float64) float64 {
+	i, _ := slices.BinarySearch(c.admitted, at)
+	if i == 0 {
+		return 0
+	}
+	return max(0, c.excess[i-1]-l.Rate*(at-c.admitted[i-1]))
+}
+
 // follow fills in the excess.
 func (c *clientSummary) follow(s *scenario.Scenario, l *scenario.Limit) {
 	slices.Sort(c.admitted)

@@ -22,6 +22,12 @@ func (j *evidence) phase(i int) Phase {
 	tenants, clients := j.count(i, out.MeasuredFrom, p.End)
 	seconds := p.End - out.MeasuredFrom
 	for _, t := range j.s.Tenants {
+		for _, c := range t.Clients {
+			if c.Limit != nil { // what a client repays now, its tenant is not entitled to
+				owed := j.clients[c.Name].owed(c.Limit, out.MeasuredFrom)
+				tenants[t.Name].demand -= min(owed, clients[c.Name].demand)
+			}
+		}
 		out.Tenants = append(out.Tenants, tenants[t.Name].tenant(&t, seconds))
 		for _, c := range t.Clients {
 			if c.Limit != nil {

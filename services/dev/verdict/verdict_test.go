@@ -410,3 +410,14 @@ func TestBoundsOfTheDemo(t *testing.T) {
 		t.Errorf("slack of 5/s burst 10: %v, want 5.375", got)
 	}
 }
+
+// What a client owes when a phase begins, its tenant is not entitled to in it.
+func TestRepaidDebtIsNoEntitlement(t *testing.T) {
+	l := &scenario.Limit{Rate: 10, Burst: 10}
+	c := &clientSummary{admitted: []float64{1, 2}, excess: []float64{3, 8}}
+	for at, want := range map[float64]float64{.5: 0, 1.1: 2, 2.5: 3, 3: 0} {
+		if got := c.owed(l, at); math.Abs(got-want) > 1e-9 {
+			t.Errorf("at %g s %g is owed, want %g", at, got, want)
+		}
+	}
+}
