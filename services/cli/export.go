@@ -88,12 +88,13 @@ func runExport(cmd *cobra.Command, c *connection, output format, set string, rev
 // the order of the names. It holds a page of it, and of a revision what has changed since.
 func (c *client) configuration(ctx context.Context, revision int64, visit func(resource.Message) error) error {
 	var since []*quotav1.ResourceChange
+	var on int64 // the revision that since goes back from
 	if revision > 0 {
 		back, err := c.Plan(ctx, &quotav1.PlanRequest{Rollback: revision})
 		if err != nil {
 			return err
 		}
-		since = back.GetChanges()
+		since, on = back.GetChanges(), back.GetRevision()
 		slices.SortFunc(since, func(a, b *quotav1.ResourceChange) int {
 			return strings.Compare(a.GetName(), b.GetName())
 		})
@@ -130,5 +131,13 @@ func (c *client) configuration(ctx context.Context, revision int64, visit func(r
 			return err
 		}
 	}
-	return nil
+	if revision == 0 {
+		return nil
+	}
+	now, err := c.Plan(ctx, &quotav1.PlanRequest{Rollback: revision})
+	if err == nil && now.GetRevision() != on {
+		err = fmt.Errorf("the configuration has changed from revision %d to %d while it was read, so that what was "+
+			"written may mix both: export it again", on, now.GetRevision())
+	}
+	return err
 }

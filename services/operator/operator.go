@@ -132,12 +132,15 @@ func (o *Operator) lead(ctx context.Context) {
 	}
 	o.passes.Add(1)
 	o.note(err, p.verdicts)
+	o.next = time.Now().Add(min(RetryEvery, o.o.Resync))
 	if err != nil {
 		o.o.Log.Error("pass failed; what is in force stays", "error", err)
-		o.next = time.Now().Add(min(RetryEvery, o.o.Resync))
-		return
 	}
-	o.next = p.backOff()
+	if p.asked {
+		if next := p.backOff(); err == nil {
+			o.next = next
+		}
+	}
 }
 
 // leads is an error if another operator may have led since the pass began: what this one has

@@ -13,10 +13,12 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	grpcmetadata "google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/kubernetes"
+	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -55,10 +57,12 @@ type pass struct {
 	objects  []*object
 	denied   map[string]verdict // what the API refused in this pass, by UID; it may be right later
 	waits    bool               // what was refused before is not asked for again in this pass
+	asked    bool               // the API has answered about all objects
 }
 
 // run makes the round. An error means that not everything was done.
 func (p *pass) run(ctx context.Context) error {
+	ctx = grpcmetadata.AppendToOutgoingContext(ctx, quota.MinorKey, "true")
 	all, err := objects{p.o.Cluster}.list(ctx)
 	if err != nil {
 		return err
@@ -69,6 +73,7 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.apply(ctx, p.waiting(wanted)); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
+	p.asked = true
 	own := owners(all)
 	for _, x := range slices.Backward(all) { // limits and quotas before what they need
 		if _, waits := p.verdicts[x]; !waits && x.deleting() && x.guarded() {
@@ -113,7 +118,8 @@ func (p *pass) wanted(ctx context.Context, all []*object) ([]claim, error) {
 }
 
 // apply applies objects in one transaction. The API names all that it refuses: the rest is applied
-// without them, so that refused objects cost one call more and no revision.
+// without them, so that refused objects cost one call more and no revision. What is too large for one
+// request is applied in halves.
 func (p *pass) apply(ctx context.Context, all []claim) error {
 	for len(all) > 0 {
 		if err := p.leads(ctx); err != nil {
@@ -131,9 +137,17 @@ func (p *pass) apply(ctx context.Context, all []claim) error {
 		case !refused(err) || strings.Contains(grpcstatus.Convert(err).Message(), store.ErrHeld.Error()):
 			return err // of no object
 		}
+		if half := len(all) / 2; half > 0 && tooLarge(err) && len(reasons(all, err)) == 0 {
+			return errors.Join(p.apply(ctx, all[:half]), p.apply(ctx, all[half:]))
+		}
 		all = p.refuse(all, err)
 	}
 	return nil
+}
+
+// tooLarge reports whether an error may be about the size of a request.
+func tooLarge(err error) bool {
+	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.ResourceExhausted}, grpcstatus.Code(err))
 }
 
 // refuse gives the objects that an error names their verdicts, all of them if it names none, and
@@ -201,7 +215,7 @@ func reasons(all []claim, err error) map[int]string {
 // refused reports whether an error is about what was asked, not about who could not be asked.
 func refused(err error) bool {
 	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.Aborted,
-		codes.PermissionDenied}, grpcstatus.Code(err))
+		codes.PermissionDenied, codes.ResourceExhausted}, grpcstatus.Code(err))
 }
 
 // applied says of each object that it is in force, or who does not enforce it.

@@ -100,6 +100,27 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// An object that is too large for the API is refused alone.
+func TestATooLargeObjectIsRefusedAlone(t *testing.T) {
+	api := quotatest.Client(t, quota.New(storetest.Open(t), nil))
+	large := &quotav1.Limit{Name: "tenants/acme/limits/large", Rate: "1/s"}
+	for i := range 5000 {
+		large.Overrides = append(large.Overrides, &quotav1.Override{
+			Client: fmt.Sprintf("%0240d", i), Rate: "2/s", Burst: 2})
+	}
+	all := []claim{claimed(&quotav1.Tenant{Name: "tenants/acme"}), claimed(large),
+		claimed(&quotav1.Limit{Name: "tenants/acme/limits/a", Rate: "1/s"})}
+	p := leading(api)
+	if err := p.apply(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{Applied, Refused, Applied} {
+		if got := p.verdicts[all[i].object]; got.reason != want {
+			t.Errorf("%s: %s %.200s, want %s", all[i].Name, got.reason, got.message, want)
+		}
+	}
+}
+
 // counting counts the calls of Apply.
 type counting struct {
 	quotav1.QuotaServiceClient

@@ -65,7 +65,7 @@ func applied(r *quotav1.ApplyRequest) []store.Change {
 	}
 	for _, d := range r.GetDeletions() {
 		changes = append(changes, store.Change{Op: store.Delete, Name: d.GetName(), Etag: d.GetEtag(),
-			AllowMissing: true})
+			AllowMissing: true, Set: set})
 	}
 	return changes
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -65,12 +66,21 @@ const maxAuthor = 1024
 
 // note is what the history is to say about a change of the caller.
 func (s *Server) note(ctx context.Context, action string) store.Note {
-	n := store.Note{Action: action, Minor: s.minor != nil && s.minor(ctx)}
+	n := store.Note{Action: action, Minor: s.minor != nil && s.minor(ctx) || asksMinor(ctx)}
 	if s.who != nil {
 		n.Author = s.who(ctx)
 		n.Author = strings.ToValidUTF8(n.Author[:min(len(n.Author), maxAuthor)], "")
 	}
 	return n
+}
+
+// MinorKey is the key of a call's metadata by which a caller says, with the value true, that its changes
+// are minor, see store.Note: the operator's are, since any author of custom resources brings them about.
+const MinorKey = "titrate-minor"
+
+func asksMinor(ctx context.Context) bool {
+	values := metadata.ValueFromIncomingContext(ctx, MinorKey)
+	return len(values) > 0 && values[0] == "true"
 }
 
 // noteOf is the note of a request that may have an ID.

@@ -35,17 +35,17 @@ func (s *Server) checkCeilings(ctx context.Context, changes []store.Change) (all
 		return nil
 	}
 	for i, c := range changes {
-		if c.TakeOver {
-			if err := s.ceilings.TakeOver(ctx, c.Resource.GetName()); err != nil {
-				changes[i].NoTakeOver = overCeiling(grpcstatus.Convert(err).Message())
-			}
-		}
 		name, refused := c.Name, error(nil)
 		if c.Op == store.Delete {
 			refused = s.ceilings.Delete(ctx, name)
 		} else {
 			name = c.Resource.GetName()
 			refused = s.ceilings.Write(ctx, c.Resource)
+		}
+		if c.TakeOver || c.Op == store.Delete {
+			if err := s.ceilings.TakeOver(ctx, name); err != nil {
+				changes[i].NoTakeOver = overCeiling(grpcstatus.Convert(err).Message())
+			}
 		}
 		if refused == nil {
 			continue

@@ -68,6 +68,20 @@ func TestTakingOverAsksForARight(t *testing.T) {
 			t.Errorf("%s: %v, want %v", x.who, err, x.want)
 		}
 	}
+	// Nor may it delete them, by themselves or with their tenant, and then create them in its own set.
+	_, err := editor.DeleteLimit(t.Context(), &quotav1.DeleteLimitRequest{Name: "tenants/acme/limits/a"})
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("delete what another set owns: %v", err)
+	}
+	_, err = editor.DeleteTenant(t.Context(), &quotav1.DeleteTenantRequest{Name: "tenants/acme", Force: true})
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("delete the tenant with what another set owns: %v", err)
+	}
+	own := &quotav1.ApplyRequest{Set: "mine", Deletions: []*quotav1.Deletion{{Name: "tenants/acme/limits/d"}},
+		Resources: []*quotav1.Resource{resource.Of(&quotav1.Limit{Name: "tenants/acme/limits/e", Rate: "1/s"})}}
+	if _, err := editor.Apply(t.Context(), own); err != nil {
+		t.Errorf("delete what its own set has: %v", err)
+	}
 }
 
 // An editor may write again what an administrator has given beyond the ceiling, but not what the

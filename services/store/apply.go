@@ -203,7 +203,7 @@ func (s *Store) attempt(ctx context.Context, note Note, changes []Change, write 
 	next := h
 	next.Revision, next.Prev = h.after(0, now), h.Revision
 	set := p.set(next.Revision, timestamppb.New(now))
-	if err := checkSize(set); err != nil {
+	if err := checkSize(set, changes); err != nil {
 		return Result{}, err
 	}
 	if !write {
@@ -293,15 +293,21 @@ func wellFormed(changes []Change) error {
 	return nil
 }
 
-// checkSize refuses what is too large for etcd.
-func checkSize(set changeSet) error {
-	total := 0
+// checkSize refuses what is too large for etcd: all resources that are, else the whole.
+func checkSize(set changeSet, changes []Change) error {
+	total, large := 0, ChangeErrors(nil)
 	for _, r := range set.Resources {
 		n := proto.Size(r)
 		if n > MaxValue {
-			return fmt.Errorf("%s: %w: %d bytes, a resource has at most %d", resource.Name(r), ErrTooLarge, n, MaxValue)
+			name := resource.Name(r)
+			i := slices.IndexFunc(changes, func(c Change) bool { return c.name() == name })
+			large = append(large, &ChangeError{Index: i, Name: name,
+				Err: fmt.Errorf("%w: %d bytes, a resource has at most %d", ErrTooLarge, n, MaxValue)})
 		}
 		total += n
+	}
+	if err := large.OrNil(); err != nil {
+		return err
 	}
 	if total > MaxStaged {
 		return fmt.Errorf("%w: %d bytes, at most %d go into one change", ErrTooLarge, total, MaxStaged)

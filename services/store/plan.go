@@ -99,6 +99,8 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		return 0, ErrNotFound
 	case exists && c.foreign(old) && c.TakeOver:
 		return 0, fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
+	case exists && c.forbidden(old):
+		return 0, fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
 	case exists && c.foreign(old):
 		return 0, fmt.Errorf("%w: %s", ErrOwned, old.GetSet())
 	case c.Declared && exists && c.Op != Delete && c.same(old):
@@ -136,7 +138,14 @@ func (c *Change) same(old resource.Message) bool {
 // foreign reports whether a change would take a resource from another set without being asked, or
 // allowed, to.
 func (c *Change) foreign(old resource.Message) bool {
-	return c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set && (!c.TakeOver || c.NoTakeOver != nil)
+	return c.Op != Delete && c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set &&
+		(!c.TakeOver || c.NoTakeOver != nil)
+}
+
+// forbidden reports whether a change would delete what another set owns, by a caller who may not take it
+// over: else the caller could delete it and create it in a set of its own.
+func (c *Change) forbidden(old resource.Message) bool {
+	return c.Op == Delete && c.NoTakeOver != nil && old.GetSet() != "" && (c.Set == nil || *c.Set != old.GetSet())
 }
 
 // stamped is a resource as it is stored: with etag, time and owner.
@@ -200,6 +209,9 @@ func (p *plan) release(c Change) error {
 		return fmt.Errorf("%w: %s; delete them first, or force", ErrInUse, listed(users))
 	}
 	for _, name := range users {
+		if old := p.before[name]; old != nil && c.forbidden(old) {
+			return fmt.Errorf("%w: %s of set %s; %w", ErrInUse, name, old.GetSet(), c.NoTakeOver)
+		}
 		p.takeAlong(ref, name)
 	}
 	return nil

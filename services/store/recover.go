@@ -120,7 +120,7 @@ func replacement(
 			set.Deleted = append(set.Deleted, name)
 		}
 	}
-	return set, checkSize(set)
+	return set, checkSize(set, nil)
 }
 
 // dropLost takes a change set out of the head whose chunks are gone, and carries one
