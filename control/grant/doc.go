@@ -72,7 +72,8 @@
 // Counts are cumulative within a session (one life of both sides), and each message
 // carries all of them: the latest wins, so loss, repetition and reordering do no
 // harm. A question is repeated until its Grant comes; the owner repeats the same Grant for a
-// repeated question, or says that it is Pending. A Recall is repeated until it is answered.
+// repeated question, or says that it is Pending: then it is repeated more and more seldom, as the Grant may be
+// lost. A Recall is repeated until it is answered.
 //
 // When to send and to repeat is the caller's, who has the messages of many keys for one peer: a
 // Line for each gateway's way to an owner, and one for each owner's way to a gateway (line.go).

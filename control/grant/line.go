@@ -1,5 +1,10 @@
 package grant
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Line sends the messages of many keys to one peer through one window, as TCP does. Without it each
 // key repeats its own message whatever else waits, and a peer that is late gets more to do instead
 // of less.
@@ -19,14 +24,16 @@ type Line[K comparable] struct {
 	first  []K       // wait, before all others
 	queue  []K       // wait
 	flight []sent[K] // in the order in which they were sent
-	parked []sent[K] // likewise: when they wait again
+	parked []sent[K] // in the order in which they wait again
 }
 
 // item is the state of a key. Earlier places of the key in the lists count for nothing.
 type item struct {
 	at     int64 // when it was sent; 0: it waits
 	parked bool  // the peer has heard it: it waits again at at
+	first  bool  // it waits before all others
 	again  bool  // it was sent before
+	parks  uint8 // how often it was parked without a known end
 }
 
 type sent[K comparable] struct {
@@ -40,7 +47,10 @@ const (
 	MaxTimeout   = second
 	firstWindow  = 4
 	maxWindow    = 64
-	parkFor      = 2 * second // how long a peer has that has heard a message and cannot answer yet
+	// A message that the peer has heard and cannot answer yet is sent again after parkFirst, since its answer
+	// may be lost, then each time after four times as long, up to parkMost.
+	parkFirst = 25 * millisecond
+	parkMost  = 2 * second
 )
 
 // Add has a key wait for its turn, unless it does or is in flight; an urgent one before all others.
@@ -50,9 +60,10 @@ func (l *Line[K]) Add(key K, urgent bool) {
 	}
 	it, known := l.items[key]
 	switch {
-	case known && (it.at != 0 || !urgent):
+	case known && (it.at != 0 || it.first || !urgent):
 		return
 	case urgent:
+		it.first = true
 		l.first = append(l.first, key)
 	default:
 		l.queue = append(l.queue, key)
@@ -73,16 +84,22 @@ func (l *Line[K]) Done(now int64, key K, answered bool) {
 	}
 }
 
-// Park notes that the peer has heard a key's message and will answer it later: it is sent again in
-// 2 s only.
-func (l *Line[K]) Park(now int64, key K) {
+// Park notes that the peer has heard a key's message and will answer it later, after so long at most;
+// 0: the peer cannot tell.
+func (l *Line[K]) Park(now int64, key K, wait int64) {
 	it, known := l.items[key]
 	if !known || it.parked {
 		return
 	}
 	l.land(now, it, true)
-	l.items[key] = item{at: now + parkFor, parked: true, again: true}
-	l.parked = append(l.parked, sent[K]{key, now + parkFor})
+	if wait <= 0 {
+		wait = max(l.window.timeout(), parkFirst<<(2*min(it.parks, 8)))
+		it.parks = min(it.parks+1, 8)
+	}
+	it.at, it.parked, it.again = now+min(wait, parkMost), true, true
+	l.items[key] = it
+	i, _ := slices.BinarySearchFunc(l.parked, it.at+1, func(s sent[K], at int64) int { return cmp.Compare(s.at, at) })
+	l.parked = slices.Insert(l.parked, i, sent[K]{key, it.at})
 }
 
 func (l *Line[K]) land(now int64, it item, answered bool) {
@@ -108,7 +125,7 @@ func (l *Line[K]) Next(now int64) (key K, ok bool) {
 			if !known || it.at != 0 {
 				continue
 			}
-			it.at = max(now, 1)
+			it.at, it.first = max(now, 1), false
 			l.items[key] = it
 			l.flight = append(l.flight, sent[K]{key, it.at})
 			l.window.out++
@@ -130,19 +147,23 @@ func (l *Line[K]) expire(now int64) {
 			}
 			l.window.lost(now, s.at)
 			l.window.out--
-			l.items[s.key] = item{again: true}
-			l.queue = append(l.queue, s.key)
+			l.repeat(s.key, it)
 		}
 		l.flight = l.flight[1:]
 	}
 	for len(l.parked) > 0 && l.parked[0].at <= now {
 		s := l.parked[0]
 		if it, known := l.items[s.key]; known && it.parked && it.at == s.at {
-			l.items[s.key] = item{again: true}
-			l.queue = append(l.queue, s.key)
+			l.repeat(s.key, it)
 		}
 		l.parked = l.parked[1:]
 	}
+}
+
+// repeat has a key that was sent wait again.
+func (l *Line[K]) repeat(key K, it item) {
+	l.items[key] = item{again: true, parks: it.parks}
+	l.queue = append(l.queue, key)
 }
 
 // Due returns when Next has something; 0: never, unless Add or Done is called.

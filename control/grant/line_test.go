@@ -37,6 +37,60 @@ func TestLineBacksOff(t *testing.T) {
 	}
 }
 
+// A key that waits has one place before all others, however often it is added.
+func TestLineHasOnePlacePerKey(t *testing.T) {
+	var l Line[int]
+	for k := range 2 * firstWindow {
+		l.Add(k, false)
+	}
+	for _, ok := l.Next(1); ok; _, ok = l.Next(1) {
+	}
+	for range 1000 {
+		l.Add(2*firstWindow-1, true)
+		l.Add(100, true)
+	}
+	if len(l.first) != 2 {
+		t.Errorf("%d places before all others for two keys", len(l.first))
+	}
+}
+
+// A message that was heard and whose answer is lost is sent again soon, then more and more seldom; where the
+// peer says how long it takes, then.
+func TestLineParks(t *testing.T) {
+	var l Line[int]
+	l.Add(1, true)
+	l.Next(second)
+	times, now := 0, int64(second)
+	for end := now + 3*second; now < end; times++ {
+		l.Park(now, 1, 0)
+		for again := false; !again; _, again = l.Next(now) {
+			now = l.Due(now)
+		}
+		if times == 0 && now > second+parkFirst {
+			t.Errorf("sent again after %d ms", (now-second)/millisecond)
+		}
+	}
+	if times > 6 {
+		t.Errorf("sent %d times in 3 s", times)
+	}
+	for k := range 3 {
+		l.Add(10+k, false)
+		l.Next(now)
+		l.Park(now, 10+k, []int64{second, 0, 500 * millisecond}[k])
+	}
+	l.Park(now, 1, 3*second)
+	l.Next(now)
+	for _, at := range []int64{parkFirst, 500 * millisecond, second, parkMost} {
+		if due := l.Due(now); due != now+at {
+			t.Errorf("due in %d ms, want %d", (due-now)/millisecond, at/millisecond)
+		}
+		if key, ok := l.Next(now + at); ok {
+			l.Done(now+at, key, true)
+		}
+		l.Next(now + at)
+	}
+}
+
 // TestPropertyKeysShareLines plays several keys whose messages share windows, with messages lost: each
 // conserves its tokens, and each request ends within Hold.
 func TestPropertyKeysShareLines(t *testing.T) {

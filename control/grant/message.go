@@ -53,12 +53,12 @@ type Grant struct {
 	Granted   int64  // tokens granted in this session so far
 	Admit     int64  // of them, so many for requests that waited: what finds none goes back at once
 	Seen      uint32 // Number of the latest Request taken in
-	Wait      int64  // nanoseconds in which asking again is of no use; 0: ask when you like
+	Wait      int64  // nanoseconds in which asking again is of no use; 0: none, or of a Pending: not known
 	Others    int64  // cost per second that all other gateways use
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
 	Full      int64  // nanoseconds for which that bucket has turned refill away
-	Pending   bool   // the question Seq is heard and will be answered later: nothing else is said
+	Pending   bool   // the question Seq is heard and will be answered later: only Granted and Wait count beside
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 	NoRoom    bool   // the owner has no room for the key; only Session and Seq count
 }

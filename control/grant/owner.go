@@ -237,9 +237,11 @@ func (o *Owner) acknowledge(u *user, out Outbox) {
 	})
 }
 
-// postpone says that a question is heard, so that it is not repeated soon.
+// postpone says that a question is heard, so that it is not repeated soon. While the owner listens it says
+// for how long at most.
 func (o *Owner) postpone(u *user, out Outbox) {
-	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Pending: true})
+	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Pending: true,
+		Wait: max(0, o.listen-o.b.at)})
 }
 
 // Lost is told when a gateway's session is over: what was out counts as spent, and a

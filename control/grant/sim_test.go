@@ -154,7 +154,7 @@ func (w *world) Grant(to Peer, m Grant) {
 		if g := w.gates[to]; g.up {
 			g.do(func() {
 				if g.g.Grant(w.now, m) {
-					w.asks[to].Park(w.now, g)
+					w.asks[to].Park(w.now, g, m.Wait)
 				}
 			})
 		}

@@ -323,3 +323,21 @@ func TestPropertyEnds(t *testing.T) {
 		}
 	})
 }
+
+// A question that its owner has heard is repeated within the time of a request that waits, since the answer may
+// be lost; while the owner listens it is not.
+func TestPendingIsRepeated(t *testing.T) {
+	for wait, want := range map[int64]int{0: 1, second: 0} {
+		o := newOwners(1, 10)
+		s := o.stores[0]
+		s.Join(key(1), second, 0, &Waiter[int]{Cost: grant.Token, Since: second})
+		var asked, again exchange.TokenRequests
+		s.Poll(second, &asked)
+		q := asked.List[0]
+		s.Answer(second+millisecond, &exchange.TokenAnswers{Grants: []exchange.TokenGrant{{Key: q.Key, Grant: grant.Grant{
+			Owner: 9, Session: q.Session, Seq: q.Seq, Pending: true, Wait: wait}}}}, nil)
+		if s.Poll(second+Hold*3/4, &again); len(again.List) != want {
+			t.Errorf("the owner listens for %d s: asked %d times more within Hold", wait/second, len(again.List))
+		}
+	}
+}

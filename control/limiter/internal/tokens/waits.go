@@ -20,7 +20,7 @@ func (s *Store[W]) Answer(now int64, a *exchange.TokenAnswers, ended []Ended[W])
 		m := &a.Grants[i]
 		ended = s.answered(now, m.Key, ended, func(en *entry[W]) {
 			if en.g.Grant(now, m.Grant) && en.lined {
-				en.road.Park(now, en)
+				en.road.Park(now, en, m.Wait)
 			}
 		}, nil)
 	}
