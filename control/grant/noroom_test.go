@@ -72,6 +72,21 @@ func TestNoRoomForABucket(t *testing.T) {
 	}
 }
 
+// A gateway that has the bucket itself is not one that has got too little: later it takes its turn as others do.
+func TestBucketIsAFairPart(t *testing.T) {
+	o, box, now := NewOwner(Params{Rate: 1, Burst: 5 * Token}, 7, 0), &lastGrant{}, int64(second)
+	o.Request(now, 1, Request{Session: 1, Number: 1, Seq: 1, Need: Token, Least: Token, Level: -1}, box)
+	if !box.g.Exclusive {
+		t.Fatalf("granted %+v", box.g)
+	}
+	now += 3600 * second
+	o.Request(now, 2, Request{Session: 1, Number: 1, Seq: 1, Need: Token, Least: Token, Level: -1}, box)
+	o.users[1].claimed = Token // and says that it has used more
+	if u := &o.users[0]; o.starves(now, u) || u.fair != 0 {
+		t.Errorf("after an hour with the bucket it starves since %d s", u.fair/second)
+	}
+}
+
 type lastGrant struct{ g Grant }
 
 func (l *lastGrant) Grant(_ Peer, g Grant) { l.g = g }

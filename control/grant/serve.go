@@ -224,8 +224,8 @@ func (o *Owner) answerWith(now int64, u *user, tokens, wait int64, exclusive boo
 	o.b.out += u.out() - before
 	o.b.waited(o.p, u.since, admit)
 	full := int64(0)
-	if exclusive {
-		full = o.b.full()
+	if exclusive { // it has got all
+		full, u.fair = o.b.full(), 0
 	}
 	u.last = Grant{
 		Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Admit: admit, Seen: u.number,
