@@ -51,7 +51,6 @@ func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.Toke
 ) {
 	switch {
 	case k == nil && !d.room.Fits(partOf(q)):
-		d.full = true
 		return nil, p, Crowded
 	case !q.Forgotten && !inRange(&q.Request):
 		return nil, p, Unusable
@@ -65,8 +64,12 @@ func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.Toke
 		return nil, p, Unknown
 	}
 	key, p, ok := d.allowed(&q.KeyName)
-	if !ok || key != q.Key {
+	switch {
+	case !ok || key != q.Key:
 		return nil, p, Unknown
+	case k != nil && !d.room.Fits(partOf(q)): // so far it had no name, and took nobody's part
+		d.disown(k)
+		return nil, p, Crowded
 	}
 	return &q.KeyName, p, accepted
 }

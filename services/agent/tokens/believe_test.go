@@ -3,6 +3,7 @@ package tokens
 import (
 	"testing"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -78,6 +79,27 @@ func TestAnOwnerIsToldWhoseKeyItIs(t *testing.T) {
 	}
 }
 
+// A key that gets its name later takes a place of its limit then, if there is one.
+func TestALaterNameNeedsRoom(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a, limit := f.desks["a"], budget.Of("t", "l")
+	q := asks(1, 1)
+	q.List[0].Owner, q.List[0].KeyName = 99, exchange.KeyName{}
+	a.Ask(settled, 7, q)
+	f.carry(settled)
+	for a.room.Fits(limit) {
+		a.room.Take(limit)
+	}
+	keys, told := a.room.Keys(), len(f.got["a"][7].Grants)
+	q = asks(1, 2)
+	q.List[0].Session = 2
+	a.Ask(settled, 7, q)
+	f.carry(settled)
+	if got := f.got["a"][7].Grants[told:]; len(got) != 1 || !got[0].NoRoom || a.owned[1] != nil || a.room.Keys() != keys-1 {
+		t.Errorf("answered %+v with %d keys, had %d", got, a.room.Keys(), keys)
+	}
+}
+
 // An agent asks for so many processes at most. One that is not heard any more makes room; those of other
 // agents are not concerned.
 func TestProcessesAreBounded(t *testing.T) {
@@ -104,7 +126,18 @@ func TestProcessesAreBounded(t *testing.T) {
 	if a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{1, 2}}); len(a.processes["b"]) != MaxProcesses-2 {
 		t.Errorf("%d processes after two have gone", len(a.processes["b"]))
 	}
-	if a.Changed(settled, nil, failed); len(a.processes) != 1 {
+	for range 2 { // it goes, comes with other processes and goes again, sooner than what it held is spent
+		a.Changed(settled, nil, failed)
+		a.Changed(settled, []Agent{{"b", 1}}, failed)
+		for p := range uint64(MaxProcesses) {
+			ask(1<<20 + p)
+		}
+	}
+	if len(a.clients) > 1+MaxProcesses {
+		t.Errorf("%d processes of an agent that comes and goes", len(a.clients)-1)
+	}
+	a.Changed(settled, nil, failed)
+	if a.Tick(settled + DeadAfter); len(a.processes) != 1 || len(a.clients) != 1 {
 		t.Errorf("processes of an agent that is gone are kept: %d", len(a.processes["b"]))
 	}
 }

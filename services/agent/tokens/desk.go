@@ -202,6 +202,7 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	if why != accepted {
 		d.drop(now, from.Agent, why)
 		if why == Crowded {
+			d.full = true
 			d.grant(from, exchange.TokenGrant{Key: q.Key,
 				Grant: grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true}})
 		}

@@ -73,7 +73,6 @@ func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent stri
 	for _, a := range others {
 		alive[a.Name] = true
 	}
-	maps.DeleteFunc(d.processes, func(agent string, _ map[uint64]time.Duration) bool { return !alive[agent] })
 	for _, c := range d.clients {
 		if alive[c.Agent] {
 			delete(d.absent, c.Agent)
@@ -83,6 +82,9 @@ func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent stri
 			d.absent[c.Agent] = now + DeadAfter
 		}
 	}
+	maps.DeleteFunc(d.processes, func(agent string, _ map[uint64]time.Duration) bool {
+		return !alive[agent] && d.absent[agent] == 0 // else loseAgent does
+	})
 	d.settle(now)
 }
 
@@ -273,6 +275,7 @@ func (d *Desk) endListening(now time.Duration) {
 
 // loseAgent has the owners here count what the gateways of an agent held as spent.
 func (d *Desk) loseAgent(now time.Duration, agent string) {
+	delete(d.processes, agent)
 	for _, n := range slices.Sorted(maps.Keys(d.numbers)) {
 		if p := d.numbers[n].Process; p.Agent == agent {
 			d.gone(now, p)
