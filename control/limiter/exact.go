@@ -77,7 +77,7 @@ func (e *Engine) setNear(now int64, near bool) {
 // knownSpent returns how much of a key's bucket the ledger counts as spent, millionths, if the limit
 // became EXACT or was left to the ledger so recently that the owner may not know; else 0.
 func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
-	since := e.tallyOf(l).left.Load()
+	since := e.tallyOf(l).left.Load() // by the limit's name: a change of the configuration does not lose it
 	if k.While {
 		since = max(since, e.near.Load())
 	}
@@ -238,6 +238,7 @@ func (e *Engine) isUnasked(c *call, l *limit) bool {
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
+	ledger := uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
 		if !e.isExact(l.exact) || !l.holdsFor(c.classes) {
 			continue
@@ -245,7 +246,7 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 		k := e.tokenKey(l, c.under(l))
 		wait, got := e.tokens.Take(&k, c.now, c.cost)
 		if got == grant.Waits {
-			w := e.newTokenWait(c, r, ticket, i)
+			w := e.newTokenWait(c, r, ticket, i, ledger)
 			if wait, got = e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got == grant.Waits {
 				c.route.flow.countHeld()
 				out = Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(tokens.Hold), Limit: l.name,
@@ -259,10 +260,9 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 			e.mirror(c, i, l)
 		case grant.Refused:
 			return e.refuseExact(c, refusal{by: l, wait: wait}), 0, true
-		case grant.Unanswered:
-			e.count(l, didLedger)
-		case grant.Unowned:
-			e.countLeft(l, c.now)
+		case grant.Unanswered, grant.Unowned:
+			ledger |= 1 << i
+			e.countUnasked(l, c.now, got)
 		}
 	}
 	return e.enqueuePaid(c, ticket)

@@ -36,9 +36,11 @@ type tokenWait struct {
 	moved  atomic.Uint64 // Handle in the queue of its flow, once it waits there
 }
 
-// newTokenWait makes the wait of a request for the i-th limit of its route.
-func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int) *tokenWait {
-	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, at: i, by: c.route.limits[i]}
+// newTokenWait makes the wait of a request for the i-th limit of its route, with those before it that are left
+// to the ledger.
+func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int, ledger uint64) *tokenWait {
+	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, ledger: ledger, at: i,
+		by: c.route.limits[i]}
 	w.Of, w.Cost, w.Since = w, c.cost, c.now
 	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
 	w.req.Identities = r.Identities.clone()
@@ -134,12 +136,9 @@ func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) 
 	switch ended.Outcome {
 	case grant.Refused:
 		return e.refuseTokenWait(&c, w, refusal{by: w.by, wait: ended.Wait}, out)
-	case grant.Unanswered:
+	case grant.Unanswered, grant.Unowned:
 		w.ledger |= 1 << w.at
-		e.count(w.by, didLedger)
-	case grant.Unowned:
-		w.ledger |= 1 << w.at
-		e.countLeft(w.by, now)
+		e.countUnasked(w.by, now, ended.Outcome)
 	}
 	return e.payRest(&c, w, out)
 }
@@ -159,10 +158,9 @@ func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 			e.mirror(c, i, l)
 		case grant.Refused:
 			return e.refuseTokenWait(c, w, refusal{by: l, wait: wait}, out)
-		case grant.Unanswered:
-			e.count(l, didLedger)
-		case grant.Unowned:
-			e.countLeft(l, c.now)
+		case grant.Unanswered, grant.Unowned:
+			w.ledger |= 1 << i
+			e.countUnasked(l, c.now, got)
 		}
 	}
 	return e.goOn(c, w, out)

@@ -119,6 +119,39 @@ func TestSilentOwnersShareOneWait(t *testing.T) {
 	}
 }
 
+// A limit whose owner has no room for the key is left to the ledger once, though the request then waits for
+// other limits' owners.
+func TestLeftToTheLedgerOnce(t *testing.T) {
+	for _, order := range []string{"xy", "yxz"} {
+		var limits []config.Limit
+		for _, name := range order {
+			l := exactly(string(name), 1, 5)
+			if name != 'x' {
+				l.Classes = []string{"writes"}
+			}
+			limits = append(limits, l)
+		}
+		f := newExactFleet(t, 1, simple(1000, config.Queue{}, limits...))
+		e := f.engines[0]
+		e.Name(testNames())
+		f.full = func(int) bool { return true }
+		f.ask(0, sec, Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}, 1)
+		f.settle(sec)
+		f.full = nil
+		_, h := f.ask(0, sec, Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1, Classes: writes}, 2)
+		w := e.places.of(h)
+		f.settle(sec)
+		for _, l := range w.route.limits {
+			switch counts := l.tally.Load(); {
+			case l.name == "x" && counts.counts[didLeave].Load() != 2:
+				t.Errorf("%s: two requests were left to the ledger %d times", order, counts.counts[didLeave].Load())
+			case l.name != "x" && counts.counts[didAsk].Load() != 1:
+				t.Errorf("%s: limit %s asked %d times", order, l.name, counts.counts[didAsk].Load())
+			}
+		}
+	}
+}
+
 // A request that joins the line of its second limit is before the requests that came after it, and gets
 // the token that a later request would get.
 func TestLineIsInOrderOfArrival(t *testing.T) {

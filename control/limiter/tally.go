@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
 
@@ -70,6 +71,15 @@ func (e *Engine) countAsked(l *limit, waited int64) { e.tally(l, didAsk, uint64(
 func (e *Engine) countLeft(l *limit, now int64) {
 	e.tallyOf(l).left.Store(now)
 	e.count(l, didLeave)
+}
+
+// countUnasked counts a request that no owner has decided: got is Unanswered or Unowned.
+func (e *Engine) countUnasked(l *limit, now int64, got grant.Outcome) {
+	if got == grant.Unowned {
+		e.countLeft(l, now)
+		return
+	}
+	e.count(l, didLedger)
 }
 
 // tallyOf returns what counts for a limit.
