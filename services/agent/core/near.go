@@ -36,8 +36,10 @@ const (
 	nearLooks = 15
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8
-	// rejoined is for how long an agent must have received from a majority before its gateways do as the others.
-	rejoined = 4 * time.Second
+	// rejoined is for how long an agent must have received from a majority before its gateways do as the
+	// others. Until then no owner knows what these gateways' ledgers have admitted, so that nobody repays it:
+	// a debt is to be repaid from 2 s after a cut on.
+	rejoined = time.Second
 	// shownEvery is the time between two changes of the way that the coordinator is told.
 	shownEvery = 10 * time.Second
 )
