@@ -213,6 +213,7 @@ func (g *Gateway) Owe(now, cost int64) {
 // answer it later.
 func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
+		g.giveUp(now) // this owner will not recall it when others come: the caller goes on from its level
 		g.open, g.silent, g.unowned, g.wanted = false, false, now+declined, 0
 		return false
 	}

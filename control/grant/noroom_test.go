@@ -42,9 +42,10 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A bucket that a gateway has to itself goes on though the next owner has no room for it.
+// A bucket that a gateway has to itself is given up where the next owner has no room for it: later that owner
+// would grant another one. When it has room it is told what was spent.
 func TestNoRoomForABucket(t *testing.T) {
-	p := Params{Rate: 1, Burst: 5 * Token}
+	p := Params{Rate: 0.001, Burst: 5 * Token}
 	g, o, box, now := NewGateway(p, 1<<20), NewOwner(p, 7, 0), &lastGrant{}, int64(second)
 	g.Take(now, Token)
 	q := poll(t, g, now)
@@ -57,18 +58,20 @@ func TestNoRoomForABucket(t *testing.T) {
 		t.Fatalf("it registers %+v", q)
 	}
 	g.Grant(now, Grant{Session: q.Session, Seq: q.Seq, NoRoom: true})
-	for i := range 5 {
-		want := Admitted
-		if i == 4 {
-			want = Refused
-		}
-		if out := g.Take(now, Token); out != want {
-			t.Errorf("request %d of the bucket: %v", i, out)
-		}
+	if out := g.Take(now, Token); out != Unowned {
+		t.Errorf("a request while the owner has no room: %v", out)
 	}
+	g.Owe(now, Token)
 	silentPoll(t, g, now)
-	if g.Idle(now) || !g.Idle(now+10*second) {
+	if g.Idle(now) || !g.Idle(now+1000*second) {
 		t.Error("it must be kept until it is whole, and no longer")
+	}
+	now += declined
+	g.Take(now, Token)
+	next := NewOwner(p, 8, now)
+	next.Request(now, 1, poll(t, g, now), box)
+	if g.Grant(now, box.g); g.Retry(now, now, Token) != Admitted || g.Level(now)/Token != 2 {
+		t.Errorf("an owner with room: %d left, want 2 of 5", g.Level(now)/Token)
 	}
 }
 
