@@ -312,6 +312,24 @@ func (o *Owner) Resume(now, listen int64, out Outbox) {
 	}
 }
 
+// Stood notes that the process of the owner stood still for d until now: it has not read yet what gateways
+// have sent meanwhile. What would end in that time ends so much later.
+func (o *Owner) Stood(now, d int64) {
+	later := func(at int64) int64 {
+		if at > now-d {
+			return at + d
+		}
+		return at
+	}
+	o.listen = later(o.listen)
+	for i := range o.users {
+		u := &o.users[i]
+		if at := o.patience(u); at != 0 {
+			u.recallAt += later(at) - at
+		}
+	}
+}
+
 // Recalling returns the recall that a gateway has not answered, as it is to be sent now; not ok:
 // there is none.
 func (o *Owner) Recalling(p Peer) (r Recall, ok bool) {

@@ -15,6 +15,7 @@ import (
 //
 //   - Claims and sums in packets that have waited are dropped. The other agents send them again,
 //     because they are not acknowledged.
+//   - Owners of keys of EXACT limits do not give up on what a gateway may have said during the pause.
 //   - After DeadAfter the gateways have given up their links, so what is read from such a link
 //     is old, too. The gateways count as disconnected until they have a new link.
 
@@ -33,6 +34,7 @@ func (c *Core) run(now time.Duration) {
 		return
 	}
 	c.stale = now + readSockets*c.o.Period
+	c.tokens.Stood(now, pause+readSockets*c.o.Period)
 	if pause < link.DeadAfter || len(c.links) == 0 {
 		return
 	}

@@ -79,12 +79,12 @@ func (c *Core) LastRound(now time.Duration) []schedule.Outgoing {
 // ReceivePacket takes a packet of the agent that it names. It returns why the packet was
 // dropped, if it was; the effects say whether to call Round soon.
 func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (schedule.Drop, Effects) {
+	c.run(now)
 	if m := p.GetTokens(); m != nil {
 		c.setOwners(now)
 		c.tokens.Receive(now, p.GetAgent(), m)
 		return schedule.Accepted, c.take()
 	}
-	c.run(now)
 	if now < c.stale {
 		return schedule.Stale, c.take()
 	}

@@ -78,6 +78,7 @@ func (c *Core) TokensDue() time.Duration { return c.tokens.Due() }
 
 // TickTokens does what is due for the keys of EXACT limits that this agent owns.
 func (c *Core) TickTokens(now time.Duration) Effects {
+	c.run(now)
 	c.tokens.Tick(now)
 	return c.take()
 }

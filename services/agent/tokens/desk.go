@@ -126,6 +126,16 @@ func (d *Desk) Connected(now time.Duration, process uint64) {
 	d.sendOwners(process)
 }
 
+// Stood notes that this agent stood still for so long until now: what came meanwhile is not read yet, so owners
+// wait longer for gateways.
+func (d *Desk) Stood(now, by time.Duration) {
+	d.view.change += by
+	for _, k := range d.owned {
+		k.o.Stood(int64(now), int64(by))
+		d.schedule(k)
+	}
+}
+
 // begin begins a call.
 func (d *Desk) begin(now time.Duration) {
 	d.now = now
