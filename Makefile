@@ -183,7 +183,7 @@ robustness: bin/robustness envoy ## a whole installation broken at random, under
 
 fleet: N ?= 16
 fleet: KEYS ?= 1000
-fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'
+fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'; N=3 KEYS=100000 ARGS=-exact: EXACT keys when agents change
 	@cd e2e && go build -o ../bin/fleet ./fleet
 	@bin/fleet -n $(N) -keys $(KEYS) $(ARGS)
 

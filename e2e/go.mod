@@ -4,6 +4,8 @@ go 1.26.0
 
 require github.com/titrate/titrate/control v0.0.0
 
+require github.com/titrate/titrate/envoy-filter v0.0.0
+
 require github.com/titrate/titrate/papers v0.0.0
 
 require github.com/titrate/titrate/proto v0.0.0
@@ -153,7 +155,6 @@ require (
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
-	github.com/titrate/titrate/envoy-filter v0.0.0 // indirect
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
 	github.com/tklauser/numcpus v0.12.0 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75 // indirect

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/fleet/exact"
 	"github.com/titrate/titrate/e2e/fleet/filter"
 	"github.com/titrate/titrate/e2e/fleet/workload"
 	"github.com/titrate/titrate/services/dev/child"
@@ -24,7 +25,7 @@ const (
 	capacity = 1000 // cost units/s
 )
 
-var tenants = []string{"one", "two", "three", "four"}
+var tenants = exact.Tenants
 
 // documents are the configuration: the pool of the synthetic gateways, and a limit for the
 // clients of the Envoys.
@@ -34,12 +35,17 @@ func documents() string {
 		fmt.Fprintf(&b, "- {apiVersion: titrate.dev/v1alpha1, "+format+"}\n", args...)
 	}
 	item("kind: Pool, name: pools/%s, spec: {capacity: %d}", pool, capacity)
+	item("kind: Pool, name: pools/%s, spec: {capacity: 1000000}", exact.Pool)
 	for i, name := range tenants {
 		item("kind: Tenant, name: tenants/%s, spec: {weight: %d}", name, i+1)
 	}
 	item("kind: Pool, name: pools/api, spec: {capacity: 100000}")
 	item("kind: Tenant, name: tenants/%s", tenant)
 	item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %d/s, burst: %d}", tenant, rate, burst)
+	for _, name := range exact.Tenants {
+		item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %g/s, burst: %d, precision: EXACT, "+
+			"pools: [%s]}", name, exact.Rate, exact.Burst, exact.Pool)
+	}
 	return b.String()
 }
 
@@ -53,6 +59,8 @@ type fleet struct {
 	etcd        *child.Process
 	coordinator *child.Process
 	members     []*member // synthetic gateways first, then those with an Envoy
+	tokens      tally
+	quiet       float64 // token messages/s while nothing happens
 	traffic     *traffic
 }
 
@@ -64,6 +72,7 @@ type member struct {
 	gateway           *workload.Gateway // nil: an Envoy
 	filter            *filter.Filter    // nil: an Envoy, or not linked
 	envoy             *rig.Envoy        // nil: synthetic
+	exact             *exactMember      // of a fleet with EXACT keys; nil: there is none
 }
 
 // url is that of a page of the agent.
@@ -74,7 +83,7 @@ const memory = 40 << 20
 
 // newFleet starts everything but the agents that join later.
 func newFleet(ctx context.Context, o options) (f *fleet, err error) {
-	if err := fits(o.agents + o.parts()); err != nil {
+	if err := fits(o.agents+o.parts(), o.memory()); err != nil {
 		return nil, err
 	}
 	r, err := rig.New(o.rig)
@@ -87,6 +96,9 @@ func newFleet(ctx context.Context, o options) (f *fleet, err error) {
 			err = errors.Join(err, f.close())
 		}
 	}()
+	if o.exact {
+		return f, f.startExact(ctx)
+	}
 	synthetic := o.agents - o.envoys
 	if f.work, err = workload.New(workload.Plan{Gateways: synthetic + o.parts(), Keys: o.keys, Users: o.users,
 		Rate: o.rate, Flows: len(tenants)}); err != nil {
@@ -104,8 +116,16 @@ func newFleet(ctx context.Context, o options) (f *fleet, err error) {
 	return f, f.startTraffic(ctx, f.members[synthetic:])
 }
 
+// memory is what an agent takes, with EXACT keys together with its gateway.
+func (o *options) memory() int {
+	if o.exact {
+		return memory + o.keys*exactMemory
+	}
+	return memory
+}
+
 // fits reports whether the machine has the memory for so many agents.
-func fits(agents int) error {
+func fits(agents, memory int) error {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return err
@@ -261,6 +281,9 @@ func (f *fleet) sound() error {
 		if m.filter != nil {
 			errs = append(errs, m.filter.Err())
 		}
+		if m.exact != nil {
+			errs = append(errs, m.exact.Err())
+		}
 	}
 	for _, p := range processes {
 		select {
@@ -280,5 +303,6 @@ func (f *fleet) close() error {
 			m.filter.Close()
 		}
 	}
+	f.closeExact()
 	return f.rig.Close()
 }

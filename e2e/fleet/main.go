@@ -17,6 +17,10 @@
 // takes until each synthetic gateway is sent the exact sum of what the others claim of each
 // of its keys. After that the counts are watched for a while, and the sum of the shares.
 //
+// With -exact the gateways have clients of an EXACT limit instead (package exact), all of them; there are no
+// Envoys. Then it is measured what a change of the agents costs: token messages, links, and requests that no
+// owner decides (exact.go).
+//
 // The figures of a phase are from its event to its end, per agent. CPU is what the kernel
 // has charged the process, bytes and packets are the agent's own metrics.
 package main
@@ -50,6 +54,7 @@ var errVoid = errors.New("VOID")
 
 type options struct {
 	rig      rig.Options
+	exact    bool
 	agents   int
 	envoys   int
 	keys     int
@@ -109,9 +114,10 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.rig.Envoy, "envoy", os.Getenv("ENVOY_BIN"), "Envoy `binary` (ENVOY_BIN)")
 	f.StringVar(&o.rig.Module, "module", "bin/libtitrate.so", "the filter's `file`")
 	f.StringVar(&o.rig.Titrate, "titrate", "bin/titrate", "titrate's `binary`")
+	f.BoolVar(&o.exact, "exact", false, "keys of an EXACT limit instead of claims")
 	f.IntVar(&o.agents, "n", 16, "agents at the beginning, those of the Envoys included")
 	f.IntVar(&o.envoys, "envoys", 3, "agents that have a real Envoy, with traffic, as their gateway; 0 is none")
-	f.IntVar(&o.keys, "keys", 1000, "contended keys of the synthetic gateways")
+	f.IntVar(&o.keys, "keys", 1000, "contended keys of the synthetic gateways; with -exact keys of each gateway")
 	f.IntVar(&o.users, "users", 3, "synthetic gateways that use a key; 0: all of them")
 	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together")
 	f.IntVar(&o.part, "part", 0, "agents that join, leave, crash and are cut off (default an eighth of -n)")
@@ -123,7 +129,8 @@ func parse(args []string) (o options, err error) {
 	f.DurationVar(&o.within, "within", 15*time.Second,
 		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
 	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run; then there is no verdict")
-	phases := f.String("phases", strings.Join(phaseNames(), ","), "the `phases` to run, in their order")
+	phases := f.String("phases", "", fmt.Sprintf("the `phases` to run, in their order: some of %s; with -exact of %s "+
+		"(default all)", strings.Join(namesOf(phases), ","), strings.Join(namesOf(exactPhases), ",")))
 	f.StringVar(&o.output, "o", "table", "output: table, json or csv")
 	sweep := f.String("sweep", "", "run the steady phase alone for each of these `numbers` of agents, such as 4,8,16")
 	byKeys := f.String("sweep-keys", "", "the same for each of these `numbers` of keys, with -n agents")
@@ -134,7 +141,13 @@ func parse(args []string) (o options, err error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.phases = strings.Split(*phases, ",")
+	o.phases = namesOf(o.kind())
+	if *phases != "" {
+		o.phases = strings.Split(*phases, ",")
+	}
+	if o.exact {
+		o.envoys = 0
+	}
 	if o.sweep, err = numbers("-sweep", *sweep, "agents"); err != nil {
 		return o, err
 	}
@@ -191,9 +204,15 @@ func (o options) runs() (all []options) {
 
 // check says what is wrong with the options.
 func (o *options) check() error {
+	names := namesOf(o.kind())
 	for _, p := range o.phases {
-		if !slices.Contains(phaseNames(), p) {
-			return fmt.Errorf("-phases: %q: want some of %s", p, strings.Join(phaseNames(), ", "))
+		if !slices.Contains(names, p) {
+			return fmt.Errorf("-phases: %q: want some of %s", p, strings.Join(names, ", "))
+		}
+	}
+	if o.exact {
+		if err := o.checkExact(); err != nil {
+			return err
 		}
 	}
 	least := o.envoys + 2
@@ -213,6 +232,31 @@ func (o *options) check() error {
 		return fmt.Errorf("-o %s: want table, json or csv", o.output)
 	}
 	return nil
+}
+
+// checkExact says what is wrong with the options of a run with EXACT keys.
+func (o *options) checkExact() error {
+	switch most := mostExact * (o.agents - 1) / max(o.agents, 1); {
+	case o.sweeps():
+		return errors.New("-exact: want no -sweep and no -sweep-keys")
+	case o.agents < leastExact:
+		return fmt.Errorf("-exact with %d agents: want %d or more, so that two are left when one is gone", o.agents,
+			leastExact)
+	case o.keys > most:
+		return fmt.Errorf("-exact with %d keys at each of %d gateways: want %d at most, for which owners have room "+
+			"when one agent is gone", o.keys, o.agents, most)
+	case slices.Contains(o.phases, "leave") && !slices.Contains(o.phases, "join"):
+		return errors.New("-phases: leave needs join, since the agent that has joined leaves")
+	}
+	return nil
+}
+
+// kind are the phases that there are.
+func (o *options) kind() []phase {
+	if o.exact {
+		return exactPhases
+	}
+	return phases
 }
 
 // parts is how many agents join, leave, crash and are cut off.

@@ -71,6 +71,9 @@ func word(pass bool) string {
 
 // what says what was run.
 func (r *Result) what() string {
+	if r.Exact {
+		return fmt.Sprintf("%d agents, %d keys of EXACT limits at the gateway of each", r.Agents, r.Keys)
+	}
 	users := "all"
 	if r.Users > 0 {
 		users = strconv.Itoa(r.Users)
@@ -80,6 +83,9 @@ func (r *Result) what() string {
 }
 
 func (r *Result) phaseTable() *markdown.Section {
+	if r.Exact {
+		return r.exactTable()
+	}
 	t := &markdown.Section{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "sums right after, s",
 		"members known after, s", "late, s", "links that came back", "δ of counts, s", "counts off, requests",
 		"counts that could not stand still, %", "shares off, %"}}
@@ -168,20 +174,26 @@ func writeCSV(to io.Writer, all []*Result) error {
 	rows := [][]string{{"agents", "keys", "users", "rate", "phase", "running", "seconds", "claims_seconds",
 		"members_seconds", "cores_mean", "cores_most", "bytes_out_mean", "bytes_out_most", "bytes_in_mean",
 		"packets_out_mean", "packets_in_mean", "records_out_mean", "link_bytes_mean", "memory_bytes_mean",
-		"coordinator_cores", "simulated_bytes_out", "simulated_packets_out", "simulated_records_out", "pass"}}
+		"coordinator_cores", "token_messages_per_key", "links_lost", "decided_by_owners", "refused",
+		"simulated_bytes_out", "simulated_packets_out", "simulated_records_out", "pass"}}
 	for _, r := range all {
 		for i := range r.Phases {
 			p := &r.Phases[i]
 			u := &p.Use
-			row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), strconv.Itoa(r.Users), exact(r.Rate), p.Name,
+			row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), strconv.Itoa(r.Users), precise(r.Rate), p.Name,
 				strconv.Itoa(p.Agents)}
 			for _, v := range []float64{p.Seconds, p.Claims, p.Members, u.CPU.Mean, u.CPU.Most, u.BytesOut.Mean,
 				u.BytesOut.Most, u.BytesIn.Mean, u.PacketsOut.Mean, u.PacketsIn.Mean, u.RecordsOut.Mean, u.Link.Mean,
 				u.Memory.Mean, p.Coordinator} {
-				row = append(row, exact(v))
+				row = append(row, precise(v))
+			}
+			if t := p.Tokens; t != nil {
+				row = append(row, precise(t.PerKey), strconv.Itoa(t.Lost), precise(t.Decided), strconv.Itoa(t.Refused))
+			} else {
+				row = append(row, "", "", "", "")
 			}
 			if s := r.Simulated; s != nil {
-				row = append(row, exact(s.Bytes.Mean), exact(s.Packets.Mean), exact(s.Records.Mean))
+				row = append(row, precise(s.Bytes.Mean), precise(s.Packets.Mean), precise(s.Records.Mean))
 			} else {
 				row = append(row, "", "", "")
 			}
@@ -249,8 +261,8 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// exact is a number of six digits.
-func exact(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+// precise is a number of six digits.
+func precise(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
 // amount is a number of bytes.
 func amount(v float64) string {
@@ -258,4 +270,28 @@ func amount(v float64) string {
 		return short(v/1000) + " kB"
 	}
 	return short(v) + " B"
+}
+
+// ready is what holds before the first phase.
+func (r *Result) ready() string {
+	if r.Exact {
+		return "each client has asked once"
+	}
+	return "all sums are right"
+}
+
+// exactTable is phaseTable of EXACT keys.
+func (r *Result) exactTable() *markdown.Section {
+	t := &markdown.Section{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "agents agree after, s",
+		"token messages", "of each key, beyond steady", "links lost", "requests from 3 s on", "decided by owners, %",
+		"requests refused", "keys owned, %", "clients late, s"}}
+	for i := range r.Phases {
+		p := &r.Phases[i]
+		x := p.Tokens
+		t.Add(p.Name, p.Agents, short(p.Seconds), short(x.Agreed), fmt.Sprintf("%.0f", x.Messages), short(x.PerKey),
+			x.Lost, x.Requests, short(100*x.Decided), x.Refused, short(100*x.Owned), short(x.Late))
+	}
+	t.Notes = []string{fmt.Sprintf("Each client had asked once %.1f s after the start; the whole took %.0f s.", r.Start,
+		r.Seconds)}
+	return t
 }

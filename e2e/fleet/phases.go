@@ -39,7 +39,7 @@ var phases = []phase{
 	{name: "heal", event: (*fleet).heal, repair: repeat},
 }
 
-func phaseNames() (names []string) {
+func namesOf(phases []phase) (names []string) {
 	for _, p := range phases {
 		names = append(names, p.name)
 	}
@@ -164,14 +164,19 @@ func (f *fleet) play(ctx context.Context, p phase) (r Phase, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Seconds, r.Agents = after.at.Sub(before.at).Seconds(), len(f.running(false))
+	f.costs(before, after, &r)
 	r.Present = len(f.some(len(f.members)))
+	r.Reconnects = f.reconnects() - came
+	return r, f.sound()
+}
+
+// costs notes what a phase has cost.
+func (f *fleet) costs(before, after usage, r *Phase) {
+	r.Seconds, r.Agents = after.at.Sub(before.at).Seconds(), len(f.running(false))
 	r.Use = f.spent(before, after)
 	r.Coordinator = (after.coordinator - before.coordinator).Seconds() / r.Seconds
 	r.Harness = (after.harness - before.harness).Seconds() / r.Seconds
 	r.Busy = (after.busy - before.busy).Seconds() / r.Seconds
-	r.Reconnects = f.reconnects() - came
-	return r, f.sound()
 }
 
 // Looking at all sums takes a time that grows with the keys: pause is at least so much, and

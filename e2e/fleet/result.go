@@ -19,6 +19,7 @@ type Result struct {
 	Keys    int      `json:"keys"`
 	Users   int      `json:"users"` // of a key; 0: all synthetic gateways
 	Rate    float64  `json:"rate"`  // requests/s of a key
+	Exact   bool     `json:"exact"` // Keys are of an EXACT limit, so many at each gateway
 	Start   float64  `json:"startSeconds"`
 	Seconds float64  `json:"seconds"`
 	Phases  []Phase  `json:"phases"`
@@ -53,6 +54,8 @@ type Phase struct {
 	ShareOff   float64 `json:"shareOff"`        // |sum of the shares/capacity − 1|, the worst
 	Late       float64 `json:"lateSeconds"`     // that claims or sums came late over a link, the most
 	Reconnects int     `json:"reconnects"`      // links that ended by themselves and came back
+
+	Tokens *Tokens `json:"tokens,omitempty"` // of EXACT keys
 
 	Use         Use     `json:"perAgent"`
 	Coordinator float64 `json:"coordinatorCores"`
@@ -105,7 +108,8 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within -timeout %v", o.timeout))
 	defer cancel()
 	began := time.Now()
-	r = &Result{Agents: o.agents, Envoys: o.envoys, Keys: o.keys, Users: o.users, Rate: o.rate}
+	r = &Result{Agents: o.agents, Envoys: o.envoys, Keys: o.keys, Users: o.users, Rate: o.rate,
+		Exact: o.exact}
 	f, err := newFleet(ctx, o)
 	if err != nil {
 		return nil, err
@@ -115,13 +119,11 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 			err = end
 		}
 	}()
-	first := Phase{Name: "start", Bound: o.timeout.Seconds(), BoundMembers: o.timeout.Seconds()}
-	if err := f.agree(ctx, time.Now(), &first); err != nil {
+	if err := f.begun(ctx); err != nil {
 		return nil, err
 	}
 	r.Start = time.Since(began).Seconds()
-	f.rig.Say("%d agents, %d of them with an Envoy: up, and all sums are right after %.1f s", o.agents, o.envoys,
-		r.Start)
+	f.rig.Say("%s: up, and %s after %.1f s", r.what(), r.ready(), r.Start)
 	if err := f.playAll(ctx, r); err != nil {
 		return nil, err
 	}
@@ -132,17 +134,35 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 	return r, nil
 }
 
+// begun waits until all know of all.
+func (f *fleet) begun(ctx context.Context) error {
+	if f.o.exact {
+		return f.registered(ctx)
+	}
+	return f.agree(ctx, time.Now(), &Phase{Name: "start", Bound: f.o.timeout.Seconds(),
+		BoundMembers: f.o.timeout.Seconds()})
+}
+
 // playAll goes through the phases that are asked for.
 func (f *fleet) playAll(ctx context.Context, r *Result) error {
-	for _, p := range phases {
+	play := f.play
+	if f.o.exact {
+		play = f.playExact
+	}
+	for _, p := range f.o.kind() {
 		if !slices.Contains(f.o.phases, p.name) {
 			continue
 		}
-		played, err := f.play(ctx, p)
+		played, err := play(ctx, p)
 		if err != nil {
 			return err
 		}
 		r.Phases = append(r.Phases, played)
+		if t := played.Tokens; t != nil {
+			f.rig.Say("%-14s %3d agents, which agree after %.2f s; %.2f messages per key, %d links lost, %.2f %% "+
+				"decided by owners, %d refused", p.name, played.Agents, t.Agreed, t.PerKey, t.Lost, 100*t.Decided, t.Refused)
+			continue
+		}
 		f.rig.Say("%-9s %3d agents, sums right after %.2f s, members after %.1f s; per agent %.3f cores, %s/s out",
 			p.name, played.Agents, played.Claims, played.Members, played.Use.CPU.Mean, amount(played.Use.BytesOut.Mean))
 	}
@@ -163,7 +183,11 @@ func (f *fleet) finish(ctx context.Context, r *Result) error {
 		}
 	}
 	for i := range r.Phases {
-		r.judgePhase(&r.Phases[i])
+		if p := &r.Phases[i]; r.Exact {
+			r.judgeExact(p)
+		} else {
+			r.judgePhase(p)
+		}
 	}
 	r.Reconnects = f.reconnects()
 	r.atMost("claims refused, or in conflict", "", broken, 0, "records", "")

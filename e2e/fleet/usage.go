@@ -42,6 +42,10 @@ const (
 	refused    = "titrate_agent_claims_refused_total"
 	conflicts  = "titrate_agent_conflicts_total"
 	delay      = "titrate_agent_gossip_delay_seconds"
+	peers      = "titrate_agent_peers"
+	tokenKeys  = "titrate_agent_tokens_keys"
+	tokensSent = "titrate_agent_tokens_messages_total"
+	tokensAsk  = "titrate_agent_tokens_asked_total"
 )
 
 var (

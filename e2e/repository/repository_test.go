@@ -26,7 +26,8 @@ var allowed = map[string][]string{
 	"papers":       {"papers/", "control/"},
 	"services": {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer",
 		"envoy-filter/agentlink"},
-	"e2e": {"e2e/", "services/", "papers/markdown", "papers/experiment", "control/", "proto/"},
+	"e2e": {"e2e/", "services/", "papers/markdown", "papers/experiment", "control/", "proto/",
+		"envoy-filter/enforcer", "envoy-filter/agentlink"},
 }
 
 // stdlibOnly are the modules that may import nothing but the standard library and our own.

@@ -1,0 +1,74 @@
+package exact
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+)
+
+// unlinked is a gateway with a limit of burst 2 and no agent, so that the ledger decides.
+func unlinked(t *testing.T, split time.Duration) *Gateway {
+	g := New(Options{Socket: filepath.Join(t.TempDir(), "none"), Name: "gw", Gateways: 1, Keys: 1, Split: split})
+	t.Cleanup(g.Close)
+	if err := g.engine.Apply(&config.Config{Revision: 1, Tenants: []config.Tenant{{Name: Tenants[0], Weight: 1,
+		Limits: []config.Limit{{Name: "each", Rate: 1e-9, Burst: 2, Precision: config.Exact}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Requests and what owners say are counted, and refusals with the first of them.
+func TestCounts(t *testing.T) {
+	g := unlinked(t, time.Hour)
+	for range 3 {
+		g.ask(0, request{cost: 1})
+	}
+	g.answer(&exchange.TokenAnswers{Grants: make([]exchange.TokenGrant, 2), Recalls: make([]exchange.TokenRecall, 3)})
+	if c := g.Counts(); c != (Counts{Requests: 3, Refused: 1, Received: 5}) {
+		t.Errorf("%+v", c)
+	}
+	if text := g.FirstRefusal(); !strings.Contains(text, `gw refused client c-0-0: client_limit, limit "each"`) {
+		t.Error(text)
+	}
+	if text := g.FirstRefusal(); text != "" {
+		t.Errorf("it was said before: %s", text)
+	}
+}
+
+// A gateway may refuse what is beyond its part once it has had no agent for long, and only then.
+func TestRefusalsWithoutAgent(t *testing.T) {
+	g := unlinked(t, -1)
+	refuse := func() uint64 {
+		g.ended([]limiter.Event{{Client: "c", Outcome: limiter.Outcome{Verdict: limiter.Reject}}})
+		return g.Counts().Refused
+	}
+	if g.Alone(true); refuse() != 0 {
+		t.Error("a refusal counts that may be")
+	}
+	if g.Alone(false); refuse() != 1 {
+		t.Error("a refusal does not count, with an agent")
+	}
+}
+
+// A paused gateway takes in no answer before the pause ends.
+func TestPause(t *testing.T) {
+	g := unlinked(t, 0)
+	g.gate.Lock()
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		g.answer(&exchange.TokenAnswers{Grants: make([]exchange.TokenGrant, 1)})
+	}()
+	if n := g.Counts().Received; n != 0 {
+		t.Errorf("%d answers taken in", n)
+	}
+	g.gate.Unlock()
+	if <-passed; g.Counts().Received != 1 {
+		t.Error("the answer is lost")
+	}
+}
