@@ -85,9 +85,15 @@ func (f *fleet) closeExact() {
 	})
 }
 
-// registered starts the clients and waits until owners have their keys, or until that has taken too long:
-// then the steady phase says so.
+// registered starts the clients once owners grant tokens, and waits until owners have the clients' keys, or
+// until that has taken too long: then the steady phase says so.
 func (f *fleet) registered(ctx context.Context) error {
+	if _, err := f.agreeExact(ctx, time.Now()); err != nil {
+		return err
+	}
+	if err := rig.Sleep(ctx, settled); err != nil {
+		return context.Cause(ctx)
+	}
 	var all []*exact.Gateway
 	for _, m := range f.members {
 		all = append(all, m.exact.Gateway)

@@ -96,24 +96,29 @@ func newFleet(ctx context.Context, o options) (f *fleet, err error) {
 			err = errors.Join(err, f.close())
 		}
 	}()
-	if o.exact {
-		return f, f.startExact(ctx)
-	}
-	synthetic := o.agents - o.envoys
-	if f.work, err = workload.New(workload.Plan{Gateways: synthetic + o.parts(), Keys: o.keys, Users: o.users,
-		Rate: o.rate, Flows: len(tenants)}); err != nil {
-		return f, err
-	}
 	if err := f.startCentre(ctx); err != nil {
 		return f, err
 	}
-	if err := f.startAgents(ctx, o.agents, synthetic); err != nil {
-		return f, err
+	if o.exact {
+		return f, f.startExact(ctx)
+	}
+	return f, f.startClaims(ctx)
+}
+
+// startClaims starts the agents, the gateways that claim, and the Envoys with their clients.
+func (f *fleet) startClaims(ctx context.Context) (err error) {
+	synthetic := f.o.agents - f.o.envoys
+	if f.work, err = workload.New(workload.Plan{Gateways: synthetic + f.o.parts(), Keys: f.o.keys, Users: f.o.users,
+		Rate: f.o.rate, Flows: len(tenants)}); err != nil {
+		return err
+	}
+	if err := f.startAgents(ctx, f.o.agents, synthetic); err != nil {
+		return err
 	}
 	if err := f.link(f.members[:synthetic]); err != nil {
-		return f, err
+		return err
 	}
-	return f, f.startTraffic(ctx, f.members[synthetic:])
+	return f.startTraffic(ctx, f.members[synthetic:])
 }
 
 // memory is what an agent takes, with EXACT keys together with its gateway.
