@@ -34,12 +34,16 @@ type exactMember struct {
 // tally has the token messages that each agent's process has counted. A process that has ended stays in it.
 type tally map[int]float64
 
-func (t tally) note(a *agentUsage) { t[a.pid] = a.metrics[tokensSent] + a.metrics[tokensAsk] }
+// note counts each message once, where it is made: questions and registrations of the gateway, grants and
+// recalls of the owner.
+func (t tally) note(a *agentUsage) {
+	t[a.pid] = a.metrics[asked] + a.metrics[granted] + a.metrics[recalled]
+}
 
 // Tokens is what a phase costs where keys are EXACT.
 type Tokens struct {
 	Agreed   float64 `json:"agreedSeconds"` // from the event until each agent knows all others
-	Messages float64 `json:"messages"`      // of gateways, agents and owners about tokens
+	Messages float64 `json:"messages"`      // about tokens, of gateways and owners
 	PerKey   float64 `json:"perKey"`        // of them beyond those of the steady phase
 	Lost     int     `json:"linksLost"`     // that the event itself does not end
 	Requests int     `json:"requests"`      // from 3 s after the agreement on, at gateways with an agent
@@ -146,9 +150,7 @@ func (f *fleet) look(ctx context.Context) (l look, err error) {
 	}
 	for _, m := range f.members {
 		if m.exact != nil {
-			c := m.exact.Counts()
-			l.messages += float64(c.Received)
-			l.refused += c.Refused
+			l.refused += m.exact.Counts().Refused
 		}
 	}
 	return l, nil

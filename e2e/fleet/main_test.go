@@ -76,9 +76,11 @@ func TestParseMetrics(t *testing.T) {
 titrate_agent_gossip_bytes_total{direction="in",otel_scope_name="a"} 12
 titrate_agent_gossip_bytes_total{direction="out",otel_scope_name="a"} 1.5e+06
 titrate_agent_gossip_delay_seconds 0.25
+titrate_agent_tokens_messages_total{kind="grant",otel_scope_name="a"} 3
+titrate_agent_tokens_messages_total{kind="request",otel_scope_name="a"} 4
 go_goroutines 7
 `)
-	if err != nil || m[bytesOut] != 1.5e6 || m[bytesIn] != 12 || m[delay] != .25 || len(m) != 3 {
+	if err != nil || m[bytesOut] != 1.5e6 || m[bytesIn] != 12 || m[delay] != .25 || m[granted] != 3 || len(m) != 5 {
 		t.Errorf("%v, %v", m, err)
 	}
 	if _, err := parseMetrics("go_goroutines 7\n"); err == nil {
@@ -139,8 +141,8 @@ func TestJudgeExact(t *testing.T) {
 // What an agent has counted still counts when it has ended.
 func TestTally(t *testing.T) {
 	all := tally{}
-	for _, a := range []agentUsage{{pid: 1, metrics: metrics{tokensSent: 3, tokensAsk: 1}}, {pid: 2,
-		metrics: metrics{tokensSent: 5}}, {pid: 1, metrics: metrics{tokensSent: 7, tokensAsk: 2}}} {
+	for _, a := range []agentUsage{{pid: 1, metrics: metrics{asked: 3, granted: 1}}, {pid: 2,
+		metrics: metrics{recalled: 5}}, {pid: 1, metrics: metrics{asked: 5, granted: 3, recalled: 1}}} {
 		all.note(&a)
 	}
 	if all[1] != 9 || all[2] != 5 {

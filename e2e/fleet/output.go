@@ -121,6 +121,9 @@ func (r *Result) useTable() *markdown.Section {
 		"gossip out, B/s", "gossip in, B/s", "packets out/s", "records out/s", "link, B/s", "memory, MiB"}}
 	for i := range r.Phases {
 		u := &r.Phases[i].Use
+		if u.CPU.Most == 0 {
+			continue // no agent has run from its beginning to its end
+		}
 		t.Add(r.Phases[i].Name, u.CPU, u.BytesOut, u.BytesIn, u.PacketsOut, u.RecordsOut, u.Link,
 			Figure{u.Memory.Mean / (1 << 20), u.Memory.Most / (1 << 20)})
 	}

@@ -29,7 +29,7 @@ type agentUsage struct {
 	link    int64 // bytes to the gateway and from it
 }
 
-// metrics of an agent, by name and direction.
+// metrics of an agent, by name and direction or kind.
 type metrics map[string]float64
 
 // The metrics that are read. Agents that do not count records have none of them.
@@ -44,17 +44,18 @@ const (
 	delay      = "titrate_agent_gossip_delay_seconds"
 	peers      = "titrate_agent_peers"
 	tokenKeys  = "titrate_agent_tokens_keys"
-	tokensSent = "titrate_agent_tokens_messages_total"
-	tokensAsk  = "titrate_agent_tokens_asked_total"
+	asked      = "titrate_agent_tokens_asked_total"
+	granted    = "titrate_agent_tokens_messages_total grant"
+	recalled   = "titrate_agent_tokens_messages_total recall"
 )
 
 var (
-	sample    = regexp.MustCompile(`(?m)^(titrate_agent_\w+)(?:\{(.*)\})? (\S+)$`)
-	direction = regexp.MustCompile(`direction="(\w+)"`)
+	sample = regexp.MustCompile(`(?m)^(titrate_agent_\w+)(?:\{(.*)\})? (\S+)$`)
+	kind   = regexp.MustCompile(`(?:direction|kind)="(\w+)"`)
 )
 
 // parseMetrics reads a page of Prometheus' text format. Samples that differ in other labels
-// than the direction are added up.
+// than the direction and the kind are added up.
 func parseMetrics(page string) (metrics, error) {
 	m := metrics{}
 	for _, s := range sample.FindAllStringSubmatch(page, -1) {
@@ -63,7 +64,7 @@ func parseMetrics(page string) (metrics, error) {
 			return nil, fmt.Errorf("metric %s: %w", s[1], err)
 		}
 		name := s[1]
-		if d := direction.FindStringSubmatch(s[2]); d != nil {
+		if d := kind.FindStringSubmatch(s[2]); d != nil {
 			name += " " + d[1]
 		}
 		m[name] += v

@@ -64,11 +64,11 @@ type Gateway struct {
 	paused atomic.Bool
 	alone  atomic.Int64 // since when it has no agent, by enforcer.Now; 0: it has one
 
-	requests, received, refused atomic.Uint64
-	late                        atomic.Int64
-	mu                          sync.Mutex
-	first                       string // refusal
-	wrong                       error
+	requests, refused atomic.Uint64
+	late              atomic.Int64
+	mu                sync.Mutex
+	first             string // refusal
+	wrong             error
 }
 
 // Counts are of a gateway since its start.
@@ -76,7 +76,6 @@ type Counts struct {
 	Requests uint64 // of clients
 	Ledger   uint64 // requests that no owner decided
 	Refused  uint64 // requests, but for those that may be
-	Received uint64 // grants and recalls
 	Links    uint64 // to the agent
 }
 
@@ -147,7 +146,6 @@ func (g *Gateway) now() int64 {
 
 func (g *Gateway) answer(a *exchange.TokenAnswers) {
 	g.pass()
-	g.received.Add(uint64(len(a.Grants) + len(a.Recalls)))
 	g.enforcer.Answer(a)
 }
 
@@ -230,7 +228,7 @@ func (g *Gateway) Counts() Counts {
 	s := limiter.Stats{Keys: -1} // do not count them
 	g.engine.Stats(enforcer.Now(), &s)
 	return Counts{Requests: g.requests.Load(), Ledger: s.Exact.Unanswered, Refused: g.refused.Load(),
-		Received: g.received.Load(), Links: g.link.Sessions.Load()}
+		Links: g.link.Sessions.Load()}
 }
 
 // Late returns by how much the clients were late since the last call, the most.
