@@ -139,9 +139,11 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 	}
 	out.Below = len(central.Wrongful(around))
 	lag := judge.Lag(t.agents, delay, true)
-	slack, cold := judge.Limit{Rate: rate, Burst: burst}.Slack(t.envoys, lag)
-	// One more: Envoy stamps a request some time before the filter decides.
-	out.Slack, out.Lag = slack+cold+1, lag.Seconds()
+	limit := judge.Limit{Rate: rate, Burst: burst}
+	slack, cold := limit.Slack(t.envoys, lag)
+	// The limit states no precision: it is EXACT while owners are heard, else LOCAL. One more: Envoy stamps a
+	// request some time before the filter decides.
+	out.Slack, out.Lag = max(slack+cold, limit.ExactSlack(delay))+1, lag.Seconds()
 	if last > first {
 		out.Mean = admitted / (rate*(last-first).Seconds() + burst)
 	}
