@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -124,5 +127,112 @@ func TestHalfALineIsEnded(t *testing.T) {
 	text, err := os.ReadFile(path)
 	if err != nil || !strings.HasPrefix(string(text), "{\"msg\":\"old\"}\n{\"msg\n{\"time") {
 		t.Errorf("%v: %q", err, text)
+	}
+}
+
+// fifo makes a FIFO.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// reader opens a FIFO for reading, and does not read.
+func reader(t *testing.T, path string) *os.File {
+	t.Helper()
+	r, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// While a write hangs, Lost and Trouble answer, and Trouble says that it hangs.
+func TestAWriteThatHangsIsTrouble(t *testing.T) {
+	path := fifo(t)
+	r := reader(t, path)
+	f, to, _ := open(t, path)
+	done := make(chan struct{})
+	go func() { // the FIFO takes 64 KiB
+		to.Info("x", "text", strings.Repeat("x", 256<<10))
+		close(done)
+	}()
+	for f.began.Load() == nil {
+		runtime.Gosched()
+	}
+	if err := f.troubleAt(time.Now().Add(-slow)); err != nil || f.Lost() != 0 {
+		t.Errorf("at once: %v, %d lost", err, f.Lost())
+	}
+	if err := f.troubleAt(time.Now().Add(2 * slow)); err == nil || !strings.Contains(err.Error(), "5s") {
+		t.Errorf("later: %v", err)
+	}
+	if err := r.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	<-done
+	if err := f.troubleAt(time.Now().Add(2 * slow)); err != nil {
+		t.Errorf("after it was read: %v", err)
+	}
+}
+
+// Lines into a FIFO that nobody reads are lost and counted, not kept by this process itself.
+func TestAFIFOWithoutItsReader(t *testing.T) {
+	path := fifo(t)
+	var log bytes.Buffer
+	if _, err := Open(path, slog.New(slog.NewTextHandler(&log, nil))); err == nil {
+		t.Error("opened a FIFO that nobody reads")
+	}
+	r := reader(t, path)
+	f, to, _ := open(t, path)
+	_ = r.Close()
+	to.Info("lost")
+	if f.Lost() != 1 || f.Trouble() == nil {
+		t.Errorf("%d lost, trouble %v", f.Lost(), f.Trouble())
+	}
+}
+
+// A file that may be written and not read takes lines.
+func TestAFileForWritingOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	if err := os.WriteFile(path, []byte("{\"msg\":\"old\"}\n"), 0o200); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 { // who may read all files, so another user opens it
+		for _, p := range []string{filepath.Dir(filepath.Dir(path)), filepath.Dir(path)} {
+			if err := os.Chmod(p, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chown(path, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with the goroutine
+		if os.Getuid() == 0 {
+			if err := unix.Setfsuid(65534); err != nil {
+				opened <- err
+				return
+			}
+		}
+		f, err := Open(path, slog.New(slog.DiscardHandler))
+		if err == nil {
+			slog.New(slog.NewJSONHandler(f, nil)).Info("new")
+		}
+		opened <- err
+	}()
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		if got := lines(t, path); fmt.Sprint(got) != "[old new]" {
+			t.Errorf("%v", got)
+		}
 	}
 }
