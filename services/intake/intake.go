@@ -13,21 +13,31 @@
 //
 // # Invariants
 //
-//   - A call that Admit refuses has no byte of its message read beyond the window of its stream, 64 KiB.
+//   - A call that Admit refuses has no byte of its message read beyond the window of its stream, 64 KiB. The
+//     window does not grow: gRPC's estimate of the network could raise it to 16 MiB.
 //   - A message longer than its method's bound is refused by its length, before its bytes are read.
 //   - A compressed message is refused, by the flag before its length.
+//   - Messages longer than a window take room before they are read: Options.Room over all calls, until their
+//     handlers return; and as much again over all streams, until they are decoded. A call without room is
+//     refused, a stream waits.
+//   - A message that is not there after a minute is refused. The minute of a stream's message begins with its
+//     length.
 //   - A message is decoded only if it makes no more entries (messages, elements of lists and maps)
 //     than its method's bound: they are counted on its bytes, in their length and without memory.
+//   - The status of a call fits into 8 KiB of trailers, unless the call asks for more (DetailsKey).
 //   - A panic in a handler ends its call with INTERNAL. The panic is counted, and logged with its stack.
 package intake
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,8 +51,15 @@ type Bounds struct {
 
 const (
 	// maxCalls is the most calls of one connection at a time. More lets a caller hold more memory:
-	// each has a window of 64 KiB at least.
+	// each has a window.
 	maxCalls = 256
+	// window is how many bytes of a stream are taken before somebody reads them, and connWindow how many
+	// of a connection are on the way. A long message that is read opens the window of its stream.
+	window, connWindow = 64 << 10, 1 << 20
+	// readTime bounds how long a message may take to arrive: 64 MiB at 9 Mbit/s.
+	readTime = time.Minute
+	// defaultRoom is four of the longest messages.
+	defaultRoom = 256 << 20
 	// maxHeaders bounds the headers of a call, bytes. A token and a trace have room.
 	maxHeaders = 64 << 10
 )
@@ -58,6 +75,8 @@ type Options struct {
 	Unary  []grpc.UnaryServerInterceptor
 	Stream []grpc.StreamServerInterceptor
 	Log    *slog.Logger
+	// Room bounds the bytes of the messages that are read and handled at a time; 0 = 256 MiB.
+	Room int
 }
 
 // Why messages are refused, as indexes of Reasons.
@@ -66,10 +85,13 @@ const (
 	byEntries
 	byCompression
 	byForm // it is no message of its method
+	byRoom // the messages of other calls take all the room
+	byTime // it did not arrive in time
 )
 
 // Reasons name why messages are refused, for metrics.
-var Reasons = [...]string{byLength: "length", byEntries: "entries", byCompression: "compressed", byForm: "malformed"}
+var Reasons = [...]string{byLength: "length", byEntries: "entries", byCompression: "compressed", byForm: "malformed",
+	byRoom: "busy", byTime: "late"}
 
 // Intake counts what it refuses. Safe for concurrent use.
 type Intake struct {
@@ -77,10 +99,16 @@ type Intake struct {
 	unary   map[string]bool // the methods that were made streams of
 	refused [len(Reasons)]atomic.Uint64
 	panics  atomic.Uint64
+
+	calls, streams *semaphore.Weighted // room, bytes
 }
 
 // New returns an intake for any number of servers. Services are registered before the first one serves.
-func New(of Options) *Intake { return &Intake{of: of, unary: map[string]bool{}} }
+func New(of Options) *Intake {
+	room := int64(cmp.Or(of.Room, defaultRoom))
+	return &Intake{of: of, unary: map[string]bool{}, calls: semaphore.NewWeighted(room),
+		streams: semaphore.NewWeighted(room)}
+}
 
 // Refused returns the number of refused messages for each of Reasons.
 func (i *Intake) Refused() (out [len(Reasons)]uint64) {
@@ -96,16 +124,17 @@ func (i *Intake) Panics() uint64 { return i.panics.Load() }
 // ServerOptions returns the options of a gRPC server whose services are registered with Registrar.
 func (i *Intake) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
-		grpc.StreamInterceptor(i.stream)}
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(connWindow), grpc.StreamInterceptor(i.stream)}
 }
 
-// stream intercepts each call on a gRPC server: it bounds the messages and recovers a panic.
+// stream intercepts each call on a gRPC server: it bounds the messages and the status, and recovers a panic.
 func (i *Intake) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 	next grpc.StreamHandler) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = i.recovered(info.FullMethod, fault)
 		}
+		err = fitted(s.Context(), err)
 	}()
 	in := &incoming{ServerStream: s, i: i, method: info.FullMethod, bounds: i.of.Bounds(info.FullMethod)}
 	if i.of.Admit != nil {

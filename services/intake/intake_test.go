@@ -28,6 +28,8 @@ type api struct {
 	quotav1.UnimplementedQuotaServiceServer
 	controlv1.UnimplementedControlServiceServer
 	applied int
+	during  func()       // Apply
+	failure func() error // of GetTenant
 }
 
 func (*api) GetPool(_ context.Context, r *quotav1.GetPoolRequest) (*quotav1.Pool, error) {
@@ -39,7 +41,14 @@ func (*api) GetPool(_ context.Context, r *quotav1.GetPoolRequest) (*quotav1.Pool
 
 func (a *api) Apply(context.Context, *quotav1.ApplyRequest) (*quotav1.ApplyResponse, error) {
 	a.applied++
+	if a.during != nil {
+		a.during()
+	}
 	return &quotav1.ApplyResponse{}, nil
+}
+
+func (a *api) GetTenant(context.Context, *quotav1.GetTenantRequest) (*quotav1.Tenant, error) {
+	return nil, a.failure()
 }
 
 func (*api) Connect(s controlv1.ControlService_ConnectServer) error {
@@ -56,15 +65,23 @@ type served struct {
 	api  *api
 	conn *grpc.ClientConn
 	log  bytes.Buffer
+
+	listener *bufconn.Listener
 }
 
 const most = 1000 // bytes of a message; it may have 10 entries
 
 func serve(t *testing.T, admit func(context.Context, string) error, unary ...grpc.UnaryServerInterceptor) *served {
 	t.Helper()
-	s := &served{api: &api{}}
-	s.Intake = intake.New(intake.Options{Admit: admit, Unary: unary, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+	return serveWith(t, intake.Options{Admit: admit, Unary: unary,
 		Bounds: func(string) intake.Bounds { return intake.Bounds{Bytes: most, Entries: 10} }})
+}
+
+func serveWith(t *testing.T, of intake.Options, dial ...grpc.DialOption) *served {
+	t.Helper()
+	s := &served{api: &api{}}
+	of.Log = slog.New(slog.NewTextHandler(&s.log, nil))
+	s.Intake = intake.New(of)
 	server := grpc.NewServer(s.ServerOptions()...)
 	quotav1.RegisterQuotaServiceServer(s.Registrar(server), s.api)
 	controlv1.RegisterControlServiceServer(s.Registrar(server), s.api)
@@ -75,11 +92,12 @@ func serve(t *testing.T, admit func(context.Context, string) error, unary ...grp
 			}
 		}
 	}
-	listener := bufconn.Listen(1 << 20)
-	go func() { _ = server.Serve(listener) }()
+	s.listener = bufconn.Listen(1 << 20)
+	go func() { _ = server.Serve(s.listener) }()
 	var err error
-	s.conn, err = grpc.NewClient("passthrough:x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
+	s.conn, err = grpc.NewClient("passthrough:x", append(dial,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return s.listener.Dial() }))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +144,8 @@ func TestMessagesAreBounded(t *testing.T) {
 			t.Errorf("%s: %v, want %v and %q", c.what, err, c.code, c.says)
 		}
 	}
-	if got := fmt.Sprint(s.Refused()); got != "[1 1 1 1]" || s.api.applied != 2 {
-		t.Errorf("refused %s, want one for each of %v; %d handled, want 2", got, intake.Reasons, s.api.applied)
+	if got := fmt.Sprint(s.Refused()); got != "[1 1 1 1 0 0]" || s.api.applied != 2 {
+		t.Errorf("refused %s, want one for each of the first four of %v; %d handled, want 2", got, intake.Reasons, s.api.applied)
 	}
 }
 

@@ -14,10 +14,11 @@ import (
 
 // wire are methods of gRPC's transport streams that gRPC's interface does not promise. They are used because
 // RecvMsg of gRPC has one bound of length for all methods of a server. TestALongMessageIsRefusedByItsLength fails
-// if an upgrade of gRPC takes these methods away.
+// if an upgrade of gRPC takes these methods away. WriteStatus ends the stream, also while it is read.
 type wire interface {
 	ReadMessageHeader(header []byte) error
 	Read(n int) (mem.BufferSlice, error)
+	WriteStatus(s *status.Status) error
 }
 
 // incoming is a stream whose messages are bounded.
@@ -26,6 +27,7 @@ type incoming struct {
 	i      *Intake
 	method string
 	bounds Bounds
+	held   int64 // room, bytes
 }
 
 // unary reports whether the stream is one message and its answer.
@@ -38,7 +40,10 @@ func (s *incoming) RecvMsg(into any) error {
 	if !is || !isMessage {
 		return status.Errorf(codes.Internal, "%s: messages of this kind cannot be bounded", s.method)
 	}
-	data, err := s.read(from)
+	if !s.unary() {
+		defer s.giveBack()
+	}
+	data, err := s.receive(from)
 	switch {
 	case errors.Is(err, io.EOF) && s.unary():
 		return status.Errorf(codes.Internal, "%s: the call ended before its message", s.method)
@@ -51,26 +56,46 @@ func (s *incoming) RecvMsg(into any) error {
 	return s.decode(data.ReadOnlyData(), m)
 }
 
-// read returns the bytes of the next message, io.EOF if there is none.
-func (s *incoming) read(from wire) (mem.Buffer, error) {
-	var header [5]byte
-	if err := from.ReadMessageHeader(header[:]); err != nil {
+// receive returns the bytes of the next message, io.EOF if there is none. A long message takes room.
+func (s *incoming) receive(from wire) (data mem.Buffer, err error) {
+	if s.unary() {
+		defer s.limit(from, &err)()
+	}
+	length, err := s.length(from)
+	if err != nil {
 		return nil, err
 	}
-	length := binary.BigEndian.Uint32(header[1:])
-	switch {
-	case header[0] != 0:
-		return nil, s.refuse(byCompression, codes.Unimplemented, "the message is compressed: send it as it is")
-	case uint64(length) > uint64(s.bounds.Bytes):
-		return nil, s.refuse(byLength, codes.ResourceExhausted, "the message has %d bytes: want at most %d", length,
-			s.bounds.Bytes)
+	if length > window {
+		if err := s.takeRoom(int64(length)); err != nil {
+			return nil, err
+		}
+		if !s.unary() {
+			defer s.limit(from, &err)()
+		}
 	}
-	parts, err := from.Read(int(length))
+	parts, err := from.Read(length)
 	if err != nil {
 		return nil, err
 	}
 	defer parts.Free()
 	return parts.MaterializeToBuffer(mem.DefaultBufferPool()), nil
+}
+
+// length returns the length of the next message, if it is within the bound.
+func (s *incoming) length(from wire) (int, error) {
+	var header [5]byte
+	if err := from.ReadMessageHeader(header[:]); err != nil {
+		return 0, err
+	}
+	length := binary.BigEndian.Uint32(header[1:])
+	switch {
+	case header[0] != 0:
+		return 0, s.refuse(byCompression, codes.Unimplemented, "the message is compressed: send it as it is")
+	case uint64(length) > uint64(s.bounds.Bytes):
+		return 0, s.refuse(byLength, codes.ResourceExhausted, "the message has %d bytes: want at most %d", length,
+			s.bounds.Bytes)
+	}
+	return int(length), nil
 }
 
 // decode reads a message from bytes that make no more than the bound.

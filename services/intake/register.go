@@ -32,12 +32,21 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 func (i *Intake) handler(m grpc.MethodDesc) grpc.StreamHandler {
 	intercept := Chain(i.of.Unary)
 	return func(srv any, s grpc.ServerStream) error {
-		answer, err := m.Handler(srv, s.Context(), s.RecvMsg, intercept)
+		answer, err := call(m, srv, s, intercept)
 		if err != nil {
 			return err
 		}
 		return s.SendMsg(answer)
 	}
+}
+
+// call reads and handles the message of a unary method. Its room is free before the answer is sent, for which
+// the caller may take any time.
+func call(m grpc.MethodDesc, srv any, s grpc.ServerStream, intercept grpc.UnaryServerInterceptor) (any, error) {
+	if in, is := s.(*incoming); is {
+		defer in.giveBack()
+	}
+	return m.Handler(srv, s.Context(), s.RecvMsg, intercept)
 }
 
 // Chain makes one interceptor of several, the first one outermost.
