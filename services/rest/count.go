@@ -5,33 +5,41 @@ import "fmt"
 // maxDepth bounds the nesting of objects and lists. The API's messages need less than ten levels.
 const maxDepth = 32
 
-// countJSON refuses a well-formed text that would make more entries than most, or that is nested too deep.
-// An entry is an object, a list or an element of a list. Package intake counts messages in a similar way.
-func countJSON(text []byte, most int) error {
-	var lists [maxDepth]bool // which of the open ones are lists
-	depth, entries, quoted := 0, 0, false
-	for i := 0; i < len(text); i++ {
-		c := text[i]
+// jsonCounter counts the entries of a JSON text that comes in parts: objects, lists, and elements of lists.
+// Package intake counts messages in a similar way.
+type jsonCounter struct {
+	most            int // entries
+	entries, depth  int
+	lists           [maxDepth]bool // which of the open ones are lists
+	quoted, escaped bool           // within a string; behind a \ in it
+}
+
+// add refuses a text that would make more entries than most, or that is nested too deep. Of a text that is not
+// well-formed it counts some number.
+func (j *jsonCounter) add(part []byte) error {
+	for _, c := range part {
 		switch {
-		case quoted && c == '\\':
-			i++
+		case j.escaped:
+			j.escaped = false
+		case j.quoted && c == '\\':
+			j.escaped = true
 		case c == '"':
-			quoted = !quoted
-		case quoted:
+			j.quoted = !j.quoted
+		case j.quoted:
 		case c == '{' || c == '[':
-			if depth == maxDepth {
+			if j.depth == maxDepth {
 				return fmt.Errorf("body: objects and lists lie in each other more than %d deep", maxDepth)
 			}
-			lists[depth] = c == '['
-			depth++
-			entries++
-		case c == '}' || c == ']':
-			depth--
-		case c == ',' && depth > 0 && lists[depth-1]:
-			entries++
+			j.lists[j.depth] = c == '['
+			j.depth++
+			j.entries++
+		case (c == '}' || c == ']') && j.depth > 0:
+			j.depth--
+		case c == ',' && j.depth > 0 && j.lists[j.depth-1]:
+			j.entries++
 		}
-		if entries > most {
-			return fmt.Errorf("the body has more than %d objects and elements of lists: send it in parts", most)
+		if j.entries > j.most {
+			return fmt.Errorf("the body has more than %d objects and elements of lists: send it in parts", j.most)
 		}
 	}
 	return nil

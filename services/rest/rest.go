@@ -22,6 +22,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -59,6 +60,12 @@ type Options struct {
 	Admit func(ctx context.Context, method string) error
 	// Bounds returns the bounds of a method's body. A body of more bytes or entries is refused with 413.
 	Bounds func(method string) intake.Bounds
+	// Room bounds the memory of all bodies: a body takes twice its length until its call is answered. A call
+	// that finds no room is refused with 429. Nil = no bound.
+	Room interface {
+		Take(method string, bytes int64) error
+		Give(bytes int64)
+	}
 	// Local says that callers are not known and that only this machine reaches the port: then
 	// the request's Host must be a loopback one.
 	Local bool
@@ -85,8 +92,7 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) { s.calls.regist
 func (s *Server) Handler() (http.Handler, error) {
 	mux := runtime.NewServeMux(runtime.WithErrorHandler(refuse), runtime.WithRoutingErrorHandler(unrouted),
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &body{
-			runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}},
-			s.of.Bounds(quotav1.QuotaService_UpdateLimit_FullMethodName)}),
+			runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}}}),
 		runtime.WithMetadata(s.admitted), runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride())
 	ctx := context.Background()
@@ -161,7 +167,9 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		ctx := peer.NewContext(context.WithValue(r.Context(), requestKey{}, r), from)
 		ctx = metadata.NewIncomingContext(ctx, metadata.MD{"authorization": r.Header.Values("Authorization")})
 		r = r.WithContext(ctx)
-		r.Body = &limited{ReadCloser: r.Body, to: w}
+		b := &limited{ReadCloser: r.Body, to: w, of: &s.of}
+		defer b.giveBack()
+		r.Body = b
 		next.ServeHTTP(w, r)
 	})
 }
@@ -174,8 +182,9 @@ func (s *Server) admitted(ctx context.Context, r *http.Request) metadata.MD {
 	if !is || !known {
 		return nil
 	}
-	b.bounds = s.of.Bounds(method)
-	b.ReadCloser = http.MaxBytesReader(b.to, b.ReadCloser, int64(b.bounds.Bytes))
+	bounds := s.of.Bounds(method)
+	b.method, b.entries = method, jsonCounter{most: bounds.Entries}
+	b.ReadCloser = http.MaxBytesReader(b.to, b.ReadCloser, int64(bounds.Bytes))
 	if s.of.Admit != nil {
 		b.refused = s.of.Admit(ctx, method)
 	}
@@ -192,32 +201,53 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-// limited is a body that notes that it was too large, and that is not read if the call is refused.
+// limited is a body that notes that it was too large, and that is not read further if the call is refused. It
+// counts what it reads: of PATCH the decoder gets a copy.
 type limited struct {
 	io.ReadCloser
 	to      http.ResponseWriter
-	bounds  intake.Bounds
+	of      *Options
+	method  string
+	entries jsonCounter
+	held    int64 // room, bytes
 	over    error
 	refused error
 }
 
 // Read implements io.Reader.
 func (l *limited) Read(b []byte) (int, error) {
-	if l.refused != nil {
-		return 0, l.refused
+	if err := cmp.Or(l.refused, l.over); err != nil {
+		return 0, err
 	}
 	n, err := l.ReadCloser.Read(b)
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		l.over = fmt.Errorf("the body is larger than %d bytes: send less at once", over.Limit)
+		return n, err
+	}
+	if l.over = l.entries.add(b[:n]); l.over != nil {
+		return 0, l.over
+	}
+	if room := copies * int64(n); l.of.Room != nil && n > 0 {
+		if l.refused = l.of.Room.Take(l.method, room); l.refused != nil {
+			return 0, l.refused
+		}
+		l.held += room
 	}
 	return n, err
 }
 
-// body reads and writes JSON. Its errors say in which line of the body something is wrong.
-type body struct {
-	runtime.JSONPb
-	patch intake.Bounds // of a body of PATCH
+// copies is the memory per byte of a body: the buffer for the body is copied when it grows.
+const copies = 2
+
+// giveBack gives back the room that the body has taken.
+func (l *limited) giveBack() {
+	if l.held > 0 {
+		l.of.Room.Give(l.held)
+	}
 }
+
+// body reads and writes JSON. Its errors say in which line of the body something is wrong.
+type body struct{ runtime.JSONPb }
 
 // Marshal is that of runtime.Marshaler: one line, the same in each build.
 func (b *body) Marshal(m any) ([]byte, error) {
@@ -238,10 +268,6 @@ func line(text []byte) ([]byte, error) {
 
 // NewDecoder is that of runtime.Marshaler.
 func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
-	l, is := r.(*limited)
-	if !is { // of PATCH: the gateway has read it, bounded by its method
-		l = &limited{bounds: b.patch}
-	}
 	return runtime.DecoderFunc(func(into any) error {
 		text, err := io.ReadAll(r)
 		if err != nil {
@@ -251,10 +277,6 @@ func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
 			return io.EOF // no body
 		}
 		if err := wellFormed(text); err != nil {
-			return err
-		}
-		if err := countJSON(text, l.bounds.Entries); err != nil {
-			l.over = err
 			return err
 		}
 		return b.Unmarshal(text, into)

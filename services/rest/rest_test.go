@@ -110,6 +110,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme"}`)
 	s.must("POST", "/v1alpha1/tenants/acme/quotas?quota_id=api", `{}`)
 	large := `{"name":"pools/b` + strings.Repeat("x", 1000) + `"}`
+	many := `{"resources":[{}` + strings.Repeat(",{}", 100) + `]}`
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -146,6 +147,10 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{"POST", "/pools/api", "{}", 405, "UNIMPLEMENTED", "POST does nothing at /v1alpha1/pools/api"},
 		{"POST", "/pools", large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
 		{"POST", "/pools", "@" + large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
+		{"PATCH", "/pools/api", large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
+		{"POST", ":apply", many, 413, "INVALID_ARGUMENT", "more than 100 objects"},
+		{"PATCH", "/pools/api", many, 413, "INVALID_ARGUMENT", "more than 100 objects"},
+		{"PUT", "/pools/api", strings.Repeat("[", 33), 413, "INVALID_ARGUMENT", "more than 32 deep"},
 	} {
 		status, text := s.ask(c.method, "/v1alpha1"+c.path, c.body)
 		var got failed
