@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -82,9 +83,14 @@ const (
 )
 
 // bounds returns the bounds of one message of a method. A method that is not named here takes a
-// message of one resource at most.
+// message of one resource at most. What anyone may call takes no more than it needs.
 func bounds(method string) intake.Bounds {
+	if strings.HasPrefix(method, "/grpc.") { // health and reflection
+		return intake.Bounds{Bytes: 4 << 10, Entries: 100}
+	}
 	switch method {
+	case quotav1.AccessService_GetAccess_FullMethodName:
+		return intake.Bounds{Bytes: 64 << 10, Entries: 100}
 	case quotav1.QuotaService_Apply_FullMethodName, quotav1.QuotaService_Plan_FullMethodName,
 		controlv1.PeerService_Ask_FullMethodName: // of resources, as in Plan
 		return intake.Bounds{Bytes: maxMessage, Entries: maxEntries}

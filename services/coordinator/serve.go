@@ -110,7 +110,7 @@ func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.Servi
 	}
 	address := o.restListener.Addr().(*net.TCPAddr)
 	s := rest.New(rest.Options{Interceptors: append([]grpc.UnaryServerInterceptor{o.intake.Recover}, o.unary()...),
-		Admit: o.admit, Bounds: bounds, Local: o.guard == nil && address.IP.IsLoopback(),
+		Admit: o.admit, Bounds: bounds, Room: o.intake, Local: o.guard == nil && address.IP.IsLoopback(),
 		Answered: o.instruments.answered})
 	api(s)
 	handler, err := s.Handler()

@@ -60,7 +60,8 @@ func status(err error) error {
 	return detailed(code, err, refusedChanges(err)...)
 }
 
-// maxDetails is the most that a status names one by one: a client takes at most 16 MiB of headers.
+// maxDetails is the most that a status names one by one. Package intake leaves out what does not fit into the
+// trailers that a client takes.
 const maxDetails = 1000
 
 // refusedChanges are details of the changes that an error is about.
