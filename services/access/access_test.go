@@ -155,7 +155,11 @@ func TestRefusedResourcesAreNamed(t *testing.T) {
 		&grpc.UnaryServerInfo{FullMethod: "/titrate.quota.v1alpha1.QuotaService/Apply"}, nil)
 	var named []string
 	for _, d := range status.Convert(err).Details() {
-		named = append(named, d.(*errdetails.ResourceInfo).GetResourceName())
+		info := d.(*errdetails.ResourceInfo)
+		named = append(named, info.GetResourceName())
+		if strings.Contains(info.GetDescription(), "spiffe://x/acme") {
+			t.Errorf("%s repeats the message: %q", info.GetResourceName(), info.GetDescription())
+		}
 	}
 	if want := []string{"tenants/bolt", "tenants/dart"}; !slices.Equal(named, want) {
 		t.Errorf("%v names %q, want %q", err, named, want)

@@ -206,7 +206,8 @@ func (g *Guard) refuse(ctx context.Context, c *Caller, method string, names []st
 		method[strings.LastIndexByte(method, '/')+1:], g.missing(c))
 	var details []protoadapt.MessageV1
 	for _, name := range over[:min(len(over), maxNamed)] {
-		details = append(details, &errdetails.ResourceInfo{ResourceName: name, Description: s.Message()})
+		details = append(details, &errdetails.ResourceInfo{ResourceName: name,
+			Description: "the roles of the caller do not allow it"})
 	}
 	if named, err := s.WithDetails(details...); err == nil {
 		s = named

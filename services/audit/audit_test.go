@@ -214,7 +214,7 @@ func TestAFileForWritingOnly(t *testing.T) {
 	}
 	opened := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with the goroutine
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 		if os.Getuid() == 0 {
 			if err := unix.Setfsuid(65534); err != nil {
 				opened <- err

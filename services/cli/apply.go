@@ -292,8 +292,11 @@ func applyError(err error, documents []*document.Document) error {
 	}
 	var places []error
 	advice := ""
-	if s.Code() == codes.Aborted {
+	switch s.Code() {
+	case codes.Aborted:
 		advice = conflict
+	case codes.PermissionDenied:
+		advice = "\n" + s.Message()
 	}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {

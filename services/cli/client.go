@@ -17,10 +17,12 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -77,6 +79,9 @@ type client struct {
 	shown  telemetry.Security // what is shown to the coordinator
 	token  string             // file of the token that is sent; empty: none
 }
+
+// maxDetails is how long the status of a call may be, bytes: it names each document that was refused.
+const maxDetails = "8000000"
 
 // atLeader has calls go to the coordinator that leads, of those that the name of --server stands for: the
 // only one that serves the control stream says so as its health.
@@ -145,6 +150,7 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
+	limited = metadata.AppendToOutgoingContext(limited, intake.DetailsKey, maxDetails)
 	var answered peer.Peer
 	err := invoke(limited, method, request, reply, conn, append(opts, grpc.Peer(&answered))...)
 	if id := requestID(request); id != "" && answered.Addr != nil {
