@@ -345,9 +345,10 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.granted, g.spent, g.returned, g.extra, g.held = held, 0, 0, 0, held
 	g.late, g.told = report{}, [8]toldExtra{}
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
+	asked := g.open // the owner may be the same, and answer in the session that ends here
 	g.open, g.silent, g.unowned, g.wanted = false, false, 0, 0
 	g.admit = 0
-	g.register = g.exclusive || g.level >= 0 || life != 0
+	g.register = g.exclusive || g.level >= 0 || life != 0 || asked
 	g.until = min(g.until, now)
 }
 

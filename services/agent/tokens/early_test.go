@@ -1,0 +1,35 @@
+package tokens
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A gateway asks about keys before it is told who owns them, and begins a new session when it is told. The
+// owner may give the bucket to the session before. So it hears of the new session at once; otherwise it
+// recalls the bucket in vain when another gateway asks, and the ledger decides that gateway's requests.
+func TestGatewayAsksBeforeItKnowsTheOwners(t *testing.T) {
+	const keys = 20
+	w := newInstallation(3)
+	for i := range w.agents {
+		w.start(i)
+	}
+	w.run(100 * time.Millisecond)
+	for k := range keys {
+		w.gates[0].request(fmt.Sprintf("c-%d", k))
+	}
+	w.run(5 * time.Second)
+	before := w.unanswered()
+	if before == 0 {
+		t.Fatal("owners have answered at once: this tests nothing")
+	}
+	for k := range keys {
+		w.gates[1].request(fmt.Sprintf("c-%d", k))
+		w.run(20 * time.Millisecond)
+	}
+	w.run(time.Second)
+	if n := w.unanswered() - before; n > 0 || w.refused > 0 {
+		t.Errorf("no owner decided %d requests of %d, and %d were refused", n, keys, w.refused)
+	}
+}
