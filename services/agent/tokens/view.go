@@ -19,6 +19,10 @@ import (
 //
 // Each list of agents has a digest, so that an agent that does not know of the change yet does not
 // count. While its owners wait, an agent asks the agents that have not said so, each 0.1 s.
+//
+// The digest has names only. It need not tell a new life of an agent from the one before: the new life changes
+// the owners of that agent's keys alone, and other agents know of the new life before they can send it anything,
+// as packets are sealed for one process.
 
 const (
 	// quiet is the pause after a change until gateways are sent the owners. A further change begins the

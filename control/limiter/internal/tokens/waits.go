@@ -268,7 +268,9 @@ func (s *Store[W]) While(now int64, on bool) {
 // isOver reports whether a key's limit is not EXACT any more.
 func (s *Store[W]) isOver(en *entry[W]) bool { return en.key.While && !s.while.Load() }
 
-// Release gives all back, because this process ends. What it admits afterwards is Unanswered.
+// Release gives back the keys for which no request waits, because this process ends. A request that comes before
+// the link ends may ask again; what it is granted counts as spent once the process has gone. A request that
+// comes after the link has ended is Unanswered.
 func (s *Store[W]) Release(now int64) {
 	for i := range s.shards {
 		s.sweep(&s.shards[i], func(*entry[W]) bool { return true }, now)
