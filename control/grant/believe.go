@@ -120,14 +120,12 @@ func (o *Owner) claim(u *user, before int64) {
 
 // doubt bounds what all gateways may give back, and gives up on gateways that do not answer a recall.
 func (o *Owner) doubt(now int64) {
-	sum, refilled := 0.0, int64(o.p.cost(now-o.faded))
-	if refilled > 0 {
-		o.faded = now
-	}
+	sum, refilled := 0.0, o.b.refilled-o.faded
+	o.faded = o.b.refilled
 	for i := range o.users {
 		u := &o.users[i]
 		sum += float64(u.charged)
-		u.claimed = max(0, u.claimed-refilled)
+		u.claimed = max(0, min(u.claimed-refilled, o.b.spent))
 		if at := o.patience(u); at != 0 && at <= now {
 			o.giveUpOn(u)
 		}

@@ -10,6 +10,8 @@ type bucket struct {
 	carry  float64 // refill below a millionth, in [0, 1)
 	missed [4]span // when refill was turned away at D = out, oldest first
 	spans  int
+
+	refilled int64 // in all; it may wrap around
 }
 
 // span is a time interval [from, to).
@@ -30,6 +32,7 @@ func (b *bucket) advance(p Params, now int64) {
 	if gain < float64(room) {
 		whole := int64(gain)
 		b.spent -= whole
+		b.refilled += whole
 		b.carry = gain - float64(whole)
 		b.at = now
 		return
@@ -38,6 +41,7 @@ func (b *bucket) advance(p Params, now int64) {
 	if rest := float64(room) - b.carry; rest > 0 {
 		full += p.time(int64(rest))
 	}
+	b.refilled += max(0, room)
 	b.spent, b.carry, b.at = min(b.spent, b.out), 0, now
 	b.miss(span{min(full, now), now})
 }
@@ -116,6 +120,7 @@ func (b *bucket) late(p Params, since, amount int64) {
 		got := min(amount, int64(p.cost(used)))
 		amount -= got
 		b.spent -= got
+		b.refilled += got
 		b.missed[i] = span{from + used, s.to}
 		if s.from < from && b.spans < len(b.missed) {
 			b.insert(i, span{s.from, from})

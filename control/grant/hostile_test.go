@@ -118,9 +118,9 @@ func (w *world) checkLiar(t *testing.T, what string) {
 			would++
 		}
 	}
-	// A token for each of three gateways in the longest wait and the time of five tokens; two fifths of that.
+	// A token for each of three gateways in the longest wait and the time of five tokens; half of that.
 	p := w.owner.p
-	if least := .4 * 3 * 2.5 * second / float64(p.longest()+5*p.time(Token)); during < least {
+	if least := .5 * 3 * 2.5 * second / float64(p.longest()+5*p.time(Token)); during < least {
 		t.Errorf("%s: %v admitted while it lied, at least %.0f", what, during, least)
 	}
 	if after < would-3 {

@@ -14,7 +14,7 @@ type Owner struct {
 	asks   uint64
 	turn   int64 // when the next turn of refusing gateways begins
 	taken  int   // gateways that have been given this turn
-	faded  int64 // up to when the refill is off user.claimed
+	faded  int64 // bucket.refilled up to which the refill is off user.claimed
 }
 
 // user is one gateway.
