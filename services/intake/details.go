@@ -59,8 +59,8 @@ func fitted(ctx context.Context, err error) error {
 	}
 	p.Details = f.details
 	if f.kept < f.all {
-		p.Message += fmt.Sprintf(" (the details name %d of %d; a call with the metadata %s: %d gets more)", f.kept, f.all,
-			DetailsKey, mostStatus)
+		p.Message += fmt.Sprintf(" (the details name %d of %d; a call with the metadata %s: %d gets more)", f.kept,
+			f.all, DetailsKey, mostStatus)
 	}
 	return status.ErrorProto(p)
 }
