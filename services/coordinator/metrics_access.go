@@ -15,8 +15,8 @@ func (m *instruments) defineAccess() {
 			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
 	m.messages = m.total("titrate_messages_refused",
 		"Messages refused before they were decoded, by reason: of gRPC length and entries (more than its method "+
-			"takes), compressed, malformed, late (not there within a minute); of gRPC and HTTP busy (messages of other "+
-			"calls took all the room for them).", "reason")
+			"takes), compressed, malformed, late (not there within a minute); of gRPC and HTTP busy (messages of "+
+			"other calls took all the room for them).", "reason")
 	m.panics = m.total("titrate_handler_panics",
 		"Calls that failed with INTERNAL because their handler panicked; the log has the stack. Each is a fault of "+
 			"the coordinator.")
