@@ -276,7 +276,8 @@ func (r *Result) judgeExact(p *Phase) {
 	if p.Name == steady { // the keys of a gateway without an agent move to no new owner
 		r.atMost("keys that no agent owns", p.Name, 100*(1-t.Owned), mostUnowned, "%", "")
 	}
-	r.atMost("token messages of a key, beyond those while nothing happens", p.Name, t.PerKey, mostMessages, "messages", "")
+	r.atMost("token messages of a key, beyond those while nothing happens", p.Name, t.PerKey, mostMessages,
+		"messages", "")
 	r.atMost("links lost", p.Name, float64(t.Lost), 0, "links", "")
 	r.atMost(fmt.Sprintf("requests that no owner decided, from %v after that", settled), p.Name, 100*(1-t.Decided),
 		mostUndecided, "%", fmt.Sprintf("clients were up to %.2f s late", t.Late))

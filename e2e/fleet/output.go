@@ -183,8 +183,8 @@ func writeCSV(to io.Writer, all []*Result) error {
 		for i := range r.Phases {
 			p := &r.Phases[i]
 			u := &p.Use
-			row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), strconv.Itoa(r.Users), precise(r.Rate), p.Name,
-				strconv.Itoa(p.Agents)}
+			row := []string{strconv.Itoa(r.Agents), strconv.Itoa(r.Keys), strconv.Itoa(r.Users), precise(r.Rate),
+				p.Name, strconv.Itoa(p.Agents)}
 			for _, v := range []float64{p.Seconds, p.Claims, p.Members, u.CPU.Mean, u.CPU.Most, u.BytesOut.Mean,
 				u.BytesOut.Most, u.BytesIn.Mean, u.PacketsOut.Mean, u.PacketsIn.Mean, u.RecordsOut.Mean, u.Link.Mean,
 				u.Memory.Mean, p.Coordinator} {

@@ -160,7 +160,8 @@ func (f *fleet) playAll(ctx context.Context, r *Result) error {
 		r.Phases = append(r.Phases, played)
 		if t := played.Tokens; t != nil {
 			f.rig.Say("%-14s %3d agents, which agree after %.2f s; %.2f messages per key, %d links lost, %.2f %% "+
-				"decided by owners, %d refused", p.name, played.Agents, t.Agreed, t.PerKey, t.Lost, 100*t.Decided, t.Refused)
+				"decided by owners, %d refused", p.name, played.Agents, t.Agreed, t.PerKey, t.Lost, 100*t.Decided,
+				t.Refused)
 			continue
 		}
 		f.rig.Say("%-9s %3d agents, sums right after %.2f s, members after %.1f s; per agent %.3f cores, %s/s out",

@@ -256,8 +256,8 @@ var instruments = []instrument{
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
 	{name: "titrate.agent.limit.unasked", counter: true, labels: []string{"gateway", "tenant", "limit"},
 		help: "Requests of new keys of an EXACT limit that went by the ledger, because the limit had asked about so " +
-			"many keys that its gateway or an owner had nothing left for it. Bounded as titrate_agent_requests_total. " +
-			"Only for limits that asked about too many.",
+			"many keys that its gateway or an owner had nothing left for it. Bounded as " +
+			"titrate_agent_requests_total. Only for limits that asked about too many.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for _, s := range m.core.Series {
 				if s.OfLimit && s.Counts.OwnerUnasked > 0 {

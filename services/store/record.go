@@ -148,8 +148,9 @@ func (s *Store) retain(ctx context.Context, h head, next *head, r *record) (u up
 		return u, err
 	}
 	if r.Minor && a.minorExceeds(s.retention) {
-		return u, fmt.Errorf("%w: the changes of editors may take %d bytes of the history, compressed, and would take %d; "+
-			"ask an administrator to make this one, or for more --history-bytes", ErrTooLarge, s.retention.Bytes/2, a.Minor)
+		return u, fmt.Errorf("%w: the changes of editors may take %d bytes of the history, compressed, and would "+
+			"take %d; ask an administrator to make this one, or for more --history-bytes", ErrTooLarge,
+			s.retention.Bytes/2, a.Minor)
 	}
 	oldest := ""
 	if len(u.ops) == 0 { // else there is room for this change

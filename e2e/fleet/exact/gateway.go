@@ -203,7 +203,8 @@ func (g *Gateway) judge(client string, out *limiter.Outcome) {
 	g.refused.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.first = cmp.Or(g.first, fmt.Sprintf("%s refused client %s: %v, limit %q", g.o.Name, client, out.Reason, out.Limit))
+	g.first = cmp.Or(g.first, fmt.Sprintf("%s refused client %s: %v, limit %q", g.o.Name, client, out.Reason,
+		out.Limit))
 }
 
 // fail notes what the enforcer reports: a panic, or a ticker that does not end.
