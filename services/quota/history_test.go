@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -125,5 +127,23 @@ func TestApplyDeletesAndExpects(t *testing.T) {
 	again.TakeOver = true
 	if _, err = c.Apply(t.Context(), again); err != nil {
 		t.Error(err)
+	}
+}
+
+// A caller may say that its changes are minor, as the operator does.
+func TestACallerMayCallItsChangesMinor(t *testing.T) {
+	to := storetest.Open(t)
+	api := quotatest.Client(t, quota.New(to, nil))
+	minor := metadata.AppendToOutgoingContext(t.Context(), quota.MinorKey, "true")
+	for i, ctx := range []context.Context{t.Context(), minor} {
+		_, err := api.CreateTenant(ctx, &quotav1.CreateTenantRequest{TenantId: fmt.Sprint("t", i),
+			Tenant: &quotav1.Tenant{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := to.History(t.Context(), 0, 2)
+	if err != nil || !entries[0].Minor || entries[1].Minor {
+		t.Errorf("%+v (%v): the second change is minor, and the first is not", entries, err)
 	}
 }
