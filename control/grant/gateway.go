@@ -207,6 +207,9 @@ func (g *Gateway) Owe(now, cost int64) {
 	}
 	g.extra += cost
 	g.late.add(g.p, now, cost)
+	if g.unowned == 0 { // else the caller knows it
+		g.level, g.heard = max(0, g.known(now)+cost), now
+	}
 }
 
 // Grant takes in a message of an owner. heard: the owner has the question that is open, and will
@@ -254,7 +257,7 @@ func (g *Gateway) answered(now int64, m Grant) {
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
 	}
-	g.level, g.admit = m.Level, max(0, m.Admit)
+	g.level, g.admit = m.Level+max(0, g.untold(m.Seen)), max(0, m.Admit)
 	g.refuse(m.Wait)
 	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
 		g.takeBucket(now, m.Level+g.untold(m.Seen), m.Full)

@@ -33,3 +33,26 @@ func TestGatewayAsksBeforeItKnowsTheOwners(t *testing.T) {
 		t.Errorf("no owner decided %d requests of %d, and %d were refused", n, keys, w.refused)
 	}
 }
+
+// What the ledger admits before gateways are told who owns keys is told to the owners afterwards: no client gets
+// its burst twice.
+func TestAdmittedBeforeOwnersAreKnown(t *testing.T) {
+	const keys, first, burst = 20, 8, 10
+	w := newInstallation(3)
+	for i := range w.agents {
+		w.start(i)
+	}
+	w.run(100 * time.Millisecond)
+	ask := func(n int) {
+		for k := range keys * n {
+			w.gates[0].request(fmt.Sprintf("c-%d", k%keys))
+		}
+		w.run(8 * time.Second)
+	}
+	if ask(first); w.unanswered() == 0 || w.refused > 0 {
+		t.Fatalf("%d requests were left to the ledger, %d refused: this tests nothing", w.unanswered(), w.refused)
+	}
+	if ask(burst); w.refused != first*keys {
+		t.Errorf("%d requests refused, want %d: what is beyond the burst", w.refused, first*keys)
+	}
+}
