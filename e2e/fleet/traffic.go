@@ -117,9 +117,9 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 	records := t.load.Sofar()
 	slices.SortFunc(records, func(a, b load.Record) int { return cmp.Compare(a.Met, b.Met) })
 	out := &Traffic{Sent: len(records)}
-	level := judge.Level{Rate: rate, Burst: burst}
+	var arrivals []time.Duration
 	central := judge.Central{Bucket: judge.Bucket{Rate: rate, Burst: burst}}
-	admitted, first, last := 0.0, time.Duration(0), time.Duration(0)
+	first, last := time.Duration(0), time.Duration(0)
 	for i := range records {
 		r := &records[i]
 		switch {
@@ -132,10 +132,14 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 		default:
 			first, last = cmp.Or(first, r.Met), r.Met
 			if r.Status == http.StatusOK {
-				admitted++
-				out.Excess = max(out.Excess, level.Admit(r.Met, 1))
+				arrivals = append(arrivals, max(r.Met, r.Arrived))
 			}
 		}
+	}
+	slices.Sort(arrivals)
+	level := judge.Level{Rate: rate, Burst: burst}
+	for _, t := range arrivals {
+		out.Excess = max(out.Excess, level.Admit(t, 1))
 	}
 	out.Below = len(central.Wrongful(around))
 	lag := judge.Lag(t.agents, delay, true)
@@ -145,7 +149,7 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 	// request some time before the filter decides.
 	out.Slack, out.Lag = max(slack+cold, limit.ExactSlack(delay))+1, lag.Seconds()
 	if last > first {
-		out.Mean = admitted / (rate*(last-first).Seconds() + burst)
+		out.Mean = float64(len(arrivals)) / (rate*(last-first).Seconds() + burst)
 	}
 	return out
 }
