@@ -228,7 +228,6 @@ func TestOutput(t *testing.T) {
 		"why-shadow":  {"why", "acme", "--shadow"},
 		"why-all":     {"why", "--shadow"},
 		"why-request": {"why", "request", "7d6ac4ae-8f1c-4f0e-9a53-0a3c5f6f2d11"},
-		"why-unknown": {"why", "request", "other"},
 		"top":         {"top", "--once"},
 		"top-limit":   {"top", "--once", "--by", "limit", "--tenant", "acme"},
 		"top-client":  {"top", "--once", "--by", "client"},
@@ -239,6 +238,11 @@ func TestOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, must(t, server, "", args...)) })
 	}
+	status, out, errs := titrate(t, server, "", "why", "request", "other")
+	if status != exitFailed || errs != "" {
+		t.Errorf("of a request that no gateway knows: status %d, %s", status, errs)
+	}
+	golden(t, "why-unknown", out)
 }
 
 func TestApplyAgainAndEdited(t *testing.T) {

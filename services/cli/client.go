@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -170,8 +171,9 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 		return status.Errorf(s.Code(), "%s\n--token-file %s is refused by the coordinator at %s: ask whoever runs it "+
 			"for a token that is in its --tokens and has not ended, or for a JWT of its issuer.",
 			s.Message(), c.token, c.server)
+	default:
+		return cmp.Or(c.guess(ctx, s), err)
 	}
-	return err
 }
 
 // requestID is the ID of a request that makes a change and can be repeated, "" of others.

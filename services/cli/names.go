@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // selection is what one argument of get asks for: one name, or all of a kind, of
@@ -40,11 +41,16 @@ func selectionOf(arg string) (selection, error) {
 	}
 	ref, err := resource.Parse(arg)
 	if err != nil {
-		if !strings.Contains(arg, "/") {
-			return selection{}, fmt.Errorf("%q is neither a kind (pools, tenants, quotas, limits, gateways) nor "+
-				"a name; did you mean pools/%s or tenants/%s?", arg, arg, arg)
+		if strings.Contains(arg, "/") {
+			return selection{}, err
 		}
-		return selection{}, err
+		kinds := []string{"pools", "tenants", "quotas", "limits", gateways}
+		meant := wording.Near(arg, kinds)
+		if meant == "" {
+			meant = fmt.Sprintf("pools/%s or tenants/%s", arg, arg)
+		}
+		return selection{}, fmt.Errorf("%q is neither a kind (%s) nor a name; did you mean %s?", arg,
+			strings.Join(kinds, ", "), meant)
 	}
 	return selection{kind: ref.Kind, name: arg}, nil
 }

@@ -67,7 +67,12 @@ func Root() *cobra.Command {
 	)
 	root.AddCommand(newVersion())
 	root.SetVersionTemplate(versionLine()) // --version says what the command says
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); cmd == root && len(args) > 0 { // the flag is of a command that there is not
+			return unknownCommand(cmd, args[0])
+		}
+		return usage(err)
+	})
 	for _, c := range root.Commands() {
 		if check := c.Args; check != nil {
 			c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
@@ -88,8 +93,12 @@ func runRoot(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	message := fmt.Sprintf("unknown command %q", args[0])
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	return unknownCommand(cmd, args[0])
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	message := fmt.Sprintf("unknown command %q", name)
+	if near := root.SuggestionsFor(name); len(near) > 0 {
 		message += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usage(errors.New(message))

@@ -14,7 +14,7 @@ import (
 // as tenants/request.
 const aboutRequest = "request"
 
-// runWhyRequest explains what was decided about the request of an ID.
+// runWhyRequest explains what was decided about the request of an ID. A request that no gateway knows is a failure.
 func runWhyRequest(cmd *cobra.Command, c *connection, output format, id string) error {
 	client, err := c.dial()
 	if err != nil {
@@ -25,7 +25,11 @@ func runWhyRequest(cmd *cobra.Command, c *connection, output format, id string) 
 	if err != nil {
 		return worded(err)
 	}
-	return output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeDecisions(w, response) })
+	err = output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeDecisions(w, response) })
+	if err == nil && len(response.GetDecisions()) == 0 {
+		return &exitError{status: exitFailed} // said above
+	}
+	return err
 }
 
 // writeDecisions writes each decision as a numbered list, an empty line between two.

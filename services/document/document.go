@@ -29,7 +29,7 @@
 // given twice, a number where text belongs, anchors and aliases (package tree says
 // it all). Every error has file, line and the field's path, and all errors of a
 // file are reported at once, up to tree.MostErrors. The rules of package valid are
-// checked too, so that most mistakes are found without a server.
+// checked too, on what could be read, so that most mistakes are found without a server.
 //
 // # Invariants
 //
@@ -42,6 +42,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -89,6 +90,7 @@ type Document struct {
 
 	reader *tree.Reader
 	wrong  bool             // a mistake in it has been noted
+	unread []string         // paths of fields whose values could not be read
 	prefix string           // where the document stands in another, "" for one of its own
 	places map[string]place // by path in proto spelling, below the resource
 }
@@ -176,7 +178,9 @@ func Open(file string, in io.Reader) *File {
 		for _, n := range f.Roots(data) {
 			p.top(n)
 		}
-		p.check(f.Documents)
+		for _, d := range f.Documents {
+			check(d)
+		}
 	}
 	return f
 }
@@ -194,16 +198,7 @@ func Read(file string, in io.Reader) ([]*Document, error) {
 // Parse is Read of bytes.
 func Parse(file string, data []byte) ([]*Document, error) { return Read(file, bytes.NewReader(data)) }
 
-// check checks each document by itself, unless it could not be read anyway.
-func (p *parser) check(documents []*Document) {
-	if p.Mistakes() > 0 {
-		return
-	}
-	for _, d := range documents {
-		check(d)
-	}
-}
-
+// check checks a document by itself: what of it could be read.
 func check(d *Document) {
 	err := valid.Resource(d.Resource)
 	invalid := new(valid.Error)
@@ -211,9 +206,32 @@ func check(d *Document) {
 		d.note("", err.Error())
 	}
 	for _, v := range invalid.Violations {
-		d.note(v.Field, v.Message)
+		if d.knows(v.Field) && !slices.ContainsFunc(v.Beside, func(field string) bool { return !d.knows(field) }) {
+			d.note(v.Field, d.missing(v)+v.Message)
+		}
 	}
-	d.wrong = err != nil
+	d.wrong = d.wrong || err != nil
+}
+
+// knows reports whether a field, and all below it, has the value that its author meant. The whole has it if all
+// fields have.
+func (d *Document) knows(field string) bool {
+	return !slices.ContainsFunc(d.unread, func(unread string) bool {
+		return within(field, unread) || within(unread, field)
+	})
+}
+
+// within reports whether a field is the one at a path, or below it.
+func within(field, path string) bool {
+	return path == "" || field == path || strings.HasPrefix(field, path+".") || strings.HasPrefix(field, path+"[")
+}
+
+// missing begins the complaint about a field that must be there and is not.
+func (d *Document) missing(v valid.Violation) string {
+	if _, given := d.places[v.Field]; given || v.Field == "" || !strings.HasPrefix(v.Message, "must be") {
+		return ""
+	}
+	return "missing; "
 }
 
 // Mistakes are those of all files, nil without any.

@@ -103,16 +103,16 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			`f.yaml:2: kind: "pool" should be one of Pool, Tenant, Quota, Limit`},
 		{"kind and name", head + "kind: Pool\nname: tenants/api\n",
 			`f.yaml:3: name: "tenants/api" names a Tenant, but kind is Pool`},
-		{"bare name", head + "kind: Pool\nname: api\n", `f.yaml:3: name: "api" is not a name: want pools/POOL`},
+		{"bare name", head + "kind: Pool\nname: api\n", `f.yaml:3: name: "api" lacks what it is a name of: want such as pools/api`},
 		{"no name", head + "kind: Pool\nspec: {capacity: 1}\n", `f.yaml:1: name: missing`},
 		{"version", "apiVersion: v1\nkind: Pool\nname: pools/api\nspec: {capacity: 1}\n",
 			`f.yaml:1: apiVersion: "v1" should be "titrate.dev/v1alpha1"`},
 		{"value", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: -1\n",
 			`f.yaml:5: spec.capacity: must be greater than 0`},
 		{"missing value", head + "kind: Pool\nname: pools/api\nspec: {}\n",
-			`f.yaml:4: spec.capacity: must be greater than 0`},
+			`f.yaml:4: spec.capacity: missing; must be greater than 0`},
 		{"value in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
-			"client: x\n    rate: 5\n", `f.yaml:8: spec.overrides[0].rate: want text`},
+			"client: x\n    rate: 5\n", `f.yaml:8: spec.overrides[0].rate: want a rate with its unit, such as 5/s`},
 		{"meaning in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
 			"client: x\n    rate: 5/fortnight\n", `f.yaml:8: spec.overrides[0].rate: rate "5/fortnight": unknown unit`},
 		{"alias", head + "kind: Pool\nname: &n pools/api\nspec: {capacity: *n}\n", `alias`},
@@ -139,6 +139,19 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		head+"kind: Poll\nname: pools/b\n"))
 	if n := strings.Count(err.Error(), "f.yaml:"); n != 3 {
 		t.Errorf("%d mistakes, want 3:\n%v", n, err)
+	}
+	// What depends on a field that could not be read is not judged; all else is, in the order of the lines.
+	_, err = Parse("f.yaml", []byte("kind: Pool\nname: api\nspec:\n  capactiy: 3\n  weight: 1\n"+
+		"  queue: {maxWait: 5, delayTarget: 2s}\n  adaptive: {min: 9, max: 5}\n---\n"+head+
+		"kind: Limit\nname: tenants/a/limits/b\nspec: {rate: 5, burst: .5, pools: [pools/api]}\n"))
+	var places []string
+	for line := range strings.Lines(err.Error()) {
+		places = append(places, strings.Join(strings.SplitN(line, ": ", 3)[:2], " "))
+	}
+	want := "f.yaml:1 apiVersion, f.yaml:2 name, f.yaml:4 spec.capactiy, f.yaml:5 spec.weight, f.yaml:6 " +
+		"spec.queue.maxWait, f.yaml:7 spec.adaptive, f.yaml:12 spec.rate, f.yaml:12 spec.burst, f.yaml:12 spec.pools[0]"
+	if got := strings.Join(places, ", "); got != want {
+		t.Errorf("mistakes at\n     %s\nwant %s\n%v", got, want, err)
 	}
 }
 

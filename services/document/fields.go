@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,12 +13,19 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/titrate/titrate/services/document/tree"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // fields reads a spec into a message and keeps where each field stood.
 type fields struct {
 	*parser
-	places map[string]place
+	of *Document
+}
+
+// wrong notes a mistake at a field, whose value is then not known.
+func (f *fields) wrong(line int, path, shown, format string, args ...any) {
+	f.of.unread = append(f.of.unread, path)
+	f.Wrong(line, shown, format, args...)
 }
 
 const durationName = "google.protobuf.Duration"
@@ -28,7 +36,7 @@ var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time
 // message reads a mapping. path is in proto spelling, shown as the file has it.
 func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown string) {
 	if n.Kind != yaml.MappingNode {
-		f.Wrong(n.Line, shown, "want a mapping of fields, found %s", tree.What(n))
+		f.wrong(n.Line, path, shown, "want a mapping of fields, found %s", tree.What(n))
 		return
 	}
 	given := make(map[protoreflect.Name]bool)
@@ -37,19 +45,28 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 		field := lookup(m.Descriptor(), e.Key.Value, path == "")
 		switch {
 		case field == nil:
-			f.Wrong(e.Key.Line, name, "unknown field; %s", known(m.Descriptor(), path == ""))
+			f.unknown(e.Key, m.Descriptor(), path, name)
 			continue
 		case given[field.Name()]:
-			f.Wrong(e.Key.Line, name, "given twice, in two spellings")
+			f.wrong(e.Key.Line, tree.Join(path, string(field.Name())), name, "given twice, in two spellings")
 			continue
 		}
 		given[field.Name()] = true
 		below := tree.Join(path, string(field.Name()))
-		f.places[below] = place{e.Key.Line, name}
+		f.of.places[below] = place{e.Key.Line, name}
 		if !tree.IsNull(e.Value) {
 			f.field(e.Value, m, field, below, name)
 		}
 	}
+}
+
+// unknown notes that there is no field of a name. The one that was meant is then not known.
+func (f *fields) unknown(key *yaml.Node, m protoreflect.MessageDescriptor, path, shown string) {
+	names := known(m, path == "")
+	if near := lookup(m, wording.Near(key.Value, names), path == ""); near != nil {
+		f.of.unread = append(f.of.unread, tree.Join(path, string(near.Name())))
+	}
+	f.Wrong(key.Line, shown, "unknown field; %s", tree.Known(key.Value, names))
 }
 
 func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.FieldDescriptor, path, shown string) {
@@ -60,13 +77,13 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		f.Wrong(n.Line, shown, "want a list, found %s", tree.What(n))
+		f.wrong(n.Line, path, shown, "want a list, found %s", tree.What(n))
 		return
 	}
 	list := m.Mutable(d).List()
 	for i, item := range n.Content {
 		at := fmt.Sprintf("[%d]", i)
-		f.places[path+at] = place{item.Line, shown + at}
+		f.of.places[path+at] = place{item.Line, shown + at}
 		if v, ok := f.value(item, d, path+at, shown+at, list.NewElement()); ok {
 			list.Append(v)
 		}
@@ -82,9 +99,27 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 	}
 	v, want := scalar(n, d)
 	if want != "" {
-		f.Wrong(n.Line, shown, "want %s, found %s", want, tree.What(n))
+		f.wrong(n.Line, path, shown, "want %s, found %s%s", want, tree.What(n), meant(n, d))
 	}
 	return v, want == ""
+}
+
+// meant says which value of an enumeration a text may stand for.
+func meant(n *yaml.Node, d protoreflect.FieldDescriptor) string {
+	if d.Kind() != protoreflect.EnumKind {
+		return ""
+	}
+	return wording.Meant(n.Value, choices(d.Enum()))
+}
+
+// choices are the names of an enumeration's values but the one that leaving the field out says.
+func choices(d protoreflect.EnumDescriptor) (names []string) {
+	for i := range d.Values().Len() {
+		if e := d.Values().Get(i); e.Number() != 0 {
+			names = append(names, string(e.Name()))
+		}
+	}
+	return names
 }
 
 // scalar reads a number, a text, a truth value, an enumeration or a duration.
@@ -118,6 +153,9 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 		if tag == "!!str" || d.Name() == "rate" && n.Value == "0" {
 			return protoreflect.ValueOfString(n.Value), "" // a rate of 0 needs no unit
 		}
+		if d.Name() == "rate" && number {
+			return v, fmt.Sprintf("a rate with its unit, such as %s/s, %[1]s/min or %[1]s/h", n.Value)
+		}
 		return v, "text, in quotes if it looks like a number"
 	case protoreflect.EnumKind:
 		return enum(n.Value, tag, d.Enum())
@@ -128,16 +166,9 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 }
 
 func enum(value, tag string, d protoreflect.EnumDescriptor) (protoreflect.Value, string) {
-	var names []string
-	for i := range d.Values().Len() {
-		e := d.Values().Get(i)
-		if e.Number() == 0 {
-			continue // unspecified: said by leaving the field out
-		}
-		if tag == "!!str" && string(e.Name()) == value {
-			return protoreflect.ValueOfEnum(e.Number()), ""
-		}
-		names = append(names, string(e.Name()))
+	names := choices(d)
+	if tag == "!!str" && slices.Contains(names, value) {
+		return protoreflect.ValueOfEnum(d.Values().ByName(protoreflect.Name(value)).Number()), ""
 	}
 	return protoreflect.Value{}, "one of " + strings.Join(names, ", ")
 }
@@ -163,12 +194,12 @@ func lookup(d protoreflect.MessageDescriptor, key string, top bool) protoreflect
 	return field
 }
 
-func known(d protoreflect.MessageDescriptor, top bool) string {
-	var names []string
+// known are the names of the fields that a document may have.
+func known(d protoreflect.MessageDescriptor, top bool) (names []string) {
 	for i := range d.Fields().Len() {
 		if field := d.Fields().Get(i); !top || !beside[field.Name()] {
 			names = append(names, field.JSONName())
 		}
 	}
-	return "known are " + strings.Join(names, ", ")
+	return names
 }

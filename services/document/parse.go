@@ -8,6 +8,7 @@ import (
 
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // parser reads one file.
@@ -32,14 +33,13 @@ func (p *parser) document(n *yaml.Node) {
 		p.Wrong(n.Line, "", "want a document with apiVersion, kind, name and spec, found %s", tree.What(n))
 		return
 	}
-	before := p.Mistakes()
 	parts := p.parts(n, "")
 	version := p.heading(n, parts, "", "apiVersion", APIVersion)
-	kind := p.heading(n, parts, "", "kind", kindList(""))
-	if p.Mistakes() > before {
+	kind := p.heading(n, parts, "", "kind", "one of "+kindList(""))
+	if kind == nil || !tree.IsText(kind) {
 		return
 	}
-	if version.Value != APIVersion {
+	if version != nil && tree.IsText(version) && version.Value != APIVersion {
 		p.Wrong(version.Line, "apiVersion", "%q should be %q", version.Value, APIVersion)
 	}
 	if kind.Value == Scenario || kind.Value == Demand {
@@ -59,7 +59,8 @@ func (p *parser) parts(n *yaml.Node, path string) []tree.Entry {
 			p.Wrong(e.Key.Line, tree.Join(path, "metadata"), "unknown field; name stands at the top, beside kind")
 		default:
 			p.Wrong(e.Key.Line, tree.Join(path, e.Key.Value),
-				"unknown field; a document has apiVersion, kind, name, spec and, if wanted, etag")
+				"unknown field; a document has apiVersion, kind, name, spec and, if wanted, etag%s",
+				wording.Meant(e.Key.Value, []string{"apiVersion", "kind", "name", "spec", "etag"}))
 		}
 	}
 	return parts
@@ -98,60 +99,80 @@ func (e *Extra) Embedded(n *yaml.Node, path string) *Document {
 		return nil
 	}
 	p := &parser{&File{Reader: e.Reader}}
-	before := p.Mistakes()
 	parts := p.parts(n, path)
-	kind := p.heading(n, parts, path, "kind", kindList(path))
-	if p.Mistakes() > before {
+	kind := p.heading(n, parts, path, "kind", "one of "+kindList(path))
+	if kind == nil || !tree.IsText(kind) {
 		return nil
 	}
 	d := p.resource(n, parts, kind, path)
-	if p.Mistakes() == before {
-		check(d)
+	if d == nil {
+		return nil
+	}
+	check(d)
+	if d.Name() == "" {
+		return nil
 	}
 	return d
 }
 
-// identity returns an empty resource of the kind, under the name.
-func (p *parser) identity(kind, name *yaml.Node, path string) resource.Message {
+// kindOf is the kind that a document says.
+func (p *parser) kindOf(kind *yaml.Node, path string) (resource.Kind, bool) {
 	for _, k := range resource.Kinds {
-		if k.String() != kind.Value {
-			continue
+		if k.String() == kind.Value {
+			return k, true
 		}
-		ref, err := resource.Parse(name.Value)
-		switch {
-		case err != nil:
-			p.Wrong(name.Line, tree.Join(path, "name"), "%v", err)
-		case ref.Kind != k:
-			p.Wrong(name.Line, tree.Join(path, "name"), "%q names a %s, but kind is %s", name.Value, ref.Kind, k)
-		default:
-			m := k.New()
-			setText(m, "name", name.Value)
-			return m
-		}
-		return nil
 	}
-	p.Wrong(kind.Line, tree.Join(path, "kind"), "%q should be %s", kind.Value, kindList(path))
-	return nil
+	p.Wrong(kind.Line, tree.Join(path, "kind"), "%q should be one of %s%s", kind.Value, kindList(path),
+		wording.Meant(kind.Value, kindNames(path)))
+	return 0, false
 }
 
-// resource reads a resource that stands at a path; nil if it has no name of its kind.
-func (p *parser) resource(n *yaml.Node, parts []tree.Entry, kind *yaml.Node, path string) *Document {
-	name := p.heading(n, parts, path, "name", "pools/api")
+// name is that of a document of a kind; "" if it is wrong.
+func (p *parser) name(n *yaml.Node, parts []tree.Entry, k resource.Kind, path string) string {
+	name := p.heading(n, parts, path, "name", nameOf[k])
 	if name == nil || !tree.IsText(name) {
-		return nil
+		return ""
 	}
-	m := p.identity(kind, name, path)
-	if m == nil {
+	switch ref, err := resource.Parse(name.Value); {
+	case err != nil && !strings.Contains(name.Value, "/"):
+		p.Wrong(name.Line, tree.Join(path, "name"), "%q lacks what it is a name of: want such as %s", name.Value, nameOf[k])
+	case err != nil:
+		p.Wrong(name.Line, tree.Join(path, "name"), "%v", err)
+	case ref.Kind != k:
+		p.Wrong(name.Line, tree.Join(path, "name"), "%q names a %s, but kind is %s", name.Value, ref.Kind, k)
+	default:
+		return name.Value
+	}
+	return ""
+}
+
+// nameOf is an example of each kind's names.
+var nameOf = map[resource.Kind]string{resource.Pool: "pools/api", resource.Tenant: "tenants/acme",
+	resource.Quota: "tenants/acme/quotas/api", resource.Limit: "tenants/acme/limits/per-client"}
+
+// resource reads a resource that stands at a path; nil if its kind is not known. Its name is "" if that is wrong.
+func (p *parser) resource(n *yaml.Node, parts []tree.Entry, kind *yaml.Node, path string) *Document {
+	k, is := p.kindOf(kind, path)
+	if !is {
 		return nil
 	}
 	before := p.Mistakes()
+	m := k.New()
 	d := &Document{Resource: m, File: p.Reader.File(), Line: n.Line, reader: p.Reader, prefix: path,
-		places: map[string]place{"": {n.Line, path}, "name": {name.Line, tree.Join(path, "name")}}}
+		places: map[string]place{"": {n.Line, path}}}
+	if name := find(parts, "name"); name != nil {
+		d.places["name"] = place{name.Line, tree.Join(path, "name")}
+	}
+	if name := p.name(n, parts, k, path); name != "" {
+		setText(m, "name", name)
+	} else {
+		d.unread = append(d.unread, "name")
+	}
 	p.etag(parts, m, d)
 	if spec := find(parts, "spec"); spec != nil && !tree.IsNull(spec) {
 		shown := tree.Join(path, "spec")
 		d.places[""] = place{spec.Line, shown}
-		f := &fields{parser: p, places: d.places}
+		f := &fields{parser: p, of: d}
 		f.message(spec, m.ProtoReflect(), "", shown)
 		f.zeros(m)
 	}
@@ -183,9 +204,10 @@ func (f *fields) zeros(m resource.Message) {
 	r := m.ProtoReflect()
 	for _, name := range []string{"weight", "alpha"} {
 		d := r.Descriptor().Fields().ByName(protoreflect.Name(name))
-		at, given := f.places[name]
+		at, given := f.of.places[name]
 		if d != nil && given && !d.HasPresence() && !r.Has(d) {
 			f.Wrong(at.line, at.shown, "want a number above 0, found 0; leave it out for the default, 1")
+			f.of.unread = append(f.of.unread, name)
 		}
 	}
 }
@@ -205,13 +227,14 @@ func setText(m resource.Message, field protoreflect.Name, value string) {
 }
 
 // kindList names the kinds that may stand at a path: at the top, resources and the others.
-func kindList(path string) string {
-	var names []string
+func kindList(path string) string { return strings.Join(kindNames(path), ", ") }
+
+func kindNames(path string) (names []string) {
 	for _, k := range resource.Kinds {
 		names = append(names, k.String())
 	}
 	if path == "" {
 		names = append(names, Scenario, Demand)
 	}
-	return "one of " + strings.Join(names, ", ")
+	return names
 }

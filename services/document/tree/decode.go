@@ -24,7 +24,7 @@ func (r *Reader) Roots(data []byte) (all []*yaml.Node) {
 			return all
 		}
 		if err != nil {
-			line, message := syntax(err)
+			line, message := syntax(err, data)
 			r.Wrong(line, "", "%s", message)
 			return all
 		}

@@ -1,9 +1,12 @@
 package tree
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,8 +53,9 @@ func (r *Reader) Mistakes() int { return r.count }
 // IsWrong reports whether a mistake has been noted at a field.
 func (r *Reader) IsWrong(field string) bool { return r.wrong[Join(r.path, field)] }
 
-// Err is all that was wrong, nil if nothing was.
+// Err is all that was wrong, in the order of the lines; nil if nothing was.
 func (r *Reader) Err() error {
+	slices.SortStableFunc(r.errs, func(a, b error) int { return cmp.Compare(a.(*Error).Line, b.(*Error).Line) })
 	if more := r.count - MostErrors; more > 0 {
 		return errors.Join(append(r.errs, &Error{File: r.file, Message: fmt.Sprintf("and %d more mistakes", more)})...)
 	}
@@ -98,12 +102,26 @@ func Join(path, field string) string {
 
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 
-// syntax takes the line out of what the YAML reader says.
-func syntax(err error) (line int, message string) {
+// syntax takes the line out of what the YAML reader says of a text. Of a tab it says that some token is wrong, and may
+// be a line off.
+func syntax(err error, text []byte) (line int, message string) {
 	found := syntaxLine.FindStringSubmatch(err.Error())
 	if found == nil {
 		return 0, err.Error()
 	}
 	line, _ = strconv.Atoi(found[1])
-	return max(line, 1), found[2]
+	line = max(line, 1)
+	lines := bytes.SplitN(text, []byte("\n"), line+2)
+	token := strings.Contains(found[2], "cannot start any token") || strings.Contains(found[2], "tab character")
+	for _, at := range []int{line, line + 1, line - 1} {
+		if token && at >= 1 && at <= len(lines) && indentedByTab(lines[at-1]) {
+			return at, "the line begins with a tab: YAML takes spaces only"
+		}
+	}
+	return line, found[2]
+}
+
+// indentedByTab reports whether a tab is among the blanks that a line begins with.
+func indentedByTab(line []byte) bool {
+	return bytes.ContainsRune(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], '\t')
 }

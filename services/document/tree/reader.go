@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Reader takes one file's tree apart and collects what is wrong with it.
@@ -64,12 +66,17 @@ func (r *Reader) Fields(n *yaml.Node, path string, known ...string) map[string]*
 	values := make(map[string]*yaml.Node, len(known))
 	for _, e := range r.Entries(n, path) {
 		if !slices.Contains(known, e.Key.Value) {
-			r.Wrong(e.Key.Line, Join(path, e.Key.Value), "unknown field; known are %s", strings.Join(known, ", "))
+			r.Wrong(e.Key.Line, Join(path, e.Key.Value), "unknown field; %s", Known(e.Key.Value, known))
 		} else if !IsNull(e.Value) {
 			values[e.Key.Value] = e.Value
 		}
 	}
 	return values
+}
+
+// Known says which fields there are where one of another name was found, and which of them it may stand for.
+func Known(found string, known []string) string {
+	return "known are " + strings.Join(known, ", ") + wording.Meant(found, known)
 }
 
 // List returns the items of a list that must have one at least; line is where to

@@ -116,3 +116,21 @@ func FuzzReader(f *testing.F) {
 		_ = r.Err()
 	})
 }
+
+// A tab is called a tab, at its line, whatever the YAML reader makes of it; and other faults are not called one.
+func TestTabs(t *testing.T) {
+	for text, want := range map[string]string{
+		"a:\n\tb: 1\n":              "f:2: the line begins with a tab: YAML takes spaces only",
+		"a:\n  b: 1\n\tc: 2\n":      "f:3: the line begins with a tab: YAML takes spaces only",
+		"a:\n  b: 1\n  \tc: 2\n":    "f:3: the line begins with a tab: YAML takes spaces only",
+		"a:\n  b:\n  \t- c: 2\n":    "f:3: the line begins with a tab: YAML takes spaces only",
+		"\ta: 1\n":                  "f:1: the line begins with a tab: YAML takes spaces only",
+		"a: |\n  x\n  \ty\nb: [1\n": "f:3: did not find expected ',' or ']'",
+	} {
+		r := tree.New("f")
+		r.Roots([]byte(text))
+		if err := r.Err(); err == nil || err.Error() != want {
+			t.Errorf("%q\n got %v\nwant %s", text, err, want)
+		}
+	}
+}

@@ -12,8 +12,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// semantic returns the violations of a resource that the .proto cannot declare.
-func semantic(m resource.Message) []Violation {
+// semantic returns the violations of a resource that the .proto cannot declare. wrong says that there are others.
+func semantic(m resource.Message, wrong bool) []Violation {
 	m = proto.Clone(m).(resource.Message)
 	resource.FillDefaults(m)
 	var found []Violation
@@ -30,7 +30,7 @@ func semantic(m resource.Message) []Violation {
 		found = limit(m)
 		_, err = resource.LimitConfig(m)
 	}
-	if len(found) == 0 && err != nil {
+	if len(found) == 0 && err != nil && !wrong {
 		found = append(found, refusal(err))
 	}
 	return found
@@ -39,21 +39,21 @@ func semantic(m resource.Message) []Violation {
 // refusal is the reason for which gateways would leave a resource out.
 func refusal(err error) Violation {
 	if fault := new(config.FieldError); errors.As(err, &fault) {
-		return Violation{fault.Field, fmt.Sprintf("is %v, want %s", fault.Value, fault.Want)}
+		return Violation{Field: fault.Field, Message: fmt.Sprintf("is %v, want %s", fault.Value, fault.Want)}
 	}
-	return Violation{"", err.Error()}
+	return Violation{Message: err.Error()}
 }
 
 func pool(p *quotav1.Pool) []Violation {
 	found := queue(p.Queue)
 	if p.OnLoss == quotav1.OnLoss_SAFE_RATE && p.HardExpiry.AsDuration() <= 0 {
 		found = append(found, Violation{"hard_expiry",
-			"must be above 0 with on_loss SAFE_RATE: it says when to fall to the safe rate"})
+			"must be above 0 with on_loss SAFE_RATE: it says when to fall to the safe rate", []string{"on_loss"}})
 	}
 	if a := p.Adaptive; a != nil && (p.Capacity < a.Min || p.Capacity > a.Max) {
 		found = append(found, Violation{"capacity", fmt.Sprintf(
 			"%g must lie within adaptive.min and adaptive.max, %g to %g: the estimate begins there",
-			p.Capacity, a.Min, a.Max)})
+			p.Capacity, a.Min, a.Max), []string{"adaptive"}})
 	}
 	return found
 }
@@ -65,7 +65,7 @@ func queue(q *quotav1.Queue) []Violation {
 	target, wait := q.DelayTarget.AsDuration(), q.MaxWait.AsDuration()
 	if target > wait {
 		return []Violation{{"queue.delay_target",
-			fmt.Sprintf("%s must not be above max_wait, which is %s", target, wait)}}
+			fmt.Sprintf("%s must not be above max_wait, which is %s", target, wait), []string{"queue"}}}
 	}
 	return nil
 }
@@ -74,10 +74,12 @@ func limit(l *quotav1.Limit) []Violation {
 	found := append(numbers("", l.Rate, l.Burst), queue(l.Queue)...)
 	found = append(found, limitPools(l.Pools)...)
 	if l.Key == quotav1.Key_TENANT && len(l.Overrides) > 0 {
-		found = append(found, Violation{"overrides", "name clients, but key TENANT counts all clients together"})
+		found = append(found, Violation{"overrides", "name clients, but key TENANT counts all clients together",
+			[]string{"key"}})
 	}
 	if l.Key == quotav1.Key_TENANT && l.Identity != "" {
-		found = append(found, Violation{"identity", "tells clients apart, but key TENANT counts all clients together"})
+		found = append(found, Violation{"identity", "tells clients apart, but key TENANT counts all clients together",
+			[]string{"key"}})
 	}
 	for i, o := range l.Overrides {
 		found = append(found, numbers(fmt.Sprintf("overrides[%d].", i), o.Rate, o.Burst)...)
@@ -88,11 +90,11 @@ func limit(l *quotav1.Limit) []Violation {
 func numbers(prefix, rate string, burst float64) []Violation {
 	var found []Violation
 	if _, err := resource.ParseRate(rate); err != nil {
-		found = append(found, Violation{prefix + "rate", err.Error()})
+		found = append(found, Violation{Field: prefix + "rate", Message: err.Error()})
 	}
 	if burst > 0 && burst < 1 {
-		found = append(found, Violation{prefix + "burst",
-			fmt.Sprintf("%g must be at least 1, or no request ever passes; left out it is the amount of the rate",
+		found = append(found, Violation{Field: prefix + "burst",
+			Message: fmt.Sprintf("%g must be at least 1, or no request ever passes; left out it is the amount of the rate",
 				burst)})
 	}
 	return found
@@ -105,11 +107,11 @@ func limitPools(pools []string) []Violation {
 		field := fmt.Sprintf("pools[%d]", i)
 		switch _, err := resource.Parse("pools/" + p); {
 		case strings.HasPrefix(p, "pools/"):
-			found = append(found, Violation{field, fmt.Sprintf("write %q without pools/", p)})
+			found = append(found, Violation{Field: field, Message: fmt.Sprintf("write %q without pools/", p)})
 		case err != nil:
-			found = append(found, Violation{field, fmt.Sprintf("%q is not the name of a pool", p)})
+			found = append(found, Violation{Field: field, Message: fmt.Sprintf("%q is not the name of a pool", p)})
 		case seen[p]:
-			found = append(found, Violation{field, fmt.Sprintf("%q is named twice", p)})
+			found = append(found, Violation{Field: field, Message: fmt.Sprintf("%q is named twice", p)})
 		}
 		seen[p] = true
 	}

@@ -8,8 +8,9 @@
 // rate reads as a rate, that a delay target lies below the longest wait, and that
 // gateways take the resource, by the check that they make themselves
 // (resource.LimitConfig and its likes). The second looks at the resource with its
-// defaults filled in, for that is what will be in force, and only when the first found
-// nothing.
+// defaults filled in, for that is what will be in force. Both are made, so that all that is
+// wrong is said at once: at a field the first layer counts, and gateways are asked about a
+// resource only when nothing else is wrong with it.
 //
 // Fields are named by their path in proto spelling, such as
 // resources[2].limit.overrides[0].rate.
@@ -28,8 +29,12 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Violation is one thing wrong. Field may be empty: the whole is wrong.
-type Violation struct{ Field, Message string }
+// Violation is one thing wrong. Field may be empty: the whole is wrong. Beside are the other fields that it depends
+// on, below the resource.
+type Violation struct {
+	Field, Message string
+	Beside         []string
+}
 
 // Error is a refusal with at least one violation.
 type Error struct{ Violations []Violation }
@@ -95,17 +100,28 @@ type part struct {
 }
 
 func check(whole proto.Message, parts ...part) error {
-	if err := declared(whole); err != nil {
+	all := &Error{}
+	if err := declared(whole); err != nil && !errors.As(err, &all) {
 		return err
 	}
-	var found []Violation
+	said := map[string]bool{} // fields with a violation, and all that they are within
+	for _, v := range all.Violations {
+		for i := range v.Field + "." {
+			if i == len(v.Field) || v.Field[i] == '.' {
+				said[v.Field[:i]] = true
+			}
+		}
+		said[""] = true
+	}
 	for _, p := range parts {
-		for _, v := range semantic(p.m) {
-			found = append(found, Violation{Field: p.prefix + v.Field, Message: v.Message})
+		for _, v := range semantic(p.m, said[strings.TrimSuffix(p.prefix, ".")]) {
+			if field := p.prefix + v.Field; v.Field == "" || !said[field] {
+				all.Violations = append(all.Violations, Violation{field, v.Message, v.Beside})
+			}
 		}
 	}
-	if len(found) > 0 {
-		return &Error{Violations: found}
+	if len(all.Violations) > 0 {
+		return all
 	}
 	return nil
 }
@@ -143,6 +159,9 @@ func message(v *protovalidate.Violation) string {
 	}
 	switch v.FieldDescriptor.Name() {
 	case "rate":
+		if given == "" {
+			return "must be a rate with its unit, such as 100/s, 10/min, 1000/h or 5000/d"
+		}
 		if _, err := resource.ParseRate(given); err != nil {
 			return err.Error()
 		}

@@ -30,6 +30,14 @@ func TestResource(t *testing.T) {
 		change(q)
 		return q
 	}
+	// What the .proto declares and what it cannot declare are said together, and at a field once.
+	both := &Error{}
+	if err := Resource(limit(func(l *quotav1.Limit) {
+		l.Rate, l.Burst, l.Pools = "5", .5, []string{"pools/api"}
+	})); !errors.As(err, &both) || len(both.Violations) != 3 || both.Violations[0].Field != "rate" ||
+		both.Violations[1].Field != "burst" || both.Violations[2].Field != "pools[0]" {
+		t.Errorf("several at once: %v", both.Violations)
+	}
 	for _, c := range []struct {
 		name        string
 		m           resource.Message

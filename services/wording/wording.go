@@ -1,0 +1,103 @@
+// Package wording puts numbers and suggestions into words for people: what tables, sentences and
+// errors have in common.
+package wording
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Count is a number with its noun: 1 request, 2 requests, 1 query, 0 queries. The noun is the singular, of one or
+// more words; the last one takes the plural.
+func Count[N int | int32 | int64 | uint32 | uint64](n N, noun string) string {
+	return strconv.FormatInt(int64(n), 10) + " " + Plural(n, noun)
+}
+
+// Plural is the noun for a number of things.
+func Plural[N int | int32 | int64 | uint32 | uint64](n N, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	if stem, is := strings.CutSuffix(noun, "y"); is {
+		return stem + "ies"
+	}
+	return noun + "s"
+}
+
+// units are what a rate is shown in: the first in which the rate is at least 1.
+var units = []struct {
+	name    string
+	seconds float64
+}{{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}}
+
+// Rate is a rate per second in the unit in which a person says it: 120/s, 5.7/min, 2/h. format writes the number.
+func Rate(perSecond float64, format func(float64) string) string {
+	unit := units[0]
+	for _, u := range units {
+		if unit = u; perSecond == 0 || math.Abs(perSecond)*u.seconds >= 1-1e-9 {
+			break
+		}
+	}
+	if perSecond == 0 {
+		unit = units[0]
+	}
+	return format(perSecond*unit.seconds) + "/" + unit.name
+}
+
+// mostLetters bounds the words that are compared.
+const mostLetters = 64
+
+// Near is the one of the known words that somebody meant who wrote word: the one that the fewest slips lead to, ""
+// if none is near. A slip is a letter that is wrong, missing, too much, or swapped with its neighbour; upper and lower
+// case are alike.
+func Near(word string, known []string) string {
+	given := []rune(strings.ToLower(word))
+	if len(given) == 0 || len(given) > mostLetters {
+		return ""
+	}
+	best, least := "", max(1, len(given)/3)+1
+	for _, k := range known {
+		letters := []rune(strings.ToLower(k))
+		if k == word || len(letters) > mostLetters {
+			continue
+		}
+		if n := slips(given, letters); n < min(least, len(given)) {
+			best, least = k, n
+		}
+	}
+	return best
+}
+
+// Meant is the end of a complaint about a word: "; did you mean Pool?", "" if no known word is near.
+func Meant(word string, known []string) string {
+	if near := Near(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+// slips is the distance of optimal string alignment. O(len(a)·len(b)).
+func slips(a, b []rune) int {
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range b {
+			wrong := row[j]
+			if a[i] != b[j] {
+				wrong++
+			}
+			next[j+1] = min(wrong, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}
