@@ -77,6 +77,18 @@ func TATFor(spent float64, now int64, rate float64) int64 {
 	return now + int64(min(math.Ceil(spent/rate*1e9), maxNanos))
 }
 
+// Carry returns what is spent of a bucket after its depth has changed. What was left stays in
+// proportion when the bucket gets smaller; when it gets larger the difference is left as well. At
+// most an empty bucket is owed, so that a request of cost 1 passes after 1/rate.
+//
+//	D' = min(D·min(1, b'/b), b')
+func Carry(spent, from, to float64) float64 {
+	if from > to {
+		spent *= to / from
+	}
+	return min(spent, to)
+}
+
 // span converts a cost to the nanoseconds that its refill takes, to nearest.
 func span(cost, rate float64) int64 {
 	return int64(min(math.Round(clean(cost, maxQuantity)/rate*1e9), maxNanos))

@@ -88,6 +88,7 @@ type Ledger struct {
 	dem      float64 // demand at demAt, cost units/s
 	demAt    float64
 	scarce   float64 // until then a refusal counts as recent
+	lowered  float64 // until then what is heard owes no more than an empty pool
 	others   LedgerSums
 	met      bool    // another replica has used the key in this ledger's life
 	fair     float64 // f, part of r in (0,1]
@@ -116,12 +117,28 @@ func FromSpent(p LedgerParams, now, spent float64) Ledger {
 	return l
 }
 
-// Configure installs new parameters. What was admitted and spent stays as it
-// is: a limit change rescales no count.
+// Configure installs new parameters. A change of rate or burst carries what is spent over,
+// see Carry, with the room above the burst. What was admitted stays: the others know it.
 func (l *Ledger) Configure(p LedgerParams, now float64) {
 	l.Advance(now)
+	rate, burst, top := l.p.Rate, l.p.Burst, l.top
 	l.install(p)
+	if l.p.Rate == rate && l.p.Burst == burst || top == 0 {
+		return
+	}
+	part := min(1, l.top/top)
+	l.d = Carry(l.d, top, l.top)
+	l.own = min(l.own*part, l.d)
+	l.others.Own *= part
+	l.recent, l.before = l.recent*part, l.before*part
+	if l.p.Rate < rate || l.top < top {
+		l.lowered, l.x = now+settling+2*l.p.Lag, max(l.x, 0)
+	}
 }
+
+// settling is for how long, with two lags, after a limit was lowered admissions by the earlier
+// numbers may be heard, in seconds: gateways do not all have the change at once.
+const settling = 2
 
 func (l *Ledger) install(p LedgerParams) {
 	p.Rate = clean(p.Rate, maxQuantity)
@@ -327,7 +344,11 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	default:
 		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d, l.ownParts(&s)-l.d)
 	}
-	l.d = clamp(l.d+delta, 0, max(l.d, l.most()))
+	most := l.most()
+	if l.at < l.lowered {
+		most = l.top
+	}
+	l.d = clamp(l.d+delta, 0, max(l.d, most))
 	l.own = min(l.own, l.d)
 	l.others = s
 	l.share()

@@ -7,7 +7,7 @@ type bucket struct {
 	spent  int64   // D
 	out    int64   // granted and not spent, as far as was told
 	at     int64   // time of spent
-	carry  float64 // refill below a millionth, in [0, 1)
+	rest   float64 // refill below a millionth, in [0, 1)
 	missed [4]span // when refill was turned away at D = out, oldest first
 	spans  int
 
@@ -28,21 +28,21 @@ func (b *bucket) advance(p Params, now int64) {
 		return
 	}
 	room := b.spent - b.out
-	gain := p.cost(dt) + b.carry
+	gain := p.cost(dt) + b.rest
 	if gain < float64(room) {
 		whole := int64(gain)
 		b.spent -= whole
 		b.refilled += whole
-		b.carry = gain - float64(whole)
+		b.rest = gain - float64(whole)
 		b.at = now
 		return
 	}
 	full := b.at
-	if rest := float64(room) - b.carry; rest > 0 {
+	if rest := float64(room) - b.rest; rest > 0 {
 		full += p.time(int64(rest))
 	}
 	b.refilled += max(0, room)
-	b.spent, b.carry, b.at = min(b.spent, b.out), 0, now
+	b.spent, b.rest, b.at = min(b.spent, b.out), 0, now
 	b.miss(span{min(full, now), now})
 }
 
@@ -144,6 +144,16 @@ func (b *bucket) drop() {
 
 // free returns L = b − D; negative while there is debt.
 func (b *bucket) free(p Params) int64 { return p.Burst - b.spent }
+
+// carry carries D over to a bucket of another depth, as drc.Carry does. What is out stays out: the
+// gateways have it.
+func (b *bucket) carry(from, to int64) {
+	part := b.spent - b.out
+	if from > to {
+		part = int64(float64(part) * float64(to) / float64(from))
+	}
+	b.spent = b.out + min(part, to)
+}
 
 // charge adds cost to D. Debt beyond one more burst is forgiven: the limit must not
 // be blocked for longer than it takes to refill two.

@@ -20,6 +20,7 @@ type Gateway struct {
 
 	granted, spent, returned, extra int64
 
+	said  int64 // spent, as of the latest message
 	admit int64 // tokens that came for requests that waited
 	told  [8]toldExtra
 
@@ -74,10 +75,26 @@ func (g *Gateway) Know(now, spent int64) {
 	}
 }
 
-// Configure puts another rate or burst in force.
+// Configure puts another rate or burst in force, and carries over what is spent, see bucket.carry.
+// Of tokens that the gateway holds it keeps as many as a smaller bucket leaves, and gives back the rest.
+// What an owner has said about when to ask again counts no more.
 func (g *Gateway) Configure(p Params, now int64) {
-	g.alone.advance(g.p, now)
+	level, from := g.known(now), g.p.Burst
 	g.p = p.withDefaults()
+	to := g.p.Burst
+	g.alone.carry(from, to)
+	if level > 0 && !g.exclusive {
+		b := bucket{spent: level}
+		b.carry(from, to)
+		g.level, g.heard = b.spent, now
+	}
+	if from > to {
+		part, held, unsaid := float64(to)/float64(from), max(0, g.tokens()), max(0, g.spent-g.said)
+		kept := int64(float64(held) * part)
+		g.returned += held - kept + kept%Token
+		g.extra -= unsaid - int64(float64(unsaid)*part) // the owner takes these for tokens that are held
+	}
+	g.until, g.denied = min(g.until, now), false
 }
 
 // tokens returns what may be spent.
@@ -345,7 +362,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	held := max(0, g.tokens())
 	g.owner = life
 	g.session++
-	g.granted, g.spent, g.returned, g.extra, g.held = held, 0, 0, 0, held
+	g.granted, g.spent, g.said, g.returned, g.extra, g.held = held, 0, 0, 0, 0, held
 	g.late, g.told = report{}, [8]toldExtra{}
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
 	asked := g.open // the owner may be the same, and answer in the session that ends here

@@ -4,17 +4,18 @@ import "slices"
 
 // Owner has the one bucket of a key and knows who uses it. See the package comment.
 type Owner struct {
-	p      Params
-	life   uint64
-	b      bucket
-	users  []user
-	listen int64 // grants nothing before
-	told   bool  // a gateway has brought D from an earlier owner
-	wake   int64 // a waiting user's token is due then; 0: none
-	asks   uint64
-	turn   int64 // when the next turn of refusing gateways begins
-	taken  int   // gateways that have been given this turn
-	faded  int64 // bucket.refilled up to which the refill is off user.claimed
+	p       Params
+	life    uint64
+	b       bucket
+	users   []user
+	listen  int64 // grants nothing before
+	told    bool  // a gateway has brought D from an earlier owner
+	wake    int64 // a waiting user's token is due then; 0: none
+	asks    uint64
+	turn    int64 // when the next turn of refusing gateways begins
+	taken   int   // gateways that have been given this turn
+	lowered int64 // when the limit was lowered, see forgive; 0: it was not, or all is told
+	faded   int64 // bucket.refilled up to which the refill is off user.claimed
 }
 
 // user is one gateway.
@@ -49,6 +50,7 @@ type user struct {
 	asked    int64  // when its question came
 	early    int64  // a question before would come too early: it was told how long to wait
 	until    int64  // when it may ask again
+	untold   bool   // it has had tokens since before the limit was lowered, and was not heard since
 	fair     int64  // up to when its fair part has been granted; 0: it has got all that it needs
 	last     Grant
 }
@@ -73,10 +75,41 @@ func NewOwner(p Params, life uint64, now int64) *Owner {
 	return o
 }
 
-// Configure puts another rate or burst in force. What was spent stays as it is.
+// Configure puts another rate or burst in force, and carries over what is spent, see bucket.carry.
+// What gateways have spent of the larger bucket and tell later is bounded by forgive. What they were
+// told about when to come counts no more.
 func (o *Owner) Configure(p Params, now int64) {
 	o.b.advance(o.p, now)
+	from, rate := o.p.Burst, o.p.Rate
 	o.p = p.withDefaults()
+	o.b.carry(from, o.p.Burst)
+	lower := o.p.Burst < from || o.p.Rate < rate
+	if lower {
+		o.lowered = max(now, 1)
+	}
+	o.turn, o.taken = 0, 0
+	for i := range o.users {
+		u := &o.users[i]
+		u.early, u.until, u.fair = 0, 0, 0
+		u.untold = u.untold || lower && (u.exclusive || u.out() > 0)
+	}
+}
+
+// settling is for how long after a limit was lowered gateways may spend by the earlier numbers: they
+// do not all have the change at once.
+const settling = 2 * second
+
+// forgive has nobody owe more than an empty bucket, beside what gateways have, until all gateways have
+// told what they had spent when the limit was lowered.
+func (o *Owner) forgive(now int64) {
+	if o.lowered == 0 {
+		return
+	}
+	o.b.spent = min(o.b.spent, o.b.out+o.p.Burst)
+	untold := func(u user) bool { return u.untold }
+	if now-o.lowered >= settling && !slices.ContainsFunc(o.users, untold) {
+		o.lowered = 0
+	}
 }
 
 // Request takes in a message from a gateway.
@@ -111,6 +144,7 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 	if q.Released {
 		o.release(u, q)
 	}
+	u.untold = u.untold && now-o.lowered < settling
 	o.ask(u, q, out)
 	o.serve(now, out)
 }

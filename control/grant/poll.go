@@ -78,6 +78,7 @@ func (g *Gateway) ahead(now int64) int64 {
 
 func (g *Gateway) message(now int64) Request {
 	g.number++
+	g.said = g.spent
 	g.told[g.number%uint32(len(g.told))] = toldExtra{g.number, g.extra}
 	q := Request{
 		Session: g.session, Owner: g.owner, Number: g.number, Recalled: g.recalled,

@@ -3,6 +3,7 @@ package grant
 // serve answers questions in their order, as far as the bucket allows.
 func (o *Owner) serve(now int64, out Outbox) {
 	o.wake = 0
+	o.forgive(now)
 	if now < o.listen {
 		return
 	}
