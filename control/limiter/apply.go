@@ -26,7 +26,7 @@ func (e *Engine) Apply(c *config.Config) error {
 	}
 	e.applied.mu.Lock()
 	defer e.applied.mu.Unlock()
-	e.install(compile(c, &e.applied.known), func(string) bool { return true })
+	e.installWhole(compile(c, &e.applied.known))
 	return nil
 }
 
@@ -68,12 +68,22 @@ func (e *Engine) Name(n Names) {
 	a.known = n
 	a.names.Store(&n)
 	if s := e.snap.Load(); s != nil && s.asks.names > 0 {
-		e.install(compile(s.source(), &n), func(string) bool { return true })
+		e.installWhole(compile(s.source(), &n))
 	}
 }
 
 // Named returns what Name said last, nil before. It never waits.
 func (e *Engine) Named() *Names { return e.applied.names.Load() }
+
+// installWhole puts a snapshot in force whose tenants are all compiled anew. applied is locked.
+func (e *Engine) installWhole(s *snapshot) {
+	if before := e.snap.Load(); before != nil {
+		for name, t := range s.tenants {
+			t.follow(before.tenants[name])
+		}
+	}
+	e.install(s, func(string) bool { return true })
+}
 
 // install puts a snapshot in force, which differs from the one before in the tenants that
 // touched names. What either of them asks of requests is asked while both may be in use.

@@ -75,7 +75,7 @@ func New(o Options) *Engine {
 	e.shares.Store(&shares{})
 	e.heard.version.Store(1)
 	e.keys.Init(keys.Options{Keys: o.Keys, Contended: o.Contended, View: &e.member, Rand: o.Rand, Start: o.Start})
-	e.tokens.Init(exactKeys, o.Ask)
+	e.tokens.Init(exactKeys, o.Ask, e.allow)
 	return e
 }
 

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
@@ -154,11 +155,27 @@ func (e *Engine) refuseExact(c *call, why refusal) Outcome {
 func (e *Engine) tokenKey(l *limit, client string) tokens.Key {
 	n := l.keys.Numbers(client)
 	k := tokens.Key{Hash: l.keys.Key(client), Tenant: l.tenant, Limit: l.name, Part: l.part,
-		Numbers: tokens.Numbers{Rate: n.Rate, Burst: n.Burst, Strict: n.Strict, While: l.exact == whileNear}}
+		Numbers: tokens.Numbers{Rate: n.Rate, Burst: n.Burst, Strict: n.Strict, While: l.exact == whileNear,
+			Version: n.Version()}}
 	if !l.perTenant {
 		k.Client = client
 	}
 	return k
+}
+
+// allow gives a key of an EXACT limit the numbers of now, and reports whether its limit is known.
+func (e *Engine) allow(k *tokens.Key) bool {
+	s := e.snap.Load()
+	if s == nil || s.tenants[k.Tenant] == nil {
+		return false
+	}
+	limits := s.tenants[k.Tenant].limits
+	i := slices.IndexFunc(limits, func(l *limit) bool { return l.name == k.Limit })
+	if i >= 0 && limits[i].exact != never {
+		k.Numbers = e.tokenKey(limits[i], k.Client).Numbers
+		return true
+	}
+	return false
 }
 
 // mirror notes that limit i was paid with a token, and charges its ledger, which does not

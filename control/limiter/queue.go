@@ -136,7 +136,7 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 // queue at the very edge where its head times out.
 func (e *Engine) waitBehind(c *call, l *queue.Line[holding]) int64 {
 	by := l.Hold.by
-	return max(0, l.Hold.expected-c.now) + e.keys.Delay(&by.keys, c.under(by), l.HeldCost+c.cost)/3*4
+	return max(0, l.Hold.expected-c.now) + e.keys.Delay(&by.keys, c.under(by), c.now, l.HeldCost+c.cost)/3*4
 }
 
 // isFull reports whether no more requests may wait for their clients' limits.

@@ -87,8 +87,10 @@ func (s *snapshot) with(d *config.Delta, names *Names) *snapshot {
 		next.remove(name)
 	}
 	for i := range d.Tenants {
-		next.remove(d.Tenants[i].Name)
-		next.add(next.newTenant(&d.Tenants[i], names))
+		t := next.newTenant(&d.Tenants[i], names)
+		t.follow(s.tenants[t.name])
+		next.remove(t.name)
+		next.add(t)
 	}
 	return &next
 }
@@ -226,6 +228,18 @@ func exceptions(l *config.Limit) map[string]keys.Numbers {
 		out[client] = numbersOf(l, rb)
 	}
 	return out
+}
+
+// follow tells the limits of a tenant, which is not in use yet, what they allowed before; old may be nil.
+func (t *tenant) follow(old *tenant) {
+	if old == nil {
+		return
+	}
+	for _, l := range t.limits {
+		if i := slices.IndexFunc(old.limits, func(o *limit) bool { return o.name == l.name }); i >= 0 {
+			l.keys.Follow(&old.limits[i].keys)
+		}
+	}
 }
 
 // route returns the tenant's route to a pool and makes it if need be.

@@ -155,7 +155,7 @@ func (s *Store) tend(v *period, st *state, index uint32) (busy bool) {
 
 // announce appends the claim of a key that a ledger counts, if it has changed.
 func (st *state) announce(v *period) {
-	st.configure(st.limit, v.m, v.seconds)
+	st.configure(st.limit, v.m, v.now, v.seconds)
 	l := st.ledger.Publish(v.seconds)
 	is := announcement{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0}
 	was := st.last

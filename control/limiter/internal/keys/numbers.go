@@ -20,13 +20,19 @@ const Never = math.MaxInt64
 type Numbers struct {
 	Rate, Burst float64 // cost units/s, cost units
 	Strict      bool
+	version     uint16 // of the limit's numbers, see Group.Follow; 0: not said
 }
+
+// Version is that of the limit's numbers: a later one is greater, and it wraps around.
+func (n Numbers) Version() uint16 { return n.version }
 
 // Group is the keys of one limit: one per client, or one for the tenant as a whole.
 type Group struct {
 	base      Numbers
 	overrides map[string]Numbers // by client
 	perTenant bool
+	version   uint16     // of these numbers, > 0
+	earlier   []*earlier // versions before, the latest last
 
 	prefix       hash.State
 	tenantKey    uint64
@@ -37,7 +43,7 @@ type Group struct {
 
 // Init sets up the keys of a limit. The overrides are shared and must not change.
 func (g *Group) Init(seed uint64, tenant, limit string, perTenant bool, base Numbers, overrides map[string]Numbers) {
-	g.base, g.overrides, g.perTenant = base, overrides, perTenant
+	g.base, g.overrides, g.perTenant, g.version = base, overrides, perTenant, 1
 	g.prefix = hash.LimitPrefix(seed, tenant, limit)
 	g.tenantKey = hash.TenantLimit(seed, tenant, limit)
 	g.overflowKey = hash.Overflow(seed, tenant, limit)
@@ -45,12 +51,14 @@ func (g *Group) Init(seed uint64, tenant, limit string, perTenant bool, base Num
 
 // Numbers returns what the limit allows a client.
 func (g *Group) Numbers(client string) Numbers {
+	n := g.base
 	if len(g.overrides) > 0 {
-		if n, ok := g.overrides[client]; ok {
-			return n
+		if own, ok := g.overrides[client]; ok {
+			n = own
 		}
 	}
-	return g.base
+	n.version = g.version
+	return n
 }
 
 // Key returns the hash of a client's key.

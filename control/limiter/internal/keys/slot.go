@@ -49,21 +49,40 @@ func (c *counter) swap(to int64) bool { return c.slot.tat().CompareAndSwap(c.tat
 func (s *Store) obtain(c *counter, g *Group, client string, now int64) {
 	for {
 		c.key, c.slot, c.shared = s.obtainSlot(g, client, now)
-		if c.look(s) {
+		if c.look(s) && !s.renewed(c, g, client, now) {
 			return
 		}
 		runtime.Gosched()
 	}
 }
 
+// renewed renews a slot that counts by earlier numbers, and unlocks its state. It reports whether it
+// did: then look again.
+func (s *Store) renewed(c *counter, g *Group, client string, now int64) bool {
+	if c.state != nil {
+		c.tat = c.slot.tat().Load()
+	}
+	if c.tat == moved || !c.isOld(g, now) {
+		return false
+	}
+	s.renew(c, g, client, now)
+	if c.state != nil {
+		c.state.mu.Unlock()
+	}
+	return true
+}
+
 // find is obtain for a key that is not given a slot. A state that it finds counts.
-func (s *Store) find(c *counter, g *Group, client string, shared bool) {
+func (s *Store) find(c *counter, g *Group, client string, now int64, shared bool) {
 	for {
 		c.key, c.slot = s.findSlot(g, client, shared)
 		if c.slot.b == nil {
 			return
 		}
 		ok := c.look(s)
+		if ok && s.renewed(c, g, client, now) {
+			continue
+		}
 		if ok && c.state != nil && !c.state.counting {
 			c.tat = c.slot.tat().Load()
 			c.state.mu.Unlock()
@@ -219,6 +238,7 @@ func (s *Store) demote(st *state, index uint32, now int64, seconds float64) {
 		if st.ledger.Spent() > st.limit.Burst {
 			at.setInDebt()
 		}
+		at.setVersion(st.limit.version)
 	}
 	at.setState(0)
 	if st.counting {

@@ -86,9 +86,16 @@ func (st *state) refund(m *members.View, now int64, seconds, cost float64) {
 }
 
 // configure brings the ledger up to date with limit and membership.
-func (st *state) configure(n Numbers, m *members.View, seconds float64) {
+func (st *state) configure(n Numbers, m *members.View, now int64, seconds float64) {
+	if int16(st.limit.version-n.version) > 0 { // a later request has brought later numbers
+		n = st.limit
+	}
 	if st.limit == n && st.member == m.Version {
 		return
+	}
+	if st.part != 0 && (st.limit.Rate != n.Rate || st.limit.Burst != n.Burst) {
+		was, by := st.limit.part(m.Weight/m.Total), n.part(m.Weight/m.Total)
+		st.part = drc.TATFor(drc.Carry(drc.SpentAt(st.part, now, was.Rate), was.Burst, by.Burst), now, by.Rate)
 	}
 	st.limit, st.member = n, m.Version
 	st.ledger.Configure(n.ledger(m), seconds)

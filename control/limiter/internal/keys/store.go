@@ -73,7 +73,7 @@ func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait
 			c.slot.useWhole()
 		}
 		by := countedBy(m, c.slot, n)
-		if c.tat > now+refill(by.Burst, by.Rate) { // in debt, or the limit was raised since
+		if c.tat > now+refill(by.Burst, by.Rate) { // in debt, or counted by numbers that are not known
 			if room := now + refill(c.slot.deepest(by), by.Rate); c.tat > room {
 				c.swap(room)
 				continue
@@ -117,7 +117,7 @@ func (s *Store) takeContended(
 // count has a state, which is locked, count its key by the numbers of now.
 func (s *Store) count(st *state, at slot, n Numbers, m *members.View, now int64, seconds float64) {
 	st.startLedger(at, n, m, now, seconds)
-	st.configure(n, m, seconds)
+	st.configure(n, m, now, seconds)
 	s.goOn(st, now)
 	s.states.touch(st)
 }
@@ -153,7 +153,7 @@ func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 	n := g.Numbers(client)
 	var c counter
 	for {
-		s.find(&c, g, client, shared)
+		s.find(&c, g, client, now, shared)
 		switch {
 		case c.state != nil:
 			defer c.state.mu.Unlock()
@@ -213,11 +213,11 @@ func (s *Store) WouldTake(g *Group, client string, now, cost int64) bool {
 	m := s.view.Load()
 	n := g.Numbers(client)
 	var c counter
-	s.find(&c, g, client, false)
+	s.find(&c, g, client, now, false)
 	if st := c.state; st != nil {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
-		st.configure(n, m, seconds)
+		st.configure(n, m, now, seconds)
 		s.goOn(st, now)
 		return st.wait(n, m, now, seconds, fixed.Units(cost)) == 0
 	}
@@ -249,11 +249,11 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 	u := Usage{Limit: g.Numbers(client)}
 	u.Local = u.Limit.Local(m)
 	var c counter
-	s.find(&c, g, client, false)
+	s.find(&c, g, client, now, false)
 	if st := c.state; st != nil {
 		defer st.mu.Unlock()
 		seconds := s.seconds(now)
-		st.configure(u.Limit, m, seconds)
+		st.configure(u.Limit, m, now, seconds)
 		s.goOn(st, now)
 		st.ledger.Advance(seconds)
 		u.Spent, u.Wait = st.spent(u.Limit, m, now), st.wait(u.Limit, m, now, seconds, fixed.Units(cost))
@@ -272,14 +272,14 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 
 // Delay is the time in nanoseconds that a client's limit takes to admit cost at the rate
 // that this replica may count on: its fair part of it among those that use the key.
-func (s *Store) Delay(g *Group, client string, cost int64) int64 {
+func (s *Store) Delay(g *Group, client string, now, cost int64) int64 {
 	n := g.Numbers(client).Local(s.view.Load())
-	return refill(fixed.Units(cost), n.Rate*s.fairPart(g, client))
+	return refill(fixed.Units(cost), n.Rate*s.fairPart(g, client, now))
 }
 
-func (s *Store) fairPart(g *Group, client string) float64 {
+func (s *Store) fairPart(g *Group, client string, now int64) float64 {
 	var c counter
-	s.find(&c, g, client, false)
+	s.find(&c, g, client, now, false)
 	if c.state == nil {
 		return 1
 	}

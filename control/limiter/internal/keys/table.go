@@ -42,9 +42,9 @@ type bucket struct {
 	recent     [slotsPerBucket]atomic.Uint64 // second<<32 | cost admitted in it, see addRecent
 	state      [slotsPerBucket]atomic.Uint32 // 1 + index of the state, 0: none
 	insert     lock.Mutex[lock.Leaf]
-	debts      atomic.Uint32 // bit per slot: its TAT may hold debt from corrected costs
-	fractional atomic.Uint32 // bit per slot: it counts by 1/N of the limit, see budget.go
-	_          [16]byte
+	debts      atomic.Uint32    // bit per slot: its TAT may hold debt from corrected costs
+	fractional atomic.Uint32    // bit per slot: it counts by 1/N of the limit, see budget.go
+	versions   [2]atomic.Uint64 // 16 bits per slot: of the numbers that its TAT counts by, see change.go
 }
 
 // slot is one slot of a bucket; without a bucket it is none.
@@ -63,8 +63,24 @@ func (s slot) inDebt() bool        { return s.b.debts.Load()>>s.i&1 != 0 }
 // setInDebt says that the slot's TAT may hold debt, until another key has the slot.
 func (s slot) setInDebt() { s.b.debts.Or(1 << s.i) }
 
-// deepest is the most that the slot may have spent, in cost units. A TAT beyond it is
-// from before the limit was lowered.
+// clearDebt says that the slot's TAT holds no debt.
+func (s slot) clearDebt() { s.b.debts.And(^(uint32(1) << s.i)) }
+
+// version is that of the numbers that the slot's TAT counts by; 0: not said.
+func (s slot) version() uint16 { return uint16(s.b.versions[s.i/4].Load() >> (s.i % 4 * 16)) }
+
+func (s slot) setVersion(v uint16) {
+	word, shift := &s.b.versions[s.i/4], s.i%4*16
+	for {
+		old := word.Load()
+		if word.CompareAndSwap(old, old&^(0xffff<<shift)|uint64(v)<<shift) {
+			return
+		}
+	}
+}
+
+// deepest is the most that the slot may have spent, in cost units. A TAT beyond it counts by
+// numbers that are not known.
 func (s slot) deepest(n Numbers) float64 {
 	if s.inDebt() {
 		return deepestDebt(n)
@@ -174,6 +190,7 @@ func (b *bucket) give(key uint64, now int64) (slot, bool) {
 		b.recent[i].Store(0)
 		b.debts.And(^(uint32(1) << i))
 		b.fractional.And(^(uint32(1) << i))
+		slot{b, i}.setVersion(0)
 		b.tat[i].Store(max(t, 0) + 1)
 		return slot{b, i}, true
 	}

@@ -42,6 +42,8 @@ type Numbers struct {
 	Strict      bool
 	// While: the limit is EXACT only while [Store.While] says so.
 	While bool
+	// Version of the limit's numbers: a later one is greater, and it wraps around.
+	Version uint16
 }
 
 func (k *Key) params() grant.Params {
@@ -58,6 +60,7 @@ type Store[W any] struct {
 	linked   atomic.Bool
 	while    atomic.Bool
 	wake     func()
+	allowed  func(k *Key) bool
 	next     atomic.Uint32 // shard that Sweep looks at
 	counts   counts
 
@@ -121,9 +124,10 @@ type Ended[W any] struct {
 }
 
 // Init sets up a store for so many keys. wake is called, from any thread, when Poll has
-// something to tell the owners; nil: nobody carries it, and everything is Unanswered.
-func (s *Store[W]) Init(keys int, wake func()) {
-	s.wake = wake
+// something to tell the owners; nil: nobody carries it, and everything is Unanswered. allowed gives a
+// key the numbers of now, and reports whether its limit is known; it must not call the store.
+func (s *Store[W]) Init(keys int, wake func(), allowed func(k *Key) bool) {
+	s.wake, s.allowed = wake, allowed
 	s.budgets.init(keys)
 	for i := range s.shards {
 		s.shards[i].keys, s.shards[i].roads = map[uint64]*entry[W]{}, map[uint64]*road[W]{}
@@ -263,9 +267,18 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 // use notes that a key is used, by the numbers of now.
 func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
 	en.used = now
-	if en.key.Numbers != k.Numbers {
+	if en.key.Numbers != k.Numbers && int16(k.Version-en.key.Version) >= 0 {
 		en.key.Numbers = k.Numbers
 		en.g.Configure(k.params(), now)
+	}
+}
+
+// renew puts the numbers of now in force for a key that nobody has used since they changed.
+func (s *Store[W]) renew(en *entry[W], now int64) {
+	if k := en.key; s.allowed != nil && s.allowed(&k) {
+		used := en.used
+		s.use(en, &k, now)
+		en.used = used
 	}
 }
 

@@ -26,7 +26,7 @@ func newOwners(n, budget int) *owners {
 	o := &owners{by: map[uint64]*grant.Owner{}}
 	for range n {
 		s := &Store[int]{}
-		s.Init(budget, func() {})
+		s.Init(budget, func() {}, nil)
 		s.Link(0, true)
 		o.stores = append(o.stores, s)
 	}
@@ -171,7 +171,7 @@ func TestUnanswered(t *testing.T) {
 		t.Errorf("more than the burst: %v, %d", out, wait)
 	}
 	if none := (&Store[int]{}); true {
-		none.Init(1, nil)
+		none.Init(1, nil, nil)
 		if _, out := none.Take(key(1), 0, grant.Token); out != grant.Unanswered {
 			t.Errorf("nobody carries questions: %v", out)
 		}

@@ -26,7 +26,10 @@ func (s *Store[W]) Answer(now int64, a *exchange.TokenAnswers, ended []Ended[W])
 	}
 	for i := range a.Recalls {
 		m := &a.Recalls[i]
-		ended = s.answered(now, m.Key, ended, func(en *entry[W]) { en.g.Recall(now, m.Recall) }, func(sh *shard[W]) {
+		ended = s.answered(now, m.Key, ended, func(en *entry[W]) {
+			s.renew(en, now)
+			en.g.Recall(now, m.Recall)
+		}, func(sh *shard[W]) {
 			sh.out = append(sh.out, exchange.TokenRequest{Key: m.Key, Request: grant.Forgotten(m.Recall)})
 			s.wake()
 		})
