@@ -51,6 +51,7 @@ func (o *Coordinator) wire(context.Context) error {
 	if o.guard != nil {
 		o.admin.Alarm("access", o.guard.Trouble)
 	}
+	o.admin.Alarm("messages", o.intake.Trouble)
 	o.admin.Alarm("sharing", o.notShared)
 	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
 	return nil

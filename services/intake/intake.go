@@ -24,6 +24,7 @@
 //     length.
 //   - A message is decoded only if it makes no more entries (messages, elements of lists and maps)
 //     than its method's bound: they are counted on its bytes, in their length and without memory.
+//   - What is refused before its call is handled is counted, logged once a minute for each reason, and an alarm.
 //   - The status of a call fits into 8 KiB of trailers, unless the call asks for more (DetailsKey).
 //   - A panic in a handler ends its call with INTERNAL. The panic is counted, and logged with its stack.
 package intake
@@ -41,6 +42,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Bounds limit one message of a method.
@@ -74,30 +76,18 @@ type Options struct {
 	// Unary and Stream are the interceptors of each call, the first one outermost.
 	Unary  []grpc.UnaryServerInterceptor
 	Stream []grpc.StreamServerInterceptor
-	Log    *slog.Logger
+	// Unmarshal decodes the bytes of a message within its bounds; nil = proto.Unmarshal.
+	Unmarshal func(data []byte, into proto.Message) error
+	Log       *slog.Logger
 	// Room bounds the bytes of the messages that are read and handled at a time; 0 = 256 MiB.
 	Room int
 }
-
-// Why messages are refused, as indexes of Reasons.
-const (
-	byLength = iota
-	byEntries
-	byCompression
-	byForm // it is no message of its method
-	byRoom // the messages of other calls take all the room
-	byTime // it did not arrive in time
-)
-
-// Reasons name why messages are refused, for metrics.
-var Reasons = [...]string{byLength: "length", byEntries: "entries", byCompression: "compressed", byForm: "malformed",
-	byRoom: "busy", byTime: "late"}
 
 // Intake counts what it refuses. Safe for concurrent use.
 type Intake struct {
 	of      Options
 	unary   map[string]bool // the methods that were made streams of
-	refused [len(Reasons)]atomic.Uint64
+	refused refusals
 	panics  atomic.Uint64
 
 	calls, streams *semaphore.Weighted // room, bytes
@@ -106,16 +96,15 @@ type Intake struct {
 // New returns an intake for any number of servers. Services are registered before the first one serves.
 func New(of Options) *Intake {
 	room := int64(cmp.Or(of.Room, defaultRoom))
-	return &Intake{of: of, unary: map[string]bool{}, calls: semaphore.NewWeighted(room),
-		streams: semaphore.NewWeighted(room)}
-}
-
-// Refused returns the number of refused messages for each of Reasons.
-func (i *Intake) Refused() (out [len(Reasons)]uint64) {
-	for reason := range out {
-		out[reason] = i.refused[reason].Load()
+	if of.Unmarshal == nil {
+		of.Unmarshal = proto.Unmarshal
 	}
-	return out
+	i := &Intake{of: of, unary: map[string]bool{}, calls: semaphore.NewWeighted(room),
+		streams: semaphore.NewWeighted(room)}
+	for reason := range i.refused.logged {
+		i.refused.logged[reason].Interval = logEvery
+	}
+	return i
 }
 
 // Panics returns the number of recovered panics of handlers.
@@ -124,7 +113,8 @@ func (i *Intake) Panics() uint64 { return i.panics.Load() }
 // ServerOptions returns the options of a gRPC server whose services are registered with Registrar.
 func (i *Intake) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
-		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(connWindow), grpc.StreamInterceptor(i.stream)}
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(connWindow), grpc.StreamInterceptor(i.stream),
+		grpc.UnknownServiceHandler(i.unknown)}
 }
 
 // stream intercepts each call on a gRPC server: it bounds the messages and the status, and recovers a panic.
@@ -137,7 +127,7 @@ func (i *Intake) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInf
 		err = fitted(s.Context(), err)
 	}()
 	in := &incoming{ServerStream: s, i: i, method: info.FullMethod, bounds: i.of.Bounds(info.FullMethod)}
-	if i.of.Admit != nil {
+	if i.of.Admit != nil && srv != nil { // nil: there is no such method, and nothing to admit to
 		if err := i.of.Admit(s.Context(), info.FullMethod); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -144,7 +146,7 @@ func TestMessagesAreBounded(t *testing.T) {
 			t.Errorf("%s: %v, want %v and %q", c.what, err, c.code, c.says)
 		}
 	}
-	if got := fmt.Sprint(s.Refused()); got != "[1 1 1 1 0 0]" || s.api.applied != 2 {
+	if got := fmt.Sprint(s.Refused()); got != "[1 1 1 1 0 0 0]" || s.api.applied != 2 {
 		t.Errorf("refused %s, want one for each of the first four of %v; %d handled, want 2", got, intake.Reasons, s.api.applied)
 	}
 }
@@ -231,5 +233,36 @@ func TestInterceptorsSeeTheRequest(t *testing.T) {
 	_, err := quotav1.NewQuotaServiceClient(s.conn).GetPool(t.Context(), &quotav1.GetPoolRequest{Name: "pools/x"})
 	if err != nil || seen != "/titrate.quota.v1alpha1.QuotaService/GetPool pools/x" {
 		t.Errorf("%q, %v", seen, err)
+	}
+}
+
+// What is refused before its call is handled is counted by reason, logged once a minute, and an alarm for two.
+func TestRefusalsAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		in := intake.New(intake.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for second := range 150 {
+			in.Refuse(intake.ByForm, fmt.Errorf("no message %d", second))
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(log.String(), "reason=malformed"); n != 3 {
+			t.Errorf("%d lines in 150 s:\n%s", n, log.String())
+		}
+		if err := in.Trouble(); err == nil || !strings.Contains(err.Error(), `150 since the start; the last one: "no message 149"`) {
+			t.Errorf("alarm: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := in.Trouble(); err != nil || in.Refused()[intake.ByForm] != 150 {
+			t.Errorf("two minutes later: %v, %v", err, in.Refused())
+		}
+	})
+}
+
+// A call of a method that the server does not have is told so, and is seen, too; nobody asks whether it may.
+func TestUnknownMethodsAreSeen(t *testing.T) {
+	s := serve(t, func(context.Context, string) error { return status.Error(codes.PermissionDenied, "no") })
+	err := s.conn.Invoke(t.Context(), "/titrate.quota.v1alpha1.QuotaService/Later", &emptypb.Empty{}, &emptypb.Empty{})
+	if status.Code(err) != codes.Unimplemented || s.Trouble() == nil {
+		t.Errorf("%v, alarm %v", err, s.Trouble())
 	}
 }

@@ -90,9 +90,9 @@ func (s *incoming) length(from wire) (int, error) {
 	length := binary.BigEndian.Uint32(header[1:])
 	switch {
 	case header[0] != 0:
-		return 0, s.refuse(byCompression, codes.Unimplemented, "the message is compressed: send it as it is")
+		return 0, s.refuse(ByCompression, codes.Unimplemented, "the message is compressed: send it as it is")
 	case uint64(length) > uint64(s.bounds.Bytes):
-		return 0, s.refuse(byLength, codes.ResourceExhausted, "the message has %d bytes: want at most %d", length,
+		return 0, s.refuse(ByLength, codes.ResourceExhausted, "the message has %d bytes: want at most %d", length,
 			s.bounds.Bytes)
 	}
 	return int(length), nil
@@ -103,20 +103,21 @@ func (s *incoming) decode(data []byte, m proto.Message) error {
 	err := count(data, m.ProtoReflect().Descriptor(), s.bounds.Entries)
 	switch {
 	case errors.Is(err, errTooMany):
-		return s.refuse(byEntries, codes.ResourceExhausted,
+		return s.refuse(ByEntries, codes.ResourceExhausted,
 			"the message has more than %d entries (messages, elements of lists): send it in parts", s.bounds.Entries)
 	case err == nil:
-		err = proto.Unmarshal(data, m)
+		err = s.i.of.Unmarshal(data, m)
 	}
 	if err != nil {
-		return s.refuse(byForm, codes.InvalidArgument, "the message cannot be read as %s: %v",
+		return s.refuse(ByForm, codes.InvalidArgument, "the message cannot be read as %s: %v",
 			m.ProtoReflect().Descriptor().FullName(), err)
 	}
 	return nil
 }
 
-// refuse counts a message that is refused, and returns its status.
-func (s *incoming) refuse(reason int, code codes.Code, format string, args ...any) error {
-	s.i.refused[reason].Add(1)
-	return status.Errorf(code, s.method+": "+format, args...)
+// refuse notes a message that is refused, and returns its status.
+func (s *incoming) refuse(reason Reason, code codes.Code, format string, args ...any) error {
+	err := status.Errorf(code, s.method+": "+format, args...)
+	s.i.Refuse(reason, err)
+	return err
 }

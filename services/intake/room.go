@@ -12,9 +12,10 @@ func (i *Intake) Take(method string, bytes int64) error {
 	if i.calls.TryAcquire(bytes) {
 		return nil
 	}
-	i.refused[byRoom].Add(1)
-	return status.Errorf(codes.ResourceExhausted,
+	err := status.Errorf(codes.ResourceExhausted,
 		"%s: the server is busy, messages of other calls take all the room for them: try again", method)
+	i.Refuse(byRoom, err)
+	return err
 }
 
 // Give gives room back.
@@ -51,7 +52,7 @@ func (s *incoming) limit(from wire, err *error) (stop func()) {
 		return status.Newf(codes.DeadlineExceeded, "%s: the message did not arrive within %v", s.method, readTime)
 	}
 	timer := time.AfterFunc(readTime, func() {
-		s.i.refused[byTime].Add(1)
+		s.i.Refuse(byTime, late().Err())
 		_ = from.WriteStatus(late())
 	})
 	return func() {

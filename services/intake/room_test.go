@@ -93,7 +93,7 @@ func TestSlowCallsShareRoom(t *testing.T) {
 		if got := slow.ended(); !slices.Equal(got, slices.Repeat([]codes.Code{codes.DeadlineExceeded}, 4)) {
 			t.Errorf("after a minute: %v, want 4 that are late", got)
 		}
-		if got := fmt.Sprint(s.Refused()); got != "[0 0 0 0 16 4]" {
+		if got := fmt.Sprint(s.Refused()); got != "[0 0 0 0 16 4 0]" {
 			t.Errorf("refused %s of %v", got, intake.Reasons)
 		}
 		message := append([]byte{0xaa, 0x06, 0xfb, 0xff, 0x0f}, make([]byte, long-5)...) // one field that is not known

@@ -61,10 +61,11 @@ type Options struct {
 	// Bounds returns the bounds of a method's body. A body of more bytes or entries is refused with 413.
 	Bounds func(method string) intake.Bounds
 	// Room bounds the memory of all bodies: a body takes twice its length until its call is answered. A call
-	// that finds no room is refused with 429. Nil = no bound.
+	// that finds no room is refused with 429. It notes bodies that are refused, too. Nil = no bound.
 	Room interface {
 		Take(method string, bytes int64) error
 		Give(bytes int64)
+		Refuse(reason intake.Reason, why error)
 	}
 	// Local says that callers are not known and that only this machine reaches the port: then
 	// the request's Host must be a loopback one.
@@ -221,11 +222,12 @@ func (l *limited) Read(b []byte) (int, error) {
 	}
 	n, err := l.ReadCloser.Read(b)
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
-		l.over = fmt.Errorf("the body is larger than %d bytes: send less at once", over.Limit)
+		l.refuse(intake.ByLength, fmt.Errorf("the body is larger than %d bytes: send less at once", over.Limit))
 		return n, err
 	}
-	if l.over = l.entries.add(b[:n]); l.over != nil {
-		return 0, l.over
+	if err := l.entries.add(b[:n]); err != nil {
+		l.refuse(intake.ByEntries, err)
+		return 0, err
 	}
 	if room := copies * int64(n); l.of.Room != nil && n > 0 {
 		if l.refused = l.of.Room.Take(l.method, room); l.refused != nil {
@@ -234,6 +236,14 @@ func (l *limited) Read(b []byte) (int, error) {
 		l.held += room
 	}
 	return n, err
+}
+
+// refuse notes that the body is too large.
+func (l *limited) refuse(reason intake.Reason, why error) {
+	l.over = why
+	if l.of.Room != nil {
+		l.of.Room.Refuse(reason, fmt.Errorf("%s: %w", l.method, why))
+	}
 }
 
 // copies is the memory per byte of a body: the buffer for the body is copied when it grows.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -105,7 +106,8 @@ type failed struct {
 
 // A request that is wrong is refused, with a status, a code and a sentence that says where.
 func TestWhatIsWrongIsSaid(t *testing.T) {
-	s := serve(t, rest.Options{Bounds: bytes1000})
+	in := intake.New(intake.Options{Log: slog.New(slog.DiscardHandler)})
+	s := serve(t, rest.Options{Bounds: bytes1000, Room: in})
 	s.must("POST", "/v1alpha1/pools", `{"name":"pools/api","capacity":300}`)
 	s.must("POST", "/v1alpha1/tenants", `{"name":"tenants/acme"}`)
 	s.must("POST", "/v1alpha1/tenants/acme/quotas?quota_id=api", `{}`)
@@ -167,6 +169,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	if got := s.must("GET", "/v1alpha1/pools", ""); strings.Count(got, `"capacity"`) != 1 ||
 		!strings.Contains(got, `300`) {
 		t.Errorf("something was changed: %s", got)
+	}
+	if r := in.Refused(); r[intake.ByLength] != 3 || r[intake.ByEntries] != 3 || in.Trouble() == nil {
+		t.Errorf("too large bodies: %v of %v, alarm %v", r, intake.Reasons, in.Trouble())
 	}
 }
 

@@ -1,0 +1,96 @@
+package intake
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Reason says why a message is refused: an index of Reasons.
+type Reason int
+
+// The reasons.
+const (
+	ByLength Reason = iota
+	ByEntries
+	ByCompression
+	ByForm    // it is no message of its method
+	byRoom    // the messages of other calls take all the room
+	byTime    // it did not arrive in time
+	byUnknown // the server has no such method
+)
+
+// Reasons name why messages are refused, for metrics.
+var Reasons = [...]string{ByLength: "length", ByEntries: "entries", ByCompression: "compressed", ByForm: "malformed",
+	byRoom: "busy", byTime: "late", byUnknown: "unknown_method"}
+
+const (
+	// logEvery is the least time between two log lines of one reason: anybody who reaches the port could fill
+	// the disk.
+	logEvery = time.Minute
+	// alarmFor is how long a refusal is an alarm: longer than the minute in which most probes look once.
+	alarmFor = 2 * time.Minute
+	// mostReason bounds what a log line and the alarm say of a refusal, bytes.
+	mostReason = 500
+)
+
+// refusals are the messages that were refused.
+type refusals struct {
+	counts [len(Reasons)]atomic.Uint64
+	logged [len(Reasons)]rate.Sometimes // Interval: logEvery
+	last   atomic.Pointer[refusal]
+}
+
+// refusal is one of them.
+type refusal struct {
+	at  time.Time
+	why string
+}
+
+// Refuse notes that a message is refused before a handler has seen it, over gRPC or HTTP: the caller alone
+// would know it otherwise, and Envoy lets requests pass whose call has failed.
+func (i *Intake) Refuse(reason Reason, why error) {
+	r, text := &i.refused, cut(why.Error(), mostReason)
+	total := r.counts[reason].Add(1)
+	r.last.Store(&refusal{time.Now(), text})
+	r.logged[reason].Do(func() {
+		i.of.Log.Warn("a message was refused before its call was handled; such a line is written once a minute",
+			"reason", Reasons[reason], "refused", total, "error", text)
+	})
+}
+
+// Refused returns the number of refused messages for each of Reasons.
+func (i *Intake) Refused() (out [len(Reasons)]uint64) {
+	for reason := range out {
+		out[reason] = i.refused.counts[reason].Load()
+	}
+	return out
+}
+
+// Trouble is an alarm: a message was refused within the last two minutes.
+func (i *Intake) Trouble() error {
+	last := i.refused.last.Load()
+	if last == nil || time.Since(last.at) >= alarmFor {
+		return nil
+	}
+	total := uint64(0)
+	for _, n := range i.Refused() {
+		total += n
+	}
+	return fmt.Errorf("messages are refused before their calls are handled, %d since the start; the last one: %s", total,
+		strconv.Quote(last.why))
+}
+
+// unknown refuses calls of methods that the server does not have.
+func (i *Intake) unknown(_ any, s grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(s)
+	err := status.Errorf(codes.Unimplemented, "this server has no method %s", strconv.Quote(cut(method, mostReason)))
+	i.Refuse(byUnknown, err)
+	return err
+}
