@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -80,7 +79,7 @@ func newImportRatelimit() *cobra.Command {
 			if output == asTable {
 				return usage(fmt.Errorf("-o table: documents are written as yaml or json"))
 			}
-			files, err := ratelimitFiles(files)
+			files, err := ratelimitFiles(cmd.ErrOrStderr(), files)
 			if err != nil {
 				return err
 			}
@@ -109,8 +108,8 @@ func newImportRatelimit() *cobra.Command {
 	return cmd
 }
 
-// ratelimitFiles replaces directories by the configuration files in them.
-func ratelimitFiles(paths []string) (files []string, err error) {
+// ratelimitFiles replaces directories by the configuration files in them, and says what it leaves out.
+func ratelimitFiles(w io.Writer, paths []string) (files []string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -120,15 +119,14 @@ func ratelimitFiles(paths []string) (files []string, err error) {
 			files = append(files, path)
 			continue
 		}
-		inside, err := os.ReadDir(path)
+		inside, leftOut, err := ratelimitconfig.List(path)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range inside {
-			if ratelimitconfig.IsConfig(e.Name()) {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
+		for _, name := range leftOut {
+			fmt.Fprintf(w, "not read: %s\n", name)
 		}
+		files = append(files, inside...)
 	}
 	return files, nil
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
@@ -23,7 +23,8 @@ type watcher struct {
 	load func(*ratelimitconfig.Config) error
 	log  *slog.Logger
 
-	seen string // signature of what was read last
+	seen    string   // signature of what was read last
+	leftOut []string // files that were not read
 	refusals
 }
 
@@ -84,23 +85,33 @@ func (w *watcher) readFiles() error {
 	return w.load(c)
 }
 
+// nameLeftOut logs which files are not read, once.
+func (w *watcher) nameLeftOut(files []string) {
+	if slices.Equal(files, w.leftOut) {
+		return
+	}
+	w.leftOut = files
+	if len(files) > 0 {
+		w.log.Warn("files of the directory are not read: names that begin with a dot, links to directories, and what "+
+			"is no file", "dir", w.dir, "files", files)
+	}
+}
+
 // signature tells contents of the directory apart, by the names and bytes of its files: neither a size
 // nor a time tells that a file is as it was. It follows symbolic links, as those of a mounted ConfigMap.
 func (w *watcher) signature() (string, error) {
-	entries, err := os.ReadDir(w.dir)
+	files, leftOut, err := ratelimitconfig.List(w.dir)
 	if err != nil {
 		return "", err
 	}
+	w.nameLeftOut(leftOut)
 	sum := sha256.New()
-	for _, e := range entries {
-		if !ratelimitconfig.IsConfig(e.Name()) {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(w.dir, e.Name()))
+	for _, name := range files {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(sum, "%q %d\n", e.Name(), len(text))
+		fmt.Fprintf(sum, "%q %d\n", name, len(text))
 		sum.Write(text)
 	}
 	return string(sum.Sum(nil)), nil

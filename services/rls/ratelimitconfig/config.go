@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Unit is the time in which a limit allows its requests. The numbers are those of
@@ -68,9 +70,11 @@ type Limit struct {
 	Name      string   // by which others replace it; "" if it has none
 	Replaces  []string // names of limits that do not count where this one does
 	Shadow    bool     // refuses nothing
-	Quota     bool     // refuses nothing, and says in the metadata that it would have
+	Quota     bool     // refuses nothing by itself: a request is refused if all its limits with Quota are exceeded
 	// Detailed: each value that requests have has its own metrics.
 	Detailed bool
+	// Metadata is for the responses to requests that the limit lets pass; nil: none.
+	Metadata *structpb.Struct
 	// File and Line are where the limit's descriptor stands.
 	File string
 	Line int

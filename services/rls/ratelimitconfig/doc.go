@@ -22,7 +22,7 @@
 // entry by entry from the root. Among the children of a node the first of these is taken:
 //
 //  1. the child with the entry's key and value,
-//  2. the first child in the order of the file whose value has a * that stands for the rest,
+//  2. the first child in the order of the file whose value has a *, which stands for any text,
 //  3. the child with the entry's key and without a value.
 //
 // The last entry's node must have a limit, otherwise the descriptor has none: a node is not
@@ -31,14 +31,17 @@
 // What is counted together is the list of the entries' values. With share_threshold a
 // value that a pattern has matched is replaced by the pattern.
 //
+// Scalars are those of YAML 1.1, which envoyproxy/ratelimit reads (scalar.go), and so are anchors and merge keys
+// (expand.go).
+//
 // # Differences to envoyproxy/ratelimit
 //
-//   - A * may stand anywhere in a value and more than once. There it stands at the end only.
-//   - YAML anchors and aliases are refused, and all mistakes of a file are told at once,
-//     each with file, line and field.
+//   - All mistakes of a file are told at once, each with file, line and field.
+//   - What that service passes over in silence is refused: a field that stands twice or at the wrong place, a second
+//     document. So is what it reads in another way than YAML says.
 //
 // # Bounds
 //
-// A file has at most MaxBytes bytes and maxDepth levels of descriptors. Match takes time in
+// A file has at most MaxBytes bytes and maxDepth levels of descriptors; its aliases stand for maxExpanded values. Match takes time in
 // the number of entries, and of patterns beside each node that it passes.
 package ratelimitconfig

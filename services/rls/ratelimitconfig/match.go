@@ -1,6 +1,7 @@
 package ratelimitconfig
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"strings"
 )
@@ -88,6 +89,10 @@ func fits(pattern, text string) bool {
 // Client is what descriptors with such entries are counted by where no file says more.
 func Client[E Entry](entries []E) string { return client(nil, entries) }
 
+// longest is the longest text by which requests are counted together as it is, bytes. Of a longer one the hash is
+// taken, so that it takes no more memory, and no more of a packet between agents.
+const longest = 256
+
 // client puts the entries together so that no two different lists give one text. Entries
 // that the nodes of a path count together are equal.
 func client[E Entry](path []*Node, entries []E) string {
@@ -100,6 +105,11 @@ func client[E Entry](path []*Node, entries []E) string {
 		b = binary.AppendUvarint(b, uint64(len(e.GetKey())+len(value)))
 		b = append(append(b, e.GetKey()...), '_')
 		b = append(b, value...)
+	}
+	if len(b) > longest {
+		sum := sha256.Sum256(b)
+		b = append(b[:0], "\x00#"...) // no list of entries begins so
+		b = append(b, sum[:]...)
 	}
 	return string(b)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -27,27 +26,14 @@ type Options struct {
 	MergeDomains bool
 }
 
-// ReadDir reads the files of a directory whose names end in .yaml or .yml and do not begin
-// with a dot, in the order of their names, as envoyproxy/ratelimit does. On an error, which
-// has all mistakes of all files, there is no configuration.
+// ReadDir reads the files of a directory that [List] finds. On an error, which has all mistakes of all files, there
+// is no configuration.
 func ReadDir(dir string, o Options) (*Config, error) {
-	entries, err := os.ReadDir(dir)
+	files, _, err := List(dir)
 	if err != nil {
 		return nil, err
 	}
-	var files []string
-	for _, e := range entries {
-		if IsConfig(e.Name()) {
-			files = append(files, filepath.Join(dir, e.Name()))
-		}
-	}
 	return ReadFiles(files, o)
-}
-
-// IsConfig reports whether a file of that name is read from a directory.
-func IsConfig(name string) bool {
-	ext := filepath.Ext(name)
-	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
 }
 
 // ReadFiles reads files. On an error, which has all mistakes of all files, there is no
@@ -92,7 +78,11 @@ func (r *reader) root(in io.Reader) *yaml.Node {
 		r.Wrong(0, "", "cannot be read, or longer than %d MiB: %v", MaxBytes>>20, err)
 		return nil
 	}
-	switch all := r.Roots(data); {
+	all := r.Roots(data)
+	for _, n := range all {
+		r.expand(n)
+	}
+	switch {
 	case r.Mistakes() > 0: // Roots has told them
 	case len(all) == 0 || len(all) == 1 && tree.IsNull(all[0]):
 		r.Wrong(1, "domain", "the file is empty; %s", want)
@@ -107,6 +97,11 @@ func (r *reader) root(in io.Reader) *yaml.Node {
 }
 
 func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
+	if kind := scalarAt(n, "kind"); kind != "" && scalarAt(n, "apiVersion") != "" {
+		r.Wrong(n.Line, "kind", "this is an object of Kubernetes (%s); want the configuration of ratelimit itself, which "+
+			"a ConfigMap has as a text below data", kind)
+		return
+	}
 	f := r.Fields(n, "", "domain", "descriptors")
 	name := r.word(f["domain"], "domain")
 	if name == "" && !r.IsWrong("domain") {
@@ -150,14 +145,14 @@ func (r *reader) descriptors(parent *Node, list *yaml.Node, field string, at pla
 
 func (r *reader) descriptor(parent *Node, n *yaml.Node, field string, at place) {
 	f := r.Fields(n, field, "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
-		"detailed_metric", "value_to_metric", "share_threshold")
+		"detailed_metric", "value_to_metric", "share_threshold", "metadata")
 	if n.Kind != yaml.MappingNode {
 		return
 	}
 	node := &Node{
 		Key: r.word(f["key"], field+".key"), Value: r.word(f["value"], field+".value"),
-		Share:         r.Flag(f["share_threshold"], field+".share_threshold"),
-		ValueToMetric: r.Flag(f["value_to_metric"], field+".value_to_metric"),
+		Share:         r.flag(f["share_threshold"], field+".share_threshold"),
+		ValueToMetric: r.flag(f["value_to_metric"], field+".value_to_metric"),
 		File:          r.file, Line: n.Line,
 	}
 	at.path, at.id = at.path+"."+node.name(), at.id+"/"+strconv.Quote(node.name())
@@ -165,19 +160,19 @@ func (r *reader) descriptor(parent *Node, n *yaml.Node, field string, at place) 
 	case node.Key == "":
 		r.Wrong(n.Line, field+".key", "missing; want the key of a descriptor's entry")
 		return
-	case node.Share && !strings.HasSuffix(node.Value, wildcard):
-		r.Wrong(f["share_threshold"].Line, field+".share_threshold", "want a value that ends in *, found %q",
-			node.Value)
+	case node.Share && !node.IsPattern():
+		r.Wrong(f["share_threshold"].Line, field+".share_threshold", "want a value with a *, found %q", node.Value)
 	case !parent.add(node):
 		r.Wrong(n.Line, field, "%s is there already, at %s:%d", at.path, parent.byName[node.name()].File,
 			parent.byName[node.name()].Line)
 		return
 	}
-	shadow, quota := r.Flag(f["shadow_mode"], field+".shadow_mode"), r.Flag(f["quota_mode"], field+".quota_mode")
-	detailed := r.Flag(f["detailed_metric"], field+".detailed_metric")
+	shadow, quota := r.flag(f["shadow_mode"], field+".shadow_mode"), r.flag(f["quota_mode"], field+".quota_mode")
+	detailed := r.flag(f["detailed_metric"], field+".detailed_metric")
+	metadata := r.metadata(f["metadata"], field+".metadata")
 	if l := r.limit(f["rate_limit"], field+".rate_limit"); l != nil {
 		l.Domain, l.Path, l.ID, l.File, l.Line = at.domain, at.path, at.id, r.file, n.Line
-		l.Shadow, l.Quota, l.Detailed = shadow, quota, detailed
+		l.Shadow, l.Quota, l.Detailed, l.Metadata = shadow, quota, detailed, metadata
 		node.Limit = l
 	}
 	if f["descriptors"] != nil {
@@ -193,7 +188,7 @@ func (r *reader) limit(n *yaml.Node, field string) *Limit {
 	f := r.Fields(n, field, "unit", "requests_per_unit", "unlimited", "name", "replaces")
 	l := &Limit{
 		Requests:  r.requests(f["requests_per_unit"], field+".requests_per_unit"),
-		Unlimited: r.Flag(f["unlimited"], field+".unlimited"), Name: r.word(f["name"], field+".name"),
+		Unlimited: r.flag(f["unlimited"], field+".unlimited"), Name: r.word(f["name"], field+".name"),
 	}
 	l.Unit = r.unit(f["unit"], n.Line, field+".unit", l.Unlimited)
 	for i, item := range r.Items(f["replaces"], field+".replaces") {
@@ -232,28 +227,4 @@ func (r *reader) unit(n *yaml.Node, line int, field string, unlimited bool) Unit
 		r.Wrong(n.Line, field, "want second, minute, hour, day, week, month or year, found %s", tree.What(n))
 	}
 	return NoUnit
-}
-
-// requests reads a whole number of 32 bits.
-func (r *reader) requests(n *yaml.Node, field string) uint32 {
-	if n == nil {
-		return 0
-	}
-	v, err := strconv.ParseUint(n.Value, 10, 32)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		r.Wrong(n.Line, field, "want a whole number from 0 to 4294967295, found %s", tree.What(n))
-	}
-	return uint32(v)
-}
-
-// word reads a text. A number or a truth value is its spelling, as in value: 404.
-func (r *reader) word(n *yaml.Node, field string) string {
-	if n == nil {
-		return ""
-	}
-	if n.Kind != yaml.ScalarNode {
-		r.Wrong(n.Line, field, "want text, found %s", tree.What(n))
-		return ""
-	}
-	return n.Value
 }

@@ -3,6 +3,7 @@ package ratelimitconfig_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,11 +80,12 @@ func TestMistakes(t *testing.T) {
 		head + "  - key: k\n    rate_limit: {unit: day, unlimited: true}": "f.yaml:4: descriptors[0].rate_limit.unit: " +
 			"want no unit where unlimited is true, found day",
 		head + "  - key: k\n    rate_limit: {unit: day, requests_per_unit: -1}": "f.yaml:4: " +
-			"descriptors[0].rate_limit.requests_per_unit: want a whole number from 0 to 4294967295, found -1",
+			"descriptors[0].rate_limit.requests_per_unit: want a whole number from 0 to 4294967295, without quotes, found -1",
 		head + "  - key: k\n    value: v\n  - {key: k, value: v}": "f.yaml:5: descriptors[1]: d.k_v is there already, " +
 			"at f.yaml:3",
-		head + "  - key: k\n    value: v*w\n    share_threshold: true": "f.yaml:5: descriptors[0].share_threshold: " +
-			"want a value that ends in *, found \"v*w\"",
+		head + "  - key: k\n    value: vw\n    share_threshold: true": "f.yaml:5: descriptors[0].share_threshold: " +
+			"want a value with a *, found \"vw\"",
+		"apiVersion: v1\nkind: ConfigMap\ndata: {}": "f.yaml:1: kind: this is an object of Kubernetes (ConfigMap)",
 		head + "  - key: k\n    rate_limit: {unit: day, name: a, replaces: [{name: a}, {}]}": "f.yaml:4: " +
 			"descriptors[0].rate_limit.replaces[0]: \"a\" is this limit itself; want the name of another one\n" +
 			"f.yaml:4: descriptors[0].rate_limit.replaces[1]: want {name: NAME} of another limit",
@@ -104,10 +106,17 @@ func TestReadDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "has no file, so there is no limit") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	write(".hidden.yaml", "not: read")
+	if _, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{}); err == nil ||
+		!strings.Contains(err.Error(), ".hidden.yaml") {
+		t.Errorf("a directory of which nothing is read: %v", err)
+	}
 	write("a.yaml", "domain: d\ndescriptors: [{key: a}]")
 	write("b.yml", "domain: d\ndescriptors: [{key: b}]")
-	write(".hidden.yaml", "not: read")
-	write("notes.txt", "not: read")
 	if _, err := ratelimitconfig.ReadDir(dir, ratelimitconfig.Options{}); err == nil ||
 		!strings.Contains(err.Error(), `b.yml:1: domain: "d" has a file already, `) {
 		t.Errorf("two files of one domain: %v", err)
@@ -127,14 +136,51 @@ func TestReadDir(t *testing.T) {
 		strings.Count(err.Error(), ":1: domain: missing") != 2 {
 		t.Errorf("two files without a domain: %v", err)
 	}
-	if _, err := ratelimitconfig.ReadDir(filepath.Join(dir, "absent"), ratelimitconfig.Options{}); err == nil {
-		t.Error("a directory that is not there is read")
+	for _, name := range []string{"absent", "a.yaml"} {
+		if _, err := ratelimitconfig.ReadDir(filepath.Join(dir, name), ratelimitconfig.Options{}); err == nil {
+			t.Errorf("%s is read as a directory", name)
+		}
+	}
+}
+
+// A ConfigMap is mounted as links into a directory that begins with two dots; its keys are any names. A directory of
+// files may be reached by a link.
+func TestAMountedConfigMapIsRead(t *testing.T) {
+	dir := t.TempDir()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(os.Mkdir(filepath.Join(dir, "..2026_11_25"), 0o700))
+	do(os.Mkdir(filepath.Join(dir, "more"), 0o700))
+	do(os.Symlink("..2026_11_25", filepath.Join(dir, "..data")))
+	for _, name := range []string{"shop", "mall.conf"} {
+		do(os.WriteFile(filepath.Join(dir, "..data", name), []byte("domain: "+name+"\ndescriptors: [{key: a}]"), 0o600))
+		do(os.Symlink("..data/"+name, filepath.Join(dir, name)))
+	}
+	do(os.WriteFile(filepath.Join(dir, "more", "below"), []byte("domain: below"), 0o600))
+	do(os.WriteFile(filepath.Join(dir, ".swp"), []byte("\x00"), 0o600))
+	do(os.Symlink("more", filepath.Join(dir, "link")))
+	current := filepath.Join(t.TempDir(), "current")
+	do(os.Symlink(dir, current))
+	c, err := ratelimitconfig.ReadDir(current, ratelimitconfig.Options{})
+	if err != nil || !c.HasDomain("shop") || !c.HasDomain("mall.conf") || !c.HasDomain("below") {
+		t.Errorf("%v, %v", c, err)
+	}
+	_, leftOut, err := ratelimitconfig.List(current)
+	if want := []string{filepath.Join(current, ".swp"), filepath.Join(current, "link")}; err != nil ||
+		!slices.Equal(leftOut, want) {
+		t.Errorf("left out %v, want %v", leftOut, want)
 	}
 }
 
 func FuzzAdd(f *testing.F) {
 	f.Add("domain: d\ndescriptors: [{key: a, value: b*c, rate_limit: {unit: day, requests_per_unit: 3}}]", "a", "bxc")
 	f.Add("domain: d\ndescriptors: [{key: a, descriptors: [{key: '*'}]}]", "a", "")
+	f.Add("domain: d\ndescriptors: [&a {key: a, rate_limit: {unit: day}}, {<<: *a, key: b, metadata: {x: [*a, 1.5, On]}}]",
+		"b", "")
 	f.Fuzz(func(t *testing.T, text, key, value string) {
 		c := &ratelimitconfig.Config{}
 		if c.Add("f", strings.NewReader(text), ratelimitconfig.Options{MergeDomains: true}) != nil {
