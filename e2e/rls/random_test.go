@@ -3,6 +3,7 @@ package rls
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,9 +19,22 @@ var (
 	someKeys     = []string{"a", "b", "a_b"}
 	someValues   = []string{"", "x", "b", "bx", "xyz"}
 	somePatterns = []string{"*", "x*", "b*", "xy*"}
+	someFlags    = []string{"shadow_mode", "detailed_metric", "value_to_metric"}
 	someUnits    = []string{"day", "WEEK", "Month", "year"}
 	someNames    = []string{"one", "two", "three"}
 )
+
+// newest says that RATELIMIT_BIN is built from the main branch of ratelimit. The version that tools/ratelimit pins is
+// the newest that the Go proxy serves. It is older: it has no metadata, no * but at the end, and quota_mode has another
+// meaning there.
+func newest() bool { return os.Getenv("RATELIMIT_NEWEST") != "" }
+
+func init() {
+	if newest() {
+		somePatterns = append(somePatterns, "x*z", "*y*", "b*x")
+		someFlags = append(someFlags, "quota_mode")
+	}
+}
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
@@ -51,13 +65,16 @@ func writeDescriptors(r *rand.Rand, b *strings.Builder, indent string, depth int
 		if value != "" {
 			fmt.Fprintf(b, "%s  value: %q\n", indent, value)
 		}
-		if strings.HasSuffix(value, "*") && chance(r, 2) {
+		if strings.Contains(value, "*") && chance(r, 2) {
 			fmt.Fprintf(b, "%s  share_threshold: true\n", indent)
 		}
-		for _, flag := range []string{"shadow_mode", "quota_mode", "detailed_metric", "value_to_metric"} {
+		for _, flag := range someFlags {
 			if chance(r, 6) {
 				fmt.Fprintf(b, "%s  %s: true\n", indent, flag)
 			}
+		}
+		if newest() && chance(r, 3) {
+			fmt.Fprintf(b, "%s  metadata: {%s: {%s: %d}}\n", indent, pick(r, someNames), pick(r, someNames), r.IntN(3))
 		}
 		if !chance(r, 4) {
 			fmt.Fprintf(b, "%s  rate_limit: %s\n", indent, rateLimit(r))

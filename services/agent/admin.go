@@ -28,6 +28,7 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	}
 	if a.rls != nil {
 		a.admin.Alarm("rls", a.limitsInForce)
+		a.admin.Alarm("rls requests", a.rls.Trouble)
 	}
 	a.admin.Alarm("gossip", alarm(func(now time.Duration, c *core.Core) error { return c.Unheard(now) }))
 	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))

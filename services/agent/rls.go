@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/services/agent/core"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/rls"
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc"
@@ -122,6 +123,8 @@ func (a *Agent) limitsInForce() error {
 	switch {
 	case now.FilesTrouble != "":
 		return fmt.Errorf("%s: the limits before stay in force: %s", source, now.FilesTrouble)
+	case now.XDS == nil && a.c.RLS.Dir != "" && now.Limits == 0:
+		return fmt.Errorf("%s: the files of %s have no limit", source, a.c.RLS.Dir)
 	case now.XDS == nil || now.XDS.Connected:
 		return nil
 	}
@@ -224,6 +227,21 @@ var rlsInstruments = []instrument{
 		help: "Identities and classes of limits that the service has no place for: their limits count all as one " +
 			"client, or no request.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.NamesUnused) })},
+	{name: "titrate.rls.refunds", counter: true,
+		help: "Descriptors with is_negative_hits: they charge nothing and give nothing back.",
+		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Refunds) })},
+	{name: "titrate.rls.messages.refused", counter: true, labels: []string{"reason"},
+		help: "Requests to the rate limit service that were refused before they were decided, by reason: length, " +
+			"entries, compressed, malformed, late (not there within a minute), busy (long requests of others take " +
+			"all the room), unknown_method. Envoy lets such requests pass without failure_mode_deny.",
+		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+			if m.rls == nil {
+				return
+			}
+			for reason, n := range m.rls.Refused {
+				put(float64(n), attribute.String("reason", intake.Reasons[reason]))
+			}
+		}},
 	{name: "titrate.rls.panics", counter: true,
 		help: "Panics recovered in the service's engine and in its handlers of requests: bugs.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Panics) })},

@@ -28,8 +28,9 @@ the coordinator nor etcd.
 
 With --rls it also serves envoy.service.ratelimit.v3, the API of Envoy's own rate limit
 filter: for Envoys that do not load the module. --rls-config is a directory with the YAML
-of envoyproxy/ratelimit, as it is; a change is in force within two seconds, and files that
-cannot be read leave those before in force. --rls-xds takes the same limits from an xDS
+of envoyproxy/ratelimit, as it is, or a mounted ConfigMap: all files are read, whatever
+their names end in. A change is in force within two seconds, and files that cannot be read
+leave those before in force. --rls-xds takes the same limits from an xDS
 server instead, as Envoy Gateway is one: with it the agent is Envoy Gateway's rate limit
 service. The domain "titrate" asks the limits and shares of Titrate's own tenants.
 docs/rls.md says what differs.
@@ -142,7 +143,7 @@ func rlsFlags(f *pflag.FlagSet, r *agent.RLS) {
 	f.BoolVar(&r.Headers, "rls-headers", false,
 		"add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the tightest limit to responses")
 	f.BoolVar(&r.Metadata, "rls-metadata", false,
-		"add dynamic metadata to responses: what was asked, which quotas are exceeded, the reasons of refusals")
+		"add dynamic metadata to responses: what was asked, the metadata of limits that let it pass, the reasons of refusals")
 	f.BoolVar(&r.StopOverLimit, "rls-stop-over-limit", false,
 		"charge nothing for a refused descriptor; by default one with several hits uses up what was left")
 }

@@ -46,7 +46,8 @@
 //
 // # Bounds
 //
-// A request has at most maxRequestBytes, the limits of an xDS server maxStateBytes together.
+// A request has at most maxRequestBytes and maxRequestEntries; what is beyond is refused by package
+// intake. The limits of an xDS server have at most maxStateBytes together.
 // There are at most maxOverrides different limits of descriptors that bring their own, at
 // most maxMetrics names in the metrics; what is beyond is answered OK or counted as "other",
 // and counted.

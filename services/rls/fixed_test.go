@@ -80,7 +80,7 @@ func TestFixedSequences(t *testing.T) {
 			{"2 tenant=a", "OK OK/1"}, {"2 tenant=a", "OVER_LIMIT OVER_LIMIT/0"}, {"1 tenant=a", "OK OK/0"},
 			{"1 tenant=a", "OVER_LIMIT OVER_LIMIT/0"}, {"0 tenant=a", "OK OK/0"}}},
 		{"shadow, quota, unlimited, blocked", Options{}, [][2]string{
-			{"2 shadow=a", "OK OK/0"}, {"2 quota=a", "OK OK/0"}, {"9 tenant=vip", "OK OK"},
+			{"2 shadow=a", "OK OK/0"}, {"2 quota=a", "OVER_LIMIT OVER_LIMIT/0"}, {"9 tenant=vip", "OK OK"},
 			{"1 tenant=blocked", "OVER_LIMIT OVER_LIMIT/0"}}},
 		{"more hits than a ledger charges at once", Options{}, [][2]string{
 			{"18446744073709551615 tenant=a", "OVER_LIMIT OVER_LIMIT/0"}, {"1 tenant=a", "OVER_LIMIT OVER_LIMIT/0"}}},

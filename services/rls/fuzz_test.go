@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"bytes"
 	"log/slog"
 	"testing"
 	"unicode/utf8"
@@ -36,6 +37,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(text)
+		f.Add(bytes.ReplaceAll(text, []byte("a"), []byte{0xff}))
 	}
 	var servers []*Server
 	for _, o := range []Options{{}, {Windows: Fixed, Headers: true, Metadata: true}} {
@@ -49,8 +51,8 @@ func FuzzShouldRateLimit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := &api.RateLimitRequest{}
-		if len(text) > maxRequestBytes || proto.Unmarshal(text, r) != nil {
-			return // gRPC refuses it
+		if len(text) > maxRequestBytes || unmarshal(text, r) != nil {
+			return // it is refused before
 		}
 		for _, s := range servers {
 			checkAnswer(t, s, r)
@@ -84,6 +86,28 @@ func checkAnswer(t *testing.T, s *Server, r *api.RateLimitRequest) {
 	if n := s.Stats().Panics; n > 0 {
 		t.Fatalf("%v: %d panics", r, n)
 	}
+}
+
+// FuzzReadRequest reads what is a message as protobuf does.
+func FuzzReadRequest(f *testing.F) {
+	r := &api.RateLimitRequest{Domain: "shop", HitsAddend: 7, Descriptors: descriptors(2)}
+	r.Descriptors[0].IsNegativeHits, r.Descriptors[1].HitsAddend = true, wrapperspb.UInt64(1<<63)
+	r.Descriptors[0].Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 4,
+		Unit: typev3.RateLimitUnit_YEAR}
+	text, err := proto.Marshal(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		want, got := &api.RateLimitRequest{}, &api.RateLimitRequest{}
+		if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, want) != nil {
+			return
+		}
+		if err := readRequest(text, got); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%x: %v, %v; want %v", text, err, got, want)
+		}
+	})
 }
 
 // FuzzDiscoveryResponse takes what an xDS server sends, of any bytes: it is in force as a whole, or refused

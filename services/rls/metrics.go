@@ -1,14 +1,19 @@
 package rls
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/titrate/titrate/services/intake"
 )
 
 const (
 	// maxMetrics bounds the names of limits in the metrics; the others are "other".
 	maxMetrics = 10_000
+	// maxMetric bounds such a name, bytes: with detailed_metric it has values of requests.
+	maxMetric = 512
 	// nearLimit is the part of a limit beyond which an admitted request counts as near it.
 	nearLimit = 0.8
 )
@@ -22,6 +27,7 @@ type counts struct {
 	undecided        atomic.Uint64 // descriptors that the engine could not decide
 	panics           atomic.Uint64 // requests whose handler panicked
 	capped           atomic.Uint64 // descriptors with more hits than the engine charges at once
+	refunds          atomic.Uint64 // descriptors with is_negative_hits, which charge nothing
 	shadowed         atomic.Uint64 // requests over a limit that Options.Shadow let pass
 	hits             hits
 	latency          latency
@@ -61,7 +67,15 @@ func (h *hits) add(d *decision, n uint64) {
 	if !d.limited || n == 0 {
 		return
 	}
-	h.of(d.metric).by[d.outcome()].Add(n)
+	h.of(label(d.metric)).by[d.outcome()].Add(n)
+}
+
+// label is a name as metrics can have it: text, and not too long.
+func label(name string) string {
+	if len(name) > maxMetric {
+		name = name[:maxMetric] + "…"
+	}
+	return strings.ToValidUTF8(name, "\uFFFD")
 }
 
 // outcome is where a decision is counted.
@@ -152,6 +166,8 @@ type Stats struct {
 	CountersShared uint64
 	NamesUnused    int // names of identities and classes beyond the engine's bounds, now
 	Panics         uint64
+	Refused        [len(intake.Reasons)]uint64 // messages, before they were decided, by intake.Reasons
+	Refunds        uint64                      // descriptors with is_negative_hits
 }
 
 // Stats returns the counters.
@@ -163,7 +179,8 @@ func (s *Server) Stats() Stats {
 		Abandoned: c.abandoned.Load(), Undecided: c.undecided.Load(), Capped: c.capped.Load(),
 		Shadowed: c.shadowed.Load(), MetricsRefused: c.hits.other.Load(), Hits: c.hits.snapshot(),
 		Limits: len(s.composer.files.Load().Limits()), NamesUnused: int(s.composer.unused.Load()),
-		Panics: s.enforcer.Panics() + c.panics.Load(),
+		Panics:  s.enforcer.Panics() + c.panics.Load() + s.intake.Panics(),
+		Refused: s.intake.Refused(), Refunds: c.refunds.Load(),
 	}
 	if s.windows != nil {
 		w := s.windows.Stats()

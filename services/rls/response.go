@@ -1,8 +1,10 @@
 package rls
 
 import (
+	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -16,20 +18,18 @@ import (
 func (s *Server) respond(r *api.RateLimitRequest, all []decision) *api.RateLimitResponse {
 	out := &api.RateLimitResponse{OverallCode: api.RateLimitResponse_OK,
 		Statuses: make([]*api.RateLimitResponse_DescriptorStatus, len(all))}
-	tightest, over := -1, false
-	var violations []int
+	tightest, over, quotas := -1, false, quotas{}
 	for i := range all {
 		d := &all[i]
 		out.Statuses[i] = d.status()
-		refuses := d.over && !d.shadow && !d.quota
-		if d.over && !d.shadow && d.quota {
-			violations = append(violations, i)
-		}
+		refuses := d.exceeded() && !d.quota
+		quotas.add(d, s.o.Quota)
 		if d.limited && (refuses || !over && (tightest < 0 || d.remaining < all[tightest].remaining)) {
 			tightest = i
 		}
 		over = over || refuses
 	}
+	over = over || quotas.exceeded()
 	if over && s.o.Shadow {
 		s.counts.shadowed.Add(1)
 	} else if over {
@@ -39,10 +39,30 @@ func (s *Server) respond(r *api.RateLimitRequest, all []decision) *api.RateLimit
 		out.ResponseHeadersToAdd = all[tightest].headers()
 	}
 	if s.o.Metadata {
-		out.DynamicMetadata = metadata(r, all, violations)
+		out.DynamicMetadata = metadata(r, all)
 	}
 	return out
 }
+
+// exceeded reports whether a response says so of the limit.
+func (d *decision) exceeded() bool { return d.over && !d.shadow }
+
+// quotas are the limits of a request with quota_mode: each says which service may take the request, and while one of
+// them has room, there is a service that can.
+type quotas struct{ all, over int }
+
+// add counts a decision. If all limits are quotas, what no limit applies to is one that has room.
+func (q *quotas) add(d *decision, all bool) {
+	if d.quota || all && !d.unlimited {
+		q.all++
+		if d.exceeded() {
+			q.over++
+		}
+	}
+}
+
+// exceeded reports whether no quota has room.
+func (q *quotas) exceeded() bool { return q.all > 0 && q.over == q.all }
 
 // status is what the API says of a decision.
 func (d *decision) status() *api.RateLimitResponse_DescriptorStatus {
@@ -57,11 +77,8 @@ func (d *decision) status() *api.RateLimitResponse_DescriptorStatus {
 	out.LimitRemaining = d.remaining
 	out.CurrentLimit = &api.RateLimitResponse_RateLimit{Name: d.numbers.name, RequestsPerUnit: d.numbers.requests,
 		Unit: api.RateLimitResponse_RateLimit_Unit(d.numbers.unit)}
-	if d.over && d.quota && !d.shadow {
-		return out
-	}
 	out.DurationUntilReset = durationpb.New(seconds(d.reset))
-	if d.over && !d.shadow {
+	if d.exceeded() {
 		out.Code = api.RateLimitResponse_OVER_LIMIT
 	}
 	return out
@@ -83,10 +100,10 @@ func (d *decision) headers() []*corev3.HeaderValue {
 	}
 }
 
-// metadata says what was asked and which quotas were exceeded.
-func metadata(r *api.RateLimitRequest, all []decision, violations []int) *structpb.Struct {
-	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(r.GetDomain())}
-	var descriptors []*structpb.Value
+// metadata says what was asked, and has the metadata of the limits that let the request pass.
+func metadata(r *api.RateLimitRequest, all []decision) *structpb.Struct {
+	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(text(r.GetDomain()))}
+	var descriptors, reasons []*structpb.Value
 	for _, d := range r.GetDescriptors() {
 		descriptors = append(descriptors, structpb.NewStructValue(describe(d)))
 	}
@@ -94,32 +111,47 @@ func metadata(r *api.RateLimitRequest, all []decision, violations []int) *struct
 	if hits := r.GetHitsAddend(); hits != 0 {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(hits))
 	}
-	var exceeded []*structpb.Value
-	for _, i := range violations {
-		exceeded = append(exceeded, structpb.NewNumberValue(float64(i)))
-	}
-	if len(exceeded) > 0 {
-		fields["quotaModeViolations"] = listOf(exceeded)
-	}
-	quota := false
-	var reasons []*structpb.Value
+	passed := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for i := range all {
-		quota = quota || all[i].limited && all[i].quota
 		if all[i].over {
 			reasons = append(reasons, structpb.NewStringValue(all[i].reason.String()))
 		}
+		if !all[i].exceeded() {
+			merge(passed.Fields, all[i].metadata)
+		}
 	}
-	fields["quotaModeEnabled"] = structpb.NewBoolValue(quota)
+	if len(passed.Fields) > 0 {
+		fields["metadata"] = structpb.NewStructValue(passed)
+	}
 	if len(reasons) > 0 {
 		fields["reasons"] = listOf(reasons)
 	}
 	return &structpb.Struct{Fields: fields}
 }
 
+// merge adds fields that are not there yet. Of a struct that is there and is added, fields are added. What is added
+// is not changed: it belongs to a limit.
+func merge(into map[string]*structpb.Value, from *structpb.Struct) {
+	for name, value := range from.GetFields() {
+		there, both := into[name].GetStructValue(), value.GetStructValue()
+		switch {
+		case into[name] == nil:
+			into[name] = value
+		case there != nil && both != nil:
+			mixed := maps.Clone(there.GetFields())
+			if mixed == nil {
+				mixed = map[string]*structpb.Value{}
+			}
+			merge(mixed, both)
+			into[name] = structpb.NewStructValue(&structpb.Struct{Fields: mixed})
+		}
+	}
+}
+
 func describe(d *ratelimitv3.RateLimitDescriptor) *structpb.Struct {
 	var entries []*structpb.Value
 	for _, e := range d.GetEntries() {
-		entries = append(entries, structpb.NewStringValue(e.GetKey()+"="+e.GetValue()))
+		entries = append(entries, structpb.NewStringValue(text(e.GetKey()+"="+e.GetValue())))
 	}
 	fields := map[string]*structpb.Value{"entries": listOf(entries)}
 	if d.GetLimit() != nil {
@@ -130,6 +162,9 @@ func describe(d *ratelimitv3.RateLimitDescriptor) *structpb.Struct {
 	}
 	return &structpb.Struct{Fields: fields}
 }
+
+// text is what a response can have of a request's bytes: those that are no text are shown as U+FFFD.
+func text(bytes string) string { return strings.ToValidUTF8(bytes, "\uFFFD") }
 
 func listOf(values []*structpb.Value) *structpb.Value {
 	return structpb.NewListValue(&structpb.ListValue{Values: values})

@@ -26,13 +26,15 @@ import (
 	"github.com/titrate/titrate/envoy-filter/agentlink"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
 	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/rls/windows"
 )
 
 const (
-	// maxRequestBytes bounds a request.
-	maxRequestBytes = 256 << 10
+	// maxRequestBytes bounds a request: as in ratelimit, 70 values of 60 KiB each, the longest header that Envoy
+	// takes. maxRequestEntries bounds its descriptors and their entries.
+	maxRequestBytes, maxRequestEntries = 4 << 20, 64 << 10
 	// maxRequests bounds the requests of one connection at a time, and maxHeaders the headers of one, bytes.
 	maxRequests, maxHeaders = 10_000, 64 << 10
 	// windowBytes is what a caller may send before it is read, of a stream and of a connection.
@@ -61,7 +63,7 @@ type Options struct {
 	// one with quota_mode.
 	Shadow, Quota bool
 	// Headers adds RateLimit-Limit, -Remaining and -Reset of the tightest limit to the
-	// responses; Metadata adds what was asked, and exceeded quotas, as dynamic metadata.
+	// responses; Metadata adds what was asked, and the metadata of limits, as dynamic metadata.
 	Headers, Metadata bool
 	// StopOverLimit charges nothing for a descriptor that is refused. Default: it takes
 	// what is left.
@@ -88,6 +90,7 @@ type Options struct {
 func New(o Options) (*Server, error) {
 	o.Keys = cmp.Or(o.Keys, limiter.DefaultKeys)
 	s := &Server{o: o, now: time.Now}
+	s.intake = s.newIntake()
 	engineKeys, counters := o.Keys, agentlink.Counters(nil)
 	if o.Windows == Fixed {
 		s.windows = windows.New(o.Keys)
@@ -176,21 +179,31 @@ func (s *Server) awaitConfiguration(ctx context.Context) {
 	}
 }
 
+// newIntake bounds what callers send.
+func (s *Server) newIntake() *intake.Intake {
+	bounds := intake.Bounds{Bytes: maxRequestBytes, Entries: maxRequestEntries}
+	return intake.New(intake.Options{Log: s.o.Log, Unmarshal: unmarshal,
+		Bounds: func(string) intake.Bounds { return bounds }})
+}
+
 func (s *Server) grpc() (*grpc.Server, *health.Server) {
-	server := grpc.NewServer(grpc.Creds(s.o.Credentials), grpc.MaxRecvMsgSize(maxRequestBytes),
+	server := grpc.NewServer(append(s.intake.ServerOptions(), grpc.Creds(s.o.Credentials),
 		grpc.MaxConcurrentStreams(maxRequests), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), // beyond them a goroutine per request
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAge}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-		grpc.ConnectionTimeout(handshakeWait))
-	api.RegisterRateLimitServiceServer(server, s)
+		grpc.ConnectionTimeout(handshakeWait))...)
+	api.RegisterRateLimitServiceServer(s.intake.Registrar(server), s)
 	live := health.NewServer()
 	live.SetServingStatus(api.RateLimitService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
-	healthv1.RegisterHealthServer(server, live)
+	healthv1.RegisterHealthServer(s.intake.Registrar(server), live)
 	reflection.Register(server)
 	return server, live
 }
+
+// Trouble is an alarm: requests are refused before they are decided.
+func (s *Server) Trouble() error { return s.intake.Trouble() }
 
 // ExactKey returns the hash of a key, and what the service's own limits allow it, for its owner; see
 // [limiter.ExactKey]. It may be called from any goroutine.

@@ -10,10 +10,12 @@ import (
 	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/envoy-filter/agentlink"
 	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/rls/windows"
 )
@@ -23,6 +25,7 @@ type Server struct {
 	api.UnimplementedRateLimitServiceServer
 
 	o        Options
+	intake   *intake.Intake
 	composer *composer
 	enforcer *enforcer.Enforcer
 	held     held
@@ -47,6 +50,7 @@ type decision struct {
 	quota     bool
 	name      string // of the limit, for others to replace it
 	metric    string
+	metadata  *structpb.Struct // of the limit
 }
 
 // ShouldRateLimit decides a request.
@@ -87,11 +91,19 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *api.RateLimitRequest) (
 
 // decideAll decides the descriptors of a request. Once nobody waits for it any more it decides nothing
 // more.
-func (s *Server) decideAll(ctx context.Context, r *api.RateLimitRequest) ([]decision, error) {
+func (s *Server) decideAll(ctx context.Context, r *api.RateLimitRequest) (all []decision, err error) {
 	if r.GetDomain() == Domain {
-		return s.decideDirectly(ctx, r), nil
+		all = s.decideDirectly(ctx, r)
+	} else if all, err = s.decideByFiles(ctx, r); err != nil {
+		return nil, err
 	}
-	return s.decideByFiles(ctx, r)
+	for i, d := range r.GetDescriptors() {
+		if d.GetIsNegativeHits() && given(r, d) > 0 {
+			s.counts.refunds.Add(1)
+			all[i].over = false
+		}
+	}
+	return all, nil
 }
 
 // recovered counts and logs a panic, and returns the status of its request: the caller does what it does
@@ -231,7 +243,7 @@ func (s *Server) decideMatch(m *match, hits uint64, replaced map[string]bool) (d
 // matched is the decision that an answer of the limit makes.
 func (s *Server) matched(m *match, a answer, hits uint64) decision {
 	d := decision{answer: a, limited: true, shadow: m.Shadow, quota: m.Quota || s.o.Quota, name: m.Name,
-		metric: m.Metric}
+		metric: m.Metric, metadata: m.Metadata}
 	d.numbers = numbers{m.Name, m.Requests, m.Unit}
 	if d.over && d.reason != limiter.ClientLimit { // the limit is gone, or a panic was recovered
 		s.counts.undecided.Add(1)
@@ -244,8 +256,17 @@ func (s *Server) matched(m *match, a answer, hits uint64) decision {
 	return d
 }
 
-// hitsOf is what a descriptor counts for: 0 asks only.
+// hitsOf is what a descriptor counts for: 0 asks only. A refund charges nothing: limits have no hits to give back
+// to, since what a bucket was charged may have come back to it by now.
 func hitsOf(r *api.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
+	if d.GetIsNegativeHits() {
+		return 0
+	}
+	return given(r, d)
+}
+
+// given are the hits that a request states for a descriptor.
+func given(r *api.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
 	if d.GetHitsAddend() != nil {
 		return d.GetHitsAddend().GetValue()
 	}

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math"
 	"net"
@@ -124,11 +125,16 @@ func TestSequences(t *testing.T) {
 	for name, steps := range map[string][]step{
 		"counted apart": {one("tenant=a", "OK OK/2"), one("tenant=a", "OK OK/1"), one("tenant=b", "OK OK/2"),
 			one("tenant=a", "OK OK/0"), one("tenant=a", "OVER_LIMIT OVER_LIMIT/0")},
-		"unlimited":  {one("tenant=vip", "OK OK")},
-		"blocked":    {one("tenant=blocked", "OVER_LIMIT OVER_LIMIT/0")},
-		"no match":   {one("other=a", "OK OK"), one("tenant=a more=b", "OK OK")},
-		"shadow":     {one("shadow=a", "OK OK/0"), one("shadow=a", "OK OK/0")},
-		"quota":      {one("quota=a", "OK OK/0"), one("quota=a", "OK OK/0")},
+		"unlimited": {one("tenant=vip", "OK OK")},
+		"blocked":   {one("tenant=blocked", "OVER_LIMIT OVER_LIMIT/0")},
+		"no match":  {one("other=a", "OK OK"), one("tenant=a more=b", "OK OK")},
+		"shadow":    {one("shadow=a", "OK OK/0"), one("shadow=a", "OK OK/0")},
+		"quota": {one("quota=a", "OK OK/0"), one("quota=a", "OVER_LIMIT OVER_LIMIT/0"),
+			{[]*ratelimitv3.RateLimitDescriptor{descriptor("quota=a"), descriptor("quota=b")}, "OK OVER_LIMIT/0 OK/0"},
+			{[]*ratelimitv3.RateLimitDescriptor{descriptor("quota=a"), descriptor("quota=b")},
+				"OVER_LIMIT OVER_LIMIT/0 OVER_LIMIT/0"},
+			{[]*ratelimitv3.RateLimitDescriptor{descriptor("quota=c"), descriptor("tenant=blocked")},
+				"OVER_LIMIT OK/0 OVER_LIMIT/0"}},
 		"check only": {hits("tenant=a", 0, "OK OK/3"), hits("tenant=a", 2, "OK OK/1"), hits("tenant=a", 0, "OK OK/1")},
 		"over uses up what was left": {hits("tenant=a", 2, "OK OK/1"), hits("tenant=a", 2, "OVER_LIMIT OVER_LIMIT/0"),
 			one("tenant=a", "OVER_LIMIT OVER_LIMIT/0"), hits("tenant=a", 0, "OVER_LIMIT OVER_LIMIT/0")},
@@ -180,9 +186,47 @@ func TestWhatTheStatusSays(t *testing.T) {
 	}
 	ask(t, s, "shop", descriptor("quota=q"))
 	text := ask(t, s, "shop", descriptor("tenant=a"), descriptor("quota=q")).GetDynamicMetadata().String()
-	for _, want := range []string{"quotaModeViolations", "quota=q", "client_limit"} {
+	for _, want := range []string{"quota=q", "client_limit"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metadata without %s: %s", want, text)
+		}
+	}
+}
+
+const services = `
+domain: shop
+descriptors:
+  - {key: service, value: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1},
+     metadata: {service_with_quota: {name: a, a: 1}, list: [1]}}
+  - {key: service, value: b, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 2},
+     metadata: {service_with_quota: {name: b, b: 1}, list: [2]}}
+  - {key: any, rate_limit: {unit: day, requests_per_unit: 100}}
+`
+
+// The response has the metadata of the limits that let the request pass, the first one's where several have a field.
+func TestMetadataOfLimits(t *testing.T) {
+	s := newServer(t, services, Options{Metadata: true})
+	for i, want := range []string{`{"list":[1],"service_with_quota":{"a":1,"b":1,"name":"a"}}`,
+		`{"list":[2],"service_with_quota":{"b":1,"name":"b"}}`, `null`} {
+		out := ask(t, s, "shop", descriptor("service=a"), descriptor("service=b"), descriptor("any=x"))
+		got, err := json.Marshal(out.GetDynamicMetadata().AsMap()["metadata"])
+		if err != nil || string(got) != want || (out.GetOverallCode() == api.RateLimitResponse_OVER_LIMIT) != (i == 2) {
+			t.Errorf("request %d: %v %s, want %s", i, out.GetOverallCode(), got, want)
+		}
+	}
+}
+
+// With --rls-quota every limit is a quota, and what no limit applies to has room.
+func TestAllLimitsAreQuotas(t *testing.T) {
+	s := newServer(t, shop, Options{Quota: true})
+	for _, want := range []string{"OK OK/0", "OVER_LIMIT OVER_LIMIT/0"} {
+		if got := answers(ask(t, s, "shop", withHits("tenant=a", 3))); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for text, want := range map[string]string{"none=x": "OK OVER_LIMIT/0 OK", "tenant=vip": "OVER_LIMIT OVER_LIMIT/0 OK"} {
+		if got := answers(ask(t, s, "shop", descriptor("tenant=a"), descriptor(text))); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }
