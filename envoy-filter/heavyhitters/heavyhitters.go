@@ -32,6 +32,7 @@ package heavyhitters
 import (
 	"cmp"
 	"hash/maphash"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -100,7 +101,7 @@ func (s *Sketch) Add(now int64, n Name, weight float64) {
 	s.once.Do(func() { s.seed = maphash.MakeSeed() })
 	n = Name{truncate(n.Tenant), truncate(n.Client), truncate(n.Pool), truncate(n.Limit)}
 	hash := s.hash(n)
-	st := &s.stripes[hash%stripes]
+	st := &s.stripes[hash>>32%stripes] // its lowest bit is always set
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.turn(now)
@@ -117,13 +118,12 @@ func (s *Sketch) Add(now int64, n Name, weight float64) {
 func truncate(s string) string { return s[:min(len(s), NameBytes)] }
 
 func (s *Sketch) hash(n Name) uint64 {
-	var h maphash.Hash
-	h.SetSeed(s.seed)
-	for _, p := range [...]string{n.Tenant, n.Client, n.Pool, n.Limit} {
-		h.WriteString(p)
-		h.WriteByte(0xff) // in no UTF-8 text; two binary names may share a counter
+	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ by the golden ratio
+	h := maphash.String(s.seed, n.Client)
+	for _, p := range [...]string{n.Tenant, n.Pool, n.Limit} {
+		h = bits.RotateLeft64(h*odd, 29) ^ maphash.String(s.seed, p)
 	}
-	return h.Sum64() | 1 // 0 is a free counter
+	return h*odd | 1 // 0 is a free counter
 }
 
 // find returns the counter of a hash, or else the smallest one.
@@ -132,7 +132,9 @@ func (c *counters) find(hash uint64) (at int, known bool) {
 		if h == hash {
 			return i, true
 		}
-		if c.count[i] < c.count[at] {
+	}
+	for i, n := range c.count {
+		if n < c.count[at] {
 			at = i
 		}
 	}

@@ -113,3 +113,16 @@ func BenchmarkAdd(b *testing.B) {
 		s.Add(1, Name{"acme", names[i%len(names)], "api", ""}, 1)
 	}
 }
+
+// Names are spread over all parts of the sketch.
+func TestEachPartHasNames(t *testing.T) {
+	var s Sketch
+	for i := range 1000 {
+		s.Add(1, Name{"acme", fmt.Sprint("client-", i), "api", "per-client"}, 1)
+	}
+	for part := range Parts {
+		if n := len(s.Part(1, part)); n != perStripe {
+			t.Errorf("part %d has %d names, want %d", part, n, perStripe)
+		}
+	}
+}
