@@ -56,6 +56,27 @@ func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 	return rt.flow.allowance(c.cost)
 }
 
+// RefusedAllowance is Allowance for a request of one unit or less that a limit has just refused: less
+// than a unit is left, and the next one comes when the request may come again, so no key is looked up.
+// Not ok for all others.
+func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool) {
+	if out.Verdict != Reject || out.Reason != ClientLimit || out.RetryAfter <= 0 || r.cost() > unit {
+		return Allowance{}, false
+	}
+	rt, ok := e.findRoute(r)
+	if !ok {
+		return Allowance{}, false
+	}
+	for _, l := range rt.limits {
+		if l.name == out.Limit {
+			s := subject{r.Client, r.Identities, 0}
+			n := l.keys.Numbers(s.under(l))
+			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Next: out.RetryAfter, Wait: out.RetryAfter}, true
+		}
+	}
+	return Allowance{}, false
+}
+
 // Peek returns what Decide would answer now and what is left, and changes nothing:
 // nothing is charged, counted or claimed. Wait means that the request would be held.
 func (e *Engine) Peek(now int64, r *Request) (Outcome, Allowance) {

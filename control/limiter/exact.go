@@ -238,20 +238,6 @@ func (e *Engine) usage(c *call, l *limit) keys.Usage {
 	return u
 }
 
-// isSilent reports whether the ledger decides for a client of an EXACT limit, because no owner
-// answers.
-func (e *Engine) isSilent(c *call, l *limit) bool {
-	k := e.tokenKey(l, c.under(l))
-	return e.isExact(l.exact) && e.tokens.Silent(&k)
-}
-
-// isUnasked reports whether the ledger decides for a client of an EXACT limit, because its owner would not
-// be asked.
-func (e *Engine) isUnasked(c *call, l *limit) bool {
-	k := e.tokenKey(l, c.under(l))
-	return e.isExact(l.exact) && e.tokens.Unowned(&k, c.now)
-}
-
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {

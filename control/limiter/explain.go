@@ -79,17 +79,23 @@ type Standing struct {
 // counts and claims nothing, and makes no key. Unlike Decide it takes locks and
 // allocates: for people, not for traffic. O(limits of the tenant).
 func (e *Engine) Explain(now int64, r *Request) Explanation {
+	x := e.Bearing(now, r)
+	x.Outcome, _ = e.Peek(now, r)
+	return x
+}
+
+// Bearing is Explain for a request that has been decided: without an Outcome.
+func (e *Engine) Bearing(now int64, r *Request) Explanation {
 	x := Explanation{}
 	if s := e.snap.Load(); s != nil {
 		x.Revision = s.revision
 	}
 	rt, ok := e.findRoute(r)
 	if !ok {
-		x.Outcome = e.withoutRoute()
 		return x
 	}
 	x.Tenant = rt.tenant.name
-	x.Outcome, _ = e.Peek(now, r)
+	x.Limits = make([]LimitState, 0, len(rt.limits))
 	c := newCall(now, r, rt)
 	for _, l := range rt.limits {
 		if l.classes&c.classes != 0 {
@@ -108,7 +114,10 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
 		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
-		Silent: e.isSilent(c, l), Unasked: e.isUnasked(c, l),
+	}
+	if state.Exact {
+		k := e.tokenKey(l, client)
+		state.Silent, state.Unasked = e.tokens.Silent(&k), e.tokens.Unowned(&k, c.now)
 	}
 	if !l.perTenant {
 		state.Client = client

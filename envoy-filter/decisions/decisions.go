@@ -7,7 +7,9 @@
 // others are noted with what bore on them, until the agent takes them each 250 ms. Between two
 // takings there is room for [Most] decisions, and for PerTenant of one part of the tenants, so
 // that one tenant with many refusals leaves room for the others. Marked requests leave half of
-// the room to the others. What finds no room is counted.
+// the room to the others. What finds no room is counted, and costs a fiftieth of a note: beyond
+// these rates a refusal is as cheap as if nobody could ask about it, and what the agent
+// remembers reaches back for longer.
 //
 // # Invariants
 //
@@ -29,11 +31,11 @@ import (
 )
 
 const (
-	// Most is the most decisions between two takings, some 1,000 a second. More cost up to 5 µs
-	// each, and the agent's memory covers a shorter time.
-	Most = 256
-	// PerTenant is the most of one part of the tenants, some 500 a second.
-	PerTenant = Most / 2
+	// Most is the most decisions between two takings, some 500 a second.
+	Most = 128
+	// PerTenant is the most of one part of the tenants, some 130 a second: the agent remembers
+	// those of at least the last 16 s.
+	PerTenant = Most / 4
 	// parts of the tenants, by hash.
 	parts = 16
 	// longest text of a decision, bytes. A longer one is cut.
@@ -48,9 +50,11 @@ type Buffer struct {
 	wanted atomic.Bool // an agent takes decisions
 	lost   atomic.Uint64
 
+	all  atomic.Int32        // decisions that have room
+	room [parts]atomic.Int32 // of each part
+
 	mu   sync.Mutex
 	list []noted
-	room [parts]int // decisions of each part
 }
 
 type noted struct {
@@ -83,22 +87,19 @@ func (b *Buffer) Note(now int64, id string, r *limiter.Request, out limiter.Outc
 
 var seed = maphash.MakeSeed()
 
-// reserve makes room for a decision.
+// reserve makes room for a decision. It takes no lock: most refusals of a busy tenant find no room.
+// Threads that reserve the last places at once get one each.
 func (b *Buffer) reserve(tenant string, out limiter.Outcome) bool {
-	part, room, all := maphash.String(seed, tenant)%parts, PerTenant, Most
+	room, all := int32(PerTenant), int32(Most)
 	if out.Verdict == limiter.Admit && !out.Shadow && out.Waited == 0 {
 		room, all = room/2, all/2
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	used := 0
-	for _, n := range b.room {
-		used += n
-	}
-	if used >= all || b.room[part] >= room {
+	part := &b.room[maphash.String(seed, tenant)%parts]
+	if b.all.Load() >= all || part.Load() >= room {
 		return false
 	}
-	b.room[part]++
+	part.Add(1)
+	b.all.Add(1)
 	return true
 }
 
@@ -106,8 +107,12 @@ func (b *Buffer) reserve(tenant string, out limiter.Outcome) bool {
 func (b *Buffer) Take(now int64) *exchange.Decisions {
 	b.mu.Lock()
 	list := b.list
-	b.list, b.room = nil, [parts]int{}
+	b.list = nil
 	b.mu.Unlock()
+	for i := range b.room {
+		b.room[i].Store(0)
+	}
+	b.all.Store(0)
 	if len(list) == 0 || !b.wanted.Load() { // noted for an agent before this one
 		return nil
 	}
@@ -120,7 +125,7 @@ func (b *Buffer) Take(now int64) *exchange.Decisions {
 }
 
 func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *limiter.Engine) exchange.Decision {
-	x := e.Explain(now, r)
+	x := e.Bearing(now, r)
 	d := exchange.Decision{
 		Request: cut(id), Tenant: cut(r.Tenant), Client: cut(r.Client), Pool: cut(r.Pool),
 		Cost: float64(r.Micros()) / 1e6, Refused: out.Verdict == limiter.Reject, Marked: out.Mark,
@@ -130,6 +135,7 @@ func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *
 	if out.Reason != limiter.None {
 		d.Reason = answer.ReasonName(out.Reason)
 	}
+	d.Limits = make([]exchange.LimitStep, 0, min(len(x.Limits), mostLimits+1))
 	for i := range x.Limits {
 		if l := &x.Limits[i]; len(d.Limits) < mostLimits || l.Name == out.Limit {
 			client := d.Client

@@ -34,7 +34,7 @@ why request ID says what was decided about one request, step by step. ID is Envo
 x-request-id: the body and the headers of a refusal have it, and access logs with
 %REQ(X-REQUEST-ID)%. Agents remember requests that were refused, held, marked or let pass by
 SHADOW, the latest 2,048 of each sixteenth of the tenants, and of each gateway at most some
-500 a second of one tenant. If no gateway knows the request, the exit status is 1. A
+130 a second of one tenant. If no gateway knows the request, the exit status is 1. A
 tenant that is called request is tenants/request.`
 
 const whyExample = `  titrate why acme

@@ -4,7 +4,7 @@
 //
 // # Model
 //
-// A filter tells its agent of such requests each 250 ms, of at most some 1,000 a second. They are
+// A filter tells its agent of such requests each 250 ms, of at most some 500 a second. They are
 // kept in parts, by a hash of the tenant; in a full part a new decision takes the place of the
 // oldest. So a tenant with many refusals shortens the memory for its own part of the tenants.
 //
