@@ -54,6 +54,13 @@ const documents = `
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/reject/limits/each, spec: {rate: 1/h, burst: 1}}
 `
 
+// What a refusal says and leaves, if not what it does by default.
+const (
+	indent      = "\n                          "
+	filterState = indent + "access_log_to: FILTER_STATE"
+	bare        = indent + "access_log: 'OFF'" + indent + "rate_limit_headers: 'OFF'" + indent + `reason_header: ""`
+)
+
 // Count is a variant's figure.
 type Count struct {
 	Variant    string  `json:"variant"`
@@ -84,7 +91,12 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.
 		{"local_ratelimit, dynamic", "admit", rig.Spec{Filter: rig.Dynamic, Limits: limits}},
 		{"titrate, admit", "admit", rig.Spec{Filter: rig.Titrate}},
 		{"titrate, reject", "reject", rig.Spec{Filter: rig.Titrate}},
+		{"titrate, reject, log in filter state", "reject", rig.Spec{Filter: rig.Titrate, Also: filterState}},
+		{"titrate, reject, bare", "reject", rig.Spec{Filter: rig.Titrate, Also: bare}},
 	} {
+		if len(counts) > 0 && !r.Wants(v.name) { // the first is what the others are compared with
+			continue
+		}
 		v.spec.Name = fmt.Sprintf("callgrind-%d", len(counts))
 		c, err := count(ctx, r, in, valgrind, v.spec, rig.Closed{Tenant: v.tenant, Keys: 1000, Connections: 1,
 			Duration: d})
@@ -124,9 +136,7 @@ func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind strin
 	if err := control(ctx, e, "--instr=on"); err != nil {
 		return Count{}, err
 	}
-	warm := load
-	warm.Duration = 4 * time.Second // 1000 clients at some 300/s
-	if _, err := r.Wrk(ctx, e.URL(), warm); err != nil {
+	if err := warmUp(ctx, r, e, load); err != nil {
 		return Count{}, err
 	}
 	if err := control(ctx, e, "--zero"); err != nil {
@@ -139,8 +149,27 @@ func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind strin
 	if err := control(ctx, e, "--dump"); err != nil {
 		return Count{}, err
 	}
+	if a.Refused != 0 && a.Refused != a.Count {
+		return Count{}, fmt.Errorf("%.0f of %.0f requests were refused: the figure would be of a mixture", a.Refused, a.Count)
+	}
 	worker, err := busiest(out + ".1-*")
 	return Count{PerRequest: worker / a.Count, Requests: a.Count}, err
+}
+
+// warmUp asks until each client has asked twice, so that those with a burst of one have spent it, and what
+// they waited for has come. A slow machine takes longer.
+func warmUp(ctx context.Context, r *rig.Rig, e *rig.Envoy, load rig.Closed) error {
+	for asked := 0.0; asked < float64(2*load.Keys); {
+		a, err := r.Wrk(ctx, e.URL(), load)
+		if err != nil {
+			return err
+		}
+		if a.Count == 0 {
+			return fmt.Errorf("%s answers nothing", e.Name)
+		}
+		asked += a.Count
+	}
+	return nil
 }
 
 func start(ctx context.Context, r *rig.Rig, in *rig.Installation, s rig.Spec) (*rig.Envoy, error) {
