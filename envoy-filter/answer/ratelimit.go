@@ -71,18 +71,17 @@ func RefusalAllowance(a limiter.Allowance, r *limiter.Request, out limiter.Outco
 	return a
 }
 
-// AppendPushback appends the value of grpc-retry-pushback-ms (gRFC A6): when to
-// come back, in milliseconds rounded up; -1 (do not retry) where waiting does not help;
-// nothing where the time is not known, as before the first configuration.
-func AppendPushback(b []byte, out limiter.Outcome) []byte {
+// Pushback is the value of grpc-retry-pushback-ms (gRFC A6): when to come back, in
+// milliseconds rounded up; -1 (do not retry) where waiting does not help; 0, for no value, where
+// the time is not known, as before the first configuration.
+func Pushback(out limiter.Outcome) int64 {
 	switch {
 	case out.RetryAfter > 0:
-		ms := int64((out.RetryAfter + time.Millisecond - 1) / time.Millisecond)
-		return strconv.AppendInt(b, min(ms, math.MaxInt32), 10)
+		return min(int64((out.RetryAfter+time.Millisecond-1)/time.Millisecond), math.MaxInt32)
 	case out.Reason == limiter.ClientLimit, out.Reason == limiter.TenantShare, out.Reason == limiter.UnknownTenant:
-		return append(b, "-1"...)
+		return -1
 	}
-	return b
+	return 0
 }
 
 // AppendPeek appends the JSON body of a peek: the verdict and what is left, in
@@ -115,7 +114,9 @@ func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 func appendString(b []byte, s string) []byte {
 	const longest = 60
 	b = append(b, '"')
-	for i := 0; i < len(s) && i < longest; i++ {
+	i := plain(s, longest)
+	b = append(b, s[:i]...)
+	for ; i < len(s) && i < longest; i++ {
 		switch c := s[i]; {
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)

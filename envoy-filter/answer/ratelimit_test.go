@@ -38,14 +38,15 @@ func TestRateLimitFields(t *testing.T) {
 }
 
 func TestPushback(t *testing.T) {
-	for want, out := range map[string]limiter.Outcome{
-		"1":    {Reason: limiter.ClientLimit, RetryAfter: 1},
-		"1500": {Reason: limiter.QueueFull, RetryAfter: 1500 * time.Millisecond},
-		"-1":   {Reason: limiter.ClientLimit},
-		"":     {Reason: limiter.QueueFull},
+	for want, out := range map[int64]limiter.Outcome{
+		1:             {Reason: limiter.ClientLimit, RetryAfter: 1},
+		1500:          {Reason: limiter.QueueFull, RetryAfter: 1500 * time.Millisecond},
+		math.MaxInt32: {Reason: limiter.QueueFull, RetryAfter: math.MaxInt64 / 2},
+		-1:            {Reason: limiter.ClientLimit},
+		0:             {Reason: limiter.QueueFull},
 	} {
-		if got := string(AppendPushback(nil, out)); got != want {
-			t.Errorf("%+v: %q, want %q", out, got, want)
+		if got := Pushback(out); got != want {
+			t.Errorf("%+v: %d, want %d", out, got, want)
 		}
 	}
 }
@@ -112,10 +113,24 @@ func TestRateLimitFieldsAgree(t *testing.T) {
 			a := e.Allowance(now, r, out.Reason)
 			if out.Verdict == limiter.Reject {
 				a = RefusalAllowance(a, r, out)
+				if short, ok := e.RefusedAllowance(r, out); ok {
+					sameFields(t, RefusalAllowance(short, r, out), a)
+				} else if cost <= 1 && limit.Rate > 0 && cost <= limit.Burst {
+					t.Fatalf("%+v: the limit is looked up again", out)
+				}
 			}
 			agree(t, e, now, r, out, a)
 		}
 	})
+}
+
+// sameFields checks that what is told without a look at the key is what a look shows.
+func sameFields(t *rapid.T, got, want limiter.Allowance) {
+	for _, write := range []func([]byte, limiter.Allowance) []byte{AppendPolicy, AppendRateLimit} {
+		if g, w := write(nil, got), write(nil, want); string(g) != string(w) {
+			t.Fatalf("%s, and with a look at the key %s", g, w)
+		}
+	}
 }
 
 // field is the number of a parameter in a field's value; −1: it is not there.

@@ -110,7 +110,9 @@ const (
 // allocating; bytes that are not UTF-8 become U+FFFD.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
-	for i := 0; i < len(s) && i < longestTenant; {
+	i := plain(s, longestTenant)
+	b = append(b, s[:i]...)
+	for i < len(s) && i < longestTenant {
 		c, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case c == '"' || c == '\\':
@@ -126,4 +128,24 @@ func appendQuoted(b []byte, s string) []byte {
 		i += size
 	}
 	return append(b, '"')
+}
+
+// plainBytes are those that stand for themselves in JSON, in HTML, and in a string of a structured field.
+var plainBytes = func() (is [256]bool) {
+	for c := byte(' '); c <= '~'; c++ {
+		is[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
+	}
+	return is
+}()
+
+// plain returns how many of the first bytes of s, at most longest, are plain: mostly all, which are then
+// appended at once.
+func plain(s string, longest int) int {
+	longest = min(longest, len(s))
+	for i := range longest {
+		if !plainBytes[s[i]] {
+			return i
+		}
+	}
+	return longest
 }

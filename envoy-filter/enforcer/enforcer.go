@@ -188,6 +188,15 @@ func (e *Enforcer) Allowance(r *limiter.Request, why limiter.Reason) limiter.All
 	return e.o.Engine.Allowance(Now(), r, why)
 }
 
+// RefusedAllowance returns what is left for a request that was refused.
+func (e *Enforcer) RefusedAllowance(r *limiter.Request, out limiter.Outcome) limiter.Allowance {
+	defer e.RecoverPanic("an allowance")
+	if a, ok := e.o.Engine.RefusedAllowance(r, out); ok {
+		return a
+	}
+	return e.o.Engine.Allowance(Now(), r, out.Reason)
+}
+
 // CorrectCharge replaces the estimated cost of an admitted request by its true cost.
 func (e *Enforcer) CorrectCharge(r *limiter.Request, actual float64) {
 	defer e.RecoverPanic("the correction of a charge")

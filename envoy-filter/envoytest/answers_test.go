@@ -2,7 +2,6 @@ package envoytest
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -337,13 +336,7 @@ func TestAccessLog(t *testing.T) {
 	} {
 		e.get(fmt.Sprintf("/%d", i), header...)
 	}
-	entries := map[string]map[string]any{}
-	for line := range strings.Lines(e.lines("")) {
-		var entry map[string]any
-		if json.Unmarshal([]byte(line), &entry) == nil && entry["path"] != nil {
-			entries[entry["path"].(string)] = entry
-		}
-	}
+	entries := e.accessLog()
 	const alice = "2bd806c97f0e00af" // echo -n alice | sha256sum | head -c 16
 	for path, want := range map[string]map[string]any{
 		"/0": {"outcome": "admitted", "reason": nil, "tenant": "acme", "client": alice, "pool": "api", "wait_ms": 0.0,

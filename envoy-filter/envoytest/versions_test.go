@@ -71,10 +71,12 @@ func TestSymbols(t *testing.T) {
 			t.Errorf("this Envoy does not export %s", name)
 		}
 	}
-	older := before140(t)
-	for _, name := range declared(t, "TITRATE_ABI_OPTIONAL") {
-		if exported[name] == older {
-			t.Errorf("this Envoy exports %s: %v, want %v", name, exported[name], !older)
+	for list, since := range map[string]string{"TITRATE_ABI_OPTIONAL": "1.40", "TITRATE_ABI_OPTIONAL_1_39": "1.39"} {
+		want := version(t) >= since
+		for _, name := range declared(t, list) {
+			if exported[name] != want {
+				t.Errorf("this Envoy exports %s: %v, want %v", name, exported[name], want)
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -31,13 +33,22 @@ const (
 	WhenAlways
 )
 
+// LogTo says where an access log finds what is logged.
+type LogTo uint8
+
+// The places.
+const (
+	LogToMetadata    LogTo = iota + 1 // dynamic metadata, a key for each value
+	LogToFilterState                  // filter state, one text
+)
+
 // LogClient says how an access log names clients.
 type LogClient uint8
 
 // The choices.
 const (
 	LogClientNone LogClient = iota + 1
-	LogClientHash           // the first 16 hexadecimal digits of its SHA-256
+	LogClientHash           // 16 hexadecimal digits: of SipHash under a key, or of SHA-256
 	LogClientName
 )
 
@@ -70,6 +81,8 @@ type Answers struct {
 	// RateLimit says which answers have the RateLimit and RateLimit-Policy
 	// fields; default WhenEvents: refusals.
 	RateLimit When
+	// RateLimitPolicy says whether RateLimit-Policy is among them. Default true.
+	RateLimitPolicy *bool
 	// Reason is the header of a refusal's reason, Wait that of the milliseconds
 	// for which a request was held, Congestion that of a mark. Defaults
 	// x-titrate-reason, x-titrate-wait-ms, x-titrate-congestion.
@@ -83,9 +96,12 @@ type Answers struct {
 	// CostName is the header, trailer or metadata key, CostSpace the namespace.
 	CostFrom            CostFrom
 	CostName, CostSpace string
-	// Log says which requests set dynamic metadata for access logs, default
-	// WhenEvents; LogClient how they name the client, default LogClientHash.
-	Log       When
+	// Log says which requests set what access logs show, default WhenEvents; LogTo where they
+	// set it, default LogToMetadata; LogClient how they name the client, default LogClientHash.
+	Log   When
+	LogTo LogTo
+	// LogKey is the key of hashes of clients; nil is unset: SHA-256 without a key.
+	LogKey    *[2]uint64
 	LogClient LogClient
 }
 
@@ -94,6 +110,7 @@ var (
 	bodies     = map[string]Body{"AUTO": BodyAuto, "JSON": BodyJSON, "TEXT": BodyText, "GRPC": BodyGRPC}
 	rateLimits = map[string]When{"OFF": WhenNever, "REJECTED": WhenEvents, "ALWAYS": WhenAlways}
 	logs       = map[string]When{"OFF": WhenNever, "EVENTS": WhenEvents, "ALWAYS": WhenAlways}
+	logTos     = map[string]LogTo{"METADATA": LogToMetadata, "FILTER_STATE": LogToFilterState}
 	logClients = map[string]LogClient{"NONE": LogClientNone, "HASH": LogClientHash, "NAME": LogClientName}
 )
 
@@ -126,18 +143,16 @@ func (a *Answers) read(m map[string]json.RawMessage) error {
 		func() error {
 			return choice(m, "rate_limit_headers", "OFF, REJECTED or ALWAYS", rateLimits, &a.RateLimit)
 		},
+		func() error { return toggle(m, "rate_limit_policy", &a.RateLimitPolicy) },
 		func() error { return optionalHeader(m, "reason_header", &a.Reason) },
 		func() error { return optionalHeader(m, "wait_header", &a.Wait) },
 		func() error { return optionalHeader(m, "congestion_header", &a.Congestion) },
-		func() error {
-			if _, ok := m["mark_upstream"]; ok {
-				a.MarkUpstream = new(bool)
-			}
-			return value(m, "", "mark_upstream", "true or false", a.MarkUpstream)
-		},
+		func() error { return toggle(m, "mark_upstream", &a.MarkUpstream) },
 		func() error { return a.readPeek(m) },
 		func() error { return a.readCost(m) },
 		func() error { return choice(m, "access_log", "OFF, EVENTS or ALWAYS", logs, &a.Log) },
+		func() error { return choice(m, "access_log_to", "METADATA or FILTER_STATE", logTos, &a.LogTo) },
+		func() error { return a.readLogKey(m) },
 		func() error { return choice(m, "access_log_client", "NONE, HASH or NAME", logClients, &a.LogClient) },
 	} {
 		if err := read(); err != nil {
@@ -145,6 +160,14 @@ func (a *Answers) read(m map[string]json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// toggle reads a switch; nil is unset.
+func toggle(m map[string]json.RawMessage, key string, to **bool) error {
+	if _, ok := m[key]; ok {
+		*to = new(bool)
+	}
+	return value(m, "", key, "true or false", *to)
 }
 
 // optionalHeader reads a header's name, or "" for none.
@@ -235,6 +258,28 @@ func (a *Answers) readCostMetadata(field string, raw []byte) error {
 	return nil
 }
 
+// shortestKey is the shortest text of a key, bytes: a shorter one could be found by trying.
+const shortestKey = 16
+
+// readLogKey reads a text of any length, of which the key is the beginning of its SHA-256.
+func (a *Answers) readLogKey(m map[string]json.RawMessage) error {
+	const field = "access_log_key"
+	if _, ok := m[field]; !ok {
+		return nil
+	}
+	var text string
+	if err := value(m, "", field, "a string", &text); err != nil {
+		return err
+	}
+	if len(text) < shortestKey {
+		return wrong(field, "has %d bytes; a key needs %d or more, such as `openssl rand -hex 16` prints",
+			len(text), shortestKey)
+	}
+	sum := sha256.Sum256([]byte(text))
+	a.LogKey = &[2]uint64{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])}
+	return nil
+}
+
 // headerIn reads a header's name that must be there.
 func headerIn(m map[string]json.RawMessage, parent, key string) (string, error) {
 	var name string
@@ -270,6 +315,10 @@ func (a *Answers) SetDefaults() {
 	if a.Status == 0 {
 		a.Status = http.StatusTooManyRequests
 	}
+	if a.RateLimitPolicy == nil {
+		yes := true
+		a.RateLimitPolicy = &yes
+	}
 	a.Body = max(a.Body, BodyAuto)
 	a.CostFrom = max(a.CostFrom, CostNowhere)
 	for _, when := range []*When{&a.RateLimit, &a.Log} {
@@ -277,6 +326,7 @@ func (a *Answers) SetDefaults() {
 			*when = WhenEvents
 		}
 	}
+	a.LogTo = max(a.LogTo, LogToMetadata)
 	if a.LogClient == 0 {
 		a.LogClient = LogClientHash
 	}

@@ -13,13 +13,17 @@ func name(s string) HeaderName { return &s }
 
 func TestParseAnswers(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","rate_limit_headers":"ALWAYS",
+		"rate_limit_policy":true,
 		"reason_header":"X-Why","wait_header":"","congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
-		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS","access_log_client":"NAME"}`))
+		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS",
+		"access_log_to":"FILTER_STATE","access_log_client":"NAME","access_log_key":"0123456789abcdef"}`))
 	shadow, yes := config.Shadow, true
 	want := Answers{
-		Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, Reason: name("x-why"), Wait: name(""),
+		Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, RateLimitPolicy: &yes, Reason: name("x-why"), Wait: name(""),
 		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"),
-		CostFrom: CostMetadata, CostName: "tokens", CostSpace: "llm", Log: WhenAlways, LogClient: LogClientName,
+		CostFrom: CostMetadata, CostName: "tokens", CostSpace: "llm", Log: WhenAlways,
+		LogTo: LogToFilterState, LogClient: LogClientName,
+		LogKey: &[2]uint64{0x787ab2f711519f9f, 0xddc2ebe5dd1d1f1f}, // printf %s 0123456789abcdef | sha256sum
 	}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
@@ -37,11 +41,11 @@ func TestAnswersDefaults(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	f, err = ParseFilter([]byte(`{"tenant":{"literal":"a"},"pool":{"literal":"b"}}`))
-	enforce, no := config.Enforce, false
+	enforce, yes, no := config.Enforce, true, false
 	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: WhenEvents,
-		Reason: name("x-titrate-reason"),
-		Wait:   name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
-		CostFrom: CostNowhere, Log: WhenEvents, LogClient: LogClientHash}
+		RateLimitPolicy: &yes, Reason: name("x-titrate-reason"),
+		Wait: name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
+		CostFrom: CostNowhere, Log: WhenEvents, LogTo: LogToMetadata, LogClient: LogClientHash}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -63,6 +67,7 @@ func TestAnswerErrorsNameTheField(t *testing.T) {
 		`{"reject_status":429.5}`:                               "reject_status",
 		`{"reject_body":"XML"}`:                                 "reject_body",
 		`{"rate_limit_headers":true}`:                           "rate_limit_headers",
+		`{"rate_limit_policy":"no"}`:                            "rate_limit_policy",
 		`{"reason_header":"a b"}`:                               "reason_header",
 		`{"wait_header":":status"}`:                             "wait_header",
 		`{"congestion_header":"content-length"}`:                "congestion_header",
@@ -78,6 +83,8 @@ func TestAnswerErrorsNameTheField(t *testing.T) {
 		`{"response_cost":{"metadata":{"namespace":"x"}}}`:      "response_cost.metadata.key",
 		`{"response_cost":{"metadata":{"key":"x","path":"y"}}}`: "response_cost.metadata.path",
 		`{"access_log":"SOME"}`:                                 "access_log",
+		`{"access_log_to":"SYSLOG"}`:                            "access_log_to",
+		`{"access_log_key":"short"}`:                            "access_log_key",
 		`{"access_log_client":"MD5"}`:                           "access_log_client",
 	} {
 		_, err := ParseRoute([]byte(in))

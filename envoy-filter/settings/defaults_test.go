@@ -49,6 +49,7 @@ func defaults(t *testing.T) map[string]string {
 		"reject_status":         strconv.Itoa(a.Status),
 		"reject_body":           choiceName(t, bodies, a.Body),
 		"rate_limit_headers":    choiceName(t, rateLimits, a.RateLimit),
+		"rate_limit_policy":     strconv.FormatBool(*a.RateLimitPolicy),
 		"reason_header":         *a.Reason,
 		"wait_header":           *a.Wait,
 		"congestion_header":     *a.Congestion,
@@ -56,6 +57,8 @@ func defaults(t *testing.T) map[string]string {
 		"peek":                  map[bool]string{true: "none"}[*a.Peek == ""],
 		"response_cost":         map[bool]string{true: "none"}[a.CostFrom == CostNowhere],
 		"access_log":            choiceName(t, logs, a.Log),
+		"access_log_to":         choiceName(t, logTos, a.LogTo),
+		"access_log_key":        map[bool]string{true: "none"}[a.LogKey == nil],
 		"access_log_client":     choiceName(t, logClients, a.LogClient),
 	}
 }

@@ -11,11 +11,13 @@
 //                         that need it are refused (titrate_before_1_40), as are those
 //                         that need an attribute which only 1.40 knows, the name of the
 //                         virtual host.
+//   …_OPTIONAL_1_39       functions that came with 1.39. Without them the same is done by
+//                         more calls.
 //
 // envoytest checks each name against the real binaries. The declarations were written
 // after the ABI v0.1.0 of Envoy 1.38, and are unchanged in v0.2.0 of Envoy 1.40. The
-// arguments of http_get_downstream_direct_remote_address, new in 1.40, are those of that
-// binary's code ("address:port", as one text).
+// arguments of http_get_downstream_direct_remote_address and http_set_dynamic_metadata_string_batch,
+// new in 1.40 and 1.39, are those of their code: "address:port" as one text; keys with values.
 #pragma once
 
 #include <stdbool.h>
@@ -97,6 +99,7 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
   X(bool, http_get_metadata_string,                                                                \
     (abi_http_filter, int source, abi_bytes space, abi_bytes key, abi_bytes* value))               \
   X(bool, http_get_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes* value))         \
+  X(bool, http_set_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes value))          \
   X(bool, http_get_cluster_name, (abi_http_filter, abi_bytes* name))                               \
   X(void, http_set_dynamic_metadata_string,                                                        \
     (abi_http_filter, abi_bytes space, abi_bytes key, abi_bytes value))                            \
@@ -138,10 +141,16 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
 #define TITRATE_ABI_OPTIONAL(X)                                                                    \
   X(bool, http_get_downstream_direct_remote_address, (abi_http_filter, abi_bytes* address))
 
+// Since Envoy 1.39.
+#define TITRATE_ABI_OPTIONAL_1_39(X)                                                               \
+  X(bool, http_set_dynamic_metadata_string_batch,                                                  \
+    (abi_http_filter, abi_bytes space, abi_header* entries, size_t n))
+
 #define TITRATE_DECLARE(result, name, arguments)                                                   \
   extern TITRATE_WEAK result envoy_dynamic_module_callback_##name arguments;
 TITRATE_ABI(TITRATE_DECLARE)
 TITRATE_ABI_OPTIONAL(TITRATE_DECLARE)
+TITRATE_ABI_OPTIONAL_1_39(TITRATE_DECLARE)
 #undef TITRATE_DECLARE
 
 // The name of one of them.

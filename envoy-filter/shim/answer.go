@@ -27,17 +27,17 @@ func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *li
 	case out.Verdict == limiter.Reject:
 		writeRefusal(q, a, r, out)
 	case bool(q.always) && out.Verdict == limiter.Admit:
-		writeAllowance(a, r)
+		writeAllowance(q, a, r)
 	}
 	if out.Verdict == limiter.Reject || out.Shadow || out.Mark || out.Waited > 0 {
 		note(q, a, r, out, heldBy)
 	}
 }
 
-func writeAllowance(a *C.struct_titrate_answer, r *limiter.Request) {
+func writeAllowance(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request) {
 	e := theProcess.Load().Enforcer
 	defer e.RecoverPanic("the RateLimit fields")
-	writeFields(a, e.Allowance(r, limiter.None))
+	writeFields(q, a, e.Allowance(r, limiter.None))
 }
 
 // note keeps a decision for who asks about the request later. A refusal has read its ID.
@@ -46,7 +46,7 @@ func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.R
 	p := theProcess.Load()
 	defer p.Enforcer.RecoverPanic("the note of a decision")
 	if out.Verdict != limiter.Reject {
-		C.titrate_read_request_id(q)
+		readRequestID(q)
 	}
 	if out.Limit == "" {
 		out.Limit = string(bytesOf(a.limit[:])[:a.limit_length])
@@ -54,12 +54,29 @@ func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.R
 	p.Note(text(q.request), r, out, heldBy)
 }
 
+// readRequestID fills in the ID that Envoy gave the request, for what is not simply admitted: plain
+// requests do not pay for it. Mostly it is among the lines that C has fetched, and C is not called.
+func readRequestID(q *C.struct_titrate_question) {
+	const name = "x-request-id"
+	if q.headers.count == 0 { // not fetched, or too many
+		C.titrate_read_request_id(q)
+		return
+	}
+	lines := q.headers.line[:q.headers.count]
+	for i := range lines {
+		if l := &lines[i]; l.key_length == C.size_t(len(name)) &&
+			unsafe.String((*byte)(unsafe.Pointer(l.key)), len(name)) == name {
+			q.request = C.abi_bytes{ptr: l.value, length: l.value_length}
+			return
+		}
+	}
+}
+
 // titrateAnswerEvent writes the answer to a request that was held.
 //
 //export titrateAnswerEvent
 func titrateAnswerEvent(q *C.struct_titrate_question, event *C.struct_titrate_event, a *C.struct_titrate_answer) {
-	r := requestOf(q)
-	writeAnswer(q, a, &r, limiter.Outcome{
+	writeAnswer(q, a, requestOf(q), limiter.Outcome{
 		Verdict: limiter.Verdict(event.verdict), Reason: limiter.Reason(event.reason),
 		RetryAfter: time.Duration(event.retry_after_ns), Mark: bool(event.mark), Shadow: bool(event.shadow),
 		Waited: max(time.Duration(event.wait_ms)*time.Millisecond, 1),
@@ -76,7 +93,7 @@ func writePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limi
 	}
 	defer theProcess.Load().Enforcer.RecoverPanic("the answer to a peek")
 	a.body_length = 0 // what remains after a panic below
-	writeFields(a, allowance)
+	writeFields(q, a, allowance)
 	a.body_length = length(a.body[:], answer.AppendPeek(empty(a.body[:]), out, allowance))
 }
 
@@ -94,40 +111,42 @@ func writeVerdict(a *C.struct_titrate_answer, out limiter.Outcome) {
 
 // writeRefusal writes the status, headers and body of a refusal.
 func writeRefusal(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome) {
-	C.titrate_read_request_id(q)
+	readRequestID(q)
 	p := theProcess.Load()
 	e := p.Enforcer
 	defer e.RecoverPanic("an answer")
 	// What is written here is a valid refusal, if a panic follows.
 	a.status = C.uint32_t(answer.Status(out.Reason, int(q.status), p.UnknownTenantStatus()))
 	a.grpc = C.uint8_t(answer.GRPCStatus(out.Reason))
-	a.retry_after_length, a.body_length, a.pushback_length = 0, 0, 0
+	a.retry_after_length, a.body_length, a.pushback = 0, 0, C.int32_t(answer.Pushback(out))
 	put(a.summary[:], &a.summary_length, answer.Summary(out.Reason))
-	put(a.details[:], &a.details_length, "titrate_"+answer.ReasonName(out.Reason))
+	a.details_length = length(a.details[:], append(append(empty(a.details[:]), "titrate_"...),
+		answer.ReasonName(out.Reason)...))
 	if q.hash {
 		titrateHash(q.client, &a.hash[0])
 	}
 	a.retry_after_length = length(a.retry_after[:], answer.AppendRetryAfter(empty(a.retry_after[:]), out))
-	a.pushback_length = length(a.pushback[:], answer.AppendPushback(empty(a.pushback[:]), out))
 	a.body_length = length(a.body[:], answer.AppendBody(empty(a.body[:]), text(q.tenant), text(q.request),
 		out.Reason))
 	if q.fields || out.Limit == "" {
-		allowance := e.Allowance(r, out.Reason)
+		allowance := e.RefusedAllowance(r, out)
 		if out.Limit == "" { // the request was held: its event has no limit
 			put(a.limit[:], &a.limit_length, allowance.Limit)
 		}
 		if q.fields {
-			writeFields(a, answer.RefusalAllowance(allowance, r, out))
+			writeFields(q, a, answer.RefusalAllowance(allowance, r, out))
 		}
 	}
 }
 
-// writeFields writes the RateLimit fields, if a limit applies.
-func writeFields(a *C.struct_titrate_answer, allowance limiter.Allowance) {
+// writeFields writes the RateLimit fields that the operator wants, if a limit applies.
+func writeFields(q *C.struct_titrate_question, a *C.struct_titrate_answer, allowance limiter.Allowance) {
 	if allowance.Limit == "" {
 		return
 	}
-	a.policy_length = length(a.policy[:], answer.AppendPolicy(empty(a.policy[:]), allowance))
+	if q.policy {
+		a.policy_length = length(a.policy[:], answer.AppendPolicy(empty(a.policy[:]), allowance))
+	}
 	a.rate_limit_length = length(a.rate_limit[:], answer.AppendRateLimit(empty(a.rate_limit[:]), allowance))
 }
 

@@ -16,6 +16,11 @@ import (
 	"github.com/titrate/titrate/envoy-filter/stats"
 )
 
+var (
+	request  limiter.Request
+	question C.struct_titrate_question
+)
+
 // Numbers that C and Go must agree on. Where they differ, an index is not 0 and the
 // compiler refuses it.
 var (
@@ -33,6 +38,8 @@ var (
 	_ = [1]struct{}{}[settings.WhenNever-C.TITRATE_NEVER]
 	_ = [1]struct{}{}[settings.WhenEvents-C.TITRATE_EVENTS]
 	_ = [1]struct{}{}[settings.WhenAlways-C.TITRATE_ALWAYS]
+	_ = [1]struct{}{}[settings.LogToMetadata-C.TITRATE_LOG_METADATA]
+	_ = [1]struct{}{}[settings.LogToFilterState-C.TITRATE_LOG_STATE]
 	_ = [1]struct{}{}[settings.LogClientNone-C.TITRATE_LOG_NONE]
 	_ = [1]struct{}{}[settings.LogClientHash-C.TITRATE_LOG_HASH]
 	_ = [1]struct{}{}[settings.LogClientName-C.TITRATE_LOG_NAME]
@@ -55,5 +62,17 @@ var (
 
 	// Go views C's structures as its own.
 	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Flight{})-C.sizeof_struct_titrate_flight]
-	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Identities{})-unsafe.Sizeof(C.struct_titrate_question{}.identities)]
+	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Identities{})-unsafe.Sizeof(question.identity)]
+
+	// A question begins with what the engine reads: a view of C has the layout of a Go string.
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Tenant)-unsafe.Offsetof(question.tenant)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Client)-unsafe.Offsetof(question.client)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Pool)-unsafe.Offsetof(question.pool)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Cost)-unsafe.Offsetof(question.cost)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Identities)-unsafe.Offsetof(question.identities)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Classes)-unsafe.Offsetof(question.classes)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Mode)-unsafe.Offsetof(question.mode)]
+	_ = [1]struct{}{}[unsafe.Sizeof(request.Classes)-unsafe.Sizeof(question.classes)]
+	_ = [1]struct{}{}[unsafe.Sizeof(request.Mode)-unsafe.Sizeof(question.mode)]
+	_ = [1]struct{}{}[unsafe.Sizeof(request)-unsafe.Offsetof(question.identity)]
 )

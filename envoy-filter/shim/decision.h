@@ -1,32 +1,37 @@
 // A decision: C asks a question, Go writes the answer, both into memory of C.
 #pragma once
 
+#include "headers.h"
 #include "rules.h"
 
 // What C has read of a request, and what its operator wants of the answer. Texts are
 // views of Envoy's memory or of the scratch, valid for the call. Go only reads it.
 struct titrate_question {
+  // The engine's request: Go reads these fields where they are (constants.go).
   abi_bytes tenant, client, pool;
   double cost;
-  bool named;                               // whether the next two are filled in
-  abi_bytes identities[TITRATE_IDENTITIES]; // by slot
-  uint32_t classes;                         // a bit for each slot
-  int mode;                                 // of the engine
-  uint32_t status;                          // of a refusal
+  const abi_bytes* identities; // by slot; NULL: no limit needs identities or classes
+  uint32_t classes;            // a bit for each slot
+  uint8_t mode;                // of the engine
+  // The rest.
+  abi_bytes identity[TITRATE_IDENTITIES]; // what identities points to
+  uint32_t status;                        // of a refusal
   bool fields;                              // RateLimit fields, if it is refused
   bool always;                              // and if it is not
-  bool hash;                                // the client's hash, if it is refused
+  bool policy;                              // RateLimit-Policy among them
+  bool hash;                                // the client's SHA-256, if it is refused
   abi_http_filter envoy;                    // whose stream it is
-  abi_bytes request;                        // x-request-id; see titrate_read_request_id
+  const struct titrate_headers* headers;    // those of the request
+  abi_bytes request;                        // x-request-id; Go reads it where it is needed
 };
 
-// Fills in the ID that Envoy gave the request, "" if it has none. For what is not simply
-// admitted: plain requests do not pay for it.
+// Asks Envoy for the request's ID, "" if it has none.
 void titrate_read_request_id(struct titrate_question* q);
 
-// Memory of C for values that Envoy has in another form: decoded, joined, written. One
-// room for each of tenant, client and pool, then for each identity.
+// Memory of C for the request's header lines, and for values that Envoy has in another form:
+// decoded, joined, written. One room for each of tenant, client and pool, then for each identity.
 struct titrate_scratch {
+  struct titrate_headers headers;
   char room[3 + TITRATE_IDENTITIES][TITRATE_LONGEST];
 };
 
@@ -36,13 +41,15 @@ struct titrate_flight; // inflight.h
 
 enum { TITRATE_FIELD_SIZE = 192 }; // of a RateLimit field, bytes
 
-// What Go has decided. It need not be initialized.
+// What Go has decided.
 struct titrate_answer {
   // Always written.
   int verdict;
   uint8_t reason; // 0: none
   bool mark, shadow;
-  struct titrate_flight* flight; // where the request counts once it is released, or NULL
+  // Where the request counts once it is released, or NULL. C sets it to NULL before Go writes it
+  // (titrate_answer_begin).
+  struct titrate_flight* flight;
   int64_t micros;                // its cost there; if flight is set
   size_t limit_length, policy_length, rate_limit_length;
   // Written if there is a reason.
@@ -50,7 +57,8 @@ struct titrate_answer {
   // Written for a refusal; the body for a peek, too.
   uint32_t status;
   uint8_t grpc; // grpc-status
-  size_t summary_length, details_length, retry_after_length, pushback_length, body_length;
+  int32_t pushback; // grpc-retry-pushback-ms; 0: none
+  size_t summary_length, details_length, retry_after_length, body_length;
   // The texts are last: most requests have none.
   char limit[72];
   char policy[TITRATE_FIELD_SIZE];     // RateLimit-Policy
@@ -59,10 +67,13 @@ struct titrate_answer {
   char reason_name[24];
   char details[40];                    // of the response code
   char retry_after[16];                // whole seconds, decimal
-  char pushback[16];                   // milliseconds, decimal
   char hash[16];                       // of the client, if it was asked for
   char body[1280];                     // JSON
 };
+
+// Go's collector reads what was in a pointer before a pointer is written there; it must not be what
+// the stack had.
+static inline void titrate_answer_begin(struct titrate_answer* a) { a->flight = NULL; }
 
 // The answer to a request of which nothing more is to be said.
 #define TITRATE_PLAIN_ADMISSION ((struct titrate_answer){.verdict = TITRATE_ADMIT})

@@ -11,6 +11,7 @@ static _Thread_local struct titrate_headers* request;
 
 void titrate_headers_begin(struct titrate_headers* headers) {
   headers->fetched = false;
+  headers->count = 0;
   request = headers;
 }
 

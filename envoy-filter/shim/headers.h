@@ -13,7 +13,7 @@ struct titrate_headers {
 };
 
 // Begins with a request. headers is memory for its lines, which titrate_header uses on
-// this thread until the next call.
+// this thread until the next call; it must live as long.
 void titrate_headers_begin(struct titrate_headers* headers);
 
 // Finds the line with the given index among those of a header, whose name is in lower

@@ -62,6 +62,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   struct titrate_question q;
   struct titrate_answer a;
   struct titrate_scratch scratch;
+  titrate_answer_begin(&a);
   titrate_handoff_clear();
   s->outcome.layers = titrate_layers_of(envoy, s->rules);
   if (!titrate_identify(envoy, &s->outcome.layers, &q, &scratch)) return ABI_HEADERS_CONTINUE;
@@ -94,7 +95,8 @@ static void answer_event(abi_http_filter envoy, struct stream* s, struct titrate
   if (!titrate_identify(envoy, &now, q, scratch)) { // its route has changed meanwhile
     q->tenant = q->client = q->pool = ABI_TEXT("");
     q->cost = 1;
-    q->named = false;
+    q->identities = NULL;
+    q->classes = 0;
   }
   titrate_set_options(envoy, &s->outcome.layers, q);
   titrateAnswerEvent(q, event, a);
@@ -116,6 +118,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   struct titrate_question q;
   struct titrate_answer a;
   struct titrate_scratch scratch;
+  titrate_answer_begin(&a);
   answer_event(envoy, s, &event, &q, &scratch, &a);
   if (event.verdict != TITRATE_ADMIT) {
     titrate_send_refusal(envoy, &s->outcome, &q, &a);

@@ -170,12 +170,12 @@ static const struct titrate_sources* pick(const struct titrate_sources* route,
 // Fills in the identities and classes that limits in force need, and no others.
 static void name(abi_http_filter envoy, const struct titrate_layers* l, uint64_t want,
                  struct titrate_question* q, struct titrate_scratch* scratch) {
-  q->classes = 0;
+  q->identities = q->identity;
   for (size_t i = 0; i < TITRATE_IDENTITIES; i++) {
-    q->identities[i] = (abi_bytes){"", 0};
+    q->identity[i] = (abi_bytes){"", 0};
     if ((want >> i & 1) == 0) continue;
     char* room = scratch->room[3 + i];
-    q->identities[i] =
+    q->identity[i] =
         client_of(envoy, pick(&l->route->identities[i], &l->filter->identities[i]), room);
   }
   for (uint32_t left = want >> 32; left != 0; left &= left - 1) {
@@ -186,15 +186,14 @@ static void name(abi_http_filter envoy, const struct titrate_layers* l, uint64_t
 }
 
 void titrate_read_request_id(struct titrate_question* q) {
-  if (!ENVOY(http_get_header)(q->envoy, ABI_REQUEST_HEADER, ABI_TEXT("x-request-id"), &q->request, 0,
-                              NULL))
-    q->request = ABI_TEXT("");
+  header(q->envoy, ABI_TEXT("x-request-id"), &q->request);
 }
 
 bool titrate_identify(abi_http_filter envoy, const struct titrate_layers* l,
                       struct titrate_question* q, struct titrate_scratch* scratch) {
-  struct titrate_headers headers;
-  titrate_headers_begin(&headers);
+  titrate_headers_begin(&scratch->headers);
+  q->headers = &scratch->headers;
+  q->request = (abi_bytes){NULL, 0};
   int enabled = l->route->enabled != TITRATE_UNSET ? l->route->enabled : l->filter->enabled;
   if (enabled == TITRATE_OFF) return false;
   q->tenant = text_of(envoy, pick(&l->route->tenant, &l->filter->tenant), scratch->room[0]);
@@ -202,7 +201,8 @@ bool titrate_identify(abi_http_filter envoy, const struct titrate_layers* l,
   q->pool = text_of(envoy, pick(&l->route->pool, &l->filter->pool), scratch->room[2]);
   q->cost = cost_of(envoy, pick(&l->route->cost, &l->filter->cost));
   uint64_t want = atomic_load_explicit(&wanted, memory_order_acquire);
-  q->named = want != 0;
-  if (q->named) name(envoy, l, want, q, scratch);
+  q->identities = NULL;
+  q->classes = 0;
+  if (want != 0) name(envoy, l, want, q, scratch);
   return true;
 }

@@ -6,7 +6,7 @@
 #include "access_log.h"
 
 static bool request_header(abi_http_filter envoy, abi_bytes name, abi_bytes* value) {
-  return ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, name, value, 0, NULL);
+  return titrate_header(envoy, name, 0, NULL, value);
 }
 
 // --- the form of a refusal ---
@@ -52,33 +52,44 @@ static void add(struct response_headers* h, abi_bytes name, abi_bytes value) {
 }
 
 static void add_fields(struct response_headers* h, const struct titrate_answer* a) {
-  if (a->policy_length == 0) return;
   add(h, ABI_TEXT("ratelimit-policy"), (abi_bytes){a->policy, a->policy_length});
   add(h, ABI_TEXT("ratelimit"), (abi_bytes){a->rate_limit, a->rate_limit_length});
+}
+
+// Writes a number that fits.
+static abi_bytes decimal(char* to, size_t size, int number) {
+  return (abi_bytes){to, (size_t)snprintf(to, size, "%d", number)};
+}
+
+// Writes summary and reason as a line, and returns its length.
+static int write_message(const struct titrate_answer* a, char* to, size_t size) {
+  return snprintf(to, size, "%.*s: %.*s\n", (int)a->summary_length, a->summary,
+                  (int)a->reason_length, a->reason_name);
 }
 
 static void send(abi_http_filter envoy, const struct titrate_layers* l,
                  const struct titrate_answer* a, struct response_headers* h) {
   abi_bytes body = {a->body, a->body_length};
   uint32_t status = a->status;
-  char grpc[4], message[sizeof a->summary + sizeof a->reason_name + 4];
-  int digits = snprintf(grpc, sizeof grpc, "%u", a->grpc);
-  int length = snprintf(message, sizeof message, "%.*s: %.*s\n", (int)a->summary_length, a->summary,
-                        (int)a->reason_length, a->reason_name);
+  char code[4], pushback[12], message[sizeof a->summary + sizeof a->reason_name + 4];
+  int length;
   switch (body_form(envoy, l)) {
   case TITRATE_BODY_JSON:
     add(h, ABI_TEXT("content-type"), ABI_TEXT("application/json"));
     break;
   case TITRATE_BODY_TEXT:
+    length = write_message(a, message, sizeof message);
     add(h, ABI_TEXT("content-type"), ABI_TEXT("text/plain"));
     body = (abi_bytes){message, (size_t)length};
     break;
   default: // gRPC: trailers only
     status = 200;
+    length = write_message(a, message, sizeof message);
     add(h, ABI_TEXT("content-type"), ABI_TEXT("application/grpc"));
-    add(h, ABI_TEXT("grpc-status"), (abi_bytes){grpc, (size_t)digits});
+    add(h, ABI_TEXT("grpc-status"), decimal(code, sizeof code, a->grpc));
     add(h, ABI_TEXT("grpc-message"), (abi_bytes){message, (size_t)length - 1}); // without the newline
-    add(h, ABI_TEXT("grpc-retry-pushback-ms"), (abi_bytes){a->pushback, a->pushback_length});
+    if (a->pushback != 0)
+      add(h, ABI_TEXT("grpc-retry-pushback-ms"), decimal(pushback, sizeof pushback, a->pushback));
     body = ABI_TEXT("");
   }
   ENVOY(http_send_response)(envoy, status, h->list, h->n, body,

@@ -8,23 +8,13 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// requestOf returns a question as the engine reads it. Its strings alias Envoy's memory:
-// for the call's duration only.
-func requestOf(q *C.struct_titrate_question) limiter.Request {
-	r := limiter.Request{
-		Tenant: text(q.tenant), Client: text(q.client), Pool: text(q.pool),
-		Cost: float64(q.cost), Mode: config.Mode(q.mode),
-	}
-	if q.named {
-		// A view of C has the layout of a Go string (constants.go).
-		r.Identities = (*limiter.Identities)(unsafe.Pointer(&q.identities))
-		r.Classes = uint32(q.classes)
-	}
-	return r
+// requestOf returns a question as the engine reads it, for the call's duration only: it is the
+// beginning of the question (constants.go), in C's memory, so that no request allocates.
+func requestOf(q *C.struct_titrate_question) *limiter.Request {
+	return (*limiter.Request)(unsafe.Pointer(q))
 }
 
 // titrateDecide answers a request that has just arrived.
@@ -32,7 +22,7 @@ func requestOf(q *C.struct_titrate_question) limiter.Request {
 //export titrateDecide
 func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 	r := requestOf(q)
-	writeAnswer(q, a, &r, theProcess.Load().Enforcer.Decide(&r), "")
+	writeAnswer(q, a, r, theProcess.Load().Enforcer.Decide(r), "")
 }
 
 // titrateEnqueue holds a request that titrateDecide said has to wait, unless the engine
@@ -41,8 +31,8 @@ func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 //export titrateEnqueue
 func titrateEnqueue(q *C.struct_titrate_question, ticket C.uint64_t, a *C.struct_titrate_answer) C.uint64_t {
 	r := requestOf(q)
-	out, handle := theProcess.Load().Enforcer.Enqueue(&r, uint64(ticket))
-	writeAnswer(q, a, &r, out, "")
+	out, handle := theProcess.Load().Enforcer.Enqueue(r, uint64(ticket))
+	writeAnswer(q, a, r, out, "")
 	return C.uint64_t(handle)
 }
 
@@ -58,8 +48,8 @@ func titrateCancel(handle C.uint64_t) C.bool {
 //export titratePeek
 func titratePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 	r := requestOf(q)
-	out, allowance := theProcess.Load().Enforcer.Peek(&r)
-	writePeek(q, a, &r, out, allowance)
+	out, allowance := theProcess.Load().Enforcer.Peek(r)
+	writePeek(q, a, r, out, allowance)
 }
 
 // titrateCorrectCharge replaces the estimated cost of an admitted request by the cost in
@@ -83,7 +73,6 @@ func titrateCorrectCharge(q *C.struct_titrate_question, written C.bool, cost C.a
 		return -1
 	}
 	micros = C.int64_t(limiter.Micros(actual))
-	r := requestOf(q)
-	e.CorrectCharge(&r, actual)
+	e.CorrectCharge(requestOf(q), actual)
 	return micros
 }

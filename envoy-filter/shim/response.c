@@ -22,12 +22,13 @@
 void titrate_set_options(abi_http_filter envoy, const struct titrate_layers* l,
                          struct titrate_question* q) {
   q->envoy = envoy;
-  q->mode = TITRATE_OPTION(l, mode) - 1;
+  q->mode = (uint8_t)(TITRATE_OPTION(l, mode) - 1);
   q->status = TITRATE_OPTION(l, status);
   q->fields = TITRATE_OPTION(l, rate_limit) != TITRATE_NEVER;
   q->always = TITRATE_OPTION(l, rate_limit) == TITRATE_ALWAYS;
+  q->policy = TITRATE_OPTION(l, rate_limit_policy) == TITRATE_ON;
   q->hash = TITRATE_OPTION(l, log) != TITRATE_NEVER &&
-            TITRATE_OPTION(l, log_client) == TITRATE_LOG_HASH;
+            TITRATE_OPTION(l, log_client) == TITRATE_LOG_HASH && !TITRATE_OPTION_KEY(l)->set;
 }
 
 // --- admissions ---
@@ -46,9 +47,9 @@ static void copy_text(abi_bytes* text, char** to) {
 }
 
 static struct titrate_charge* charge_new(const struct titrate_question* q) {
-  size_t identities = q->named ? TITRATE_IDENTITIES : 0;
+  size_t identities = q->identities != NULL ? TITRATE_IDENTITIES : 0;
   size_t size = q->tenant.length + q->client.length + q->pool.length;
-  for (size_t i = 0; i < identities; i++) size += q->identities[i].length;
+  for (size_t i = 0; i < identities; i++) size += q->identity[i].length;
   struct titrate_charge* c = malloc(sizeof *c + size);
   if (c == NULL) return NULL; // the estimate stands
   c->question = *q;
@@ -56,7 +57,8 @@ static struct titrate_charge* charge_new(const struct titrate_question* q) {
   copy_text(&c->question.tenant, &to);
   copy_text(&c->question.client, &to);
   copy_text(&c->question.pool, &to);
-  for (size_t i = 0; i < identities; i++) copy_text(&c->question.identities[i], &to);
+  for (size_t i = 0; i < identities; i++) copy_text(&c->question.identity[i], &to);
+  if (identities > 0) c->question.identities = c->question.identity;
   return c;
 }
 
@@ -85,7 +87,7 @@ static void mark_upstream(abi_http_filter envoy, const struct titrate_outcome* o
 
 void titrate_record_admission(abi_http_filter envoy, struct titrate_outcome* o,
                               struct titrate_question* q, struct titrate_answer* a) {
-  if (a->policy_length > 0) o->fields = fields_new(a);
+  if (a->rate_limit_length > 0) o->fields = fields_new(a);
   // A redirected request has the charge of its first stream.
   if (TITRATE_OPTION(&o->layers, cost_from) != TITRATE_COST_NOWHERE && o->charge == NULL)
     o->charge = charge_new(q);
@@ -127,8 +129,9 @@ static void add_number(abi_http_filter envoy, abi_bytes name, uint32_t number) {
 }
 
 static void add_fields(abi_http_filter envoy, const struct titrate_fields* f) {
-  ENVOY(http_set_header)(envoy, ABI_RESPONSE_HEADER, ABI_TEXT("ratelimit-policy"),
-                         (abi_bytes){f->policy, f->policy_length});
+  if (f->policy_length > 0)
+    ENVOY(http_set_header)(envoy, ABI_RESPONSE_HEADER, ABI_TEXT("ratelimit-policy"),
+                           (abi_bytes){f->policy, f->policy_length});
   ENVOY(http_set_header)(envoy, ABI_RESPONSE_HEADER, ABI_TEXT("ratelimit"),
                          (abi_bytes){f->rate_limit, f->rate_limit_length});
 }

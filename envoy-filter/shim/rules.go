@@ -140,8 +140,13 @@ func (b builder) answers(to *C.struct_titrate_answer_options, from *settings.Ans
 		to.mode = C.int(*from.Mode) + 1
 	}
 	to.status, to.body = C.uint32_t(from.Status), C.int(from.Body)
-	to.rate_limit, to.log, to.log_client = C.int(from.RateLimit), C.int(from.Log), C.int(from.LogClient)
-	to.mark_upstream = toggle(from.MarkUpstream)
+	to.rate_limit, to.log = C.int(from.RateLimit), C.int(from.Log)
+	to.log_to, to.log_client = C.int(from.LogTo), C.int(from.LogClient)
+	if from.LogKey != nil {
+		to.log_key.set = true
+		to.log_key.k = [2]C.uint64_t{C.uint64_t(from.LogKey[0]), C.uint64_t(from.LogKey[1])}
+	}
+	to.mark_upstream, to.rate_limit_policy = toggle(from.MarkUpstream), toggle(from.RateLimitPolicy)
 	for _, name := range []struct {
 		from settings.HeaderName
 		to   *C.struct_titrate_name

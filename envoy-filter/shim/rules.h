@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "parse.h"
+#include "siphash.h"
 
 // Where a value is taken from. 0 is none.
 enum titrate_kind {
@@ -69,6 +70,7 @@ enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32 }; // slots of a process
 // The choices of titrate_answer_options; 0 is unset.
 enum titrate_body { TITRATE_BODY_AUTO = 1, TITRATE_BODY_JSON, TITRATE_BODY_TEXT, TITRATE_BODY_GRPC };
 enum titrate_when { TITRATE_NEVER = 1, TITRATE_EVENTS, TITRATE_ALWAYS };
+enum titrate_log_to { TITRATE_LOG_METADATA = 1, TITRATE_LOG_STATE };
 enum titrate_log_client { TITRATE_LOG_NONE = 1, TITRATE_LOG_HASH, TITRATE_LOG_NAME };
 enum titrate_cost_source { TITRATE_COST_NOWHERE = 1, TITRATE_COST_HEADER, TITRATE_COST_TRAILER, TITRATE_COST_METADATA };
 
@@ -82,8 +84,9 @@ struct titrate_name {
 struct titrate_answer_options {
   int mode; // of the engine, plus 1
   uint32_t status;
-  int body, rate_limit, log, log_client;
-  int mark_upstream; // enum titrate_toggle
+  int body, rate_limit, log, log_to, log_client;
+  struct titrate_key log_key; // of hashes of clients; SHA-256 without
+  int mark_upstream, rate_limit_policy; // enum titrate_toggle
   struct titrate_name reason, wait, congestion, peek;
   int cost_from; // enum titrate_cost_source
   abi_bytes cost_name, cost_space;
@@ -116,10 +119,13 @@ struct titrate_layers {
 // Finds the rules of a request. On its worker.
 struct titrate_layers titrate_layers_of(abi_http_filter envoy, const struct titrate_rules* filter);
 
-// An answer option, or the name of a header among them.
+// An answer option, the key or the name of a header among them.
 #define TITRATE_OPTION(layers, field)                                                              \
   ((layers)->route->answers.field != 0 ? (layers)->route->answers.field                            \
                                        : (layers)->filter->answers.field)
+#define TITRATE_OPTION_KEY(layers)                                                                 \
+  ((layers)->route->answers.log_key.set ? &(layers)->route->answers.log_key                        \
+                                        : &(layers)->filter->answers.log_key)
 #define TITRATE_OPTION_NAME(layers, field)                                                         \
   ((layers)->route->answers.field.set ? (layers)->route->answers.field.text                        \
                                       : (layers)->filter->answers.field.text)

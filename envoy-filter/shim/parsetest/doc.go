@@ -1,10 +1,10 @@
-// Package parsetest runs the filter's C parsers of bytes from outside (parse.c) on
-// their own, so that Go's fuzzing reaches them: tests of a package with cgo cannot call C
+// Package parsetest runs the filter's C parsers of bytes from outside (parse.c), and its hash
+// of clients (siphash.c), on their own, so that Go's fuzzing reaches them: tests of a package with cgo cannot call C
 // by themselves.
 //
 // # Model
 //
-// parse.c and its headers are links to those of the shim: the go command rebuilds a
+// parse.c, siphash.c and their headers are links to those of the shim: the go command rebuilds a
 // package only when files in its own folder change.
 //
 // Each function copies its argument to the end of a page of memory, before a page that

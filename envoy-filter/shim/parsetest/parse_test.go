@@ -330,3 +330,19 @@ func FuzzCost(f *testing.F) {
 		}
 	})
 }
+
+// The vectors of SipHash's authors: the key 00 01 … 0f, and texts 00 01 ….
+func TestSipHash(t *testing.T) {
+	key := [2]uint64{0x0706050403020100, 0x0f0e0d0c0b0a0908}
+	for n, want := range map[int]string{
+		0: "726fdb47dd0e0e31", 1: "74f839c593dc67fd", 8: "93f5f5799a932462", 15: "a129ca6149be45e5",
+	} {
+		text := make([]byte, n)
+		for i := range text {
+			text[i] = byte(i)
+		}
+		if got := SipHash(key, string(text)); got != want {
+			t.Errorf("of %d bytes: %s, want %s", n, got, want)
+		}
+	}
+}

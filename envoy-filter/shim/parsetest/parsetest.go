@@ -3,6 +3,7 @@ package parsetest
 /*
 #include <stdlib.h>
 #include "parse.h"
+#include "siphash.h"
 #include "guard.h"
 */
 import "C"
@@ -180,4 +181,12 @@ func NameOf(prefix, value string, inRoom bool) (name string) {
 		name = result(C.titrate_name_of(p, in, r.at()), in, r)
 	})
 	return name
+}
+
+// SipHash is titrate_siphash.
+func SipHash(key [2]uint64, text string) string {
+	var digits [16]byte
+	k := C.struct_titrate_key{k: [2]C.uint64_t{C.uint64_t(key[0]), C.uint64_t(key[1])}}
+	guarded(text, func(in C.abi_bytes) { C.titrate_siphash(&k, in, (*C.char)(unsafe.Pointer(&digits))) })
+	return string(digits[:])
 }
