@@ -75,8 +75,9 @@ func (e *Engine) setNear(now int64, near bool) {
 	e.tokens.While(now, false)
 }
 
-// knownSpent returns how much of a key's bucket the ledger counts as spent, millionths, if the limit
-// became EXACT or was left to the ledger so recently that the owner may not know; else 0.
+// knownSpent returns how much of a key's bucket was spent as far as the ledger knows, millionths, if the limit
+// became EXACT or was left to the ledger so recently that the owner may not know; else 0. What gateways that
+// are not heard are assumed to spend is left out: they tell the owner themselves.
 func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	since := e.tallyOf(l).left.Load() // by the limit's name: a change of the configuration does not lose it
 	if k.While {
@@ -85,7 +86,7 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	if since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
 		return 0
 	}
-	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Spent * grant.Token)
+	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Known * grant.Token)
 }
 
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been

@@ -21,12 +21,28 @@ import (
 //	Frozen     T1              ledger or part         ledger
 //	Split      T2              part                   part
 //	Alone      the end of it   part                   part
+//	Connected  others spoke    ledger or part         ledger
 //
 // The part is never charged with what the others use: they have the rest of the limit. In
 // Frozen the ledger lets a replica have what the others did not use when they were last
 // heard, also more than its part; the others go on to count its last claim until T2.
 // OPTIMISTIC admits by the part besides, because a claim follows chance: the others' last
 // claims may be more than their mean. This adds at most r·w/W to what the others leave.
+
+// The cut ends for a key when the others have said what they did with it, a moment after agents are
+// Connected: until then the ledger has what they were assumed to admit.
+
+// isCutOff reports whether the key is decided as while this replica is cut off.
+func (st *state) isCutOff(m *members.View) bool {
+	return m.Isolation != exchange.Connected || st.part != 0 && st.sums.Gap < 0
+}
+
+// endCut drops the part when the cut has ended.
+func (st *state) endCut(m *members.View) {
+	if !st.isCutOff(m) {
+		st.part = 0
+	}
+}
 
 // takeCutOff is Ledger.Take while this replica is cut off.
 func (st *state) takeCutOff(n Numbers, m *members.View, now int64, seconds, cost, dither float64) bool {
@@ -60,7 +76,7 @@ func (st *state) partTAT(now int64) int64 {
 // wait returns the nanoseconds until cost may pass.
 func (st *state) wait(n Numbers, m *members.View, now int64, seconds, cost float64) int64 {
 	wait := nanoseconds(st.ledger.Wait(seconds, cost))
-	if m.Isolation == exchange.Connected {
+	if !st.isCutOff(m) {
 		return wait
 	}
 	part := n.part(m.Weight / m.Total)

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
@@ -99,9 +98,7 @@ func (st *state) configure(n Numbers, m *members.View, now int64, seconds float6
 	}
 	st.limit, st.member = n, m.Version
 	st.ledger.Configure(n.ledger(m), seconds)
-	if m.Isolation == exchange.Connected {
-		st.part = 0
-	}
+	st.endCut(m)
 }
 
 // hear takes in what the others do with the key.

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/fixed"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/members"
@@ -104,7 +103,7 @@ func (s *Store) takeContended(
 			return wait, false
 		}
 	}
-	if m.Isolation != exchange.Connected {
+	if st.endCut(m); st.isCutOff(m) {
 		if st.takeCutOff(n, m, now, seconds, units, s.uniform(&st.random)) {
 			return 0, true
 		}
@@ -201,7 +200,7 @@ func (s *Store) oweContended(c *counter, n Numbers, m *members.View, now int64, 
 	st, seconds := c.state, s.seconds(now)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
-	if m.Isolation != exchange.Connected {
+	if st.isCutOff(m) {
 		st.oweCutOff(n, m, now, cost)
 	}
 	return cost - st.ledger.Owe(seconds, cost, deepestDebt(n))
@@ -239,6 +238,7 @@ type Usage struct {
 	Limit Numbers // of all replicas together
 	Local Numbers // that this replica goes by
 	Spent float64 // of Local.Burst, cost units
+	Known float64 // the part of Spent that was certainly admitted, see [drc.Ledger.Known]
 	Wait  int64   // nanoseconds until the cost asked about may pass; Never
 }
 
@@ -257,6 +257,7 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 		s.goOn(st, now)
 		st.ledger.Advance(seconds)
 		u.Spent, u.Wait = st.spent(u.Limit, m, now), st.wait(u.Limit, m, now, seconds, fixed.Units(cost))
+		u.Known = min(u.Spent, st.ledger.Known())
 		return u
 	}
 	by := countedBy(m, c.slot, u.Limit)
@@ -267,6 +268,7 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 	}
 	tat := c.cappedTAT(by, now)
 	u.Spent, u.Wait = u.Local.Burst-by.Burst+drc.SpentAt(tat, now, by.Rate), gcra.Wait(tat, now, fixed.Units(cost))
+	u.Known = u.Spent
 	return u
 }
 
