@@ -280,7 +280,12 @@ func TestExactFleet(t *testing.T) {
 			t.Errorf("%s, %s: %v %s; %s", c.Name, c.Phase, c.Figure, c.Unit, c.Why)
 		}
 	}
-	if t.Log(out.String()); len(r.Phases) != len(o.phases) || r.Phases[0].Tokens.Messages == 0 {
+	t.Log(out.String())
+	messages := 0.0
+	for _, p := range r.Phases { // while nothing happens there may be none for seconds: each gateway has its keys' buckets
+		messages += p.Tokens.Messages
+	}
+	if len(r.Phases) != len(o.phases) || messages == 0 {
 		t.Errorf("%+v", r.Phases)
 	}
 }
