@@ -1,8 +1,9 @@
 package resource
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,16 +15,20 @@ import (
 // MaxRate is the highest rate that a limit may have, cost units per second.
 const MaxRate = 1e9
 
+// maxWindow is the longest time that a rate may be given for, in seconds: a year.
+const maxWindow = 366 * 86400
+
 var secondsPer = map[string]float64{
 	"s": 1, "sec": 1, "second": 1,
 	"min": 60, "minute": 60,
 	"h": 3600, "hour": 3600,
 	"d": 86400, "day": 86400,
+	"w": 7 * 86400, "week": 7 * 86400,
 }
 
-// ParseRate reads a rate with its unit, such as 100/s, 10/min, 1000/h or
-// 5000/d, as cost units per second in [0, MaxRate]. A rate of 0, which needs no
-// unit, blocks.
+// ParseRate reads a rate with its unit, such as 100/s, 10/min, 1000/h, 5000/d,
+// 20000/w or 100/10s, as cost units per second in [0, MaxRate]. A rate of 0, which
+// needs no unit, blocks.
 func ParseRate(s string) (float64, error) {
 	if s == "0" {
 		return 0, nil
@@ -38,24 +43,48 @@ func ParseRate(s string) (float64, error) {
 	return 0, fmt.Errorf("rate %q must be at most %g/s", s, MaxRate)
 }
 
+var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
 // parseRate takes a rate apart: the amount, and the seconds of its window.
 func parseRate(s string) (amount, seconds float64, err error) {
-	number, unit, ok := strings.Cut(s, "/")
+	given, window, ok := strings.Cut(s, "/")
 	if !ok {
 		return 0, 0, fmt.Errorf("rate %q has no unit: want such as 100/s, 10/min, 1000/h, 5000/d", s)
 	}
-	seconds, ok = secondsPer[unit]
-	if !ok {
-		return 0, 0, fmt.Errorf("rate %q: unknown unit %q: want s, min, h or d", s, unit)
+	if seconds, err = parseWindow(s, window); err != nil {
+		return 0, 0, err
 	}
-	amount, err = strconv.ParseFloat(number, 64)
-	if err != nil || math.IsNaN(amount) || strings.ContainsAny(number, "xXpP_") {
-		return 0, 0, fmt.Errorf("rate %q: %q is not a number", s, number)
-	}
-	if amount < 0 {
+	if strings.HasPrefix(given, "-") {
 		return 0, 0, fmt.Errorf("rate %q must not be negative", s)
 	}
+	amount, err = strconv.ParseFloat(given, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !number.MatchString(given) {
+		return 0, 0, fmt.Errorf("rate %q: %q is not a number", s, given)
+	}
 	return amount, seconds, nil
+}
+
+// parseWindow returns the seconds of a window, such as min or 10s.
+func parseWindow(rate, window string) (float64, error) {
+	unit := strings.TrimLeft(window, "0123456789")
+	count, times := strings.TrimSuffix(window, unit), 1.0
+	switch unit {
+	case "mo", "month", "months", "y", "year", "years":
+		return 0, fmt.Errorf("rate %q: a month or a year is not always of one length, and limits that begin with the "+
+			"calendar's do not exist yet: give days, such as 100/30d", rate)
+	}
+	seconds, ok := secondsPer[unit]
+	if !ok {
+		return 0, fmt.Errorf("rate %q: unknown unit %q: want s, min, h, d or w, also with a number, such as 10s", rate,
+			unit)
+	}
+	if count != "" {
+		times, _ = strconv.ParseFloat(count, 64)
+	}
+	if count != strings.TrimLeft(count, "0") || seconds*times > maxWindow {
+		return 0, fmt.Errorf("rate %q: want a window of 1s to 366d, found %s", rate, window)
+	}
+	return seconds * times, nil
 }
 
 // DefaultBurst returns the burst, in cost units, that a limit gets when it is

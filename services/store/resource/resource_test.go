@@ -48,15 +48,26 @@ func FuzzParse(f *testing.F) {
 
 func TestParseRate(t *testing.T) {
 	for s, want := range map[string]float64{"100/s": 100, "30/min": 0.5, "30/minute": 0.5, "7200/h": 2, "86400/d": 1,
-		"0.5/sec": 0.5, "1/day": 1. / 86400, "0": 0, "0/min": 0} {
+		"0.5/sec": 0.5, "1/day": 1. / 86400, "0": 0, "0/min": 0, "604800/w": 1, "1/week": 1. / 604800, "100/10s": 10,
+		"300/5min": 1, "7000/30d": 7000. / 30 / 86400, "1/366d": 1. / 366 / 86400, "1e9/s": 1e9, "5e-1/s": 0.5} {
 		if got, err := ParseRate(s); err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("ParseRate(%q) = %g (%v), want %g", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "5", "/s", "5/", "5/w", "-1/s", "-0.1/s", "00", "NaN/s", "Inf/s", "1e999/s", "2e9/s",
+	for _, s := range []string{"", "5", "/s", "5/", "5/fortnight", "5/10", "5/0s", "5/010s",
+		"5/367d", "5/1.5h", "5/-1s", "5/99999999999999999999s", ".5/s", "1./s", "-1/s", "-0.1/s", "00", "NaN/s", "Inf/s", "1e999/s", "2e9/s",
 		"0x10p0/s", "1_0/s", "5 /s"} {
 		if got, err := ParseRate(s); err == nil {
 			t.Errorf("ParseRate(%q) = %g", s, got)
+		}
+	}
+}
+
+// A month is refused with what to write instead.
+func TestAMonthIsNoWindow(t *testing.T) {
+	for _, s := range []string{"1/month", "1/2months", "1/y", "1/year"} {
+		if _, err := ParseRate(s); err == nil || !strings.Contains(err.Error(), "give days, such as 100/30d") {
+			t.Errorf("%s: %v", s, err)
 		}
 	}
 }

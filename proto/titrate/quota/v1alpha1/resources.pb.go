@@ -1250,8 +1250,9 @@ type Limit struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is counted together.
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
-	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d. 0 = blocked: every request is
-	// refused at once. Range 0, or up to 1e9/s. Unit: cost units.
+	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d, 20000/w, or a number of them:
+	// 100/10s. 0 = blocked: every request is refused at once. Range 0, or up to 1e9/s; a window of 1s to 366d.
+	// Unit: cost units.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
 	// What a client may use at once after a pause. 0 in a request = the default, which the server stores; 0
 	// in an answer = stored by a version before that: one second's worth of the rate, at least 1. Default the
@@ -1661,11 +1662,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xaf\a\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xd7\a\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
-	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12Y\n" +
-	"\x04rate\x18\x03 \x01(\tBE\xbaHBr@2>^(0|[0-9]+(\\.[0-9]+)?/(s|sec|second|min|minute|h|hour|d|day))$R\x04rate\x12/\n" +
+	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x80\x01\n" +
+	"\x04rate\x18\x03 \x01(\tBl\xbaHirg2e^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))$R\x04rate\x12/\n" +
 	"\x05burst\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12\x14\n" +
 	"\x05pools\x18\x05 \x03(\tR\x05pools\x12>\n" +
 	"\toverrides\x18\x06 \x03(\v2 .titrate.quota.v1alpha1.OverrideR\toverrides\x123\n" +
@@ -1686,11 +1687,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
 	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
 	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
-	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xba\x01\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xe2\x01\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12Y\n" +
-	"\x04rate\x18\x02 \x01(\tBE\xbaHBr@2>^(0|[0-9]+(\\.[0-9]+)?/(s|sec|second|min|minute|h|hour|d|day))$R\x04rate\x12/\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x80\x01\n" +
+	"\x04rate\x18\x02 \x01(\tBl\xbaHirg2e^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))$R\x04rate\x12/\n" +
 	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst*A\n" +
 	"\aSharing\x12\x17\n" +
 	"\x13SHARING_UNSPECIFIED\x10\x00\x12\v\n" +
