@@ -119,6 +119,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"syntax", head + "kind: [Pool\nname: x\n", `f.yaml:1: did not find expected`},
 		{"second document", head + "kind: Pool\nname: pools/api\nspec: {capacity: 1}\n---\n" + head +
 			"kind: Pool\nname: pools/b\nspec:\n  capacity: x\n", `f.yaml:10: spec.capacity`},
+		{"ratelimit", "domain: shop\ndescriptors: []\n", `f.yaml:1: this is a configuration of envoyproxy/ratelimit: titrate ` +
+			`import ratelimit f.yaml turns it into documents`},
 		{"scalar", "hello\n", `f.yaml:1: want a document`},
 		{"etag", head + "kind: Pool\nname: pools/api\netag: 12\nspec: {capacity: 1}\n", `f.yaml:4: etag: want text`},
 	} {

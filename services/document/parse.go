@@ -33,6 +33,11 @@ func (p *parser) document(n *yaml.Node) {
 		p.Wrong(n.Line, "", "want a document with apiVersion, kind, name and spec, found %s", tree.What(n))
 		return
 	}
+	if isRatelimit(n) {
+		p.Wrong(n.Line, "", "this is a configuration of envoyproxy/ratelimit: titrate import ratelimit %s turns it into "+
+			"documents", p.Reader.File())
+		return
+	}
 	parts := p.parts(n, "")
 	version := p.heading(n, parts, "", "apiVersion", APIVersion)
 	kind := p.heading(n, parts, "", "kind", "one of "+kindList(""))
@@ -47,6 +52,15 @@ func (p *parser) document(n *yaml.Node) {
 	} else if d := p.resource(n, parts, kind, ""); d != nil {
 		p.Documents = append(p.Documents, d)
 	}
+}
+
+// isRatelimit reports whether a mapping is a configuration of envoyproxy/ratelimit.
+func isRatelimit(n *yaml.Node) bool {
+	fields := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		fields[n.Content[i].Value] = true
+	}
+	return fields["domain"] && fields["descriptors"] && !fields["kind"] && !fields["apiVersion"]
 }
 
 // parts returns the fields of a document that stands at a path.
