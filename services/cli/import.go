@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/rls/translate"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const importLong = `import turns the configuration of another rate limiter into documents for apply. It
@@ -23,6 +25,7 @@ gateways that have the filter. (Envoys without the filter need no import: an age
   domain: shop                      Tenant tenants/shop
   a descriptor with a rate_limit    Limit tenants/shop/limits/DESCRIPTOR
     600 per minute                  rate: 600/min (a bucket of 600, not a fixed window)
+    7000 per week, month, year      rate: 7000/w, 7000/30d, 7000/365d, as ratelimit counts
     key without value               key: CLIENT, identity: KEY
     key with value, or value*       classes: [KEY-VALUE]; without another key: key: TENANT
     value beside the bare key       an override of that key's limit
@@ -30,8 +33,9 @@ gateways that have the filter. (Envoys without the filter need no import: an age
 
 Where in a request an identity or a class is, Envoy's rate limit actions say for
 descriptors and the filter's settings for Titrate: stderr lists the names to define there.
-Then it lists, with file and line, what has no counterpart: it is left out or comes close.
---strict makes that an error.
+Then it lists, with file and line, the limits that mean something else and those that are
+left out, and says how many they are. --strict makes that an error. A file without any
+limit, and a directory without a file, are errors.
 
 ratelimit knows no capacity of an upstream. With --pool and --capacity the pool is written
 too, and the limits apply to it only.`
@@ -88,9 +92,12 @@ func newImportRatelimit() *cobra.Command {
 				return fmt.Errorf("nothing was written:\n%w", err)
 			}
 			result := translate.Resources(c, options)
+			if result.Limits == 0 {
+				return fmt.Errorf("nothing was written: %s has no limit", strings.Join(files, ", "))
+			}
 			report(cmd.ErrOrStderr(), result)
 			if strict && len(result.Notes) > 0 {
-				return fmt.Errorf("nothing was written: %d things have no counterpart", len(result.Notes))
+				return fmt.Errorf("nothing was written, as --strict wants: not all limits mean the same")
 			}
 			if output == asJSON {
 				return document.WriteJSON(cmd.OutOrStdout(), result.Resources...)
@@ -131,7 +138,7 @@ func ratelimitFiles(w io.Writer, paths []string) (files []string, err error) {
 	return files, nil
 }
 
-// report says what the filter must define, and what has no counterpart.
+// report says what the filter must define, and which limits mean something else.
 func report(w io.Writer, r *translate.Result) {
 	for _, n := range r.Identities {
 		fmt.Fprintf(w, "define in the filter: identity %s: %s\n", n.Name, n.Of)
@@ -140,6 +147,9 @@ func report(w io.Writer, r *translate.Result) {
 		fmt.Fprintf(w, "define in the filter: class %s: %s\n", n.Name, n.Of)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(w, "no counterpart: %s\n", n)
+		fmt.Fprintln(w, n)
 	}
+	changed, leftOut := r.Count()
+	fmt.Fprintf(w, "%s read: %d changed in meaning, %d left out; N per unit is a bucket of N that refills evenly, not a "+
+		"fixed window\n", wording.Count(r.Limits, "limit"), changed, leftOut)
 }

@@ -29,13 +29,18 @@ descriptors:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, []byte("domain: none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{{file}, {dir}, {dir, "-o", "json"}, {file, "--pool", "api", "--capacity", "300"}} {
 		status, out, errs := runImport(t, args...)
 		documents, err := document.Parse("out", []byte(out))
 		if status != exitOK || err != nil || len(documents) < 3 {
 			t.Errorf("%v: %d, %s%v, %d documents of\n%s", args, status, errs, err, len(documents), out)
 		}
-		for _, want := range []string{"identity user", "class path-search", "shop.yaml:4: shop.path_/search has quota_mode"} {
+		for _, want := range []string{"identity user", "class path-search", "changed: ", "shop.yaml:4: shop.path_/search has quota_mode",
+			"2 limits read: 1 changed in meaning, 0 left out"} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("%v: not told: %s, in\n%s", args, want, errs)
 			}
@@ -48,10 +53,12 @@ descriptors:
 	}{
 		{nil, "which files?", exitUsage},
 		{[]string{file, "--pool", "api"}, "--capacity belong together", exitUsage},
-		{[]string{file, "--strict"}, "1 things have no counterpart", exitFailed},
+		{[]string{file, "--strict"}, "not all limits mean the same", exitFailed},
 		{[]string{file, file}, `"shop" has a file already`, exitFailed},
 		{[]string{file, "-o", "table"}, "yaml or json", exitUsage},
 		{[]string{filepath.Join(dir, "absent")}, "no such file", exitFailed},
+		{[]string{t.TempDir()}, "has no file, so there is no limit", exitFailed},
+		{[]string{none}, "has no limit", exitFailed},
 	} {
 		if status, out, errs := runImport(t, c.args...); status != c.code || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: %d, %q, %s; want %d and %s", c.args, status, out, errs, c.code, c.want)

@@ -110,7 +110,8 @@ func New(o Options) (*Server, error) {
 		Now: enforcer.Now, RecoverPanic: s.enforcer.RecoverPanic, Log: say,
 		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
 			Envoy: "none: rate limit service"}})
-	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log}
+	s.watch = &watcher{dir: o.Dir, read: o.Read, load: s.composer.load, log: o.Log,
+		sliding: o.Windows != Fixed}
 	if o.XDS.Address != "" {
 		var err error
 		if s.xds, err = subscribe(o.XDS, o.Read, s.composer.load, o.Log); err != nil {

@@ -22,6 +22,8 @@ type watcher struct {
 	read ratelimitconfig.Options
 	load func(*ratelimitconfig.Config) error
 	log  *slog.Logger
+	// sliding: N per unit is a bucket, not a window.
+	sliding bool
 
 	seen    string   // signature of what was read last
 	leftOut []string // files that were not read
@@ -63,10 +65,7 @@ func (w *watcher) look() {
 		return
 	}
 	err = w.readFiles()
-	switch news := w.note(err); {
-	case err == nil:
-		w.log.Info("rate limits of the files in force", "dir", w.dir)
-	case news:
+	if news := w.note(err); err != nil && news {
 		w.log.Error("rate limits of the files refused; those before stay in force", "dir", w.dir, "error", err)
 	}
 }
@@ -82,7 +81,30 @@ func (w *watcher) readFiles() error {
 	if err != nil {
 		return err
 	}
-	return w.load(c)
+	if err := w.load(c); err != nil {
+		return err
+	}
+	w.report(c)
+	return nil
+}
+
+// mostNamed bounds the limits that a report names.
+const mostNamed = 20
+
+// report says how many limits are in force, and which of them count in another way than in ratelimit.
+func (w *watcher) report(c *ratelimitconfig.Config) {
+	all, buckets, where := c.Limits(), 0, []string{}
+	for _, l := range all {
+		if !w.sliding || l.Unlimited || l.Requests == 0 {
+			continue
+		}
+		if buckets++; buckets <= mostNamed {
+			where = append(where, fmt.Sprintf("%s:%d: %s", l.File, l.Line, l.Path))
+		}
+	}
+	w.log.Info("rate limits of the files in force; those that are buckets refill evenly and are no fixed windows, as "+
+		"--rls-windows fixed makes them", "dir", w.dir, "domains", len(c.Domains()), "limits", len(all),
+		"buckets", buckets, "first", where)
 }
 
 // nameLeftOut logs which files are not read, once.

@@ -18,8 +18,8 @@
 //
 // # What has no counterpart
 //
-// It is left out or comes close, and is noted with its file and line: limits by several
-// keys at once, quota_mode, replaces, rates that are too large. Where several limits apply
+// It is left out, or means something else, and is noted with its file and line: limits by several keys
+// at once, quota_mode, replaces, metadata, rates that are too large. Where several limits apply
 // to a request, Titrate holds all of them and ratelimit the most specific one. A request
 // whose descriptor has more entries than a node is none of this node's in ratelimit; here
 // its class and identity decide.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/titrate/titrate/control/config"
@@ -26,25 +25,54 @@ type Result struct {
 	Resources []resource.Message
 	// Identities and Classes are the names that the filter's settings must define.
 	Identities, Classes []Name
-	Notes               []Note // what has no counterpart, in the order of the files
+	Notes               []Note // what differs, in the order of the files
+	Limits              int    // that were read
+}
+
+// Count returns how many limits mean something else in the resources, and how many are not in them.
+func (r *Result) Count() (changed, leftOut int) {
+	gone := map[Note]bool{} // by place
+	for _, n := range r.Notes {
+		if n.Kind == LeftOut {
+			gone[Note{File: n.File, Line: n.Line}] = true
+		}
+	}
+	other := map[Note]bool{}
+	for _, n := range r.Notes {
+		if at := (Note{File: n.File, Line: n.Line}); n.Kind == Changed && !gone[at] {
+			other[at] = true
+		}
+	}
+	return len(other), len(gone)
 }
 
 // Name is an identity or a class, and which part of a descriptor it stands for.
 type Name struct{ Name, Of string }
 
-// Note says what could not be translated.
+// Kind says what a note is about.
+type Kind string
+
+// The kinds.
+const (
+	Changed Kind = "changed"  // a limit means something else
+	LeftOut Kind = "left out" // a limit is not in the resources
+	Warning Kind = "warning"
+)
+
+// Note says what differs in the resources.
 type Note struct {
+	Kind Kind
 	File string
 	Line int
 	Text string
 }
 
-// String is such as shop.yaml:7: the text.
-func (n Note) String() string { return fmt.Sprintf("%s:%d: %s", n.File, n.Line, n.Text) }
+// String is such as changed: shop.yaml:7: the text.
+func (n Note) String() string { return fmt.Sprintf("%s: %s:%d: %s", n.Kind, n.File, n.Line, n.Text) }
 
 // Resources translates a configuration.
 func Resources(c *ratelimitconfig.Config, o Options) *Result {
-	t := &translator{o: o, out: &Result{}}
+	t := &translator{o: o, out: &Result{Limits: len(c.Limits())}}
 	if o.Pool != "" {
 		t.out.Resources = append(t.out.Resources, &quotav1.Pool{Name: "pools/" + o.Pool, Capacity: o.Capacity})
 	}
@@ -54,7 +82,7 @@ func Resources(c *ratelimitconfig.Config, o Options) *Result {
 		t.out.Resources = append(t.out.Resources, &quotav1.Tenant{Name: "tenants/" + t.tenant, DisplayName: d.Key})
 		t.children(d, nil)
 		if n := len(t.limits); n > config.MaxLimits {
-			t.note(d, "domain %s has %d limits, a tenant has at most %d: apply will refuse it; split the domain", d.Key,
+			t.note(Warning, d, "domain %s has %d limits, a tenant has at most %d: apply will refuse it; split the domain", d.Key,
 				n, config.MaxLimits)
 		}
 	}
@@ -68,8 +96,8 @@ type translator struct {
 	limits names
 }
 
-func (t *translator) note(at *ratelimitconfig.Node, format string, args ...any) {
-	t.out.Notes = append(t.out.Notes, Note{at.File, at.Line, fmt.Sprintf(format, args...)})
+func (t *translator) note(kind Kind, at *ratelimitconfig.Node, format string, args ...any) {
+	t.out.Notes = append(t.out.Notes, Note{kind, at.File, at.Line, fmt.Sprintf(format, args...)})
 }
 
 // children translates what is below a node; path leads to it.
@@ -92,21 +120,21 @@ func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.
 	case n.Limit.Unlimited && base == nil:
 		return // nothing else limits it
 	case n.Limit.Unlimited:
-		t.note(n, "%s is unlimited, and the limit of %s applies to it: left out; give that limit a class without it",
+		t.note(LeftOut, n, "%s is unlimited, and the limit of %s applies to it: give that limit a class without it",
 			n.Limit.Path, base.Limit.Path)
 		return
 	case len(by) > 1:
-		t.note(n, "%s counts each combination of %s apart: left out; join them in one header, and count by an "+
-			"identity that reads it", n.Limit.Path, strings.Join(keys(by), " and "))
+		t.note(LeftOut, n, "%s counts each combination of %s apart: join them in one header, and count by an identity "+
+			"that reads it", n.Limit.Path, strings.Join(keys(by), " and "))
 		return
-	}
-	if base != nil {
-		t.note(n, "%s applies besides %s: ratelimit takes the more specific one of the two, Titrate holds both",
-			n.Limit.Path, base.Limit.Path)
 	}
 	l := t.limit(n)
 	if l == nil {
 		return
+	}
+	if base != nil {
+		t.note(Changed, n, "%s applies besides %s: ratelimit takes the more specific one of the two, Titrate holds both",
+			n.Limit.Path, base.Limit.Path)
 	}
 	l.Key = quotav1.Key_TENANT
 	if len(by) == 1 {
@@ -124,25 +152,28 @@ func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.
 
 // limit translates a node's limit without what it counts; nil if it cannot be.
 func (t *translator) limit(n *ratelimitconfig.Node) *quotav1.Limit {
-	rate, burst, ok := rateOf(n.Limit)
+	rate, ok := t.rate(n)
 	if !ok {
-		t.note(n, "%s allows more than %.0f per second: left out", n.Limit.Path, resource.MaxRate)
 		return nil
 	}
 	name := n.Limit.Name
 	if name == "" {
 		name = strings.TrimPrefix(n.Limit.Path, n.Limit.Domain+".")
 	}
-	l := &quotav1.Limit{Name: "tenants/" + t.tenant + "/limits/" + t.limits.add(name), Rate: rate, Burst: burst}
+	l := &quotav1.Limit{Name: "tenants/" + t.tenant + "/limits/" + t.limits.add(name), Rate: rate}
 	if n.Limit.Shadow {
 		l.Mode = quotav1.Mode_SHADOW
 	}
 	if n.Limit.Quota {
 		l.Mode = quotav1.Mode_SHADOW
-		t.note(n, "%s has quota_mode: mode SHADOW, and no metadata says that it was exceeded", n.Limit.Path)
+		t.note(Changed, n, "%s has quota_mode: mode SHADOW, which refuses nothing, also if all such limits are exceeded",
+			n.Limit.Path)
 	}
 	if len(n.Limit.Replaces) > 0 {
-		t.note(n, "%s replaces %s: Titrate holds all of them", n.Limit.Path, strings.Join(n.Limit.Replaces, ", "))
+		t.note(Changed, n, "%s replaces %s: Titrate holds all of them", n.Limit.Path, strings.Join(n.Limit.Replaces, ", "))
+	}
+	if n.Limit.Metadata != nil {
+		t.note(Changed, n, "%s has metadata: responses do not have it", n.Limit.Path)
 	}
 	if t.o.Pool != "" {
 		l.Pools = []string{t.o.Pool}
@@ -159,10 +190,9 @@ func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, p
 		o := &quotav1.Override{Client: n.Value}
 		if n.Limit.Unlimited {
 			o.Rate = fmt.Sprintf("%.0f/s", resource.MaxRate)
-		} else if rate, burst, ok := rateOf(n.Limit); ok {
-			o.Rate, o.Burst = rate, burst
+		} else if rate, ok := t.rate(n); ok {
+			o.Rate = rate
 		} else {
-			t.note(n, "%s allows more than %.0f per second: left out", n.Limit.Path, resource.MaxRate)
 			continue
 		}
 		l.Overrides = append(l.Overrides, o)
@@ -219,22 +249,24 @@ func keys(nodes []*ratelimitconfig.Node) (out []string) {
 }
 
 var windows = map[ratelimitconfig.Unit]string{ratelimitconfig.Second: "s", ratelimitconfig.Minute: "min",
-	ratelimitconfig.Hour: "h", ratelimitconfig.Day: "d"}
+	ratelimitconfig.Hour: "h", ratelimitconfig.Day: "d", ratelimitconfig.Week: "w", ratelimitconfig.Month: "30d",
+	ratelimitconfig.Year: "365d"}
 
-// rateOf writes a limit's rate, and its burst where the rate's amount is not it. A week and
-// what is longer becomes a rate per day.
-func rateOf(l *ratelimitconfig.Limit) (rate string, burst float64, ok bool) {
+// rate writes a limit's rate, whose amount is the burst, too; false: there is no such rate.
+func (t *translator) rate(n *ratelimitconfig.Node) (string, bool) {
+	l := n.Limit
 	if l.Requests == 0 {
-		return "0", 0, true
+		return "0", true
 	}
-	amount, window := float64(l.Requests), windows[l.Unit]
-	if window == "" {
-		burst, window = amount, "d"
-		amount /= l.Unit.Length().Hours() / 24
+	rate := fmt.Sprintf("%d/%s", l.Requests, windows[l.Unit])
+	if _, err := resource.ParseRate(rate); err != nil {
+		t.note(LeftOut, n, "%s allows more than %.0f per second", l.Path, resource.MaxRate)
+		return "", false
 	}
-	rate = strconv.FormatFloat(amount, 'f', -1, 64) + "/" + window
-	_, err := resource.ParseRate(rate)
-	return rate, burst, err == nil && burst <= resource.MaxRate
+	if l.Requests > resource.MaxRate {
+		t.note(Changed, n, "%s lets a client send %d at once: here %.0f", l.Path, l.Requests, resource.MaxRate)
+	}
+	return rate, true
 }
 
 // needed adds a name that the filter must define, once.

@@ -43,6 +43,9 @@ func TestGolden(t *testing.T) {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "# %s\n", n)
 	}
+	if changed, leftOut := r.Count(); r.Limits != 11 || changed != 3 || leftOut != 2 {
+		t.Errorf("%d limits, %d changed, %d left out", r.Limits, changed, leftOut)
+	}
 	const golden = "testdata/shop.golden"
 	if *update {
 		if err := os.WriteFile(golden, b.Bytes(), 0o600); err != nil {
@@ -74,7 +77,7 @@ func TestNamesAreUniqueAndShort(t *testing.T) {
 		}
 		seen[m.GetName()] = true
 	}
-	if len(seen) != 71 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0].Text, "70 limits, a tenant has at most 64") {
+	if len(seen) != 71 || len(r.Notes) != 1 || r.Limits != 70 || !strings.Contains(r.Notes[0].Text, "70 limits, a tenant has at most 64") {
 		t.Errorf("%d resources, %v", len(seen), r.Notes)
 	}
 }
