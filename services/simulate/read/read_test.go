@@ -203,7 +203,7 @@ func TestSeveralFiles(t *testing.T) {
 	if err != nil || len(s.Resources) != 3 {
 		t.Errorf("%+v: %v", s, err)
 	}
-	_, err = read.Parse(open(strings.Replace(good[:at], "5/s", "5/w", 1), strings.Replace(good[at:], "10s", "ten", 1)), nil)
+	_, err = read.Parse(open(strings.Replace(good[:at], "5/s", "5/x", 1), strings.Replace(good[at:], "10s", "ten", 1)), nil)
 	if err == nil || !strings.Contains(err.Error(), "a:3: spec.rate: ") || !strings.Contains(err.Error(),
 		"b:4: spec.duration: ") {
 		t.Errorf("%v", err)
