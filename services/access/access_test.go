@@ -164,6 +164,13 @@ func TestRefusedResourcesAreNamed(t *testing.T) {
 	if want := []string{"tenants/bolt", "tenants/dart"}; !slices.Equal(named, want) {
 		t.Errorf("%v names %q, want %q", err, named, want)
 	}
+	// The sentence says what was denied, and what would be allowed.
+	for _, want := range []string{"spiffe://x/acme may not call Apply on tenants/bolt, tenants/dart: ",
+		"it may change tenants/acme with quotas and limits"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 }
 
 // incoming is a stream that brings one Hello.

@@ -202,8 +202,9 @@ func (g *Guard) refuse(ctx context.Context, c *Caller, method string, names []st
 	over := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return edits(c.grants, name) })
 	g.of.Log.Warn("call refused by the access policy", "who", c.Name, "method", method, "resources",
 		over[:min(len(over), maxLogged)], "all", len(over))
-	s := status.Newf(codes.PermissionDenied, "%s may not call %s: %s", c.Name,
-		method[strings.LastIndexByte(method, '/')+1:], g.missing(c))
+	call := method[strings.LastIndexByte(method, '/')+1:]
+	s := status.Newf(codes.PermissionDenied, "%s may not call %s%s: %s; %s", c.Name, call, on(over), g.missing(c),
+		may(c.grants))
 	var details []protoadapt.MessageV1
 	for _, name := range over[:min(len(over), maxNamed)] {
 		details = append(details, &errdetails.ResourceInfo{ResourceName: name,
@@ -264,20 +265,6 @@ func (g *Guard) unknown(ctx context.Context, reason int, why string) error {
 			"from", connected(ctx).Name, "reason", why)
 	})
 	return status.Error(codes.Unauthenticated, why)
-}
-
-// missing says what would have to be there for a call that is refused.
-func (g *Guard) missing(c *Caller) string {
-	switch {
-	case c.By == ByToken:
-		return "the roles of its token (--tokens) do not allow it"
-	case c.By == ByJWT:
-		return "neither its claims nor a grant for its subject in the coordinator's access policy allow it" + c.lacks
-	case g.policy != nil:
-		return "no grant in the coordinator's access policy allows it"
-	}
-	return "the coordinator has no --access-policy, and then only agents (URI .../agent/NAME or " +
-		"DNS name NAME.agent....) and the identities of --access-admin may call it"
 }
 
 // certified says why a certificate is no longer good: the connection may be older than

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,3 +40,68 @@ func (g *Guard) Refused() (out [len(Reasons)]uint64) {
 
 // logEvery is the least time between two log lines about callers that are not known.
 const logEvery = time.Second
+
+// missing says what would have to be there for a call that is refused.
+func (g *Guard) missing(c *Caller) string {
+	switch {
+	case c.By == ByToken:
+		return "the roles of its token (--tokens) do not allow it"
+	case c.By == ByJWT:
+		return "neither its claims nor a grant for its subject in the coordinator's access policy allow it" + c.lacks
+	case g.policy != nil:
+		return "no grant in the coordinator's access policy allows it"
+	}
+	return "the coordinator has no --access-policy, and then only agents (URI .../agent/NAME or " +
+		"DNS name NAME.agent....) and the identities of --access-admin may call it"
+}
+
+// mostShown bounds the resources and the tenants that the sentence of a refusal names.
+const mostShown = 5
+
+// on names the resources that a call is refused for.
+func on(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " on " + first(names)
+}
+
+func first(names []string) string {
+	if more := len(names) - mostShown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostShown], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// may says what a caller with the grants may do.
+func may(grants []Grant) string {
+	var reads, connects bool
+	var tenants []string
+	for _, g := range grants {
+		switch g.Role {
+		case Admin:
+			return "as an admin it may read and change everything"
+		case Agent:
+			connects = true
+		default:
+			reads = true
+			for _, t := range g.Tenants {
+				tenants = append(tenants, "tenants/"+t)
+			}
+		}
+	}
+	var can []string
+	if len(tenants) > 0 {
+		can = append(can, "change "+first(tenants)+" with quotas and limits")
+	}
+	if reads {
+		can = append(can, "read everything")
+	}
+	if connects {
+		can = append(can, "connect as an agent")
+	}
+	if len(can) == 0 {
+		return "it may do nothing"
+	}
+	return "it may " + strings.Join(can, ", and ")
+}

@@ -123,7 +123,8 @@ func TestTokenFile(t *testing.T) {
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml", "--token-file", admin)
 	const limit = head + "kind: Limit\nname: tenants/%s/limits/mine\nspec: {rate: 7/s}\n"
 	must(t, server, fmt.Sprintf(limit, "acme"), "apply", "-f", "-", "--token-file", editor)
-	fails(t, server, exitFailed, fmt.Sprintf(limit, "bolt"), []string{"token:ci may not call Apply", "roles of its token"},
+	fails(t, server, exitFailed, fmt.Sprintf(limit, "bolt"), []string{"token:ci may not call Apply on tenants/bolt/limits/",
+		"roles of its token", "it may change tenants/acme with quotas and limits, and read everything"},
 		"apply", "-f", "-", "--token-file", editor)
 	out := must(t, server, "", "history", "--token-file", editor)
 	if !strings.Contains(out, "token:ci") || !strings.Contains(out, "token:ops") {

@@ -55,7 +55,7 @@ func newDev() *cobra.Command {
 		Example: devExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config.Out = cmd.OutOrStdout()
+			config.Out, config.Program = cmd.OutOrStdout(), os.Args[0]
 			if recompute != "" {
 				return recomputeVerdict(config, recompute)
 			}

@@ -18,15 +18,15 @@ import (
 // etcdStart is how long the server may take until it answers.
 const etcdStart = 30 * time.Second
 
-// newEtcd is the hidden command that runs one member of etcd inside this binary,
+// newEtcd is the command that runs one member of etcd inside this binary,
 // for dev and tests. It has no TLS, so it opens loopback addresses only.
 func newEtcd() *cobra.Command {
 	var dir, client, peer, level string
 	cmd := &cobra.Command{
-		Use:    "etcd",
-		Short:  "Run a single etcd, for development",
-		Hidden: true,
-		Args:   cobra.NoArgs,
+		Use:     "etcd",
+		Short:   "Run a single etcd, for development",
+		Example: "  titrate etcd --data-dir etcd",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := etcdConfig(dir, client, peer, level)
 			if err != nil {

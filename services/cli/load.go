@@ -21,9 +21,18 @@ const (
 	loadClients = 4                // of each tenant
 	loadRound   = time.Minute      // after which the schedule begins anew with another seed
 	loadLine    = 10 * time.Second // between two lines of output
+	loadLeast   = time.Second      // that a line is about
 )
 
-// newLoad is the hidden command that loads gateways, for the compose file.
+const loadLong = `load sends requests to gateways for some tenants, at a fixed rate that does not wait for
+answers, as independent clients do. Each tenant has four clients, TENANT-1 to TENANT-4. A
+request has its tenant in the header x-tenant and its client in x-client, as the gateways of
+titrate dev and of the tutorial read them.
+
+Each ten seconds, and at the end, a line says for each tenant how many requests per second
+were admitted, rejected (429) and failed (all other answers, and none).`
+
+// newLoad is the command that loads gateways, for the compose file.
 func newLoad() *cobra.Command {
 	var (
 		gateways []string
@@ -35,8 +44,8 @@ func newLoad() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "load",
 		Short:   "Send open-loop load of several tenants to gateways",
-		Hidden:  true,
 		Args:    cobra.NoArgs,
+		Long:    loadLong,
 		Example: "  titrate load --gateways http://127.0.0.1:8001 --tenant acme=200 --tenant globex=150 --duration 30s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadScenario(gateways, spread, tenants)
@@ -50,9 +59,12 @@ func newLoad() *cobra.Command {
 				ctx, cancel = context.WithTimeout(ctx, duration)
 				defer cancel()
 			}
-			c := loadCounter{}
+			c := loadCounter{since: time.Now().Add(time.Second)}
 			go c.print(ctx, cmd.OutOrStdout())
-			(&load.Generator{URLs: gateways, Observe: c.count}).Loop(ctx, *s, time.Now().Add(time.Second))
+			(&load.Generator{URLs: gateways, Observe: c.count}).Loop(ctx, *s, c.since)
+			if time.Since(c.since) >= loadLeast {
+				fmt.Fprintln(cmd.OutOrStdout(), c.line(time.Now()))
+			}
 			return nil
 		},
 	}
@@ -103,6 +115,7 @@ func loadScenario(gateways []string, spread []float64, tenants []string) (*scena
 // loadCounter counts answers per tenant.
 type loadCounter struct {
 	mu     sync.Mutex
+	since  time.Time          // of the last line, or when the load began
 	counts map[string]*[3]int // admitted, rejected, failed
 }
 
@@ -134,23 +147,23 @@ func (c *loadCounter) print(ctx context.Context, out io.Writer) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			fmt.Fprintln(out, c.line())
+		case now := <-ticker.C:
+			fmt.Fprintln(out, c.line(now))
 		}
 	}
 }
 
-// line tells the rates since the last line.
-func (c *loadCounter) line() string {
+// line has the rates since the last line.
+func (c *loadCounter) line(now time.Time) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var parts []string
+	s := now.Sub(c.since).Seconds()
 	for tenant, n := range c.counts {
-		s := loadLine.Seconds()
 		parts = append(parts, fmt.Sprintf("%s %.0f/s admitted, %.0f/s rejected, %.0f/s failed",
 			tenant, float64(n[0])/s, float64(n[1])/s, float64(n[2])/s))
 	}
 	slices.Sort(parts)
-	c.counts = nil
+	c.counts, c.since = nil, now
 	return strings.Join(parts, "; ")
 }

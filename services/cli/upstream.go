@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/services/dev/upstream"
 )
 
-// newUpstream is the hidden command that serves what the demo's gateways protect.
+// newUpstream is the command that serves what the demo's gateways protect.
 func newUpstream() *cobra.Command {
 	var (
 		listen, tracePath string
@@ -22,10 +22,10 @@ func newUpstream() *cobra.Command {
 		queue             int
 	)
 	cmd := &cobra.Command{
-		Use:    "upstream",
-		Short:  "Serve HTTP with a fixed capacity: slow, then failing, when overloaded",
-		Hidden: true,
-		Args:   cobra.NoArgs,
+		Use:     "upstream",
+		Short:   "Serve HTTP with a fixed capacity: slow, then failing, when overloaded",
+		Example: "  titrate upstream --listen 127.0.0.1:8080 --capacity 100 --service-time 50ms",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			workers := math.Round(capacity * service.Seconds())
 			if !(workers >= 1 && workers <= 1e6) {

@@ -39,6 +39,8 @@ type Config struct {
 	// JSON and Trace are files for the verdict and for one line per request;
 	// "" = none. The upstream's own trace lies beside Trace as *.upstream.ndjson.
 	JSON, Trace string
+	// Program is how the user calls this program, for commands that are printed. Default: titrate.
+	Program string
 	// Film is a file for the live table as an animated SVG; "" = none.
 	Film string
 	// Out is where a human reads. Terminal says that it is one, for a live table.

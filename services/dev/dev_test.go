@@ -270,3 +270,20 @@ func TestStatesFitTheTable(t *testing.T) {
 		}
 	}
 }
+
+// What is printed for a person who drives the demo calls the program as that person does.
+func TestTheManualCallsTheProgramAsItWasCalled(t *testing.T) {
+	s, err := scenario.Demo(time.Minute, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &ports{gateways: []int{8000, 8001}, envoyAdmin: []int{8002, 8003}, coordinator: 8004, rest: 8005}
+	one := &Session{config: Config{Program: "bin/titrate"}, scenario: s}
+	text := one.manual(&World{ports: p})
+	for _, want := range []string{"\n  bin/titrate get pools\n", "\n  bin/titrate load --gateways " +
+		"http://127.0.0.1:8000/,http://127.0.0.1:8001/ --tenant "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}

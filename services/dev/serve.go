@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,18 +44,18 @@ func (s *Session) manual(w *World) string {
 	fmt.Fprintf(&b, `
 A request says who it is in two headers; tenants are acme, bolt, core and dart:
   curl -i -H '%[1]s: acme' -H '%[2]s: me' %[3]s
-Any load tool will do, on one gateway or on several at once:
-  hey -z 20s -c 50 -H '%[1]s: acme' -H '%[2]s: me' %[3]s
-  wrk -t1 -c50 -d20s -H '%[1]s: bolt' -H '%[2]s: you' %[4]s
+Load, on one gateway or on several at once; any other load tool will do, too:
+  %[7]s load --gateways %[4]s --tenant acme=100 --tenant dart=400 --duration 30s
 
 See and change the quotas while it runs (services/dev/demo.yaml is what is applied now):
   export TITRATE_SERVER=%[5]s
-  titrate get pools
-  titrate why acme
+  %[7]s get pools
+  %[7]s why acme
+  %[7]s top
   curl http://%[6]s/v1alpha1/pools          # the same without gRPC; /openapi.json says what there is
 
 Ctrl-C stops everything and leaves nothing behind.
-`, load.TenantHeader, load.ClientHeader, urls[0], urls[len(urls)-1], local.Address(w.ports.coordinator),
-		local.Address(w.ports.rest))
+`, load.TenantHeader, load.ClientHeader, urls[0], strings.Join(urls, ","), local.Address(w.ports.coordinator),
+		local.Address(w.ports.rest), cmp.Or(s.config.Program, "titrate"))
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // outputOnly fields may stand in a mask and are ignored (AIP-161).
@@ -54,4 +55,39 @@ func copyPath(dst, src protoreflect.Message, steps []string) {
 	case src.Has(field) || dst.Has(field):
 		copyPath(dst.Mutable(field).Message(), src.Get(field).Message(), steps[1:])
 	}
+}
+
+// dropped refuses an update with a list that lacks entries of the stored one: its caller may have meant to add some.
+func dropped(old, m resource.Message, paths []string) error {
+	for _, path := range paths {
+		field := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(path))
+		if field == nil || !field.IsList() {
+			continue
+		}
+		given := map[string]bool{}
+		for _, entry := range entries(m, field) {
+			given[entry] = true
+		}
+		stored := entries(old, field)
+		lacking := slices.DeleteFunc(slices.Clone(stored), func(entry string) bool { return given[entry] })
+		if n := len(lacking); n > 0 {
+			return valid.Wrong(fieldOf(m)+"."+path, "the list replaces the stored one as a whole, and would drop %d of "+
+				"its %s, such as %q: give all that shall stay, or drop_entries if this is meant", n,
+				wording.Count(len(stored), "entry"), lacking[0])
+		}
+	}
+	return nil
+}
+
+// entries name what a list of a resource has: overrides by their client, names as they are.
+func entries(m resource.Message, field protoreflect.FieldDescriptor) (names []string) {
+	list := m.ProtoReflect().Get(field).List()
+	for i := range list.Len() {
+		if o, is := list.Get(i).Interface().(protoreflect.Message); is {
+			names = append(names, o.Get(o.Descriptor().Fields().ByName("client")).String())
+		} else {
+			names = append(names, list.Get(i).String())
+		}
+	}
+	return names
 }

@@ -210,6 +210,11 @@ func (s *Server) mergeOnce(
 	if l, ok := old.(*quotav1.Limit); ok {
 		resource.KeepBursts(l)
 	}
+	if d, is := r.(interface{ GetDropEntries() bool }); is && !d.GetDropEntries() {
+		if err := dropped(old, m, paths); err != nil {
+			return nil, err
+		}
+	}
 	return s.replace(ctx, r, merged(old, m, paths), etag)
 }
 

@@ -211,6 +211,36 @@ func TestPatchAndPut(t *testing.T) {
 	}
 }
 
+// A PATCH of a list that lacks entries of the stored one changes nothing, unless it says that this is meant.
+func TestPatchOfAListDropsNothing(t *testing.T) {
+	s := serve(t, rest.Options{Bounds: bytes1000})
+	const limit = "/v1alpha1/tenants/-/limits/all"
+	s.must("POST", "/v1alpha1/tenants/-/limits?limit_id=all", `{"rate":"1/s","classes":["reads"],"overrides":[`+
+		`{"client":"a","rate":"2/s"},{"client":"b","rate":"3/s"},{"client":"c","rate":"4/s"}]}`)
+	for body, want := range map[string]string{
+		`{"overrides":[{"client":"d","rate":"5/s"},{"client":"b","rate":"5/s"}]}`: `would drop 2 of its 3 entries, such as ` +
+			`\"a\": give all that shall stay, or drop_entries if this is meant","fields":[{"field":"limit.overrides"`,
+		`{"overrides":[]}`:       `would drop 3 of its 3 entries`,
+		`{"overrides":null}`:     `would drop 3 of its 3 entries`,
+		`{"classes":["writes"]}`: `would drop 1 of its 1 entry, such as \"reads\"`,
+	} {
+		if status, text := s.ask("PATCH", limit, body); status != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	if text := s.must("GET", limit, ""); strings.Count(text, `"client":`) != 3 || !strings.Contains(text, "reads") {
+		t.Errorf("something was changed: %s", text)
+	}
+	more := `{"overrides":[{"client":"c","rate":"9/s"},{"client":"b","rate":"3/s"},{"client":"a","rate":"2/s"},` +
+		`{"client":"d","rate":"5/s"}]}`
+	if text := s.must("PATCH", limit, more); strings.Count(text, `"client":`) != 4 {
+		t.Errorf("one more: %s", text)
+	}
+	if text := s.must("PATCH", limit+"?drop_entries=true", `{"overrides":[]}`); strings.Contains(text, `"client":`) {
+		t.Errorf("as it was meant: %s", text)
+	}
+}
+
 // Who may not call a method is told so before a body is read, which may be as large as it likes.
 func TestNoBodyIsReadOfWhoMayNotCall(t *testing.T) {
 	s := serve(t, rest.Options{Bounds: bytes1M, Admit: func(_ context.Context, method string) error {

@@ -1585,11 +1585,14 @@ func (x *CreateLimitRequest) GetParent() string {
 type UpdateLimitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Limit *Limit                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Fields to change; absent = all fields.
+	// Fields to change; absent = all fields. A list is replaced as a whole.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Create the resource if it does not exist.
-	AllowMissing  bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
-	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	AllowMissing bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// With update_mask: a list may lack entries of the stored one. Without it such an update is refused, since it may
+	// come from a caller who meant to add some.
+	DropEntries   bool `protobuf:"varint,5,opt,name=drop_entries,json=dropEntries,proto3" json:"drop_entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1648,6 +1651,13 @@ func (x *UpdateLimitRequest) GetAllowMissing() bool {
 func (x *UpdateLimitRequest) GetValidateOnly() bool {
 	if x != nil {
 		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *UpdateLimitRequest) GetDropEntries() bool {
+	if x != nil {
+		return x.DropEntries
 	}
 	return false
 }
@@ -2455,7 +2465,12 @@ type Activity struct {
 	OwnerSilent uint64 `protobuf:"varint,23,opt,name=owner_silent,json=ownerSilent,proto3" json:"owner_silent,omitempty"`
 	// Of an EXACT limit: requests that the ledger decided, because the limit had asked about so many
 	// keys that its gateway had no question or room left for it. Other limits are not concerned.
-	OwnerUnasked  uint64 `protobuf:"varint,24,opt,name=owner_unasked,json=ownerUnasked,proto3" json:"owner_unasked,omitempty"`
+	OwnerUnasked uint64 `protobuf:"varint,24,opt,name=owner_unasked,json=ownerUnasked,proto3" json:"owner_unasked,omitempty"`
+	// What admitted and refused count, in parts of ten seconds, the newest last. The newest part goes on; it has
+	// lasted for newest_part. Absent of a client.
+	AdmittedParts []uint64             `protobuf:"varint,25,rep,packed,name=admitted_parts,json=admittedParts,proto3" json:"admitted_parts,omitempty"`
+	RefusedParts  []uint64             `protobuf:"varint,26,rep,packed,name=refused_parts,json=refusedParts,proto3" json:"refused_parts,omitempty"`
+	NewestPart    *durationpb.Duration `protobuf:"bytes,27,opt,name=newest_part,json=newestPart,proto3" json:"newest_part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2656,6 +2671,27 @@ func (x *Activity) GetOwnerUnasked() uint64 {
 		return x.OwnerUnasked
 	}
 	return 0
+}
+
+func (x *Activity) GetAdmittedParts() []uint64 {
+	if x != nil {
+		return x.AdmittedParts
+	}
+	return nil
+}
+
+func (x *Activity) GetRefusedParts() []uint64 {
+	if x != nil {
+		return x.RefusedParts
+	}
+	return nil
+}
+
+func (x *Activity) GetNewestPart() *durationpb.Duration {
+	if x != nil {
+		return x.NewestPart
+	}
+	return nil
 }
 
 // Which activity is meant, and how it is summed. An empty field means all.
@@ -5248,13 +5284,14 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitB\x06\xbaH\x03\xc8\x01\x01R\x05limit\x12\x19\n" +
 	"\blimit_id\x18\x02 \x01(\tR\alimitId\x12#\n" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12.\n" +
-	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\"\xd8\x01\n" +
+	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\"\xfb\x01\n" +
 	"\x12UpdateLimitRequest\x12;\n" +
 	"\x05limit\x18\x01 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitB\x06\xbaH\x03\xc8\x01\x01R\x05limit\x12;\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xce\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12!\n" +
+	"\fdrop_entries\x18\x05 \x01(\bR\vdropEntries\"\xce\x01\n" +
 	"\x12DeleteLimitRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
@@ -5321,7 +5358,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"configured\x12<\n" +
 	"\bactivity\x18\a \x01(\v2 .titrate.quota.v1alpha1.ActivityR\bactivity\x12<\n" +
 	"\bgateways\x18\b \x03(\v2 .titrate.quota.v1alpha1.ActivityR\bgateways\x12\x1a\n" +
-	"\bsentence\x18\t \x01(\tR\bsentence\"\x92\x06\n" +
+	"\bsentence\x18\t \x01(\tR\bsentence\"\x9a\a\n" +
 	"\bActivity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -5348,7 +5385,11 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\fowner_waited\x18\x15 \x01(\x04R\vownerWaited\x120\n" +
 	"\x14owner_waited_seconds\x18\x16 \x01(\x01R\x12ownerWaitedSeconds\x12!\n" +
 	"\fowner_silent\x18\x17 \x01(\x04R\vownerSilent\x12#\n" +
-	"\rowner_unasked\x18\x18 \x01(\x04R\fownerUnasked\"\xc9\x03\n" +
+	"\rowner_unasked\x18\x18 \x01(\x04R\fownerUnasked\x12%\n" +
+	"\x0eadmitted_parts\x18\x19 \x03(\x04R\radmittedParts\x12#\n" +
+	"\rrefused_parts\x18\x1a \x03(\x04R\frefusedParts\x12:\n" +
+	"\vnewest_part\x18\x1b \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"newestPart\"\xc9\x03\n" +
 	"\tSelection\x124\n" +
 	"\x02by\x18\x01 \x01(\x0e2$.titrate.quota.v1alpha1.Selection.ByR\x02by\x12=\n" +
 	"\x05order\x18\x02 \x01(\x0e2'.titrate.quota.v1alpha1.Selection.OrderR\x05order\x12\x1e\n" +
@@ -5766,108 +5807,109 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	36,  // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
 	75,  // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
 	75,  // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	1,   // 34: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
-	2,   // 35: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
-	37,  // 36: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
-	36,  // 37: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
-	36,  // 38: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
-	42,  // 39: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	75,  // 40: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	75,  // 41: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	75,  // 42: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	75,  // 43: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
-	43,  // 44: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
-	44,  // 45: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	75,  // 46: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	76,  // 47: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	46,  // 48: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	36,  // 49: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	77,  // 50: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	28,  // 51: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	28,  // 52: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	47,  // 53: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	47,  // 54: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	48,  // 55: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	48,  // 56: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	29,  // 57: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	48,  // 58: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	57,  // 59: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	58,  // 60: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	59,  // 61: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
-	32,  // 62: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	76,  // 63: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	76,  // 64: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
-	62,  // 65: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
-	3,   // 66: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
-	65,  // 67: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	77,  // 68: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	77,  // 69: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
-	67,  // 70: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 71: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 72: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 73: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 74: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 75: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 76: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	11,  // 77: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	13,  // 78: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	14,  // 79: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	15,  // 80: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	16,  // 81: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	17,  // 82: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	19,  // 83: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	20,  // 84: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	21,  // 85: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	22,  // 86: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	23,  // 87: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	25,  // 88: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	26,  // 89: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	27,  // 90: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	29,  // 91: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	33,  // 92: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	49,  // 93: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	51,  // 94: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	53,  // 95: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	38,  // 96: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	55,  // 97: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	40,  // 98: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	60,  // 99: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	63,  // 100: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	68,  // 101: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 102: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	68,  // 103: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	68,  // 104: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	78,  // 105: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	70,  // 106: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	12,  // 107: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	70,  // 108: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	70,  // 109: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	78,  // 110: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	71,  // 111: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	18,  // 112: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	71,  // 113: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	71,  // 114: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	78,  // 115: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	72,  // 116: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	24,  // 117: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	72,  // 118: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	72,  // 119: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	78,  // 120: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	31,  // 121: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	34,  // 122: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	50,  // 123: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	52,  // 124: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	54,  // 125: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	39,  // 126: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	56,  // 127: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	41,  // 128: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	61,  // 129: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	64,  // 130: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	101, // [101:131] is the sub-list for method output_type
-	71,  // [71:101] is the sub-list for method input_type
-	71,  // [71:71] is the sub-list for extension type_name
-	71,  // [71:71] is the sub-list for extension extendee
-	0,   // [0:71] is the sub-list for field type_name
+	75,  // 34: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	1,   // 35: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
+	2,   // 36: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
+	37,  // 37: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
+	36,  // 38: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
+	36,  // 39: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
+	42,  // 40: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	75,  // 41: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	75,  // 42: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	75,  // 43: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	75,  // 44: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	43,  // 45: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
+	44,  // 46: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
+	75,  // 47: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	76,  // 48: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	46,  // 49: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	36,  // 50: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	77,  // 51: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	28,  // 52: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	28,  // 53: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	47,  // 54: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	47,  // 55: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	48,  // 56: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	48,  // 57: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	29,  // 58: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	48,  // 59: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	57,  // 60: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	58,  // 61: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	59,  // 62: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	32,  // 63: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	76,  // 64: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	76,  // 65: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	62,  // 66: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,   // 67: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	65,  // 68: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
+	77,  // 69: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	77,  // 70: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	67,  // 71: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 72: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 73: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 74: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 75: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 76: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 77: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	11,  // 78: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	13,  // 79: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	14,  // 80: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	15,  // 81: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	16,  // 82: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	17,  // 83: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	19,  // 84: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	20,  // 85: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	21,  // 86: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	22,  // 87: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	23,  // 88: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	25,  // 89: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	26,  // 90: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	27,  // 91: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	29,  // 92: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	33,  // 93: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	49,  // 94: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	51,  // 95: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	53,  // 96: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	38,  // 97: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	55,  // 98: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	40,  // 99: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	60,  // 100: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	63,  // 101: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	68,  // 102: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 103: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	68,  // 104: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	68,  // 105: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	78,  // 106: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	70,  // 107: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	12,  // 108: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	70,  // 109: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	70,  // 110: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	78,  // 111: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	71,  // 112: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	18,  // 113: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	71,  // 114: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	71,  // 115: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	78,  // 116: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	72,  // 117: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	24,  // 118: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	72,  // 119: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	72,  // 120: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	78,  // 121: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	31,  // 122: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	34,  // 123: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	50,  // 124: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	52,  // 125: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	54,  // 126: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	39,  // 127: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	56,  // 128: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	41,  // 129: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	61,  // 130: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	64,  // 131: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	102, // [102:132] is the sub-list for method output_type
+	72,  // [72:102] is the sub-list for method input_type
+	72,  // [72:72] is the sub-list for extension type_name
+	72,  // [72:72] is the sub-list for extension extendee
+	0,   // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
