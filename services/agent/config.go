@@ -98,7 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.T1 = cmp.Or(c.T1, exchange.DefaultSplitAfter)
 	c.T2 = cmp.Or(c.T2, exchange.DefaultForgetAfter)
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := errors.Join(c.check(), c.RLS.check(), c.guardGossip()); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrSettings, err)

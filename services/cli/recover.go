@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -58,7 +59,7 @@ func (e *etcdAccess) open() (*store.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return store.Open(client, e.prefix+"/v1alpha1/"), client.Close, nil
+	return store.Open(client, e.prefix+"/v1alpha1/").LogTo(slog.New(slog.NewTextHandler(os.Stderr, nil))), client.Close, nil
 }
 
 func newRecover() *cobra.Command {

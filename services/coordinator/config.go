@@ -187,7 +187,7 @@ func (c *Config) fill() error {
 	or(&c.HistoryBytes, 64<<20)
 	or(&c.ShutdownTimeout, 5*time.Second)
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Name == "" {
 		host, err := os.Hostname()
@@ -329,7 +329,7 @@ func (o *Coordinator) connect(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--etcd-endpoints: %w", err)
 	}
-	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/").
+	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/").LogTo(c.Log).
 		Retain(store.Retention{Revisions: c.HistoryKeep, Bytes: c.HistoryBytes})
 	o.elector = election.New(election.Config{
 		Client: o.client, Prefix: c.Prefix + "/election", Address: c.Advertise, TTL: c.SessionTTL, Log: o.log,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -255,7 +254,7 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 	}
 	// The changes are in force now. If carrying them out fails, the next writer does it.
 	if _, err := s.headAfterStage(ctx); err != nil {
-		slog.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
+		s.log.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
 	}
 	return nil
 }

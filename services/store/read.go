@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 
@@ -42,7 +41,7 @@ func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, nex
 			return true
 		}
 		if bad != nil {
-			slog.ErrorContext(ctx, "stored resource left out of a list", "error", bad)
+			s.log.ErrorContext(ctx, "stored resource left out of a list", "error", bad)
 			return true
 		}
 		if q.Limit > 0 && len(page) == q.Limit {

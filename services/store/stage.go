@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -181,7 +180,7 @@ func (s *Store) sweep(ctx context.Context, current string) error {
 		}
 	}
 	for _, id := range left {
-		slog.InfoContext(ctx, "a change set that was never committed is removed", "id", id)
+		s.log.InfoContext(ctx, "a change set that was never committed is removed", "id", id)
 		if err := s.do(ctx, s.dropStage(id)); err != nil {
 			return err
 		}

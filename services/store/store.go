@@ -76,6 +76,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -139,6 +140,7 @@ type Store struct {
 	writer    chan struct{}
 	seed      atomic.Uint64 // of key hashes, 0 = not read yet
 	retention Retention
+	log       *slog.Logger
 	resets    struct{ resumed, whole atomic.Uint64 } // see WatchResets
 	astray    atomic.Pointer[astray]                 // nil while a Watch follows what is stored
 }
@@ -149,7 +151,7 @@ func Open(client *clientv3.Client, prefix string) *Store {
 	if prefix == "" {
 		prefix = Prefix
 	}
-	s := &Store{client: client, prefix: prefix, writer: make(chan struct{}, 1)}
+	s := &Store{client: client, prefix: prefix, writer: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
 	s.writer <- struct{}{}
 	return s
 }
@@ -157,6 +159,12 @@ func Open(client *clientv3.Client, prefix string) *Store {
 // Retain bounds the history from the next change on. Without it nothing is dropped.
 func (s *Store) Retain(r Retention) *Store {
 	s.retention = r
+	return s
+}
+
+// LogTo has what a caller is not told logged. Without it nothing is.
+func (s *Store) LogTo(log *slog.Logger) *Store {
+	s.log = log
 	return s
 }
 

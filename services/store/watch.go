@@ -3,12 +3,13 @@ package store
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"golang.org/x/time/rate"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -108,6 +109,7 @@ type watcher struct {
 	history     History
 	lost        string // why what follows is of another history
 	undelivered int64  // etcd revision of a head that the watch had not delivered at the last check
+	unread      rate.Sometimes
 }
 
 func (w *watcher) run(ctx context.Context) {
@@ -116,7 +118,10 @@ func (w *watcher) run(ctx context.Context) {
 		if reset {
 			if err := w.reset(ctx); err != nil && ctx.Err() == nil {
 				w.store.goesAstray(err)
-				slog.WarnContext(ctx, "configuration cannot be read; the last one stays in force", "error", err)
+				w.unread.Do(func() {
+					w.store.log.WarnContext(ctx, "configuration cannot be read; the last one stays in force; more such "+
+						"failures within a minute are not logged", "error", err)
+				})
 				pause(ctx, time.Second)
 				continue
 			}
@@ -161,7 +166,7 @@ func (w *watcher) reset(ctx context.Context) error {
 	}
 	unreadable := slices.Sorted(maps.Keys(snap.Unreadable))
 	for _, name := range unreadable {
-		slog.ErrorContext(ctx, "stored resource cannot be read; what gateways have of it stays in force", "error",
+		w.store.log.ErrorContext(ctx, "stored resource cannot be read; what gateways have of it stays in force", "error",
 			snap.Unreadable[name])
 	}
 	w.send(ctx, Batch{Revision: snap.Revision, Reset: true, Resources: snap.Resources, Unreadable: unreadable})
@@ -350,7 +355,7 @@ func (s *Store) batch(ctx context.Context, h head, events []*clientv3.Event) Bat
 		}
 		m, err := s.decode(e.Kv)
 		if err != nil {
-			slog.ErrorContext(ctx, "stored resource ignored; the one before stays in force", "error", err)
+			s.log.ErrorContext(ctx, "stored resource ignored; the one before stays in force", "error", err)
 			b.Unreadable = append(b.Unreadable, name)
 			continue
 		}

@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,7 +171,16 @@ func TestWatchOfAnUnchangedConfigurationAfterCompaction(t *testing.T) {
 
 func TestCorruptValues(t *testing.T) {
 	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
-	s := store.Open(client, prefix)
+	var said, byDefault bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&byDefault, nil)))
+	defer func() {
+		slog.SetDefault(before)
+		if n := strings.Count(said.String(), "cannot be read"); n != 1 || byDefault.Len() > 0 {
+			t.Errorf("the log has %d lines, and the default one:\n%s", n, byDefault.String())
+		}
+	}()
+	s := store.Open(client, prefix).LogTo(slog.New(slog.NewTextHandler(&said, nil)))
 	apply(t, s, puts(pool("api", 1), pool("db", 1), tenant("acme"), quota("acme", "api"))...)
 	if _, err := client.Put(t.Context(), prefix+"pools/api", "\xff"); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel"
 )
@@ -38,7 +39,8 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 }
 
 // Open makes the one logger of a process: as Logger, but until ctx ends each SIGUSR1 changes the level, to
-// debug and back, and what OpenTelemetry's SDK has to say is a line of it.
+// debug and back, and what libraries have to say (gRPC, OpenTelemetry's SDK, all that logs with packages log or slog)
+// is a line of it.
 func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	usual, err := l.level()
 	if err != nil {
@@ -50,6 +52,9 @@ func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
+	slog.SetDefault(log) // of what logs by itself, also with package log
+	libraries.log.Store(log)
+	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		at := slog.LevelWarn
 		if errors.Is(err, context.Canceled) { // a push that the end of the process has cut short

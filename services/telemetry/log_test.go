@@ -1,14 +1,20 @@
 package telemetry_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"log"
+	"log/slog"
+	"maps"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -61,5 +67,33 @@ func TestWhatTheSDKSaysIsInTheLog(t *testing.T) {
 	var record map[string]any
 	if err := json.Unmarshal([]byte(out.String()), &record); err != nil || record["error"] != "a fault of the SDK" {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// Whatever a library logs with, it is a line of the process' log, in its format: gRPC, and packages log and slog. gRPC's
+// errors are bounded.
+func TestWhatLibrariesLogIsInTheLog(t *testing.T) {
+	before := slog.Default()
+	defer func() { slog.SetDefault(before); log.SetOutput(os.Stderr); log.SetFlags(log.LstdFlags) }()
+	var out lines
+	if _, err := (telemetry.Log{Format: "json"}).Open(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	log.Print("by package log")
+	slog.Warn("by package slog")
+	for range 1000 {
+		grpclog.Error("by gRPC")
+	}
+	grpclog.Info("more than anybody wants to know")
+	said := map[string]int{}
+	for line := range strings.Lines(out.String()) {
+		var record struct{ Msg, Says string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		said[cmp.Or(record.Says, record.Msg)]++
+	}
+	if want := map[string]int{"by package log": 1, "by package slog": 1, "by gRPC": 10}; !maps.Equal(said, want) {
+		t.Errorf("%v, want %v", said, want)
 	}
 }

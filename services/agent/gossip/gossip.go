@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -73,7 +74,8 @@ type Node struct {
 	contacts map[string]*contact
 	senders  map[sender]*contact // those with a session
 
-	dropped [schedule.Drops]atomic.Uint64
+	dropped  [schedule.Drops]atomic.Uint64
+	conflict rate.Sometimes // bounds the lines about two agents of one name
 }
 
 // contact is how to reach another agent.
@@ -92,7 +94,8 @@ func Open(o Options, state State) (*Node, error) {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
 	m := &Node{o: o, state: state, soon: make(chan struct{}, 1), inbox: make(chan []byte, inboxFrames),
-		contacts: map[string]*contact{}, senders: map[sender]*contact{}}
+		contacts: map[string]*contact{}, senders: map[sender]*contact{},
+		conflict: rate.Sometimes{First: 1, Interval: time.Minute}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {
 		return nil, err
 	}

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
@@ -415,4 +417,21 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// memberlist finds two agents of one name with each of their messages: that is logged once a minute.
+func TestTwoAgentsOfOneNameAreLoggedOnce(t *testing.T) {
+	var out bytes.Buffer
+	m, err := Open(Options{Name: "twin", Bind: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(&out, nil))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.list.Shutdown()
+	before := strings.Count(out.String(), "\n")
+	for range 1000 {
+		conflicts{m}.NotifyConflict(&memberlist.Node{Name: "twin"}, &memberlist.Node{Name: "twin"})
+	}
+	if n := strings.Count(out.String(), "\n") - before; n != 1 {
+		t.Errorf("%d lines:\n%.500s", n, out.String())
+	}
 }

@@ -147,11 +147,13 @@ func (m *Node) dropContact(name string) {
 // conflicts reports two agents of one name.
 type conflicts struct{ m *Node }
 
-// NotifyConflict logs both addresses.
+// NotifyConflict logs both addresses, once a minute: memberlist finds the conflict with each message of the other.
 func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
-	c.m.o.Log.Error("two agents have one name: give each its own --name",
-		"agent", existing.Name, "address", existing.Address(),
-		"other", net.JoinHostPort(other.Addr.String(), fmt.Sprint(other.Port)))
+	c.m.conflict.Do(func() {
+		c.m.o.Log.Error("two agents have one name: give each its own --name",
+			"agent", existing.Name, "address", existing.Address(),
+			"other", net.JoinHostPort(other.Addr.String(), fmt.Sprint(other.Port)))
+	})
 }
 
 // logAdapter passes memberlist's lines to slog: errors of unreachable peers are

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -69,6 +71,9 @@ type Client struct {
 	before func(context.Context) bool // waits before an attempt, false: end; nil: never
 	over   func()                     // is called at the end of an attempt; may be nil
 	stays  bool                       // at its address, whoever leads
+
+	// lines bounds what is logged at a level that is on: two agents of one name end each other's streams for ever.
+	lines *rate.Limiter
 }
 
 // Status is where the stream stands.
@@ -80,11 +85,15 @@ type Status struct {
 	Failures  uint64 // that did not
 }
 
+// linesPerMinute is how many lines about the stream are logged. More are of level debug.
+const linesPerMinute = 10
+
 // New makes a client; Run starts it.
 func New(o Options, a Agent) *Client {
 	o.Every = cmp.Or(o.Every, exchange.ReportEvery)
 	o.Silence = cmp.Or(o.Silence, 5*time.Second)
-	return &Client{o: o, agent: a, leaving: make(chan struct{})}
+	return &Client{o: o, agent: a, leaving: make(chan struct{}),
+		lines: rate.NewLimiter(rate.Every(time.Minute/linesPerMinute), linesPerMinute)}
 }
 
 // Status returns where the stream stands.
@@ -155,7 +164,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if c.over != nil {
 			c.over()
 		}
-		if gotAny {
+		if gotAny && status.Code(err) != codes.Aborted { // aborted: another agent has this one's name
 			pause = firstPause
 		}
 		if leader != "" && leader != address && hint == "" && !c.stays {
@@ -209,7 +218,7 @@ func (c *Client) ended(address string, gotAny bool, err error) {
 	c.state = Status{Address: address, Error: fmt.Sprint(err)}
 	c.mu.Unlock()
 	level := slog.LevelWarn
-	if again || errors.Is(err, errBlocked) {
+	if again || errors.Is(err, errBlocked) || !c.lines.Allow() {
 		level = slog.LevelDebug
 	}
 	c.o.Log.Log(context.Background(), level, "no stream to the coordinator; what it last said stays in force",
@@ -220,7 +229,11 @@ func (c *Client) received(address string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.state.Connected {
-		c.o.Log.Info("stream to the coordinator", "address", address)
+		level := slog.LevelInfo
+		if !c.lines.Allow() {
+			level = slog.LevelDebug
+		}
+		c.o.Log.Log(context.Background(), level, "stream to the coordinator", "address", address)
 	}
 	c.state = Status{Connected: true, Address: address}
 }

@@ -1,11 +1,13 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -294,5 +296,18 @@ func TestLeave(t *testing.T) {
 	defer mu.Unlock()
 	if streams != 1 || reports != 1 || !closed {
 		t.Errorf("%d streams, %d reports, closed %v; want 1, 1, true", streams, reports, closed)
+	}
+}
+
+// An agent whose streams another one of its name ends for ever logs a few lines of that.
+func TestEndedStreamsAreLoggedInBounds(t *testing.T) {
+	var out bytes.Buffer
+	c := New(Options{Log: slog.New(slog.NewTextHandler(&out, nil))}, nil)
+	for range 1000 {
+		c.received("127.0.0.1:1")
+		c.ended("127.0.0.1:1", true, status.Error(codes.Aborted, "another stream has said Hello"))
+	}
+	if n := strings.Count(out.String(), "\n"); n != linesPerMinute {
+		t.Errorf("%d lines", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -48,8 +49,9 @@ type Server struct {
 	loop          Loop
 	configuration *config.Cache
 	log           *slog.Logger
-	whole         atomic.Uint64 // configurations sent as a whole
-	resumed       atomic.Uint64 // streams that began with a change
+	replaced      rate.Sometimes // bounds the lines about streams that replace each other
+	whole         atomic.Uint64  // configurations sent as a whole
+	resumed       atomic.Uint64  // streams that began with a change
 
 	mu       sync.Mutex
 	closed   error // why streams are refused, nil = they are accepted
@@ -66,7 +68,7 @@ type Server struct {
 // New makes a server that is closed: it refuses streams.
 func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
 	return &Server{loop: loop, configuration: c, log: log, closed: NotLeader(""), sessions: map[string]*session{},
-		counter: newStreamCounter(limits)}
+		counter: newStreamCounter(limits), replaced: rate.Sometimes{First: 1, Interval: time.Minute}}
 }
 
 // Register adds the service to a gRPC server.
@@ -231,17 +233,29 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	if s.accepts() == nil && (s.configuration.Before(one.floor) || h.GetEpoch() > s.Epoch()) {
 		s.loop.Ahead(h)
 	}
-	if err := s.addSession(one, h); err != nil {
+	replaces, err := s.addSession(one, h)
+	if err != nil {
 		return err
 	}
 	defer s.removeSession(one)
-	s.log.Info("agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch",
+	level := slog.LevelInfo
+	if replaces {
+		level = slog.LevelDebug // two agents of one name replace each other for ever
+		s.replaced.Do(func() {
+			s.log.Warn("an agent has connected while another stream of the same name was open, which ends; if this goes "+
+				"on, two agents have one --name; more such streams within a minute are not logged", "agent", one.agent)
+		})
+	}
+	s.log.Log(ctx, level, "agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch",
 		h.GetEpoch())
 	one.receiver = s.loop.Hello(h)
 	close(one.joined)
 	one.wake()
-	err := one.send(ctx)
-	s.log.Info("agent disconnected", "agent", one.agent, "reason", status.Convert(err).Message())
+	err = one.send(ctx)
+	if level = slog.LevelInfo; !s.has(one) {
+		level = slog.LevelDebug
+	}
+	s.log.Log(ctx, level, "agent disconnected", "agent", one.agent, "reason", status.Convert(err).Message())
 	return err
 }
 
@@ -251,24 +265,25 @@ func (s *Server) accepts() error {
 	return s.closed
 }
 
-// addSession registers a stream under its agent's name and ends an older one.
-func (s *Server) addSession(one *session, h *controlv1.Hello) error {
+// addSession registers a stream under its agent's name and ends an older one, if there is one.
+func (s *Server) addSession(one *session, h *controlv1.Hello) (replaces bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed != nil:
-		return s.closed
+		return false, s.closed
 	case h.GetEpoch() > s.epoch:
-		return stale(h.GetEpoch(), s.epoch)
+		return false, stale(h.GetEpoch(), s.epoch)
 	case s.sharing.with() && !one.shares:
 		s.sharing.Older()
-		return s.sharing.refusal()
+		return false, s.sharing.refusal()
 	}
-	if older := s.sessions[one.agent]; older != nil {
+	older := s.sessions[one.agent]
+	if older != nil {
 		older.end(status.Errorf(codes.Aborted, "another stream has said Hello as %s", one.agent))
 	}
 	s.sessions[one.agent], s.agents = one, nil
-	return nil
+	return older != nil, nil
 }
 
 // has reports whether a stream is its agent's, and not one that a newer stream has replaced.

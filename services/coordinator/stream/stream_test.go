@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,6 +80,15 @@ type bench struct {
 	configuration *config.Cache
 	loop          *recorder
 	client        controlv1.ControlServiceClient
+	lines         *lines
+}
+
+// lines counts what is logged.
+type lines struct{ n atomic.Int64 }
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.n.Add(1)
+	return len(b), nil
 }
 
 func newBench(t *testing.T) *bench {
@@ -86,7 +96,9 @@ func newBench(t *testing.T) *bench {
 		loop: &recorder{hellos: make(chan string, 64), reports: make(chan string, 64), nacks: make(chan string, 64),
 			ahead: make(chan string, 64), again: make(chan string, 64), left: make(chan string, 64),
 			sent: map[*delivery.Receiver]*controlv1.Leases{}}}
-	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3}, slog.New(slog.DiscardHandler))
+	b.lines = &lines{}
+	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3},
+		slog.New(slog.NewTextHandler(b.lines, nil)))
 	g := grpc.NewServer()
 	b.server.Register(g)
 	listener := bufconn.Listen(64 << 10)
@@ -494,5 +506,26 @@ func TestAgentsLeaveInOrder(t *testing.T) {
 	}
 	if got := <-b.loop.left; got != "leaves" {
 		t.Errorf("%s has left, its stream broke", got)
+	}
+}
+
+// Two agents of one name end each other's streams for ever: what is logged of that is bounded.
+func TestTwoAgentsOfOneNameAreLoggedOnce(t *testing.T) {
+	b := newBench(t)
+	b.server.Open(5, 1, nil)
+	last := b.dial("twin", 5)
+	<-b.loop.hellos
+	for range 20 {
+		next := b.dial("twin", 5)
+		<-b.loop.hellos
+		for {
+			if _, err := last.Recv(); err != nil {
+				break
+			}
+		}
+		last = next
+	}
+	if n := b.lines.n.Load(); n != 2 { // that it has connected, and that it was replaced
+		t.Errorf("%d lines", n)
 	}
 }
