@@ -15,6 +15,7 @@ import (
 
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const backupLong = `backup asks a coordinator for the whole configuration and writes it into a new file in
@@ -76,7 +77,7 @@ func runBackup(cmd *cobra.Command, c *connection, dir string, keep int) error {
 	case err != nil:
 		return fmt.Errorf("backup: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d resources\n", path, n)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", path, wording.Count(n, "resource"))
 	return forgetBackups(dir, keep)
 }
 

@@ -120,7 +120,9 @@ func (present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*
 	limit := &quotav1.Activity{Tenant: "acme", Limit: "per-client", Refused: 1180, ClientLimit: 1180, Window: window,
 		Since: since}
 	flow := &quotav1.Activity{Tenant: "acme", Pool: "api", Admitted: 20, Refused: 1180, ClientLimit: 1180, Window: window,
-		Since: since}
+		Since: since, AdmittedParts: []uint64{4, 4, 4, 0, 4, 2, 2}, RefusedParts: []uint64{96, 396, 296, 0, 196, 148, 48},
+		NewestPart: durationpb.New(4 * time.Second)}
+	limit.RefusedParts, limit.AdmittedParts, limit.NewestPart = flow.RefusedParts, make([]uint64, 7), flow.NewestPart
 	switch {
 	case s.Order == quotav1.Selection_SHADOWED && s.By == quotav1.Selection_CLIENT && s.Tenant == "":
 		out.Rows = []*quotav1.Activity{{Tenant: "acme", Limit: "tight", Client: "app-7", Shadowed: 400, Error: 3}, {}}

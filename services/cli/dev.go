@@ -30,7 +30,8 @@ all three Envoys. The run has five phases:
   coordinator   the coordinator is killed (SIGKILL), later it comes back
   agent         one agent is cut off from all others, later it comes back
 
-In the end there is a verdict, each figure beside its bound: the pool's mean and
+In the end there is a verdict in one line: PASS, FAIL or VOID, with the load that the machine
+bore. Below it stand the figures that were not within their bounds; with -v all of them: the pool's mean and
 highest second against its capacity; each tenant against its weighted max-min
 share of what was offered; the limited clients against rate·t + burst in every
 window, and their wrongful 429s; failed requests.
@@ -68,6 +69,7 @@ func newDev() *cobra.Command {
 	f.BoolVar(&config.NoLoad, "no-load", false, "start everything but the load, and say how to use it")
 	f.IntVar(&config.Gateways, "gateways", 3, "number of Envoys, 1 to 9")
 	f.Uint64Var(&config.Seed, "seed", 1, "seed of the load's schedule")
+	f.BoolVarP(&config.Verbose, "verbose", "v", false, "report all checks and phases, and not only what did not hold")
 	f.StringVar(&config.JSON, "json", "", "file to get the verdict as JSON")
 	f.StringVar(&config.Trace, "trace", "",
 		"file to get one NDJSON line per request; the upstream's own goes beside it as *.upstream.ndjson")
@@ -109,7 +111,7 @@ func recomputeVerdict(config dev.Config, path string) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := dev.Report(config.Out, config.JSON, v)
+	outcome, err := dev.Report(config.Out, config.JSON, v, config.Verbose)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func TestDevRecomputesAndExitsByTheVerdict(t *testing.T) {
 	for want, c := range map[int]struct {
 		path, says string
 	}{
-		exitFailed: {writeTrace(t, func(*trace.Record) {}), "\nFAIL\n"},
+		exitFailed: {writeTrace(t, func(*trace.Record) {}), "\nFAIL: "},
 		exitVoid:   {writeTrace(t, func(r *trace.Record) { r.Late = time.Second.Seconds() }), "\nVOID: "},
 	} {
 		var out, errs bytes.Buffer

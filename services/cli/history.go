@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const historyLong = `history lists the changes of the configuration, the newest first: the revision that
@@ -195,8 +196,8 @@ func writeMore(w io.Writer, got *quotav1.GetRevisionResponse) (err error) {
 	switch {
 	case got.GetMore() == 0:
 	case got.GetRevision().GetBytes() == 0:
-		_, err = fmt.Fprintf(w, "The changes of its %d resources were too large to be kept: see --history-bytes of "+
-			"titrate coordinator.\n", got.GetMore())
+		_, err = fmt.Fprintf(w, "The changes of its %s were too large to be kept: see --history-bytes of "+
+			"titrate coordinator.\n", wording.Count(got.GetMore(), "resource"))
 	default:
 		_, err = fmt.Fprintf(w, "and %d more; --all shows them\n", got.GetMore())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/dev/load"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const (
@@ -86,7 +87,8 @@ func loadScenario(gateways []string, spread []float64, tenants []string) (*scena
 		spread = slices.Repeat([]float64{1}, len(gateways))
 	}
 	if len(spread) != len(gateways) {
-		return nil, fmt.Errorf("--spread has %d weights for %d gateways", len(spread), len(gateways))
+		return nil, fmt.Errorf("--spread has %s for %s", wording.Count(len(spread), "weight"),
+			wording.Count(len(gateways), "gateway"))
 	}
 	s := &scenario.Scenario{
 		Version: scenario.Version,

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const recoverLong = `recover looks at the configuration in etcd, and puts it in force again after it was held.
@@ -134,12 +135,12 @@ func restore(ctx context.Context, s *store.Store, dir string) (store.Snapshot, e
 }
 
 func describe(out io.Writer, where string, s store.Snapshot) {
-	fmt.Fprintf(out, "%s: revision %d, %d resources\n", where, s.Revision, len(s.Resources))
+	fmt.Fprintf(out, "%s: revision %d, %s\n", where, s.Revision, wording.Count(len(s.Resources), "resource"))
 	if s.Held != "" {
 		fmt.Fprintf(out, "  held: %s\n", s.Held)
 	}
 	if s.Missing > 0 {
-		fmt.Fprintf(out, "  %d resources are missing\n", s.Missing)
+		fmt.Fprintf(out, "  missing: %s\n", wording.Count(s.Missing, "resource"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Unreadable)) {
 		fmt.Fprintf(out, "  cannot be read: %v\n", s.Unreadable[name])

@@ -53,14 +53,14 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("%+v", b)
 	}
 	recovered(t, "held: the configuration in etcd is gone", flags...)
-	recovered(t, "1 resources\n", append(flags, "--from", dir)...)
+	recovered(t, "1 resource\n", append(flags, "--from", dir)...)
 	if b := <-batches; b.Revision <= held || len(b.Resources) != 1 {
 		t.Errorf("%+v", b)
 	}
 	if _, err := client.Delete(t.Context(), prefix+"/v1alpha1/pools/api"); err != nil {
 		t.Fatal(err)
 	}
-	recovered(t, "1 resources are missing", flags...)
+	recovered(t, "missing: 1 resource", flags...)
 	recovered(t, "0 resources\n", append(flags, "--accept")...)
 
 	cmd := Root()

@@ -108,7 +108,9 @@ func (s *screen) View() tea.View {
 	for i := range lines {
 		lines[i] = ansi.Truncate(lines[i], width, "…")
 	}
-	return tea.NewView(strings.Join(lines, "\n") + "\n")
+	view := tea.NewView(strings.Join(lines, "\n") + "\n")
+	view.AltScreen = true // nothing of the terminal's own text stays above
+	return view
 }
 
 // pause waits, and reports whether ctx still runs.

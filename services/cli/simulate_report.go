@@ -10,6 +10,7 @@ import (
 
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // simulationTable lays out a result: a line for each pool, flow, limit and event,
@@ -159,7 +160,7 @@ func (t *simulationTable) limits() {
 		k := together(s, groups[i].keys)
 		of := cmp.Or(k.Client, "all clients")
 		if n := len(groups[i].keys); n > 1 {
-			of = fmt.Sprintf("%d clients", n)
+			of = wording.Count(n, "client")
 		}
 		mean := none
 		if k.AboveSeconds > 0 && k.Rate > 0 {

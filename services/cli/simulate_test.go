@@ -64,7 +64,7 @@ func TestSimulateFromStdin(t *testing.T) {
 	}
 	drawing := filepath.Join(t.TempDir(), "out.svg")
 	_, out, _ = runSimulate(t, t.Context(), helpScenario(t), "-f", "-", "--plot", drawing)
-	if drawn, err := os.ReadFile(drawing); err != nil || !bytes.Contains(drawn, []byte("titrate: pool api")) {
+	if drawn, err := os.ReadFile(drawing); err != nil || !bytes.Contains(drawn, []byte("Titrate: pool api")) {
 		t.Errorf("the drawing has %d bytes: %v", len(drawn), err)
 	}
 	for _, want := range []string{"30 s on 3 gateways", "acme", "bolt/each", "20 clients", "heal", "WORST EXCESS"} {

@@ -11,6 +11,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // none stands in a cell that has nothing to say.
@@ -216,11 +217,42 @@ func writeTables(w io.Writer, ms []resource.Message, wide bool) error {
 			return err
 		}
 	}
-	return nil
+	return writeLegend(w, ms)
 }
 
-// perSecond writes a rate in cost units per second.
-func perSecond(x float64) string { return number(x) + "/s" }
+// writeLegend explains the words in the tables that are the coordinator's.
+func writeLegend(w io.Writer, ms []resource.Message) error {
+	var full, slack, bound bool
+	for _, m := range ms {
+		switch m := m.(type) {
+		case *quotav1.Pool:
+			full = full || m.GetStatus().GetFairRate() > 0
+			slack = slack || poolState(m.GetStatus()) == "SLACK"
+		case *quotav1.Quota:
+			bound = bound || m.GetStatus().GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED
+		}
+	}
+	var lines []string
+	if full {
+		lines = append(lines, "FULL: tenants ask for more than the capacity, and each is held to its share. "+
+			"FAIR: the share of weight 1.", "PRICE: how scarce the pool is, to be compared with itself at other times.")
+	}
+	if slack {
+		lines = append(lines, "SLACK: the capacity is not used up, and every tenant gets what it asks for; PRICE is 0.")
+	}
+	if bound {
+		lines = append(lines, "BOUND BY: what holds a share. DEMAND: all that the tenant asks for; GUARANTEED: its "+
+			"guarantee;", "  MAX: the max of its quota; POOL: its fair share of a full pool.")
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
+	return err
+}
+
+// perSecond writes a rate of cost units per second in the unit in which a person says it.
+func perSecond(x float64) string { return wording.Rate(x, number) }
 
 // number writes at most one decimal of large and three digits of small numbers.
 func number(x float64) string {

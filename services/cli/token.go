@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/titrate/titrate/services/telemetry"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // tokenFile sends the token of a file with each call, as the file is at that moment.
@@ -36,7 +37,8 @@ func (f tokenFile) read() (string, error) {
 	}
 	words := strings.Fields(string(text))
 	if len(words) != 1 {
-		return "", fmt.Errorf("--token-file %s: %d words in it: want the token and nothing else", f, len(words))
+		return "", fmt.Errorf("--token-file %s: %s in it: want the token and nothing else", f,
+			wording.Count(len(words), "word"))
 	}
 	return words[0], nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,19 +13,22 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
-const topLong = `top shows what became of requests in about the last minute at all gateways: requests per
-second that were admitted, refused, waited, were marked, or were let pass by a mode SHADOW.
-A row is a tenant, or with --by a pool, a limit of a tenant, a gateway, or a client.
+const topLong = `top shows what became of requests at all gateways: NOW, in the last ten to twenty seconds, and
+in about the last minute: requests per second that were admitted, refused, waited, were
+marked, or were let pass by a mode SHADOW. LAST MINUTE is what was asked for, a character for
+ten seconds, the newest last. A row is a tenant, or with --by a pool, a limit of a tenant, a
+gateway, or a client.
 
 The row "other" is all that is in no row. SINCE says for how long requests have been limited
 without a pause of a minute. Of limits the admitted requests are not counted. Clients are
 those that gateways' sketches have, in requests of the last one to two minutes: one with few
 refusals may be missing, and a number may be too high by ERROR.
 
-At a terminal top is drawn anew every --every until q, with as many rows as fit; the rest is
-in "other". Keys: t tenant, p pool, l limit, c client, g gateway; r refused, a admitted,
+At a terminal top is drawn anew every --every until q, with as many rows as fit, and bars in
+the room beside; the rest is in "other". Keys: t tenant, p pool, l limit, c client, g gateway; r refused, a admitted,
 w waited, s shadowed, m marked. --once prints one table.`
 
 const topExample = `  titrate top
@@ -58,7 +62,7 @@ func newTop() *cobra.Command {
 	f.StringVar(&t.by, "by", "tenant", "what a row is: tenant, pool, limit, client or gateway")
 	f.StringVar(&t.order, "sort", "refused", "what the first rows have the most of: refused, admitted, waited, "+
 		"shadowed or marked")
-	f.Int32Var(&t.selection.Most, "rows", 20, "rows, 1 to 1000")
+	f.Int32Var(&t.selection.Most, "rows", 0, "rows, 1 to 1000 (default 20; on a screen as many as fit)")
 	for _, one := range []struct {
 		name string
 		to   *string
@@ -108,7 +112,7 @@ func (t *top) read() error {
 	if !known || order == 0 {
 		return fmt.Errorf("--sort %q: want refused, admitted, waited, shadowed or marked", t.order)
 	}
-	if t.selection.Most < 1 || t.selection.Most > 1000 {
+	if t.selection.Most < 0 || t.selection.Most > 1000 {
 		return fmt.Errorf("--rows %d: want 1 to 1000", t.selection.Most)
 	}
 	if t.every < time.Second {
@@ -137,7 +141,10 @@ func topText(by quotav1.Selection_By, r *quotav1.TopResponse, width int) string 
 	case by == quotav1.Selection_CLIENT:
 		text = clientTop(r).within(width)
 	default:
-		text = rateTop(by, r).within(width)
+		t := rateTop(by, r)
+		t.narrow(width)
+		t.bars(append(slices.Clone(r.GetRows()), others(r)...), width)
+		text = t.within(width)
 	}
 	for _, note := range missing(r) {
 		text += note + "\n"
@@ -151,7 +158,7 @@ func missing(r *quotav1.TopResponse) []string {
 	case r.GetAgents() == 0:
 		return []string{"No agent is connected, so what gateways do is not known."}
 	case n > 0:
-		return []string{fmt.Sprintf("%d of %d agents did not answer: %s", n, r.GetAgents(),
+		return []string{fmt.Sprintf("%d of %s did not answer: %s", n, wording.Count(r.GetAgents(), "agent"),
 			shortList(r.GetSilent(), 5))}
 	}
 	return nil
@@ -164,15 +171,23 @@ func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *table {
 	if title == "" {
 		title = "TENANT"
 	}
-	t := &table{columns: []column{{title, false}, {"ADMITTED", true}, {"REFUSED", true}, {"WAITED", true},
-		{"MARKED", true}, {"SHADOWED", true}, {"SINCE", true}}}
+	t := &table{columns: []column{{title, false}, {"ADMITTED NOW", true}, {"REFUSED NOW", true}, {"LAST MINUTE", false},
+		{"ADMITTED", true}, {"REFUSED", true}, {"WAITED", true}, {"MARKED", true}, {"SHADOWED", true}, {"SINCE", true}}}
 	for _, m := range r.GetRows() {
 		t.add(topRow(nameOf(by, m), m)...)
 	}
-	if r.GetOther() != nil {
-		t.add(topRow("other", r.GetOther())...)
+	for _, m := range others(r) {
+		t.add(topRow("other", m)...)
 	}
 	return t
+}
+
+// others is the row of what is in no other, if there is one.
+func others(r *quotav1.TopResponse) []*quotav1.Activity {
+	if r.GetOther() == nil {
+		return nil
+	}
+	return []*quotav1.Activity{r.GetOther()}
 }
 
 // nameOf is what a row is of.
@@ -207,7 +222,8 @@ func topRow(name string, m *quotav1.Activity) []string {
 	if m.GetSince() != nil {
 		since = m.GetSince().AsDuration().Round(time.Second).String()
 	}
-	return []string{name, each(m.GetAdmitted()), each(m.GetRefused()), each(m.GetWaited()), each(m.GetMarked()),
+	admitted, refused := recent(m)
+	return []string{name, admitted, refused, spark(m), each(m.GetAdmitted()), each(m.GetRefused()), each(m.GetWaited()), each(m.GetMarked()),
 		each(m.GetShadowed()), since}
 }
 
@@ -236,7 +252,7 @@ func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
 	s.ask = func() func() (string, error) {
 		selection := proto.CloneOf(&t.selection) // keys change it
 		width, lines := s.room()
-		selection.Most = max(1, min(selection.Most, int32(lines-besideRows)))
+		selection.Most = max(1, min(cmp.Or(selection.Most, 1000), int32(lines-besideRows)))
 		return func() (string, error) {
 			r, err := client.Top(ctx, &quotav1.TopRequest{Selection: selection})
 			return topText(selection.By, r, width), err

@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // facts are what the health of an installation is judged by.
@@ -176,7 +177,7 @@ func (f *facts) ofEtcd() *quotav1.Finding {
 	}
 	if f.trouble.Lost > 0 {
 		return doubtful("etcd", "changes since the backup are lost: see titrate history and titrate recover --help",
-			"etcd was restored or replaced %d times since this coordinator started", f.trouble.Lost)
+			"etcd was restored or replaced, in all %s since this coordinator started", wording.Count(f.trouble.Lost, "time"))
 	}
 	return fine("etcd", "the session lives")
 }
@@ -192,13 +193,13 @@ func (f *facts) ofConfiguration() *quotav1.Finding {
 		return failed(name, "--etcd-user needs read and write on --etcd-prefix; etcd's log has more", "%v",
 			f.astray)
 	case len(f.trouble.Unreadable) > 0:
-		return failed(name, "apply them again, or delete them", "%d stored resources cannot be read, such as %s",
-			len(f.trouble.Unreadable), f.trouble.Unreadable[0])
+		return failed(name, "apply them again, or delete them", "%s cannot be read, such as %s",
+			wording.Count(len(f.trouble.Unreadable), "stored resource"), f.trouble.Unreadable[0])
 	case len(f.config.Pools) == 0:
 		return doubtful(name, "titrate apply --help has an example", "revision %d has no pool", f.config.Revision)
 	}
-	return fine(name, "revision %d: %d pools, %d tenants, %d quotas", f.config.Revision, len(f.config.Pools),
-		len(f.config.Tenants), len(f.config.Quotas))
+	return fine(name, "revision %d: %s, %s, %s", f.config.Revision, wording.Count(len(f.config.Pools), "pool"),
+		wording.Count(len(f.config.Tenants), "tenant"), wording.Count(len(f.config.Quotas), "quota"))
 }
 
 func (f *facts) ofSecurity() *quotav1.Finding {
@@ -254,7 +255,7 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 	}
 	if f.fleet.Refusing > 0 {
 		out = append(out, failed(name, "they keep the configuration before: correct what the reason names",
-			"%d gateways refuse the configuration: %v", f.fleet.Refusing, f.fleet.First))
+			"the configuration is refused by %s: %v", wording.Count(f.fleet.Refusing, "gateway"), f.fleet.First))
 	} else if f.fleet.First != nil {
 		out = append(out, doubtful(name, "titrate get lists which", "%v", f.fleet.First))
 	}
@@ -265,19 +266,20 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 	if len(f.lost) > 0 {
 		out = append(out, doubtful(name, "look at the processes and the logs of their agents; these gateways go on "+
 			"with what they have. Removed ones are forgotten after ten minutes",
-			"the agents of %d gateways are not heard: %s", len(f.lost), f.lostNames()))
+			"no agent is heard of %s: %s", wording.Count(len(f.lost), "gateway"), f.lostNames()))
 	}
 	if f.view.Outcome != nil && len(f.view.Outcome.Suspects) > 0 {
 		out = append(out, doubtful(name, "look at that agent: its clock, its version, who it is",
-			"%d agents report impossible numbers, such as %s", len(f.view.Outcome.Suspects),
+			"impossible numbers come from %s, such as %s", wording.Count(len(f.view.Outcome.Suspects), "agent"),
 			f.view.Outcome.Suspects[0].Agent))
 	}
 	if members == 0 {
 		out = append(out, doubtful(name, "look at the filter's agent_socket and at the agent's /status",
-			"%d agents are connected, and no gateway", f.agents))
+			"%s connected, and no gateway", wording.Count(f.agents, "agent")))
 	}
 	if len(out) == 0 {
-		out = append(out, fine(name, "%d agents, %d gateways", f.agents, members))
+		out = append(out, fine(name, "%s, %s", wording.Count(f.agents, "agent"),
+			wording.Count(members, "gateway")))
 	}
 	return out
 }
@@ -296,7 +298,7 @@ func (f *facts) lostNames() string {
 		text := fmt.Sprintf("%s, agent %s for %s", g.GetName(), g.GetAgent(),
 			f.now.Sub(g.GetHeard().AsTime()).Round(time.Second))
 		if g.GetBehind() > 0 {
-			text += fmt.Sprintf(", lacks %d changes", g.GetBehind())
+			text += ", lacks " + wording.Count(g.GetBehind(), "change")
 		}
 		return text
 	})
@@ -322,5 +324,5 @@ func (f *facts) ofPools() []*quotav1.Finding {
 	case len(f.pools.GetFindings()) > 0:
 		return f.pools.GetFindings()
 	}
-	return []*quotav1.Finding{fine(name, "%d pools, %d of them full", f.pools.GetPools(), f.pools.GetFull())}
+	return []*quotav1.Finding{fine(name, "%s, %d of them full", wording.Count(f.pools.GetPools(), "pool"), f.pools.GetFull())}
 }

@@ -41,6 +41,8 @@ type Config struct {
 	JSON, Trace string
 	// Program is how the user calls this program, for commands that are printed. Default: titrate.
 	Program string
+	// Verbose reports all checks and phases, and not only the checks that did not hold.
+	Verbose bool
 	// Film is a file for the live table as an animated SVG; "" = none.
 	Film string
 	// Out is where a human reads. Terminal says that it is one, for a live table.

@@ -235,19 +235,33 @@ func TestReportSaysHowItEnded(t *testing.T) {
 	phase := verdict.Phase{Name: "steady", Pool: verdict.Pool{Capacity: 300},
 		Clients: []verdict.Client{{Name: "small"}}}
 	check := verdict.Check{Name: verdict.CheckFailed, Phase: "steady", Value: 1, Bound: 0}
+	fine := verdict.Check{Name: verdict.CheckPoolMean, Phase: "steady", Value: 1, Bound: 2, Pass: true}
 	for want, v := range map[string]struct {
 		verdict verdict.Verdict
 		outcome Outcome
 	}{
-		"\nPASS\n": {verdict.Verdict{Pass: true, Phases: []verdict.Phase{phase}}, Passed},
-		"\nFAIL\n": {verdict.Verdict{Checks: []verdict.Check{check}}, Failed},
-		"\nVOID: ": {verdict.Verdict{Void: true, VoidReasons: []string{"late"}}, Void},
+		"\nPASS: 1 check held. Load: ": {verdict.Verdict{Pass: true, Phases: []verdict.Phase{phase},
+			Checks: []verdict.Check{fine}}, Passed},
+		"\nFAIL: 1 of 2 checks did not hold. Load: ": {verdict.Verdict{Checks: []verdict.Check{fine, check}}, Failed},
+		"\nVOID: this machine could not keep up: late. Load: ": {verdict.Verdict{Void: true, VoidReasons: []string{"late"}},
+			Void},
 	} {
 		var out bytes.Buffer
 		path := filepath.Join(t.TempDir(), "verdict.json")
-		outcome, err := Report(&out, path, &v.verdict)
-		if err != nil || outcome != v.outcome || !strings.Contains(out.String(), want) {
+		outcome, err := Report(&out, path, &v.verdict, false)
+		if err != nil || outcome != v.outcome || !strings.HasPrefix(out.String(), want) {
 			t.Errorf("outcome %v, error %v, want %q in\n%s", outcome, err, want, out.String())
+		}
+		if text := out.String(); strings.Contains(text, "  ok ") || strings.Contains(text, "capacity") ||
+			strings.Contains(text, "BROKEN") != (outcome == Failed) ||
+			strings.HasSuffix(text, "(Exit status 3; README.md, VOID.)\n") != (outcome == Void) {
+			t.Errorf("more, or less, than what is not ok:\n%s", text)
+		}
+		var all bytes.Buffer
+		_, err = Report(&all, "", &v.verdict, true)
+		if text := all.String(); err != nil || !strings.HasPrefix(text, want) || outcome == Passed &&
+			(!strings.Contains(text, "  ok ") || !strings.Contains(text, "of 300/s capacity")) {
+			t.Errorf("with -v (%v):\n%s", err, text)
 		}
 		if data, _ := os.ReadFile(path); !bytes.Contains(data, []byte(`"pass"`)) {
 			t.Errorf("no JSON: %s", data)

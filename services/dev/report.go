@@ -9,32 +9,55 @@ import (
 	"text/tabwriter"
 
 	"github.com/titrate/titrate/services/dev/verdict"
+	"github.com/titrate/titrate/services/wording"
 )
 
-// Report prints a verdict for people to out, writes it as JSON to the file at
-// path unless that is "", and says the outcome.
-func Report(out io.Writer, path string, v *verdict.Verdict) (Outcome, error) {
-	for _, p := range v.Phases {
-		reportPhase(out, &p)
-	}
-	reportChecks(out, v.Checks)
+// Report prints a verdict for people to out: the outcome and the machine's load in one line, then the checks that did
+// not hold; if all is set, all checks and each phase. It writes the verdict as JSON to the file at path unless that is
+// "", and returns the outcome.
+func Report(out io.Writer, path string, v *verdict.Verdict, all bool) (Outcome, error) {
 	if err := writeJSON(path, v); err != nil {
 		return Failed, err
 	}
-	fmt.Fprintf(out, "\nload: %d of %d requests, %d dropped, starts late p99 %.1f ms, worst %.1f ms; to the "+
-		"upstream p99 %.1f ms\n", v.Load.Recorded, v.Load.Planned, v.Load.Dropped, v.Load.LateP99Ms, v.Load.LateMaxMs,
-		v.Load.PathP99Ms)
+	var broken []verdict.Check
+	for _, c := range v.Checks {
+		if !c.Pass {
+			broken = append(broken, c)
+		}
+	}
+	fmt.Fprintf(out, "\n%s\n", headline(v, len(broken)))
+	if all {
+		reportChecks(out, v.Checks)
+		for _, p := range v.Phases {
+			reportPhase(out, &p)
+		}
+	} else if len(broken) > 0 {
+		reportChecks(out, broken)
+	}
 	switch {
 	case v.Void:
-		fmt.Fprintf(out, "VOID: this machine could not keep up, so the run proves nothing: %s\n",
-			strings.Join(v.VoidReasons, "; "))
+		fmt.Fprintln(out, "\nThe run is void and says nothing about Titrate: the machine was too busy for the load. Run it "+
+			"again with less beside it. (Exit status 3; README.md, VOID.)")
 		return Void, nil
 	case v.Pass:
-		fmt.Fprintln(out, "PASS")
 		return Passed, nil
 	}
-	fmt.Fprintln(out, "FAIL")
 	return Failed, nil
+}
+
+// headline is the verdict in one line.
+func headline(v *verdict.Verdict, broken int) string {
+	l := &v.Load
+	load := fmt.Sprintf("Load: %d of %s, %d dropped; late by %.1f ms at the start (p99, worst %.1f ms) and %.1f ms "+
+		"on the way to the upstream (p99).", l.Recorded, wording.Count(l.Planned, "request"), l.Dropped, l.LateP99Ms,
+		l.LateMaxMs, l.PathP99Ms)
+	switch {
+	case v.Void:
+		return fmt.Sprintf("VOID: this machine could not keep up: %s. %s", strings.Join(v.VoidReasons, "; "), load)
+	case v.Pass:
+		return fmt.Sprintf("PASS: %s held. %s", wording.Count(len(v.Checks), "check"), load)
+	}
+	return fmt.Sprintf("FAIL: %d of %s did not hold. %s", broken, wording.Count(len(v.Checks), "check"), load)
 }
 
 func reportPhase(out io.Writer, p *verdict.Phase) {
@@ -61,8 +84,8 @@ func reportPhase(out io.Writer, p *verdict.Phase) {
 	t.Flush()
 }
 
-// wording of the checks.
-var wording = map[string]string{
+// inWords are the checks in words.
+var inWords = map[string]string{
 	verdict.CheckPoolMean:    "pool: mean admitted/s",
 	verdict.CheckPoolSliding: "pool: highest sliding second",
 	verdict.CheckDeviation:   "saturated tenant: deviation from its fair share",
@@ -87,7 +110,7 @@ func reportChecks(out io.Writer, checks []verdict.Check) {
 		if c.AtLeast {
 			relation = "≥"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s %s\n", mark, c.Phase, wording[c.Name], c.Subject, figure(c.Value),
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s %s\n", mark, c.Phase, inWords[c.Name], c.Subject, figure(c.Value),
 			relation, figure(c.Bound))
 	}
 	t.Flush()

@@ -159,7 +159,7 @@ func (s *Session) judge(records []trace.Record) (Outcome, error) {
 	if err := writeTrace(s.config.Trace, s.scenario, records); err != nil {
 		return Failed, err
 	}
-	return Report(s.config.Out, s.config.JSON, verdict.Judge(s.scenario, records))
+	return Report(s.config.Out, s.config.JSON, verdict.Judge(s.scenario, records), s.config.Verbose)
 }
 
 func writeTrace(path string, s *scenario.Scenario, records []trace.Record) error {

@@ -14,6 +14,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/toplist"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // FindDecisions says what was decided about the request of an ID, step by step.
@@ -142,8 +143,8 @@ func shareStep(d *quotav1.Decision) string {
 			share(h.GetShare()))
 	}
 	out := fmt.Sprintf("Its tenant's share of the pool was %s over all gateways, %s at this one, which was asked for "+
-		"%s; %.3g could pass at once, and %d requests waited", share(h.GetShare()), share(h.GetRate()),
-		rate(h.GetDemand()), h.GetCredit(), h.GetWaiting())
+		"%s; %.3g could pass at once, and %s waited", share(h.GetShare()), share(h.GetRate()),
+		rate(h.GetDemand()), h.GetCredit(), wording.Count(h.GetWaiting(), "request"))
 	if d.GetRefused() && d.GetLimit() == toplist.Share {
 		out += ", so it refused"
 	}
@@ -173,13 +174,13 @@ func decisionNotes(request string, r *quotav1.FindDecisionsResponse) (notes []st
 			"by SHADOW.", request)
 	case answered > 0:
 		say("No gateway knows request %q. It was admitted at once, or decided too long ago, or too many were decided "+
-			"at that time: the agents remember %d requests that were refused, held, marked or let pass by SHADOW, the "+
-			"oldest for %s. The access log of its gateway has its reason and its limit.", request, r.GetRemembered(),
-			seconds(r.GetBack()))
+			"at that time: the agents remember %s that were refused, held, marked or let pass by SHADOW, the "+
+			"oldest for %s. The access log of its gateway has its reason and its limit.", request,
+			wording.Count(r.GetRemembered(), "request"), seconds(r.GetBack()))
 	}
 	if n := len(r.GetSilent()); n > 0 {
-		say("%d of %d agents did not answer, or are older and remember no requests, so their gateways are not "+
-			"counted: %s.", n, r.GetAgents(), strings.Join(r.GetSilent()[:min(n, 5)], ", "))
+		say("%d of %s did not answer, or are older and remember no requests, so their gateways are not "+
+			"counted: %s.", n, wording.Count(r.GetAgents(), "agent"), strings.Join(r.GetSilent()[:min(n, 5)], ", "))
 	}
 	return notes
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/toplist"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // limitSentence says what a limit did to the tenant's requests, and what it lets pass. l is nil
@@ -31,7 +33,7 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 			did = append(did, fmt.Sprintf(format, fmt.Sprintf("%d (%s)", n, percent(n, all))))
 		}
 	}
-	add(a.GetClientLimit(), "refused %s at once")
+	add(a.GetClientLimit(), "refused %s at once"+refusedLately(a))
 	add(a.GetWaited(), "made %s wait")
 	add(a.GetQueueTimeout(), "refused %s after they had waited for too long")
 	add(a.GetShadowed(), "would, if it were enforced, have refused or held %s")
@@ -44,8 +46,21 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	if len(did) == 0 {
 		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))
 	}
-	return fmt.Sprintf("Of%s requests of %s in the last %s limit %s %s%s: %s.", of, w.tenant, seconds(a.GetWindow()),
-		name, strings.Join(did, ", "), since(a), lets(e, l))
+	requests := "requests"
+	if of != "" {
+		requests = wording.Plural(all, "request")
+	}
+	return fmt.Sprintf("Of%s %s of %s in the last %s limit %s %s%s: %s.", of, requests, w.tenant,
+		seconds(a.GetWindow()), name, strings.Join(did, ", "), since(a), lets(e, l))
+}
+
+// refusedLately says how many of the refused requests are of the last seconds.
+func refusedLately(a *quotav1.Activity) string {
+	_, refused, window := toplist.Recent(a)
+	if window <= 0 || window >= a.GetWindow().AsDuration() {
+		return ""
+	}
+	return fmt.Sprintf(", %d of them in the last %s", refused, seconds(durationpb.New(window)))
 }
 
 // mean is the mean of n waits that took so many seconds together.
@@ -115,8 +130,9 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 func shadowShare(e *quotav1.Explanation) string {
 	a := e.GetActivity()
 	n, all := a.GetShadowed()-a.GetLimitShadowed(), a.GetAdmitted()+a.GetRefused()
-	return fmt.Sprintf("Its share of pool %s, %s, would, if it were enforced, have refused or held %d of %d requests "+
-		"(%s) of %s in the last %s.", strings.TrimPrefix(e.GetPool(), "pools/"), rate(e.GetShare()), n, max(n, all),
+	return fmt.Sprintf("Its share of pool %s, %s, would, if it were enforced, have refused or held %d of %s "+
+		"(%s) of %s in the last %s.", strings.TrimPrefix(e.GetPool(), "pools/"), rate(e.GetShare()), n,
+		wording.Count(max(n, all), "request"),
 		percent(n, max(n, all)), strings.TrimPrefix(e.GetTenant(), "tenants/"), seconds(a.GetWindow()))
 }
 
@@ -140,7 +156,18 @@ func traffic(a *quotav1.Activity) string {
 	add(a.GetLimitWaited(), "waited for limits")
 	add(a.GetMarked(), "marked")
 	add(a.GetShadowed(), "let pass by SHADOW")
-	return fmt.Sprintf(" Of %d requests in the last %s: %s.", all, seconds(a.GetWindow()), strings.Join(parts, ", "))
+	return fmt.Sprintf(" Of %s in the last %s: %s.%s", wording.Count(all, "request"), seconds(a.GetWindow()),
+		strings.Join(parts, ", "), lastSeconds(a))
+}
+
+// lastSeconds says beside the numbers of a minute what they were in its last seconds.
+func lastSeconds(a *quotav1.Activity) string {
+	admitted, refused, window := toplist.Recent(a)
+	if window <= 0 || window >= a.GetWindow().AsDuration() {
+		return ""
+	}
+	return fmt.Sprintf(" Of these in the last %s: %d admitted, %d refused.", seconds(durationpb.New(window)), admitted,
+		refused)
 }
 
 // note adds sentences about the tenant as a whole.
@@ -151,8 +178,8 @@ func (w *seen) note() {
 		if n == 0 {
 			say("Enforcing what is in SHADOW would have refused or held no request of %s in the last minute.", w.tenant)
 		} else {
-			say("Enforcing all that is in SHADOW would have refused or held %d of %d requests (%s) of %s in the last "+
-				"%s.", n, max(n, all), percent(n, max(n, all)), w.tenant, seconds(w.total.GetWindow()))
+			say("Enforcing all that is in SHADOW would have refused or held %d of %s (%s) of %s in the last "+
+				"%s.", n, wording.Count(max(n, all), "request"), percent(n, max(n, all)), w.tenant, seconds(w.total.GetWindow()))
 		}
 	}
 	if w.total == nil && len(w.limits) == 0 && w.agents > len(w.silent) && w.r.GetPool() == "" {
@@ -164,7 +191,8 @@ func (w *seen) note() {
 	}
 	switch {
 	case len(w.silent) > 0:
-		say("%d of %d agents did not answer, so their gateways are not counted: %s.", len(w.silent), w.agents,
+		say("%d of %s did not answer, so their gateways are not counted: %s.", len(w.silent),
+			wording.Count(w.agents, "agent"),
 			strings.Join(w.silent[:min(len(w.silent), 5)], ", "))
 	case w.agents == 0:
 		say("No agent is connected, so what gateways did is not known.")

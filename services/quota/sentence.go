@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // sentence puts an explanation into English for the one on call: what the tenant
@@ -14,6 +15,7 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 	who := strings.TrimPrefix(e.GetTenant(), "tenants/")
 	where := "pool " + strings.TrimPrefix(e.GetPool(), "pools/")
 	var b strings.Builder
+	b.WriteString("Now ")
 	switch {
 	case e.Max != nil && e.GetMax() == 0:
 		fmt.Fprintf(&b, "%s is blocked from %s: the max of its quota is 0, so all that it asks for, %s, is refused "+
@@ -24,7 +26,7 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 		if e.GetActivity().GetClientLimit() > 0 {
 			asks = "gets nothing past its limits to"
 		}
-		fmt.Fprintf(&b, "%s %s %s now; its share stands at %s%s", who, asks, where, rate(e.GetShare()),
+		fmt.Fprintf(&b, "%s %s %s; its share stands at %s%s", who, asks, where, rate(e.GetShare()),
 			idleBound[e.GetBoundBy()])
 	case e.GetBoundBy() == quotav1.Bound_DEMAND && e.GetShare() > e.GetDemand():
 		fmt.Fprintf(&b, "%s gets %s of %s and may take %s: %s", who, wants(e), where, rate(e.GetShare()),
@@ -106,13 +108,14 @@ func price(e *quotav1.Explanation) string {
 	return fmt.Sprintf("the pool's capacity of %s is used up (price %g)", rate(e.GetCapacity()), round(e.GetPrice()))
 }
 
-// rate writes cost units per second to one decimal, or to three significant
-// digits where that would show 0.
+// rate writes cost units per second as a person says them: to one decimal, in the unit in which they are at least 1.
 func rate(r float64) string {
-	if r != 0 && math.Abs(r) < 0.1 {
-		return fmt.Sprintf("%.3g/s", r)
-	}
-	return fmt.Sprintf("%.1f/s", r)
+	return wording.Rate(r, func(x float64) string {
+		if x != 0 && math.Abs(x) < .95 {
+			return fmt.Sprintf("%.3g", x)
+		}
+		return fmt.Sprintf("%.1f", x)
+	})
 }
 
 // round keeps three significant digits.

@@ -25,71 +25,71 @@ func TestSentence(t *testing.T) {
 		want string
 	}{
 		{"pool", full(func(*quotav1.Explanation) {}), quotav1.Guarantee_MINIMUM,
-			"acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; " +
+			"Now acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; " +
 				"the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"pool, demand cut short", full(func(e *quotav1.Explanation) { e.Demand, e.Limited = 74, true }),
 			quotav1.Guarantee_MINIMUM,
-			"acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it may want more) is " +
+			"Now acme gets 75.0/s of pool api: its demand 74.0/s (limited in the last round, so it may want more) is " +
 				"above the fair share 25.0/s × weight 3 = 75.0/s; the pool's capacity of 300.0/s is used up (price " +
 				"0.25)."},
 		{"additive", full(func(e *quotav1.Explanation) { e.Guaranteed, e.Share = 10, 85 }), quotav1.Guarantee_ADDITIVE,
-			"acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s " +
+			"Now acme gets 85.0/s of pool api: its demand 120.0/s is above its guarantee 10.0/s + the fair share 25.0/s " +
 				"× weight 3 = 85.0/s; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"guarantee", full(func(e *quotav1.Explanation) {
 			e.Guaranteed, e.Share, e.BoundBy = 90, 90, quotav1.Bound_GUARANTEED
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets its guarantee of 90.0/s of pool api: its demand 120.0/s is above it, and the fair share " +
+			"Now acme gets its guarantee of 90.0/s of pool api: its demand 120.0/s is above it, and the fair share " +
 				"25.0/s × weight 3 = 75.0/s is no more; the pool's capacity of 300.0/s is used up (price 0.25)."},
 		{"max", full(func(e *quotav1.Explanation) { e.Share, e.BoundBy = 50, quotav1.Bound_MAX }),
 			quotav1.Guarantee_MINIMUM,
-			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and so is the fair " +
+			"Now acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and so is the fair " +
 				"share 25.0/s × weight 3 = 75.0/s."},
 		{"max in a slack pool", full(func(e *quotav1.Explanation) {
 			e.Share, e.FairRate, e.BoundBy = 50, 0, quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and the pool's " +
+			"Now acme gets 50.0/s of pool api, the max of its quota: its demand 120.0/s is above it, and the pool's " +
 				"capacity of 300.0/s is not used up."},
 		{"demand", full(func(e *quotav1.Explanation) { e.Demand, e.Share, e.BoundBy = 40, 40, quotav1.Bound_DEMAND }),
 			quotav1.Guarantee_MINIMUM,
-			"acme gets 40.0/s of pool api, all that it asks for: its demand 40.0/s is within the fair share 25.0/s × " +
+			"Now acme gets 40.0/s of pool api, all that it asks for: its demand 40.0/s is within the fair share 25.0/s × " +
 				"weight 3 = 75.0/s."},
 		{"demand within the guarantee", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.Guaranteed, e.BoundBy = 80, 80, 90, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets 80.0/s of pool api, all that it asks for: its demand 80.0/s is within its guarantee of 90.0/s."},
+			"Now acme gets 80.0/s of pool api, all that it asks for: its demand 80.0/s is within its guarantee of 90.0/s."},
 		{"demand in a slack pool", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.FairRate, e.BoundBy = 40, 40, 0, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets 40.0/s of pool api, all that it asks for: its demand is 40.0/s, and the pool's capacity of " +
+			"Now acme gets 40.0/s of pool api, all that it asks for: its demand is 40.0/s, and the pool's capacity of " +
 				"300.0/s is not used up."},
 		{"room beyond the demand", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.FairRate, e.BoundBy = 8.1, 227, 0, quotav1.Bound_DEMAND
 		}), quotav1.Guarantee_MINIMUM,
-			"acme gets all that it asks for of pool api and may take 227.0/s: its demand is 8.1/s, and the pool's " +
+			"Now acme gets all that it asks for of pool api and may take 227.0/s: its demand is 8.1/s, and the pool's " +
 				"capacity of 300.0/s is not used up."},
 		{"stale", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy, e.Stale, e.Epoch = 0, 0.01, quotav1.Bound_DEMAND, true, 7
 		}), quotav1.Guarantee_MINIMUM,
-			"acme asks for nothing of pool api now; its share stands at 0.01/s; the share is stale: it was granted " +
+			"Now acme asks for nothing of pool api; its share stands at 36.0/h; the share is stale: it was granted " +
 				"in epoch 7, has not been renewed, and stays as it is."},
 		{"idle at its max", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy = 0, 20,
 				quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
-			"acme asks for nothing of pool api now; its share stands at 20.0/s, the max of its quota."},
+			"Now acme asks for nothing of pool api; its share stands at 20.0/s, the max of its quota."},
 		{"idle at its guarantee", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy = 0, 90,
 				quotav1.Bound_GUARANTEED
 		}), quotav1.Guarantee_MINIMUM,
-			"acme asks for nothing of pool api now; its share stands at 90.0/s, its guarantee."},
+			"Now acme asks for nothing of pool api; its share stands at 90.0/s, its guarantee."},
 		{"blocked", full(func(e *quotav1.Explanation) {
 			e.Max, e.Share, e.BoundBy = new(float64), 0,
 				quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
-			"acme is blocked from pool api: the max of its quota is 0, so all that it asks for, 120.0/s, is refused " +
+			"Now acme is blocked from pool api: the max of its quota is 0, so all that it asks for, 120.0/s, is refused " +
 				"at once."},
 		{"nothing", &quotav1.Explanation{Tenant: "tenants/acme", Pool: "pools/api"}, quotav1.Guarantee_MINIMUM,
-			"acme has no share of pool api yet: no round has counted it."},
+			"Now acme has no share of pool api yet: no round has counted it."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := sentence(c.e, c.g); got != c.want {
@@ -139,6 +139,26 @@ func TestExactSentence(t *testing.T) {
 	}
 	e.Mode, e.Activity = quotav1.Mode_SHADOW, nil
 	if got := limitSentence(w, e, exact); !strings.Contains(got, "in SHADOW each gateway's ledger counts") {
+		t.Error(got)
+	}
+}
+
+// Beside the numbers of the last minute stand those of its last seconds, if they are fewer.
+func TestSecondsStandBesideTheMinute(t *testing.T) {
+	a := &quotav1.Activity{Admitted: 20, Refused: 1180, ClientLimit: 1180, Window: durationpb.New(64 * time.Second),
+		AdmittedParts: []uint64{4, 4, 4, 0, 4, 2, 2}, RefusedParts: []uint64{96, 396, 296, 0, 196, 148, 48},
+		NewestPart: durationpb.New(4 * time.Second)}
+	const want = " Of 1200 requests in the last 64 s: 20 admitted, 1180 refused by limits. Of these in the last 14 s: " +
+		"4 admitted, 196 refused."
+	if got := traffic(a); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	if got := refusedLately(a); got != ", 196 of them in the last 14 s" {
+		t.Error(got)
+	}
+	a.Window = durationpb.New(12 * time.Second) // a row that began a moment ago
+	a.Admitted, a.Refused, a.ClientLimit = 1, 0, 0
+	if got := traffic(a); got != " Of 1 request in the last 12 s: 1 admitted." {
 		t.Error(got)
 	}
 }

@@ -377,7 +377,7 @@ func TestWhy(t *testing.T) {
 	}}}
 	c, ctx := serve(t, live), t.Context()
 	got, err := c.Why(ctx, &quotav1.WhyRequest{Tenant: "tenants/acme", Pool: "pools/api"})
-	want := "acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; " +
+	want := "Now acme gets 75.0/s of pool api: its demand 120.0/s is above the fair share 25.0/s × weight 3 = 75.0/s; " +
 		"the pool's capacity of 100.0/s is used up (price 0.5)."
 	if err != nil || got.Explanations[0].Sentence != want {
 		t.Errorf("%v (%v)", got, err)
@@ -446,8 +446,8 @@ func TestWhyNamesTheLimit(t *testing.T) {
 		r    *quotav1.WhyRequest
 		want []string
 	}{
-		{"all", &quotav1.WhyRequest{}, []string{"acme gets all that its limits let pass of pool api and may take 100.0/s: " +
-			"its demand is 0.3/s, and the pool's capacity of 100.0/s is not used up. Of 1200 requests in the last 60 s: 20 " +
+		{"all", &quotav1.WhyRequest{}, []string{"Now acme gets all that its limits let pass of pool api and may take 100.0/s: " +
+			"its demand is 18.0/min, and the pool's capacity of 100.0/s is not used up. Of 1200 requests in the last 60 s: 20 " +
 			"admitted, 1180 refused by limits, 2 let pass by SHADOW.", byLimit, byShadow, "client app-7 900", silent}},
 		{"one limit", &quotav1.WhyRequest{Limit: "per-client"}, []string{byLimit, "client app-7 900", silent}},
 		{"an idle limit", &quotav1.WhyRequest{Limit: "idle"}, []string{"Limit idle has stopped no request of acme in the " +

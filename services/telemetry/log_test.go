@@ -70,8 +70,8 @@ func TestWhatTheSDKSaysIsInTheLog(t *testing.T) {
 	}
 }
 
-// Whatever a library logs with, it is a line of the process' log, in its format: gRPC, and packages log and slog. gRPC's
-// errors are bounded.
+// Whatever a library logs with (gRPC, packages log and slog), it is a line of the log, in its format. gRPC's errors are
+// bounded.
 func TestWhatLibrariesLogIsInTheLog(t *testing.T) {
 	before := slog.Default()
 	defer func() { slog.SetDefault(before); log.SetOutput(os.Stderr); log.SetFlags(log.LstdFlags) }()

@@ -12,6 +12,7 @@ package toplist
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -59,8 +60,39 @@ func Plus(a, b *quotav1.Activity) *quotav1.Activity {
 	a.OwnerUnasked += b.OwnerUnasked
 	a.WaitedSeconds += b.WaitedSeconds
 	a.Error += b.Error
+	a.AdmittedParts, a.RefusedParts = plus(a.AdmittedParts, b.AdmittedParts), plus(a.RefusedParts, b.RefusedParts)
+	a.NewestPart = longer(a.NewestPart, b.NewestPart)
 	a.Window, a.Since = longer(a.Window, b.Window), longer(a.Since, b.Since)
 	return a
+}
+
+// plus adds numbers of parts of time, of which the newest are last. Agents do not begin their parts at the same moment,
+// so a part of the sum has some of the part beside it.
+func plus(a, b []uint64) []uint64 {
+	if more := len(b) - len(a); more > 0 {
+		a = append(make([]uint64, more, len(b)), a...)
+	}
+	for i, n := range b {
+		a[len(a)-len(b)+i] += n
+	}
+	return a
+}
+
+// part is the time of one of Activity's parts.
+const part = 10 * time.Second
+
+// Recent is what was admitted and refused in the last ten to twenty seconds, and how long ago that began; 0 if parts
+// are not known.
+func Recent(m *quotav1.Activity) (admitted, refused uint64, window time.Duration) {
+	n := min(2, len(m.GetAdmittedParts()))
+	if n == 0 || len(m.GetRefusedParts()) < n {
+		return 0, 0, 0
+	}
+	for i := 1; i <= n; i++ {
+		admitted += m.AdmittedParts[len(m.AdmittedParts)-i]
+		refused += m.RefusedParts[len(m.RefusedParts)-i]
+	}
+	return admitted, refused, min(m.GetNewestPart().AsDuration()+time.Duration(n-1)*part, m.GetWindow().AsDuration())
 }
 
 func longer(a, b *durationpb.Duration) *durationpb.Duration {
@@ -117,6 +149,9 @@ func compare(a, b *quotav1.Activity, order quotav1.Selection_Order) int {
 // OfShare leaves of a flow's row what its share of the pool did.
 func OfShare(m *quotav1.Activity) {
 	m.Limit = Share
+	if m.ClientLimit > 0 { // which parts of it limits have, is not known
+		m.AdmittedParts, m.RefusedParts, m.NewestPart = nil, nil, nil
+	}
 	m.Refused, m.ClientLimit = m.Refused-m.ClientLimit, 0
 	m.Waited, m.LimitWaited = m.Waited-m.LimitWaited, 0
 	m.Shadowed, m.LimitShadowed = m.Shadowed-m.LimitShadowed, 0

@@ -20,7 +20,7 @@ func Plural[N int | int32 | int64 | uint32 | uint64](n N, noun string) string {
 	if n == 1 {
 		return noun
 	}
-	if stem, is := strings.CutSuffix(noun, "y"); is {
+	if stem, is := strings.CutSuffix(noun, "y"); is && !strings.ContainsRune("aeou", rune(stem[len(stem)-1])) {
 		return stem + "ies"
 	}
 	return noun + "s"
@@ -100,4 +100,25 @@ func slips(a, b []rune) int {
 		before, row = row, next
 	}
 	return row[len(b)]
+}
+
+// levels are the heights of the characters of a small line.
+var levels = []rune("▁▂▃▄▅▆▇█")
+
+// Spark is a course of numbers as a small line, a character each: the highest number has the highest character, 0 a
+// point.
+func Spark(values []float64) string {
+	var b strings.Builder
+	highest := 0.
+	for _, x := range values {
+		highest = max(highest, x)
+	}
+	for _, x := range values {
+		if x <= 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(levels[min(int(x/highest*float64(len(levels))), len(levels)-1)])
+	}
+	return b.String()
 }

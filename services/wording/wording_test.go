@@ -10,7 +10,8 @@ import (
 func TestCount(t *testing.T) {
 	for want, got := range map[string]string{
 		"1 pool": wording.Count(1, "pool"), "0 pools": wording.Count(0, "pool"),
-		"2 queries": wording.Count(uint64(2), "query"), "1 error more": wording.Count(1, "error") + " more",
+		"2 queries": wording.Count(uint64(2), "query"), "2 gateways": wording.Count(2, "gateway"),
+		"1 error more": wording.Count(1, "error") + " more",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -42,5 +43,14 @@ func TestNear(t *testing.T) {
 	}
 	if got := wording.Near("aa", []string{"ab", "zz"}); got != "ab" {
 		t.Errorf("short: %q", got)
+	}
+}
+
+func TestSpark(t *testing.T) {
+	if got := wording.Spark([]float64{0, 1, 4, 8}); got != "·▂▅█" {
+		t.Error(got)
+	}
+	if got := wording.Spark([]float64{0, 0}) + wording.Spark(nil); got != "··" {
+		t.Error(got)
 	}
 }

@@ -211,6 +211,21 @@ func (r *row) lately(now time.Duration) (sum exchange.Counts, window time.Durati
 	return sum, now - max(r.began, time.Duration(r.latest-past)*bucket)
 }
 
+// parts are the buckets since the row began, the newest last.
+func (r *row) parts() []exchange.Counts {
+	n := min(past, r.latest-int64(r.began/bucket))
+	out := make([]exchange.Counts, 0, n+1)
+	for at := r.latest - n; at <= r.latest; at++ {
+		var c exchange.Counts
+		from := &r.buckets[at%(past+1)]
+		for i, to := range c.Fields() {
+			*to = uint64(from[i])
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 // Unasked is a limit of whose new keys some went by the ledger lately, at one gateway, because it had asked
 // about too many.
 type Unasked struct {

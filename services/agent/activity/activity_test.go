@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/toplist"
 )
 
 func ask(a *Activity, now time.Duration, s *quotav1.Selection) *controlv1.Answer {
@@ -192,4 +193,25 @@ func BenchmarkAnswer(b *testing.B) {
 			a.Snapshot(time.Second, &controlv1.Question{Selection: &quotav1.Selection{}})
 		}
 	})
+}
+
+// The last minute is known in parts of ten seconds, the newest last, over all gateways.
+func TestParts(t *testing.T) {
+	a := New()
+	for s := range 36 {
+		a.Add(time.Duration(s)*time.Second, "gw-1", report("acme", 1, uint64(s/10)))
+	}
+	a.Add(34*time.Second, "gw-2", report("acme", 7, 0)) // a row that began late
+	m := ask(a, 36*time.Second, &quotav1.Selection{Tenant: "acme"}).Rows[0]
+	if fmt.Sprint(m.AdmittedParts, m.RefusedParts) != "[10 10 10 13] [10 20 30 25]" || m.NewestPart.AsDuration() !=
+		6*time.Second {
+		t.Errorf("%v", m)
+	}
+	if admitted, refused, window := toplist.Recent(m); admitted != 23 || refused != 55 || window != 16*time.Second {
+		t.Errorf("%d %d %v", admitted, refused, window)
+	}
+	m = ask(a, 75*time.Second, &quotav1.Selection{Tenant: "acme"}).Rows[0]
+	if fmt.Sprint(m.AdmittedParts) != "[10 10 13 0 0 0 0]" {
+		t.Errorf("40 s later: %v", m)
+	}
 }

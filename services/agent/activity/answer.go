@@ -26,6 +26,8 @@ type Snapshot struct {
 type lately struct {
 	name
 	counts exchange.Counts
+	parts  []exchange.Counts // of it by bucket, the newest last
+	newest time.Duration     // how long the newest bucket has lasted
 	window time.Duration
 	since  time.Duration // of the episode; below 0: nothing is limited
 }
@@ -61,6 +63,7 @@ func (a *Activity) Snapshot(now time.Duration, q *controlv1.Question) *Snapshot 
 func (r *row) snapshot(now time.Duration, of name) lately {
 	l := lately{name: of, since: -1}
 	l.counts, l.window = r.lately(now)
+	l.parts, l.newest = r.parts(), now-time.Duration(r.latest)*bucket
 	if r.limited >= 0 && now-r.limited <= pause {
 		l.since = now - r.since
 	}
@@ -119,6 +122,11 @@ func (l *lately) message() *quotav1.Activity {
 		LimitWaited: c.LimitWaited, LimitShadowed: c.LimitShadowed, Window: durationpb.New(l.window),
 		OwnerWaited: c.OwnerWaited, OwnerWaitedSeconds: float64(c.OwnerMicros) / 1e6, OwnerSilent: c.OwnerSilent,
 		OwnerUnasked: c.OwnerUnasked,
+	}
+	m.NewestPart = durationpb.New(l.newest)
+	for i := range l.parts {
+		m.AdmittedParts = append(m.AdmittedParts, l.parts[i].Admitted)
+		m.RefusedParts = append(m.RefusedParts, l.parts[i].Refused())
 	}
 	if l.since >= 0 {
 		m.Since = durationpb.New(l.since)

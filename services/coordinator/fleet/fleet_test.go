@@ -226,7 +226,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if s := f.Summary([]string{"a"}); s.Refusing != 0 ||
-		!strings.Contains(s.First.Error(), `3 limits are not enforced by gateway gw-2; the first is "new"`) {
+		!strings.Contains(s.First.Error(), `3 limits not enforced by gateway gw-2; the first is "new"`) {
 		t.Errorf("%+v", s)
 	}
 	f.Hello("a", func() []string { return []string{"a", "b"} })

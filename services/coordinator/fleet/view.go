@@ -15,6 +15,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // shown is how many names a sentence lists.
@@ -76,7 +77,7 @@ func (v *view) note(who string, total int32, list []*controlv1.LeftOut) {
 	}
 	if s := &v.summary; int(total) > s.LeftOut {
 		s.LeftOut = int(total)
-		s.First = fmt.Errorf("%d limits are not enforced by %s", total, who)
+		s.First = fmt.Errorf("%s not enforced by %s", wording.Count(total, "limit"), who)
 		if len(list) > 0 {
 			s.First = fmt.Errorf("%w; the first is %q of tenant %q: %s", s.First, list[0].GetLimit(),
 				list[0].GetTenant(), list[0].GetReason())
@@ -273,8 +274,8 @@ func (n *names) doubt(kind, name, effect string, known map[string]map[string]boo
 	if len(known) > 0 {
 		hint = "known are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	}
-	return fmt.Sprintf("%s %q is not known to %d of %d gateways (%s): %s; %s",
-		kind, name, len(without), len(n.gateways), few(without), effect, hint)
+	return fmt.Sprintf("%s %q is not known to %d of %s (%s): %s; %s",
+		kind, name, len(without), wording.Count(len(n.gateways), "gateway"), few(without), effect, hint)
 }
 
 func few(names []string) string {

@@ -50,7 +50,7 @@ func lines(ctx context.Context, out io.Writer, source Source) {
 // screen runs the live table. A terminal that cannot be had (no input, say)
 // leaves the run without a view, not without an end.
 func screen(ctx context.Context, out io.Writer, source Source, interrupt func()) {
-	p := tea.NewProgram(&model{source: source, interrupt: interrupt, text: Table(source())},
+	p := tea.NewProgram(&model{source: source, interrupt: interrupt, sample: source(), width: width, height: height},
 		tea.WithContext(ctx), tea.WithOutput(out), tea.WithoutSignalHandler())
 	if _, err := p.Run(); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(out, "no live table (%v), going on without\n", err)
@@ -61,7 +61,10 @@ func screen(ctx context.Context, out io.Writer, source Source, interrupt func())
 type model struct {
 	source    Source
 	interrupt func()
-	text      string
+	sample    *Sample
+	past      Past
+
+	width, height int // of the terminal, in characters
 }
 
 type tick time.Time
@@ -75,8 +78,11 @@ func (m *model) Init() tea.Cmd { return next() }
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tick:
-		m.text = Table(m.source())
+		m.sample = m.source()
+		m.past.Add(m.sample)
 		return m, next()
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		if k := msg.String(); k == "ctrl+c" || k == "q" {
 			m.interrupt()
@@ -86,5 +92,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// View is the table of the last sample.
-func (m *model) View() tea.View { return tea.NewView(m.text) }
+// View is the last sample on the whole screen: nothing of the terminal's own text stays above.
+func (m *model) View() tea.View {
+	view := tea.NewView(Screen(m.sample, &m.past, m.width, m.height))
+	view.AltScreen = true
+	return view
+}

@@ -75,3 +75,30 @@ func TestNotesHaveTheRest(t *testing.T) {
 		}
 	}
 }
+
+// A larger terminal is used: all notes, the last minute and bars. No line is longer than it, whatever its size.
+func TestAWideTerminalIsUsed(t *testing.T) {
+	var past Past
+	s := full()
+	for i := range 40 {
+		s.Elapsed = time.Duration(i) * pastStep
+		past.Add(s)
+	}
+	text := ansi.Strip(Screen(s, &past, 200, 50))
+	for _, want := range []string{"gets, last minute", strings.Repeat("█", pastLength) + " ", "gets █ of wants ░",
+		"███░░░░░░░░░░░░░░░░░░░░░"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "98s *"); n != len(s.Notes) {
+		t.Errorf("%d notes", n)
+	}
+	for wide := 60; wide < 220; wide += 7 {
+		for line := range strings.Lines(Screen(s, &past, wide, 50)) {
+			if n := ansi.StringWidth(strings.TrimSuffix(line, "\n")); n > wide {
+				t.Fatalf("%d columns in a terminal of %d: %s", n, wide, ansi.Strip(line))
+			}
+		}
+	}
+}

@@ -38,8 +38,9 @@ func (n Note) Line() string { return fmt.Sprintf("%3.0fs * %s", n.At.Seconds(), 
 
 // The terminal that a table fits: columns, and lines of which the last stays free for the cursor.
 const (
-	width  = 80
-	height = 24
+	width    = 80
+	height   = 24
+	smallest = height
 )
 
 // StateWidth is the most columns of a tenant's state: with it a tenant's row fits the terminal.
@@ -48,11 +49,19 @@ const StateWidth = 22
 // mostNotes is how many notes are shown if there is room.
 const mostNotes = 4
 
-// Table is a sample as a screen of text for a terminal of 80 columns and 24 lines. A line that is longer ends in "…".
-// The latest notes have what the tables leave of the screen, and one line at least.
-func Table(s *Sample) string {
-	lines := strings.Split(strings.Join([]string{header(s), tenants(s), gateways(s)}, "\n"), "\n")
-	room := max(1, min(mostNotes, height-1-len(lines)))
+// Table is a sample as a screen of text for a terminal of 80 columns and 24 lines.
+func Table(s *Sample) string { return Screen(s, nil, width, height) }
+
+// Screen is a sample as a screen of text for a terminal of a size. A line that is longer ends in "…". The latest notes
+// have what the tables leave of the screen, and one line at least. In a wide terminal a tenant's row has its last
+// minute, and a bar of what it wants and gets.
+func Screen(s *Sample, past *Past, width, height int) string {
+	lines := strings.Split(strings.Join([]string{header(s, width), tenants(s, past, width), gateways(s)}, "\n"), "\n")
+	most := mostNotes
+	if height > smallest {
+		most = height
+	}
+	room := max(1, min(most, height-1-len(lines)))
 	for _, note := range s.Notes[max(0, len(s.Notes)-room):] {
 		lines = append(lines, warn.Render(note.Line()))
 	}
@@ -62,7 +71,7 @@ func Table(s *Sample) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func header(s *Sample) string {
+func header(s *Sample, width int) string {
 	total := fmt.Sprintf("%.0f of %.0f/s admitted, %.0f wanted", s.Pool.Gets, s.Pool.Capacity, s.Pool.Wants)
 	failed := good.Render("none failed")
 	if s.Failed > 0 {
@@ -75,41 +84,68 @@ func header(s *Sample) string {
 	return fmt.Sprintf("%s  %s, %s left  %s  %s\n%s %s  %s",
 		bold.Render("titrate dev"), bold.Render(s.Phase), clock(s.PhaseLeft),
 		faint.Render(clock(s.Elapsed)+" of "+clock(s.Total)), failed,
-		bar(s.Pool.Gets, s.Pool.Capacity), total, price)
+		bar(s.Pool.Gets, s.Pool.Capacity, max(width-56, 1)), total, price)
 }
 
-// barWidth in characters stands for the capacity.
-const barWidth = 24
-
-// bar draws a part of a whole, and what is beyond it in another colour.
-func bar(part, whole float64) string {
+// bar draws a part of a whole in some characters, and what is beyond it in another colour.
+func bar(part, whole float64, characters int) string {
 	n := 0
 	if whole > 0 {
-		n = max(0, min(int(part/whole*barWidth+.5), barWidth))
+		n = max(0, min(int(part/whole*float64(characters)+.5), characters))
 	}
 	style := good
 	if part > 1.05*whole {
 		style = bad
 	}
-	return style.Render(strings.Repeat("█", n)) + faint.Render(strings.Repeat("░", barWidth-n))
+	return style.Render(strings.Repeat("█", n)) + faint.Render(strings.Repeat("░", characters-n))
 }
 
 func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-func tenants(s *Sample) string {
-	t := newTable("tenant", "weight", "wants", "gets", "fair", "wait p99", "marks", "rejects", "state")
+// What a table of tenants needs beyond 80 columns for the last minute, and for bars.
+const (
+	wideForPast = width + pastLength + 2
+	wideForBars = wideForPast + barLength + 2
+	barLength   = 24
+)
+
+func tenants(s *Sample, past *Past, width int) string {
+	titles := []string{"tenant", "weight", "wants", "gets", "fair", "wait p99", "marks", "rejects", "state"}
+	if width >= wideForPast {
+		titles = append(titles, "gets, last minute")
+	}
+	if width >= wideForBars {
+		titles = append(titles, "gets █ of wants ░")
+	}
+	t := newTable(titles...)
+	highest := 1.
 	for _, r := range s.Tenants {
-		t.Row(r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare),
-			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State)
+		highest = max(highest, r.Gets, r.Wants)
+	}
+	wide := func(name string, gets, wants float64) (cells []string) {
+		if width >= wideForPast {
+			cells = append(cells, past.line(name))
+		}
+		if width >= wideForBars {
+			full := int(gets/highest*barLength + .5)
+			cells = append(cells, good.Render(strings.Repeat("█", full))+
+				faint.Render(strings.Repeat("░", max(0, int(wants/highest*barLength+.5)-full))))
+		}
+		return cells
+	}
+	for _, r := range s.Tenants {
+		t.Row(append([]string{r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare),
+			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State}, wide(r.Name, r.Gets, r.Wants)...)...)
 	}
 	for _, c := range s.Clients {
 		limit := "limit " + num(c.Rate) + "/s"
 		if c.Exact {
 			limit += ", EXACT"
 		}
-		t.Row("  "+c.Name, "", num(c.Wants), num(c.Gets), "", "", "", num(c.Rejects), limit)
+		t.Row(append([]string{"  " + c.Name, "", num(c.Wants), num(c.Gets), "", "", "", num(c.Rejects), limit},
+			wide(c.Name, c.Gets, c.Wants)...)...)
 	}
 	return t.Render()
 }
@@ -130,7 +166,7 @@ func newTable(headers ...string) *table.Table {
 			switch {
 			case row == table.HeaderRow:
 				return cell.Bold(true)
-			case col == 0 || col == len(headers)-1:
+			case col == 0 || headers[col] == "state" || col >= 9:
 				return cell
 			}
 			return cell.Align(lipgloss.Right)

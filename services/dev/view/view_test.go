@@ -112,7 +112,7 @@ func TestLinesComeAtTheirTimes(t *testing.T) {
 
 func TestModelObeysKeysAndTicks(t *testing.T) {
 	stopped := 0
-	m := &model{source: sample, interrupt: func() { stopped++ }}
+	m := &model{source: sample, interrupt: func() { stopped++ }, width: width, height: height}
 	if _, cmd := m.Update(tick{}); cmd == nil || !strings.Contains(m.View().Content, "dart") {
 		t.Error("a tick does not redraw and go on")
 	}

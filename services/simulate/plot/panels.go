@@ -90,8 +90,11 @@ func panels(r *measure.Result, kinds []string) ([][]*plot.Plot, error) {
 // thousand times the capacity would press all others flat.
 const wanted = "wanted"
 
-// headroom leaves room for the legend.
-const headroom = 1.3
+// headroom is free above the highest line.
+const headroom = 1.05
+
+// systemTitles are names of systems in words; others are titles as they are.
+var systemTitles = map[string]string{"titrate": "Titrate", "shared": "one shared bucket"}
 
 // height is how far up a panel reaches.
 func height(lines []line, step float64) float64 {
@@ -185,11 +188,11 @@ func sum(values []float64) (total float64) {
 // panel draws one row of one system.
 func panel(r *measure.Result, s *measure.System, row row, first bool) (*plot.Plot, error) {
 	p := plot.New()
-	p.Title.Text = s.Name + ": " + row.title
+	p.Title.Text = cmp.Or(systemTitles[s.Name], s.Name) + ": " + row.title
 	p.Title.TextStyle.Font.Size = vg.Points(11)
 	p.X.Label.Text, p.Y.Label.Text = "seconds", "units/s"
 	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(9), vg.Points(9)
-	p.Legend.Top, p.Legend.Left = true, false
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.Legend.ThumbnailWidth = vg.Points(14)
 	p.Add(plotter.NewGrid(), &events{r.Events, first})

@@ -19,6 +19,7 @@
 package plot
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -27,6 +28,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -38,6 +40,8 @@ const (
 	panelWidth  = 17 * vg.Centimeter
 	panelHeight = 6 * vg.Centimeter
 	margin      = 3 * vg.Millimeter
+	legendWidth = 3 * vg.Centimeter
+	legendBelow = 6 * vg.Millimeter // the height of the title
 )
 
 // mostPanels bounds a drawing: rows of a scenario with a thousand limits help
@@ -103,9 +107,28 @@ func Draw(w io.Writer, r *measure.Result, format string, kinds []string) error {
 		PadLeft: margin, PadRight: margin}
 	for i, row := range plot.Align(grid, tiles, whole) {
 		for j, at := range row {
-			grid[i][j].Draw(at)
+			drawPanel(grid[i][j], at)
 		}
 	}
-	_, err = canvas.WriteTo(w)
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	text := out.Bytes()
+	if format == "svg" { // a reader may lack the font
+		text = bytes.ReplaceAll(text, []byte("font-family:Liberation Sans;"),
+			[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	}
+	_, err = w.Write(text)
 	return err
 }
+
+// drawPanel draws a panel with its legend beside it, where no line crosses it.
+func drawPanel(p *plot.Plot, at draw.Canvas) {
+	legend := p.Legend
+	p.Legend = plot.NewLegend()
+	p.Draw(draw.Crop(at, 0, -legendWidth, 0, 0))
+	legend.Draw(draw.Crop(at, at.Max.X-at.Min.X-legendWidth+margin, 0, 0, -legendBelow))
+}
+
+func init() { plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} }

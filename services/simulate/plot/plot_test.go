@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,10 +64,49 @@ func TestSVGIsWellFormedAndNamesEverything(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, want := range []string{"titrate: pool api", "static: tenants of api", "limit t/l0", "gateways",
+		for _, want := range []string{"Titrate: pool api", "static: tenants of api", "limit t/l0", "gateways",
 			"capacity", "crash gw-2", "heal"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("many=%v: no %q in the drawing", many, want)
+			}
+		}
+	}
+}
+
+var (
+	legendText = regexp.MustCompile(`<text x="([\d.]+)"[^>]*>(?:wanted|admitted|capacity)</text>`)
+	stroke     = regexp.MustCompile(`<path d="([^"]*)" style="fill:none`)
+	abscissa   = regexp.MustCompile(`[ML]([\d.]+),`)
+)
+
+// No line of a panel crosses its legend.
+func TestTheLegendStandsBesideThePanel(t *testing.T) {
+	r := result(false)
+	r.Systems = r.Systems[:1]
+	var out bytes.Buffer
+	if err := plot.Draw(&out, r, "svg", []string{"pools"}); err != nil {
+		t.Fatal(err)
+	}
+	number := func(s string) float64 {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	texts := legendText.FindAllStringSubmatch(out.String(), -1)
+	if len(texts) != 3 {
+		t.Fatalf("%d entries in the legend", len(texts))
+	}
+	for _, text := range texts {
+		at := number(text[1])
+		for _, path := range stroke.FindAllStringSubmatch(out.String(), -1) {
+			left, right := math.Inf(1), math.Inf(-1)
+			for _, x := range abscissa.FindAllStringSubmatch(path[1], -1) {
+				left, right = min(left, number(x[1])), max(right, number(x[1]))
+			}
+			if left < at && at < right {
+				t.Errorf("a line from %g to %g crosses %s", left, right, text[0])
 			}
 		}
 	}

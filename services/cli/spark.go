@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/toplist"
+	"github.com/titrate/titrate/services/wording"
+)
+
+// spark is what was asked for in the last minute as a small line, a character for ten seconds, the newest last. Its
+// highest part has the highest character, a part without requests a point.
+func spark(m *quotav1.Activity) string {
+	var asked []float64
+	for i, n := range m.GetAdmittedParts() {
+		if i < len(m.GetRefusedParts()) {
+			n += m.RefusedParts[i]
+		}
+		asked = append(asked, float64(n))
+	}
+	if len(asked) == 0 {
+		return none
+	}
+	last := len(asked) - 1
+	if lasted := m.GetNewestPart().AsDuration().Seconds(); lasted >= 2 {
+		asked[last] *= 10 / lasted
+	} else if last > 0 { // too short to say anything
+		asked = asked[:last]
+	}
+	return wording.Spark(asked)
+}
+
+// recent are the rates of the last ten to twenty seconds.
+func recent(m *quotav1.Activity) (admitted, refused string) {
+	a, r, window := toplist.Recent(m)
+	if window <= 0 {
+		return none, none
+	}
+	return perSecond(float64(a) / window.Seconds()), perSecond(float64(r) / window.Seconds())
+}
+
+// bars add a column to a table that has rows for all: what was asked for, the widest bar for the most, with the part
+// that was admitted full and the one that was refused light. width is that of the terminal.
+func (t *table) bars(all []*quotav1.Activity, width int) {
+	const title, least, most = "ADMITTED █ REFUSED ░", 20, 60
+	used := 0
+	for _, w := range t.widths() {
+		used += w + columnGap
+	}
+	room := min(width-used, most)
+	if room < least || len(all) != len(t.rows) {
+		return
+	}
+	highest := uint64(1)
+	for _, m := range all {
+		highest = max(highest, m.GetAdmitted()+m.GetRefused())
+	}
+	t.columns = append(t.columns, column{title, false})
+	for i, m := range all {
+		part := func(n uint64) int { return int(float64(n)/float64(highest)*float64(room) + .5) }
+		full := part(m.GetAdmitted())
+		t.rows[i] = append(t.rows[i], strings.Repeat("█", full)+
+			strings.Repeat("░", max(0, part(m.GetAdmitted()+m.GetRefused())-full)))
+	}
+}
+
+// narrow leaves out columns that a terminal of some width has no room for: first those that have nothing to say, then
+// those of the last seconds. 0: any width.
+func (t *table) narrow(width int) {
+	least := func() (n int) {
+		for i, w := range t.widths() {
+			if !t.columns[i].right {
+				w = utf8.RuneCountInString(t.columns[i].title)
+			}
+			n += w + columnGap
+		}
+		return n - columnGap
+	}
+	empty := func(i int) bool {
+		return !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "0/s" })
+	}
+	for _, title := range []string{"SHADOWED", "MARKED", "WAITED", "LAST MINUTE", "ADMITTED NOW", "REFUSED NOW"} {
+		at := slices.IndexFunc(t.columns, func(c column) bool { return c.title == title })
+		last := strings.HasSuffix(title, "NOW") || title == "LAST MINUTE"
+		if width > 0 && at >= 0 && least() > width && (last || empty(at)) {
+			t.columns = slices.Delete(t.columns, at, at+1)
+			for i := range t.rows {
+				t.rows[i] = slices.Delete(t.rows[i], at, at+1)
+			}
+		}
+	}
+}
