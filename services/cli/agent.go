@@ -143,7 +143,8 @@ func rlsFlags(f *pflag.FlagSet, r *agent.RLS) {
 	f.BoolVar(&r.Headers, "rls-headers", false,
 		"add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the tightest limit to responses")
 	f.BoolVar(&r.Metadata, "rls-metadata", false,
-		"add dynamic metadata to responses: what was asked, the metadata of limits that let it pass, the reasons of refusals")
+		"add dynamic metadata to responses: what was asked, the metadata of limits that let it pass, the reasons of "+
+			"refusals")
 	f.BoolVar(&r.StopOverLimit, "rls-stop-over-limit", false,
 		"charge nothing for a refused descriptor; by default one with several hits uses up what was left")
 }

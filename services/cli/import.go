@@ -150,6 +150,6 @@ func report(w io.Writer, r *translate.Result) {
 		fmt.Fprintln(w, n)
 	}
 	changed, leftOut := r.Count()
-	fmt.Fprintf(w, "%s read: %d changed in meaning, %d left out; N per unit is a bucket of N that refills evenly, not a "+
-		"fixed window\n", wording.Count(r.Limits, "limit"), changed, leftOut)
+	fmt.Fprintf(w, "%s read: %d changed in meaning, %d left out; N per unit is a bucket of N that refills evenly, "+
+		"not a fixed window\n", wording.Count(r.Limits, "limit"), changed, leftOut)
 }

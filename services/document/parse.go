@@ -34,8 +34,8 @@ func (p *parser) document(n *yaml.Node) {
 		return
 	}
 	if isRatelimit(n) {
-		p.Wrong(n.Line, "", "this is a configuration of envoyproxy/ratelimit: titrate import ratelimit %s turns it into "+
-			"documents", p.Reader.File())
+		p.Wrong(n.Line, "", "this is a configuration of envoyproxy/ratelimit: titrate import ratelimit %s turns "+
+			"it into documents", p.Reader.File())
 		return
 	}
 	parts := p.parts(n, "")

@@ -83,8 +83,8 @@ func (i *Intake) Trouble() error {
 	for _, n := range i.Refused() {
 		total += n
 	}
-	return fmt.Errorf("messages are refused before their calls are handled, %d since the start; the last one: %s", total,
-		strconv.Quote(last.why))
+	return fmt.Errorf("messages are refused before their calls are handled, %d since the start; the last one: %s",
+		total, strconv.Quote(last.why))
 }
 
 // unknown refuses calls of methods that the server does not have.

@@ -42,6 +42,7 @@
 //
 // # Bounds
 //
-// A file has at most MaxBytes bytes and maxDepth levels of descriptors; its aliases stand for maxExpanded values. Match takes time in
+// A file has at most MaxBytes bytes and maxDepth levels of descriptors; its aliases
+// stand for maxExpanded values. Match takes time in
 // the number of entries, and of patterns beside each node that it passes.
 package ratelimitconfig

@@ -121,7 +121,8 @@ func (x *expander) takes(key, value *yaml.Node, before, after []*yaml.Node) bool
 	case own == nil:
 		return true
 	case own.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
-		x.Wrong(own.Line, key.Value, "<< brings it, too, and ratelimit mixes the fields of both: write all of them here")
+		x.Wrong(own.Line, key.Value, "<< brings it, too, and ratelimit mixes the fields of both: write all of them "+
+			"here")
 	}
 	return false
 }

@@ -128,6 +128,12 @@ descriptors:
 	if client("one_v=w") == client("one_v=x") { // both find the node of key one and value v
 		t.Error("values of the key one_v are counted together")
 	}
+	for n := 200; n < 300; n++ { // long ones are hashed
+		long := "own=a" + strings.Repeat("x", n)
+		if c := client(long); c == client(long+"y") || c == client("own=a"+c) || len(c) > 256 {
+			t.Errorf("a value of %d bytes is counted by %d bytes, or with another", n, len(c))
+		}
+	}
 	if a, b := ratelimitconfig.Client(entries("a=b c=d")), ratelimitconfig.Client(entries("a=bc =d")); a == b {
 		t.Errorf("different entries are counted together: %q", a)
 	}

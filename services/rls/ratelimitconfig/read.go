@@ -98,8 +98,8 @@ func (r *reader) root(in io.Reader) *yaml.Node {
 
 func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 	if kind := scalarAt(n, "kind"); kind != "" && scalarAt(n, "apiVersion") != "" {
-		r.Wrong(n.Line, "kind", "this is an object of Kubernetes (%s); want the configuration of ratelimit itself, which "+
-			"a ConfigMap has as a text below data", kind)
+		r.Wrong(n.Line, "kind", "this is an object of Kubernetes (%s); want the configuration of ratelimit itself, "+
+			"which a ConfigMap has as a text below data", kind)
 		return
 	}
 	f := r.Fields(n, "", "domain", "descriptors")

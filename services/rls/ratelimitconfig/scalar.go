@@ -29,13 +29,18 @@ const (
 // isPlain reports whether a scalar stands without quotes and without a tag.
 func isPlain(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Style == 0 }
 
+// isTruth reports whether a node is a truth value.
+func isTruth(n *yaml.Node) bool {
+	return isPlain(n) && (slices.Contains(truths, n.Value) || slices.Contains(falsehood, n.Value))
+}
+
 // flag reads a truth value; absent, it is false.
 func (r *reader) flag(n *yaml.Node, field string) bool {
 	switch {
-	case n == nil || isPlain(n) && slices.Contains(falsehood, n.Value):
+	case n == nil:
 		return false
-	case isPlain(n) && slices.Contains(truths, n.Value):
-		return true
+	case isTruth(n):
+		return slices.Contains(truths, n.Value)
 	}
 	r.Wrong(n.Line, field, "want true or false, found %s", tree.What(n))
 	return false
@@ -85,7 +90,7 @@ func (r *reader) metadata(n *yaml.Node, field string) *structpb.Struct {
 		return nil
 	}
 	before := r.Mistakes()
-	fields := r.struct_(n, field, maxMetadataDepth)
+	fields := r.mapping(n, field, maxMetadataDepth)
 	if size := proto.Size(fields); size > maxMetadata && r.Mistakes() == before {
 		r.Wrong(n.Line, field, "want at most %d bytes, which each response may have, found %d", maxMetadata, size)
 	}
@@ -95,14 +100,14 @@ func (r *reader) metadata(n *yaml.Node, field string) *structpb.Struct {
 	return fields
 }
 
-func (r *reader) struct_(n *yaml.Node, field string, depth int) *structpb.Struct {
+func (r *reader) mapping(n *yaml.Node, field string, depth int) *structpb.Struct {
 	out := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for _, e := range r.Entries(n, field) {
 		name := e.Key.Value
-		text := tree.IsText(e.Key) && !(isPlain(e.Key) && (slices.Contains(truths, name) || slices.Contains(falsehood, name)))
-		if !text && depth < maxMetadataDepth { // ratelimit would take 010 for 8 and n for false, but not at the top
-			r.Wrong(e.Key.Line, field, "want text as a field's name, in quotes if it looks like anything else, found %s",
-				name)
+		if (!tree.IsText(e.Key) || isTruth(e.Key)) && depth < maxMetadataDepth {
+			// Below the top ratelimit takes 010 for 8, and n for false.
+			r.Wrong(e.Key.Line, field, "want text as a field's name, in quotes if it looks like anything else, "+
+				"found %s", name)
 			continue
 		}
 		out.Fields[name] = r.value(e.Value, tree.Join(field, name), depth-1)
@@ -116,7 +121,7 @@ func (r *reader) value(n *yaml.Node, field string, depth int) *structpb.Value {
 	case depth < 0:
 		r.Wrong(n.Line, field, "want at most %d levels of metadata", maxMetadataDepth)
 	case n.Kind == yaml.MappingNode:
-		return structpb.NewStructValue(r.struct_(n, field, depth))
+		return structpb.NewStructValue(r.mapping(n, field, depth))
 	case n.Kind == yaml.SequenceNode:
 		list := &structpb.ListValue{}
 		for i, item := range n.Content {
@@ -125,7 +130,7 @@ func (r *reader) value(n *yaml.Node, field string, depth int) *structpb.Value {
 		return structpb.NewListValue(list)
 	case tree.IsNull(n):
 		return structpb.NewNullValue()
-	case isPlain(n) && slices.Contains(truths, n.Value), isPlain(n) && slices.Contains(falsehood, n.Value):
+	case isTruth(n):
 		return structpb.NewBoolValue(slices.Contains(truths, n.Value))
 	default:
 		return r.numberOrText(n, field)

@@ -82,8 +82,8 @@ func Resources(c *ratelimitconfig.Config, o Options) *Result {
 		t.out.Resources = append(t.out.Resources, &quotav1.Tenant{Name: "tenants/" + t.tenant, DisplayName: d.Key})
 		t.children(d, nil)
 		if n := len(t.limits); n > config.MaxLimits {
-			t.note(Warning, d, "domain %s has %d limits, a tenant has at most %d: apply will refuse it; split the domain", d.Key,
-				n, config.MaxLimits)
+			t.note(Warning, d, "domain %s has %d limits, a tenant has at most %d: apply will refuse it; split the "+
+				"domain", d.Key, n, config.MaxLimits)
 		}
 	}
 	return t.out
@@ -133,8 +133,8 @@ func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.
 		return
 	}
 	if base != nil {
-		t.note(Changed, n, "%s applies besides %s: ratelimit takes the more specific one of the two, Titrate holds both",
-			n.Limit.Path, base.Limit.Path)
+		t.note(Changed, n, "%s applies besides %s: ratelimit takes the more specific one of the two, Titrate holds "+
+			"both", n.Limit.Path, base.Limit.Path)
 	}
 	l.Key = quotav1.Key_TENANT
 	if len(by) == 1 {
@@ -166,11 +166,12 @@ func (t *translator) limit(n *ratelimitconfig.Node) *quotav1.Limit {
 	}
 	if n.Limit.Quota {
 		l.Mode = quotav1.Mode_SHADOW
-		t.note(Changed, n, "%s has quota_mode: mode SHADOW, which refuses nothing, also if all such limits are exceeded",
-			n.Limit.Path)
+		t.note(Changed, n, "%s has quota_mode: mode SHADOW, which refuses nothing, also if all such limits are "+
+			"exceeded", n.Limit.Path)
 	}
 	if len(n.Limit.Replaces) > 0 {
-		t.note(Changed, n, "%s replaces %s: Titrate holds all of them", n.Limit.Path, strings.Join(n.Limit.Replaces, ", "))
+		t.note(Changed, n, "%s replaces %s: Titrate holds all of them", n.Limit.Path,
+			strings.Join(n.Limit.Replaces, ", "))
 	}
 	if n.Limit.Metadata != nil {
 		t.note(Changed, n, "%s has metadata: responses do not have it", n.Limit.Path)
