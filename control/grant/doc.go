@@ -86,6 +86,7 @@
 //   - Each request that waits is answered within Hold.
 //   - D changes by what was granted, returned, told or refilled, by nothing else.
 //   - Whatever one gateway says, the others are admitted r·t + 5·b at most (believe.go).
+//   - Whatever an owner says, a gateway has one burst at most to go on with when the owner has gone.
 //
 // # Time and numbers
 //

@@ -255,7 +255,7 @@ func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	default:
 		return false
 	}
-	g.granted = max(g.granted, m.Granted)
+	g.believe(m.Granted)
 	if m.Pending {
 		g.register = g.register && !answers // it has that, too
 		return answers
@@ -265,6 +265,13 @@ func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 		g.answered(now, m)
 	}
 	return false
+}
+
+// believe takes in how many tokens were granted. No owner that is right grants more than the burst at a
+// time: what is beyond goes back at once, so that a gateway has never more, whoever was the owner.
+func (g *Gateway) believe(granted int64) {
+	g.granted = max(g.granted, granted)
+	g.returned += max(0, g.tokens()-g.p.Burst)
 }
 
 // answered takes in the answer to the question that is open.
@@ -330,7 +337,7 @@ func (g *Gateway) Recall(now int64, m Recall) {
 		g.recalled = m.Number
 		g.barred = m.Seq
 		g.left = g.giveUp(now)
-		g.granted = max(g.granted, m.Granted)
+		g.believe(m.Granted)
 		g.returned += max(0, g.tokens())
 		if g.open && int32(m.Seq-g.seq) >= 0 {
 			g.open, g.wanted = false, 0 // its answer is void; what waits asks anew
