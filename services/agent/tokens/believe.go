@@ -11,7 +11,8 @@ import (
 )
 
 // What a desk believes of a request. Whoever sends it may lie: what a limit allows is taken from the
-// configuration, never from a message, and each number has a bound.
+// configuration, never from a message, and each number has a bound. Grants and recalls count only of the
+// agent that owns the key: sessions and lives of owners can be guessed.
 
 const (
 	// MaxProcesses bounds the processes of one agent that ask: the 256 gateways that an agent may
@@ -31,7 +32,7 @@ type Drop uint8
 // The reasons.
 const (
 	accepted  Drop = iota
-	Astray         // the key is not this agent's
+	Astray         // the key is not this agent's; of an answer: not its sender's
 	Unusable       // a number is out of its bounds
 	Unknown        // no limit here has the key, or the request does not say which one
 	Crowded        // there are MaxKeys keys, or its limit has its part of them: the gateway is told so
@@ -201,7 +202,7 @@ type Complaint struct {
 // complainEvery is the least time between two log lines about one agent's dropped requests.
 const complainEvery = time.Minute
 
-// drop counts a request that is dropped.
+// drop counts a request or an answer that is dropped.
 func (d *Desk) drop(now time.Duration, agent string, why Drop) {
 	d.stats.Dropped[why]++
 	if why == Astray || why == Crowded { // in order when agents come or go; what an operator sees elsewhere

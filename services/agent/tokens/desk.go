@@ -90,7 +90,7 @@ type Stats struct {
 	Keys                      int    // owned now
 	Asked                     uint64 // questions of gateways here to owners of keys, wherever these are
 	Requests, Grants, Recalls uint64
-	Dropped                   [Drops]uint64 // requests, by reason
+	Dropped                   [Drops]uint64 // requests and answers, by reason
 }
 
 // owned is a key that this agent owns.
@@ -181,13 +181,18 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 		d.request(now, Process{agent, r.GetProcess()}, &q)
 	}
 	for _, g := range m.GetGrants() {
-		if d.locals[g.GetProcess()] != nil {
+		switch {
+		case d.o.Owner(g.GetKey()) != agent:
+			d.drop(now, agent, Astray)
+		case d.locals[g.GetProcess()] != nil:
 			a := d.answer(g.GetProcess())
 			a.Grants = append(a.Grants, fromGrant(g))
 		}
 	}
 	for _, r := range m.GetRecalls() {
 		switch p := r.GetProcess(); {
+		case d.o.Owner(r.GetKey()) != agent: // the answer would go to another agent, too
+			d.drop(now, agent, Astray)
 		case d.locals[p] != nil || d.o.Linked(p):
 			a := d.answer(p)
 			a.Recalls = append(a.Recalls, fromRecall(r))
@@ -233,9 +238,14 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	d.renew(now, k)
 	c := d.client(from)
 	c.keys[q.Key] = struct{}{}
+	before, asked := k.o.Recalling(c.number)
 	k.o.Request(int64(now), c.number, q.Request, outbox{d, q.Key})
-	if _, open := k.o.Recalling(c.number); !open {
+	after, open := k.o.Recalling(c.number)
+	if next := open && asked && after.Number != before.Number; !open || next {
 		c.recalls.Done(int64(now), q.Key, true)
+		if next { // what it has been granted since the answer is wanted back: not lost, but asked for now
+			outbox{d, q.Key}.Recall(c.number, after)
+		}
 	}
 	d.schedule(k)
 }
