@@ -126,16 +126,22 @@ func (w *World) sendState(a *agent, soon bool) {
 }
 
 func (w *World) sendPackets(a *agent, out []schedule.Outgoing) {
-	letters := make([]letter, len(out))
-	for i, o := range out {
+	letters := make([]letter, 0, len(out))
+	for _, o := range out {
 		w.send(a, o.Packet)
 		to := &w.agents[w.place(o.To)]
 		if to.core == nil {
 			continue
 		}
-		letters[i] = letter{a.place, a.life, o.Packet}
-		if delay, ok := w.net.carry(a.place, to.place); ok {
-			w.plan(delay+w.draw(w.stage.Scenario.Late.Agents), hearPacket, to.place, to.life, &letters[i])
+		packets := []*gossipv1.Packet{o.Packet}
+		if w.Tamper != nil {
+			packets = w.Tamper(a.name, o.To, o.Packet)
+		}
+		for _, p := range packets {
+			letters = append(letters, letter{a.place, a.life, p})
+			if delay, ok := w.net.carry(a.place, to.place); ok {
+				w.plan(delay+w.draw(w.stage.Scenario.Late.Agents), hearPacket, to.place, to.life, &letters[len(letters)-1])
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
@@ -32,6 +33,10 @@ type World struct {
 	net      network
 	lead     leader
 	servers  []time.Duration // by upstream: when it has done all that it was sent
+
+	// Tamper, if set, returns what an agent sends to another one instead of a packet, which it does not
+	// change: for tests of agents that lie.
+	Tamper func(from, to string, p *gossipv1.Packet) []*gossipv1.Packet
 }
 
 // New makes a world at −Scenario.Lead. It is a system.Maker.
@@ -59,8 +64,8 @@ func New(stage system.Stage) (system.System, error) {
 	return w, nil
 }
 
-// clock is the scenario's time for answers.
-func (w *World) clock() time.Duration { return w.now - w.zero }
+// Clock is the scenario's time.
+func (w *World) Clock() time.Duration { return w.now - w.zero }
 
 // plan adds a task for an agent or gateway of this life.
 func (w *World) plan(after time.Duration, t task, who int32, life uint32, load any) {
@@ -165,7 +170,7 @@ func (w *World) Offer(id int, r *traffic.Request) {
 
 // answer answers a request, now.
 func (w *World) answer(id int, fate system.Fate, reason limiter.Reason, mark bool) {
-	w.stage.Answer(system.Answer{ID: id, At: w.clock(), Fate: fate, Reason: reason, Mark: mark})
+	w.stage.Answer(system.Answer{ID: id, At: w.Clock(), Fate: fate, Reason: reason, Mark: mark})
 }
 
 // Happen acts on an event.
