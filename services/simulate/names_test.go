@@ -76,3 +76,49 @@ func keyOf(t *testing.T, r *Result, client string) measure.Key {
 	t.Fatalf("no key of %s", client)
 	return measure.Key{}
 }
+
+// A client of one tenant invents names of a slow limit, 182 a second of 5/h, until the limit has used up its
+// part of what owners and gateways know. Its keys are whole again after 12 minutes only. Clients of another
+// tenant have one burst over all three gateways as before, while it lasts and after it.
+func TestNamesOfASlowLimitTakeNothingFromOthers(t *testing.T) {
+	const flood = 660 * time.Second // 120,000 names, 112,347 find room
+	othersAreExact(t, flood+20*time.Second, "5/h", invented(182, 0, flood),
+		12*time.Second, 300*time.Second, 640*time.Second, flood+10*time.Second)
+}
+
+// An attacker sends 12 requests a second in the mean: each ten minutes so many new names at once that its limit
+// has asked enough, and then waits. Clients of another tenant have one burst all the time.
+func TestAPatientAttackerTakesNothingFromOthers(t *testing.T) {
+	const every, attack = 600 * time.Second, 5500 * time.Millisecond
+	var names scenario.Demand
+	var at []time.Duration
+	for i := range time.Duration(2) {
+		names.Trace = append(names.Trace, invented(1300, i*every, i*every+attack).Trace...)
+		at = append(at, i*every+3*time.Second, i*every+20*time.Second, i*every+200*time.Second)
+	}
+	othersAreExact(t, 2*every, "1/s", names, at...)
+}
+
+// othersAreExact plays a client that asks for names of one tenant's limit at one gateway, and one of another
+// tenant that asks for six bursts at given times over all gateways.
+func othersAreExact(t *testing.T, d time.Duration, rate string, names scenario.Demand, at ...time.Duration) {
+	t.Helper()
+	s := scenario.New(d, 3)
+	s.Gossip.Delay, s.Lead = 250*time.Microsecond, 15*time.Second
+	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/acme"}, &quotav1.Tenant{Name: "tenants/other"},
+		&quotav1.Limit{Name: "tenants/acme/limits/each", Rate: rate, Burst: 10},
+		&quotav1.Limit{Name: "tenants/other/limits/each", Rate: "1/s", Burst: 10}}
+	s.Clients = []scenario.Client{
+		{Name: "attacker", Tenant: "acme", Cost: 1, Demand: names,
+			Route: scenario.Route{Kind: scenario.Pinned, Replica: "gw-1"}},
+		{Name: "o", Tenant: "other", Cost: 1, Demand: bursts("neighbour", 60, at...),
+			Route: scenario.Route{Kind: scenario.RoundRobin}}}
+	r, err := Run(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := keyOf(t, r, "neighbour")
+	if least := 10 * len(at); k.WorstExcess > 1.5 || k.Admitted < least {
+		t.Errorf("the neighbour: %.1f over rate·t + burst, %d admitted of %d at least", k.WorstExcess, k.Admitted, least)
+	}
+}
