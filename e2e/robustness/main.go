@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/robustness/fault"
+	"github.com/titrate/titrate/e2e/robustness/hostile"
 	"github.com/titrate/titrate/e2e/robustness/member"
 	"github.com/titrate/titrate/e2e/robustness/world"
 	"github.com/titrate/titrate/papers/markdown"
@@ -50,6 +51,9 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == hostile.Command {
+		exit(hostile.Main(os.Args[2:]))
+	}
 	if len(os.Args) > 1 && os.Args[1] == member.Command {
 		exit(member.Main(os.Args[2:]))
 	}

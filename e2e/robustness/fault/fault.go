@@ -59,7 +59,7 @@ var Kinds = []Kind{
 	killEnvoy, killAgent, killCoordinator, killGateway, coldGateways, killEtcd,
 	freezeEnvoy, freezeAgent, freezeCoordinator, freezeEtcd,
 	partitionGateway, partitionMesh, partitionCoordinator, partitionEtcd, delayPackets, dropPackets,
-	stepClock,
+	stepClock, lyingAgent,
 	restartEnvoy, hotRestart, rollAgents, rollCoordinators, addGateway, replaceGateway,
 	loseQuorum, compactEtcd, restoreEtcd,
 	invalidConfiguration, validConfiguration,

@@ -76,6 +76,7 @@ type World struct {
 	hosts        map[*rig.Rig]*wire.Host
 	gateways     []*Gateway
 	gatewaysEver int
+	liars        int // ever
 	restored     int // how often etcd was
 	deaths       []error
 	closed       bool

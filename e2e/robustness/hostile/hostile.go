@@ -1,0 +1,174 @@
+// Package hostile is an agent that joins the gossip and lies, in a process of its own: the program calls
+// [Main] when it is started as one.
+//
+// It has no gateway and no coordinator. It plays what it hears of others back to them, sealed in its own
+// name, with some fields at, below and beyond their bounds (package simulate/liar): also about the
+// gateways, keys, processes and sessions of others. It gives no answer about keys that it owns, so that
+// ledgers decide: as their owner it could grant what it likes.
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"google.golang.org/protobuf/proto"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/simulate/liar"
+)
+
+// Command is the first argument of a program that is to be a hostile agent.
+const Command = "hostile-agent"
+
+// Args are the arguments of one: its name, where it listens, where it joins, and a seed of its lies.
+func Args(name, bind string, join []string, seed uint64) []string {
+	return []string{Command, name, bind, strings.Join(join, ","), strconv.FormatUint(seed, 10)}
+}
+
+// Main runs one with Args after Command, until it is killed.
+func Main(args []string) error {
+	if len(args) != 4 {
+		return errors.New("hostile-agent needs a name, an address, addresses to join, and a seed")
+	}
+	seed, err := strconv.ParseUint(args[3], 10, 64)
+	if err != nil {
+		return fmt.Errorf("hostile-agent: seed %q: %w", args[3], err)
+	}
+	a := newAgent(args[0], strings.Split(args[2], ","), seed)
+	node, err := gossip.Open(gossip.Options{Name: a.name, Bind: args[1], Join: a.join,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}, a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return errors.Join(node.Run(ctx), node.Close())
+}
+
+// agent is what the node gossips. Safe for concurrent use.
+type agent struct {
+	name   string
+	join   []string
+	fields []string // that it lies in
+
+	mu     sync.Mutex
+	random *rand.Rand
+	speaks liar.Liar
+	seq    map[string]uint64  // by peer
+	heard  []*gossipv1.Packet // of others, the last ones
+	owned  map[uint64]bool    // keys of which others have asked it
+	number uint32             // of messages about tokens
+}
+
+// remembered is how many packets it plays back.
+const remembered = 64
+
+func newAgent(name string, join []string, seed uint64) *agent {
+	fields := slices.DeleteFunc(liar.Fields((&gossipv1.Packet{}).ProtoReflect().Descriptor()), func(field string) bool {
+		return field == "agent" // the others drop that at once
+	})
+	return &agent{name: name, join: join, fields: fields, random: rand.New(rand.NewPCG(seed, 3)),
+		seq: map[string]uint64{}, owned: map[uint64]bool{}}
+}
+
+// PeerAlive, PeerFailed, Round, LastRound, ReceivePacket and PeerAddresses make it a gossip.State.
+func (a *agent) PeerAlive(name, _ string, _ bool, _ uint8) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seq[name]++
+}
+
+// PeerFailed is described at PeerAlive.
+func (a *agent) PeerFailed(name string) (inOrder bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.seq, name)
+	return false
+}
+
+// Round is described at PeerAlive.
+func (a *agent) Round(bool) (out []schedule.Outgoing, forgotten []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name := range a.seq {
+		for range 2 {
+			if p := a.packet(name); p != nil && proto.Size(p) <= schedule.MaxPacket {
+				out = append(out, schedule.Outgoing{To: name, Packet: p})
+			}
+		}
+	}
+	return out, nil
+}
+
+// LastRound is described at PeerAlive.
+func (a *agent) LastRound() []schedule.Outgoing { return nil }
+
+// ReceivePacket is described at PeerAlive.
+func (a *agent) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.speaks.Hear(p)
+	for _, q := range p.GetTokens().GetRequests() {
+		a.owned[q.GetKey()] = true
+	}
+	a.heard = append(a.heard, p)
+	a.heard = a.heard[max(0, len(a.heard)-remembered):]
+	return schedule.Accepted, false
+}
+
+// PeerAddresses is described at PeerAlive.
+func (a *agent) PeerAddresses() (missing, heard []string) { return a.join, nil }
+
+// packet makes a lie of what it has heard; nil: it has heard nothing.
+func (a *agent) packet(to string) *gossipv1.Packet {
+	if len(a.heard) == 0 {
+		return nil
+	}
+	p := proto.CloneOf(a.heard[a.random.IntN(len(a.heard))])
+	a.seq[to]++
+	p.Agent, p.Incarnation, p.Seq, p.PromiseMs = a.name, 1, a.seq[to], 50
+	for _, r := range p.GetReplicas() {
+		if a.random.IntN(2) == 0 { // else of a gateway of the others
+			r.Name, r.Process, r.Generation, r.Seq = a.name, 1, 1, a.seq[to]
+		}
+	}
+	if a.random.IntN(3) == 0 {
+		p.Tokens = a.tokens(p)
+	}
+	for range a.random.IntN(4) {
+		field := a.fields[a.random.IntN(len(a.fields))]
+		if strings.HasPrefix(field, "tokens.") == (p.GetTokens() != nil) {
+			a.speaks.Tell(p, field, a.random.IntN(1000))
+		}
+	}
+	if m := p.GetTokens(); m != nil {
+		m.Grants = slices.DeleteFunc(m.GetGrants(), func(g *gossipv1.TokenGrant) bool { return a.owned[g.GetKey()] })
+		m.Recalls = slices.DeleteFunc(m.GetRecalls(), func(r *gossipv1.TokenRecall) bool { return a.owned[r.GetKey()] })
+	}
+	return p
+}
+
+// tokens asks for tokens of the keys that others use.
+func (a *agent) tokens(p *gossipv1.Packet) *gossipv1.Tokens {
+	m := &gossipv1.Tokens{}
+	for _, r := range p.GetReplicas() {
+		for _, k := range r.GetKeys()[:min(len(r.GetKeys()), 4)] {
+			a.number++
+			m.Requests = append(m.Requests, &gossipv1.TokenRequest{Key: k.GetKey(), Process: 1 + a.random.Uint64N(3), Session: 1,
+				Number: a.number, Seq: a.number, Need: 1e6, Least: 1e6, Level: -1})
+		}
+	}
+	return m
+}

@@ -1,0 +1,47 @@
+package hostile
+
+import (
+	"testing"
+
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+)
+
+// It lies about what it has heard, in its own name, and to those that are there. It grants nothing of keys
+// that it owns.
+func TestItLiesInItsOwnName(t *testing.T) {
+	a := newAgent("liar", nil, 1)
+	a.PeerAlive("gw1", "", true, 3)
+	if out, _ := a.Round(false); len(out) > 0 {
+		t.Fatalf("before it has heard anything it sends %v", out)
+	}
+	a.ReceivePacket(&gossipv1.Packet{Agent: "gw1", Seq: 1, Replicas: []*gossipv1.Replica{{Name: "gw1",
+		Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1}, {Key: 8, Claim: 1}}}}})
+	a.ReceivePacket(&gossipv1.Packet{Agent: "gw1", Tokens: &gossipv1.Tokens{
+		Requests: []*gossipv1.TokenRequest{{Key: 7, Session: 9}}}})
+	lies, tokens := map[float32]bool{}, 0
+	for range 2000 {
+		out, _ := a.Round(false)
+		for _, o := range out {
+			if o.To != "gw1" || o.Packet.GetAgent() != "liar" {
+				t.Fatalf("to %s in the name of %s", o.To, o.Packet.GetAgent())
+			}
+			for _, r := range o.Packet.GetReplicas() {
+				for _, k := range r.GetKeys() {
+					lies[k.GetClaim()] = true
+				}
+			}
+			tokens += len(o.Packet.GetTokens().GetRequests())
+			for _, g := range o.Packet.GetTokens().GetGrants() {
+				if g.GetKey() == 7 {
+					t.Fatal("it grants tokens of its own key")
+				}
+			}
+		}
+	}
+	if len(lies) < 10 || tokens < 100 {
+		t.Errorf("it tells %d numbers of a claim, and asks for tokens %d times", len(lies), tokens)
+	}
+	if a.PeerFailed("gw1"); len(a.seq) > 0 {
+		t.Error("it speaks to agents that have gone")
+	}
+}
