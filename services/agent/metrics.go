@@ -201,10 +201,11 @@ var instruments = []instrument{
 		help: "Questions of gateways here to the owners of EXACT limits' keys.",
 		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Asked) })},
 	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
-		help: "Requests for tokens that were not answered: of a key that this agent does not own, and answers about a " +
-			"key that their sender does not own (astray, for a moment when agents come or go), with numbers out of their bounds (unusable), of a limit that its " +
-			"configuration does not have (unknown), or of an agent with more than 512 processes (processes); or " +
-			"answered with no, since there are 262,144 keys or the limit has its part of them (crowded).",
+		help: "Requests for tokens that were not answered: of a key that this agent does not own, and answers about " +
+			"a key that their sender does not own (astray, for a moment when agents come or go), with numbers out of " +
+			"their bounds (unusable), of a limit that its configuration does not have (unknown), or of an agent with " +
+			"more than 512 processes (processes); or answered with no, since there are 262,144 keys or the limit has " +
+			"its part of them (crowded).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why := tokens.Astray; why < tokens.Drops; why++ {
 				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))

@@ -88,7 +88,8 @@ func liesScenario(forgotten time.Duration) *scenario.Scenario {
 	s.Gossip.Delay, s.Lead = 250*time.Microsecond, 5*time.Second
 	limit := func(tenant string, precision quotav1.Precision) []resource.Message {
 		return []resource.Message{&quotav1.Tenant{Name: "tenants/" + tenant}, &quotav1.Limit{
-			Name: "tenants/" + tenant + "/limits/each", Rate: fmt.Sprint(liesRate, "/s"), Burst: liesBurst, Precision: precision}}
+			Name: "tenants/" + tenant + "/limits/each", Rate: fmt.Sprint(liesRate, "/s"), Burst: liesBurst,
+			Precision: precision}}
 	}
 	s.Resources = slices.Concat(limit("acme", quotav1.Precision_EXACT), limit("other", quotav1.Precision_LOCAL),
 		limit("calm", quotav1.Precision_EXACT))
@@ -159,8 +160,8 @@ func (l *lied) check(t *testing.T, what string, names bool) {
 		}
 		n, over := l.admitted(client, l.from, l.from+judged)
 		if least := .9 * liesRate * judged.Seconds(); float64(n) < least || over > 3 {
-			t.Errorf("%s: %s is admitted %d once the liar is forgotten, at least %.0f, and %.1f over r·t + b", what, client,
-				n, least, over)
+			t.Errorf("%s: %s is admitted %d once the liar is forgotten, at least %.0f, and %.1f over r·t + b", what,
+				client, n, least, over)
 		}
 	}
 	for _, client := range []string{"exact-below", "local-below"} {

@@ -166,8 +166,8 @@ func (a *agent) tokens(p *gossipv1.Packet) *gossipv1.Tokens {
 	for _, r := range p.GetReplicas() {
 		for _, k := range r.GetKeys()[:min(len(r.GetKeys()), 4)] {
 			a.number++
-			m.Requests = append(m.Requests, &gossipv1.TokenRequest{Key: k.GetKey(), Process: 1 + a.random.Uint64N(3), Session: 1,
-				Number: a.number, Seq: a.number, Need: 1e6, Least: 1e6, Level: -1})
+			m.Requests = append(m.Requests, &gossipv1.TokenRequest{Key: k.GetKey(), Process: 1 + a.random.Uint64N(3),
+				Session: 1, Number: a.number, Seq: a.number, Need: 1e6, Least: 1e6, Level: -1})
 		}
 	}
 	return m

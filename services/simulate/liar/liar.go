@@ -101,7 +101,8 @@ func (l *Liar) tell(m protoreflect.Message, path []string, n int) {
 func (l *Liar) fill(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
-		if heard := l.heard[f.Name()]; len(heard) > 0 && f.Message() == nil && !f.IsList() && fits(f, heard[len(heard)-1]) {
+		heard := l.heard[f.Name()]
+		if len(heard) > 0 && f.Message() == nil && !f.IsList() && fits(f, heard[len(heard)-1]) {
 			m.Set(f, heard[len(heard)-1])
 		}
 	}
@@ -146,8 +147,8 @@ var amounts = []float64{0, 1, -1, 1e6, 1.1e6, 1e9, 1.1e9, 1e12, 1.1e12, 1e15, 1.
 	math.Inf(-1), math.MaxFloat32}
 
 // counts are the same of integers: a token is a million, a second a thousand million.
-var counts = []int64{0, 1, -1, 1_000_000, 60_000_000_000, 1 << 31, 1<<32 - 1, 1 << 59, 3 << 60, 3<<60 + 1, math.MaxInt64,
-	math.MinInt64}
+var counts = []int64{0, 1, -1, 1_000_000, 60_000_000_000, 1 << 31, 1<<32 - 1, 1 << 59, 3 << 60, 3<<60 + 1,
+	math.MaxInt64, math.MinInt64}
 
 // valuesOf returns the values of a kind of field, whatever others have said.
 func valuesOf(k protoreflect.Kind) (out []protoreflect.Value) {
@@ -155,7 +156,8 @@ func valuesOf(k protoreflect.Kind) (out []protoreflect.Value) {
 	case protoreflect.BoolKind:
 		return []protoreflect.Value{protoreflect.ValueOfBool(false), protoreflect.ValueOfBool(true)}
 	case protoreflect.StringKind:
-		return []protoreflect.Value{protoreflect.ValueOfString(""), protoreflect.ValueOfString(strings.Repeat("x", 300))}
+		long := strings.Repeat("x", 300)
+		return []protoreflect.Value{protoreflect.ValueOfString(""), protoreflect.ValueOfString(long)}
 	case protoreflect.BytesKind:
 		return []protoreflect.Value{protoreflect.ValueOfBytes(nil), protoreflect.ValueOfBytes(make([]byte, 300))}
 	case protoreflect.EnumKind:
