@@ -66,6 +66,7 @@ type seen struct {
 	stalls []check.Span
 	end    time.Duration // of the load
 	again  recovery
+	crowd  int
 }
 
 // judge fills the result in.
@@ -82,7 +83,7 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 	soft := len(r.Checks)
 	r.changes(ctx, s.api)
 	r.atMost("held after the load", "", s.held(ctx), 0, "")
-	r.leaks(all.watcher.usages)
+	r.leaks(all.watcher.usages, all.crowd)
 	for _, name := range []string{"epochs", "panics", "deaths"} {
 		r.found(name)
 	}
