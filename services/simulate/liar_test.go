@@ -28,8 +28,8 @@ const (
 	// soon is when nothing of it counts: the others count what a silent gateway last claimed for 15 s.
 	soon = liesUntil + 17*time.Second
 	// late is the same of a LOCAL limit where it has made up what it has admitted: each of three gateways is
-	// taken to have admitted a burst and 15 s of the rate at most.
-	late = liesUntil + 3*(liesBurst/liesRate+15)*time.Second + time.Second
+	// taken to have admitted Lc and 15 s of the rate at most. Lc is 3 + r·δ here, as it can make δ 2 s.
+	late = liesUntil + 3*((3+2*liesRate)*time.Second/liesRate+15*time.Second) + 2*time.Second
 	// judged is for how long the others are judged then.
 	judged = 4 * time.Second
 )

@@ -165,8 +165,8 @@ func freeze(s *world.Server, at *world.Gateway) Fault {
 }
 
 // lyingAgent says what it likes of the gateways and keys of all others. What it makes up of the use of a
-// key is believed up to N·(b + 15 s·r) of a LOCAL limit, for all N gateways: longest counts the slowest one
-// (60/min and 10).
+// key is believed up to N·(Lc + 15 s·r) of a LOCAL limit. Of the limits here that lasts longest for 60/min and a
+// burst of 10, which is Lc.
 var lyingAgent = Kind{
 	Name: "lying-agent",
 	Does: "an agent of nobody joins the gossip and tells all others numbers at, below and beyond their bounds, also " +
