@@ -27,9 +27,9 @@ const (
 	liesRate, liesBurst = 20., 20.
 	// soon is when nothing of it counts: the others count what a silent gateway last claimed for 15 s.
 	soon = liesUntil + 17*time.Second
-	// late is the same of a LOCAL limit where it has made up what it has admitted: each of three gateways is
-	// taken to have admitted Lc and 15 s of the rate at most. Lc is 3 + r·δ here, as it can make δ 2 s.
-	late = liesUntil + 3*((3+2*liesRate)*time.Second/liesRate+15*time.Second) + 2*time.Second
+	// late is the same of a LOCAL limit where it has made up what it has admitted: until soon each of three
+	// gateways is taken to have admitted Lc and 15 s of the rate. Lc is 3 + r·δ here, as it can make δ 2 s.
+	late = soon + 3*((3+2*liesRate)*time.Second/liesRate+15*time.Second)
 	// judged is for how long the others are judged then.
 	judged = 4 * time.Second
 )

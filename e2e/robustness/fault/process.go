@@ -165,14 +165,14 @@ func freeze(s *world.Server, at *world.Gateway) Fault {
 }
 
 // lyingAgent says what it likes of the gateways and keys of all others. What it makes up of the use of a
-// key is believed up to N·(Lc + 15 s·r) of a LOCAL limit. Of the limits here that lasts longest for 60/min and a
-// burst of 10, which is Lc.
+// key is believed up to N·(Lc + 15 s·r) of a LOCAL limit, until T₂ = 15 s after it has gone. Of the limits
+// here that lasts longest for 60/min and a burst of 10, which is Lc.
 var lyingAgent = Kind{
 	Name: "lying-agent",
 	Does: "an agent of nobody joins the gossip and tells all others numbers at, below and beyond their bounds, also " +
 		"of their own gateways and keys; killed later",
 	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
-	Grace: check.Grace{Unfair: world.Gateways*(10+15)*second + 5*second, Bursts: 4, Ledgers: true},
+	Grace: check.Grace{Unfair: 15*second + world.Gateways*(10+15)*second + 5*second, Bursts: 4, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		var liar *world.Server
 		seed := r.Uint64()
