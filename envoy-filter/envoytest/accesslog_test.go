@@ -120,3 +120,25 @@ func TestKeyedHashAndNoPolicy(t *testing.T) {
 		}
 	}
 }
+
+// A refusal says no more than its operator wants.
+func TestBareRefusal(t *testing.T) {
+	t.Parallel()
+	e, _ := launch{example: "access-log.yaml", concurrency: 1, edits: []edit{
+		{"access_log: ALWAYS\n", `access_log: 'OFF'
+                  rate_limit_headers: 'OFF'
+                  reason_header: ""
+                  request_id_header: ""
+                  reject_body: NONE
+`},
+	}}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, 1)))
+	e.expect([]reply{
+		ask("admitted", "/0", 200, nil),
+		ask("refused", "/1", 429, nil, "retry-after", "100", "body", "", "content-type", "", "x-request-id", "",
+			"x-titrate-reason", "", "ratelimit", "", "ratelimit-policy", ""),
+		ask("in gRPC", "/2", 200, headers("content-type", "application/grpc"), "grpc-status", `\d+`, "body", ""),
+	})
+	if got := e.accessLog()["/1"]; got["outcome"] != nil || got["details"] != "titrate_client_limit" {
+		t.Errorf("%v", got)
+	}
+}

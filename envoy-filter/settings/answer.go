@@ -21,6 +21,7 @@ const (
 	BodyJSON
 	BodyText
 	BodyGRPC // a trailers-only answer without body
+	BodyNone // no body
 )
 
 // When says which answers have something.
@@ -83,10 +84,10 @@ type Answers struct {
 	RateLimit When
 	// RateLimitPolicy says whether RateLimit-Policy is among them. Default true.
 	RateLimitPolicy *bool
-	// Reason is the header of a refusal's reason, Wait that of the milliseconds
-	// for which a request was held, Congestion that of a mark. Defaults
-	// x-titrate-reason, x-titrate-wait-ms, x-titrate-congestion.
-	Reason, Wait, Congestion HeaderName
+	// Reason is the header of a refusal's reason, RequestID that of the refused request's ID, Wait
+	// that of the milliseconds for which a request was held, Congestion that of a mark. Defaults
+	// x-titrate-reason, x-request-id, x-titrate-wait-ms, x-titrate-congestion.
+	Reason, RequestID, Wait, Congestion HeaderName
 	// MarkUpstream sets the mark on the request, too. Default false.
 	MarkUpstream *bool
 	// Peek is a header: a request with it asks what is left, and is not counted.
@@ -106,8 +107,9 @@ type Answers struct {
 }
 
 var (
-	modes      = byName(config.Modes())
-	bodies     = map[string]Body{"AUTO": BodyAuto, "JSON": BodyJSON, "TEXT": BodyText, "GRPC": BodyGRPC}
+	modes  = byName(config.Modes())
+	bodies = map[string]Body{"AUTO": BodyAuto, "JSON": BodyJSON, "TEXT": BodyText, "GRPC": BodyGRPC,
+		"NONE": BodyNone}
 	rateLimits = map[string]When{"OFF": WhenNever, "REJECTED": WhenEvents, "ALWAYS": WhenAlways}
 	logs       = map[string]When{"OFF": WhenNever, "EVENTS": WhenEvents, "ALWAYS": WhenAlways}
 	logTos     = map[string]LogTo{"METADATA": LogToMetadata, "FILTER_STATE": LogToFilterState}
@@ -139,12 +141,13 @@ func (a *Answers) read(m map[string]json.RawMessage) error {
 			return choice(m, "mode", "ENFORCE, SHADOW or OFF", modes, a.Mode)
 		},
 		func() error { return whole(m, "reject_status", minStatus, maxStatus, &a.Status) },
-		func() error { return choice(m, "reject_body", "AUTO, JSON, TEXT or GRPC", bodies, &a.Body) },
+		func() error { return choice(m, "reject_body", "AUTO, JSON, TEXT, GRPC or NONE", bodies, &a.Body) },
 		func() error {
 			return choice(m, "rate_limit_headers", "OFF, REJECTED or ALWAYS", rateLimits, &a.RateLimit)
 		},
 		func() error { return toggle(m, "rate_limit_policy", &a.RateLimitPolicy) },
 		func() error { return optionalHeader(m, "reason_header", &a.Reason) },
+		func() error { return optionalHeader(m, "request_id_header", &a.RequestID) },
 		func() error { return optionalHeader(m, "wait_header", &a.Wait) },
 		func() error { return optionalHeader(m, "congestion_header", &a.Congestion) },
 		func() error { return toggle(m, "mark_upstream", &a.MarkUpstream) },
@@ -303,6 +306,7 @@ func (a *Answers) SetDefaults() {
 		}
 	}
 	set(&a.Reason, "x-titrate-reason")
+	set(&a.RequestID, "x-request-id")
 	set(&a.Wait, "x-titrate-wait-ms")
 	set(&a.Congestion, "x-titrate-congestion")
 	set(&a.Peek, "")

@@ -51,6 +51,7 @@ func defaults(t *testing.T) map[string]string {
 		"rate_limit_headers":    choiceName(t, rateLimits, a.RateLimit),
 		"rate_limit_policy":     strconv.FormatBool(*a.RateLimitPolicy),
 		"reason_header":         *a.Reason,
+		"request_id_header":     *a.RequestID,
 		"wait_header":           *a.Wait,
 		"congestion_header":     *a.Congestion,
 		"mark_upstream":         strconv.FormatBool(*a.MarkUpstream),

@@ -25,7 +25,8 @@ type Filter struct {
 
 // FilterFields are the fields of a filter's or route's configuration.
 var FilterFields = []string{"tenant", "client", "pool", "cost", "identities", "classes", "enabled",
-	"mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy", "reason_header", "wait_header", "congestion_header",
+	"mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy", "reason_header", "request_id_header",
+	"wait_header", "congestion_header",
 	"mark_upstream", "peek", "response_cost", "access_log", "access_log_to", "access_log_client",
 	"access_log_key"}
 

@@ -126,8 +126,10 @@ func writeRefusal(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *l
 		titrateHash(q.client, &a.hash[0])
 	}
 	a.retry_after_length = length(a.retry_after[:], answer.AppendRetryAfter(empty(a.retry_after[:]), out))
-	a.body_length = length(a.body[:], answer.AppendBody(empty(a.body[:]), text(q.tenant), text(q.request),
-		out.Reason))
+	if q.json {
+		a.body_length = length(a.body[:], answer.AppendBody(empty(a.body[:]), text(q.tenant), text(q.request),
+			out.Reason))
+	}
 	if q.fields || out.Limit == "" {
 		allowance := e.RefusedAllowance(r, out)
 		if out.Limit == "" { // the request was held: its event has no limit

@@ -35,6 +35,7 @@ var (
 	_ = [1]struct{}{}[settings.BodyJSON-C.TITRATE_BODY_JSON]
 	_ = [1]struct{}{}[settings.BodyText-C.TITRATE_BODY_TEXT]
 	_ = [1]struct{}{}[settings.BodyGRPC-C.TITRATE_BODY_GRPC]
+	_ = [1]struct{}{}[settings.BodyNone-C.TITRATE_BODY_NONE]
 	_ = [1]struct{}{}[settings.WhenNever-C.TITRATE_NEVER]
 	_ = [1]struct{}{}[settings.WhenEvents-C.TITRATE_EVENTS]
 	_ = [1]struct{}{}[settings.WhenAlways-C.TITRATE_ALWAYS]

@@ -16,6 +16,7 @@ struct titrate_question {
   // The rest.
   abi_bytes identity[TITRATE_IDENTITIES]; // what identities points to
   uint32_t status;                        // of a refusal
+  bool json;                                // whether a refusal may need the JSON body
   bool fields;                              // RateLimit fields, if it is refused
   bool always;                              // and if it is not
   bool policy;                              // RateLimit-Policy among them

@@ -82,6 +82,9 @@ static void send(abi_http_filter envoy, const struct titrate_layers* l,
     add(h, ABI_TEXT("content-type"), ABI_TEXT("text/plain"));
     body = (abi_bytes){message, (size_t)length};
     break;
+  case TITRATE_BODY_NONE:
+    body = ABI_TEXT("");
+    break;
   default: // gRPC: trailers only
     status = 200;
     length = write_message(a, message, sizeof message);
@@ -101,7 +104,7 @@ void titrate_send_refusal(abi_http_filter envoy, const struct titrate_outcome* o
   struct response_headers h = {.n = 0};
   add(&h, TITRATE_OPTION_NAME(&o->layers, reason), (abi_bytes){a->reason_name, a->reason_length});
   add(&h, ABI_TEXT("retry-after"), (abi_bytes){a->retry_after, a->retry_after_length});
-  add(&h, ABI_TEXT("x-request-id"), q->request);
+  add(&h, TITRATE_OPTION_NAME(&o->layers, request_id), q->request);
   add_fields(&h, a);
   if (titrate_logs(&o->layers, true)) titrate_log_outcome(envoy, o, q, a, ABI_TEXT("rejected"));
   send(envoy, &o->layers, a, &h);

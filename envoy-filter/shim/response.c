@@ -24,6 +24,7 @@ void titrate_set_options(abi_http_filter envoy, const struct titrate_layers* l,
   q->envoy = envoy;
   q->mode = (uint8_t)(TITRATE_OPTION(l, mode) - 1);
   q->status = TITRATE_OPTION(l, status);
+  q->json = TITRATE_OPTION(l, body) == TITRATE_BODY_AUTO || TITRATE_OPTION(l, body) == TITRATE_BODY_JSON;
   q->fields = TITRATE_OPTION(l, rate_limit) != TITRATE_NEVER;
   q->always = TITRATE_OPTION(l, rate_limit) == TITRATE_ALWAYS;
   q->policy = TITRATE_OPTION(l, rate_limit_policy) == TITRATE_ON;

@@ -68,7 +68,7 @@ enum titrate_toggle { TITRATE_UNSET = 0, TITRATE_ON = 1, TITRATE_OFF = 2 };
 enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32 }; // slots of a process
 
 // The choices of titrate_answer_options; 0 is unset.
-enum titrate_body { TITRATE_BODY_AUTO = 1, TITRATE_BODY_JSON, TITRATE_BODY_TEXT, TITRATE_BODY_GRPC };
+enum titrate_body { TITRATE_BODY_AUTO = 1, TITRATE_BODY_JSON, TITRATE_BODY_TEXT, TITRATE_BODY_GRPC, TITRATE_BODY_NONE };
 enum titrate_when { TITRATE_NEVER = 1, TITRATE_EVENTS, TITRATE_ALWAYS };
 enum titrate_log_to { TITRATE_LOG_METADATA = 1, TITRATE_LOG_STATE };
 enum titrate_log_client { TITRATE_LOG_NONE = 1, TITRATE_LOG_HASH, TITRATE_LOG_NAME };
@@ -87,7 +87,7 @@ struct titrate_answer_options {
   int body, rate_limit, log, log_to, log_client;
   struct titrate_key log_key; // of hashes of clients; SHA-256 without
   int mark_upstream, rate_limit_policy; // enum titrate_toggle
-  struct titrate_name reason, wait, congestion, peek;
+  struct titrate_name reason, request_id, wait, congestion, peek;
   int cost_from; // enum titrate_cost_source
   abi_bytes cost_name, cost_space;
 };

@@ -57,8 +57,11 @@ const documents = `
 // What a refusal says and leaves, if not what it does by default.
 const (
 	indent      = "\n                          "
-	filterState = indent + "access_log_to: FILTER_STATE"
-	bare        = indent + "access_log: 'OFF'" + indent + "rate_limit_headers: 'OFF'" + indent + `reason_header: ""`
+	filterState = indent + "access_log_to: FILTER_STATE" + indent + "access_log_key: 0123456789abcdef"
+	once        = filterState + indent + "rate_limit_policy: false" + indent + `reason_header: ""` + indent +
+		`request_id_header: ""`
+	bare        = indent + "access_log: 'OFF'" + indent + "rate_limit_headers: 'OFF'" + indent + `reason_header: ""` +
+		indent + `request_id_header: ""` + indent + "reject_body: NONE"
 )
 
 // Count is a variant's figure.
@@ -92,6 +95,7 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.
 		{"titrate, admit", "admit", rig.Spec{Filter: rig.Titrate}},
 		{"titrate, reject", "reject", rig.Spec{Filter: rig.Titrate}},
 		{"titrate, reject, log in filter state", "reject", rig.Spec{Filter: rig.Titrate, Also: filterState}},
+		{"titrate, reject, and nothing said twice", "reject", rig.Spec{Filter: rig.Titrate, Also: once}},
 		{"titrate, reject, bare", "reject", rig.Spec{Filter: rig.Titrate, Also: bare}},
 	} {
 		if len(counts) > 0 && !r.Wants(v.name) { // the first is what the others are compared with
