@@ -53,7 +53,7 @@ func TestMistakes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var page strings.Builder
 	for i, m := range mistakes {
-		fmt.Fprintf(&page, "%d. %s\n\n```text\n", i+1, m.title)
+		fmt.Fprintf(&page, "%d. %s\n\n```console\n", i+1, m.title)
 		command := m.command
 		if m.document != "" {
 			command = "titrate apply -f bad.yaml"
