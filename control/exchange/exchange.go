@@ -26,6 +26,9 @@ type PoolShare struct {
 	// GuaranteeScale is the part of each guarantee that fits the pool: a flow without a share
 	// of its own has at least so much of its guarantee. 0: each guarantee has a share.
 	GuaranteeScale float64
+	// Unused is capacity that nobody asks for: all flows together may use as much beyond their
+	// shares, cost units/s.
+	Unused float64
 }
 
 // Isolation is how far a replica is cut off from the others: it is when it hears no

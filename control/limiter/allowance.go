@@ -96,7 +96,9 @@ func (e *Engine) Peek(now int64, r *Request) (Outcome, Allowance) {
 		return Outcome{}, least
 	}
 	out, free := waitForShare, rt.mode == config.Off || f.credit.open.Load()
-	switch passageOf(free, f.credit.covers(c.cost), rt.mode, rt.queue.Law) {
+	covered := f.credit.covers(c.cost) ||
+		f.credit.waiting.Load() == 0 && f.hasUnused(e.member.Load(), now, c.cost)
+	switch passageOf(free, covered, rt.mode, rt.queue.Law) {
 	case mustWait:
 	case refused:
 		out.Verdict = Reject

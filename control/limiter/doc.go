@@ -37,7 +37,7 @@
 //	flow        limits.go                   client stage: all limits are charged, or none
 //	            tenant.go                   tenant stage, written once: passageOf, pass
 //	            flow.go                     the flow's controller: advance, publish
-//	            credit.go                   what requests use without a lock
+//	            credit.go unused.go         what requests use without a lock
 //	            law.go model.go             the queue's law; its rules as functions of numbers
 //	queue       internal/queue              lines, turns, deadlines
 //	            internal/fairness           which clients ask for more than their part

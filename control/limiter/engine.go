@@ -71,6 +71,7 @@ func New(o Options) *Engine {
 	}
 	e.applied.wants = o.Wants
 	e.registry.flows, e.registry.newFlight = map[flowName]*flow{}, o.Flight
+	e.registry.unused = map[string]*unused{}
 	e.member.Store(members.Alone())
 	e.shares.Store(&shares{})
 	e.heard.version.Store(1)
@@ -116,6 +117,9 @@ func (e *Engine) refresh(f *flow) {
 	f.terms.expired = lost && loss == config.SafeRate
 	f.terms.key = hash.Flow(s.seed, f.tenant, f.pool)
 	f.terms.vmax = sh.of(s, t, pool)
+	_, leased := sh.flows[flowName{f.tenant, f.pool}]
+	f.terms.unmeasured = !leased
+	f.belowMax.set(t.maxOf(f.pool) - f.terms.vmax)
 	f.terms.sumsAt = 0
 	f.law.setTarget(f.terms.queueing.DelayTarget.Seconds())
 	f.lookUpSums(e)

@@ -23,7 +23,7 @@ import (
 // free enzyme, and what pacing has left. What requests took of the credit is the
 // controller's arrival at the next advance.
 //
-//	S = cost that waits − cost released and not yet sent     at each advance
+//	S = cost that waits − cost released or drawn, and not yet sent     at each advance
 type flow struct {
 	// What each request changes is together in the first 56 bytes. With the 8 bytes that
 	// Go's allocator puts before them they are one line of the processor's cache: with
@@ -37,6 +37,8 @@ type flow struct {
 	salt         hash.State                     // of the clients' hashes within the flow
 	meter        atomic.Pointer[fairness.Meter] // once something was refused or had to wait
 	flight       atomic.Pointer[Flight]         // once the pool was adaptive
+	unused       *unused                        // of the pool
+	belowMax     unused                         // of the quota's max, beyond the share
 
 	place place   // guarded by Engine.names
 	list  listing // guarded by Engine.work
@@ -51,18 +53,19 @@ type flow struct {
 
 // terms are what configuration, shares and the other replicas say of a flow.
 type terms struct {
-	key      uint64  // its name in claims and sums
-	vmax     float64 // the share of all replicas together, cost units/s
-	mode     config.Mode
-	blocked  bool // nothing may pass: the quota's max is 0
-	queueing config.Queue
-	expired  bool // SafeRate in force
-	isolated drc.Isolation
-	members  uint32 // version of the view that the controller is configured for
-	absent   float64
-	sums     drc.Sums
-	sumsAt   uint64             // version of the sums
-	told     exchange.FlowClaim // announced last; key 0: nothing
+	key        uint64  // its name in claims and sums
+	unmeasured bool    // it has no lease
+	vmax       float64 // the share of all replicas together, cost units/s
+	mode       config.Mode
+	blocked    bool // nothing may pass: the quota's max is 0
+	queueing   config.Queue
+	expired    bool // SafeRate in force
+	isolated   drc.Isolation
+	members    uint32 // version of the view that the controller is configured for
+	absent     float64
+	sums       drc.Sums
+	sumsAt     uint64             // version of the sums
+	told       exchange.FlowClaim // announced last; key 0: nothing
 }
 
 // pace is the controller and what it has to know of the time since its last step.
@@ -75,6 +78,8 @@ type pace struct {
 	recent     int64   // cost that came without the lock lately, halved at each advance
 	pending    float64 // arrived since the last step and waiting
 	lastSeen   float64 // time of the last arrival
+	passed     int64   // cost since the last step, of its own share, fixed point
+	drawn      int64   // of the unused capacity, for what waits, fixed point
 	demandAt   float64 // when the demand began after a rest
 }
 
@@ -116,6 +121,8 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.credit.rate.Store(math.Float64bits(p.controller.Rate()))
 	f.advanceMeter(h)
 	f.fade(h)
+	f.oweUnused(e.member.Load(), now)
+	f.drawUnused(e.member.Load(), now)
 	f.reconcile()
 }
 
@@ -136,6 +143,7 @@ func (f *flow) takePassed(at float64) {
 		p.seen(at)
 	}
 	p.pacer.Charge(units(passed))
+	p.passed += passed
 	p.pending += units(passed)
 }
 
@@ -206,7 +214,7 @@ func (f *flow) reconcile() {
 		return
 	}
 	p := &f.pace
-	want := max(0, units(f.eligibleCost())-p.pacer.Credit())
+	want := max(0, units(f.eligibleCost()-p.drawn)-p.pacer.Credit())
 	have := p.controller.Backlog() + p.pending
 	switch {
 	case have > want+rounding:

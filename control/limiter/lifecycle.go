@@ -53,6 +53,7 @@ type registry struct {
 	flights   []*Flight   // of flows that are freed
 	past      []PoolStats // counts of flows that are freed
 	newFlight func() *Flight
+	unused    map[string]*unused // by pool
 }
 
 // idOwner is the flow that has an id, and the generation after which the places of the
@@ -109,7 +110,7 @@ func (e *Engine) registerFlow(s *snapshot, name flowName) (f *flow, fresh bool) 
 		r.drop(f) // it is being freed, or a panic has kept it from being dropped
 	}
 	salt := hash.FlowPrefix(s.seed, name.tenant, name.pool)
-	f = &flow{tenant: name.tenant, pool: name.pool, salt: salt}
+	f = &flow{tenant: name.tenant, pool: name.pool, salt: salt, unused: r.unusedOf(name.pool, e.shares.Load())}
 	f.terms.key, f.law.random = salt.Sum(), salt.Sum()^e.seed
 	r.giveID(f)
 	r.flows[name] = f

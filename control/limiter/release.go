@@ -35,7 +35,10 @@ func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more 
 			if out, discarded = e.discardLate(f, i, now, out); discarded {
 				continue
 			}
-			f.pace.pacer.Charge(units(cost))
+			drawn := min(cost, f.pace.drawn)
+			f.pace.drawn -= drawn
+			f.pace.pacer.Charge(units(cost - drawn))
+			f.pace.passed += cost - drawn
 		}
 		out = append(out, f.released(e, i, now))
 		q.Serve(i)
@@ -43,12 +46,13 @@ func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more 
 	}
 }
 
-// spendable is the credit that no line has yet: what the controller has released, or, as
-// on the fast path, enzyme that is free ahead of it. Without the latter the part of a
+// spendable is the credit that no line has yet: what the controller has released, what is drawn
+// from the pool's unused capacity, or, as on the fast path, enzyme that is free ahead of it. Without the latter the part of a
 // request that a step leaves unbound would keep a short queue from ever emptying, and
 // every request would wait a tick.
 func (f *flow) spendable() int64 {
-	return int64(math.Round((f.pace.pacer.Credit()+f.pace.controller.Free())*unit)) - f.queue.Saved()
+	credit := int64(math.Round((f.pace.pacer.Credit() + f.pace.controller.Free()) * unit))
+	return credit + f.pace.drawn - f.queue.Saved()
 }
 
 // setSaving sets what the pacer saves for: what lines have, and what the next head is short

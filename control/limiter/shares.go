@@ -43,6 +43,7 @@ func (e *Engine) SetShares(s *exchange.Shares) {
 		sh.staleSince, sh.lost = old.staleSince, old.lost
 	}
 	e.shares.Store(sh)
+	e.setUnused()
 	if e.snap.Load() != nil {
 		e.refreshAll()
 	}

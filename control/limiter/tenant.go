@@ -70,6 +70,7 @@ type passage uint8
 
 const (
 	byCredit   passage = iota // the credit has paid for it
+	byUnused                  // the pool's unused capacity has paid for it
 	unmeasured                // OFF, or the shares are lost and OnLoss is OPEN: it is load only
 	inShadow                  // the share would not let it pass at once, SHADOW does
 	mustWait                  // it does not pass: it has to join the queue
@@ -99,16 +100,17 @@ func passageOf(free, paid bool, mode config.Mode, law config.Law) passage {
 func (f *flow) pass(e *Engine, c *call, mode config.Mode, law config.Law, waiting int) passage {
 	free := mode == config.Off || f.credit.open.Load()
 	p := passageOf(free, !free && waiting == 0 && f.credit.take(c.cost), mode, law)
-	if p == refused && (f.borrow(c) || f.catchUp(e, c.now) && f.credit.take(c.cost)) {
+	switch {
+	case p >= inShadow && waiting == 0 && f.takeUnused(e.member.Load(), c.now, c.cost):
+		p = byUnused
+	case p == refused && (f.borrow(c) || f.catchUp(e, c.now) && f.credit.take(c.cost)):
 		p = byCredit
 	}
-	switch p {
-	case unmeasured, inShadow:
+	if p == byUnused || p == unmeasured || p == inShadow {
 		f.counts.bypassed.Add(c.cost)
-	case byCredit:
-		if m := f.meter.Load(); m != nil {
-			m.Charge(hash.Client(f.salt, c.client), c.cost)
-		}
+	}
+	if m := f.meter.Load(); m != nil && p <= byUnused {
+		m.Charge(hash.Client(f.salt, c.client), c.cost)
 	}
 	return p
 }
@@ -134,6 +136,12 @@ func (f *flow) catchUp(e *Engine, now int64) bool {
 func (f *flow) borrow(c *call) bool {
 	m := f.meter.Load()
 	if m == nil {
+		m = fairness.New()
+		if !f.meter.CompareAndSwap(nil, m) {
+			m = f.meter.Load()
+		}
+	}
+	if m == nil { // it was taken away meanwhile: the flow rests
 		return false
 	}
 	key := hash.Client(f.salt, c.client)

@@ -106,6 +106,7 @@ func codeShares(c *coder, m *exchange.Shares) {
 		c.f64("price", &s.Price)
 		c.f64("idle_share", &s.IdleShare)
 		c.f64("guarantee_scale", &s.GuaranteeScale)
+		c.f64("unused", &s.Unused)
 	})
 }
 

@@ -245,7 +245,7 @@ func (o *State) sharesOf(l *controlv1.Leases) *exchange.Shares {
 	}
 	for _, p := range l.GetPools() {
 		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(),
-			IdleShare: p.GetIdleShare(), GuaranteeScale: p.GetGuaranteeScale()})
+			IdleShare: p.GetIdleShare(), GuaranteeScale: p.GetGuaranteeScale(), Unused: p.GetUnused()})
 	}
 	return s
 }

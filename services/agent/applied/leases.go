@@ -235,9 +235,12 @@ func checkNumbers(l *controlv1.Leases) error {
 		}
 	}
 	for _, p := range l.GetPools() {
-		if !usable(p.GetPrice()) || !usable(p.GetIdleShare()) || !usable(p.GetGuaranteeScale()) {
-			return fmt.Errorf("leases of epoch %d: pool %q has price %v, idle share %v and guarantee scale %v, "+
-				"want all >= 0", l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare(), p.GetGuaranteeScale())
+		for _, v := range [...]float64{p.GetPrice(), p.GetIdleShare(), p.GetGuaranteeScale(), p.GetUnused()} {
+			if !usable(v) {
+				return fmt.Errorf("leases of epoch %d: pool %q has price %v, idle share %v, guarantee scale %v and "+
+					"unused capacity %v, want all >= 0", l.GetEpoch(), p.GetPool(), p.GetPrice(), p.GetIdleShare(),
+					p.GetGuaranteeScale(), p.GetUnused())
+			}
 		}
 	}
 	return nil

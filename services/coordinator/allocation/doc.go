@@ -46,6 +46,10 @@
 //
 // The floor makes a guarantee hold before it is asked for, used or not.
 //
+// Unused capacity, U = max(μ less what OFF flows are served − Σx, 0), is told beside the shares. All
+// flows together may use as much beyond their shares until that is measured: package limiter,
+// unused.go. So a tenant that begins to send has the room of the pool before it has a share.
+//
 // # Invariants
 //
 //	Σy ≤ (1 + ρ)·C − B/8    and    Σz ≤ Σy + Σ max(s·g − y, 0) ≤ (1 + ρ)·C + μ

@@ -156,6 +156,9 @@ func (w *lawWorld) check(out *allocation.Outcome) {
 		t.Fatalf("overcommitment %v exceeds %v × %v and the guarantees, %v: %+v", pool.Overcommit, beyond, free,
 			guaranteed, out)
 	}
+	if !(pool.Unused >= 0) || pool.Unused > free*(1+1e-9) || pool.Unused > 1e-9*free && pool.FairRate > 0 {
+		t.Fatalf("unused capacity %v of %v: %+v", pool.Unused, free, pool)
+	}
 	if math.IsNaN(pool.Price) || pool.Price < 0 || !(pool.IdleShare >= 0) || pool.IdleShare > free {
 		t.Fatalf("%+v", pool)
 	}

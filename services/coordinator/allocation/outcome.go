@@ -38,6 +38,7 @@ type PoolShare struct {
 	Price     float64 // 0 while the pool is not full, +Inf when guarantees alone use it up
 	FairRate  float64 // share of weight 1; 0 while the pool is not full
 	IdleShare float64 // of a flow without a lease of its own
+	Unused    float64 // capacity that nobody asks for: all flows may use it beyond their shares
 	// GuaranteeScale is the part of each guarantee that fits the pool, in [0, 1].
 	GuaranteeScale float64
 	// Loss is κ: the part of a full pool's capacity that is leased beyond it and stays unused.

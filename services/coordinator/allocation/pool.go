@@ -115,7 +115,7 @@ func (s *solver) solve(warm float64) PoolShare {
 	margin := math.Max(s.target-used, math.Min(most, leastMargin*most+marginSigma*math.Sqrt(variance)))
 	out := PoolShare{
 		Pool: s.pool.Name, Capacity: s.pool.Capacity, Infeasible: filled.Status == fairshare.Infeasible,
-		IdleShare: s.addMargin(filled, margin),
+		IdleShare: s.addMargin(filled, margin), Unused: math.Max(s.free-used, 0),
 	}
 	if !math.IsInf(filled.FairRate, 1) {
 		out.FairRate, out.Price = filled.FairRate, filled.Price

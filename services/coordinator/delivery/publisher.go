@@ -200,14 +200,15 @@ func (p *Publisher) publishPools(now time.Duration, shares []allocation.PoolShar
 		}
 		*q = pool{published: now, round: p.round, lease: &controlv1.PoolLease{Pool: s.Pool, Price: s.Price,
 			FairRate: s.FairRate, IdleShare: s.IdleShare, Capacity: s.Estimate, GuaranteeScale: s.GuaranteeScale,
-			Loss: float32(s.Loss)}}
+			Loss: float32(s.Loss), Unused: s.Unused}}
 	}
 }
 
 // poolMoved reports whether something that a gateway uses has moved by more than least.
 func poolMoved(l *controlv1.PoolLease, s *allocation.PoolShare, least float64) bool {
 	for _, v := range [...][2]float64{{l.GetIdleShare(), s.IdleShare}, {l.GetPrice(), s.Price},
-		{l.GetFairRate(), s.FairRate}, {l.GetCapacity(), s.Estimate}, {l.GetGuaranteeScale(), s.GuaranteeScale}} {
+		{l.GetFairRate(), s.FairRate}, {l.GetCapacity(), s.Estimate}, {l.GetGuaranteeScale(), s.GuaranteeScale},
+		{l.GetUnused(), s.Unused}} {
 		if moved(v[0], v[1]) > least {
 			return true
 		}

@@ -59,6 +59,9 @@ func QuotaConfig(q *quotav1.Quota) (config.Quota, error) {
 	if q.Max != nil {
 		out.Max = q.GetMax()
 	}
+	if q.Weight != nil && q.GetWeight() == 0 { // it has its guarantee and no more
+		out.Max = min(out.Max, out.Guaranteed)
+	}
 	if err := byName("mode", q.GetMode(), &out.Mode); err != nil {
 		return out, err
 	}

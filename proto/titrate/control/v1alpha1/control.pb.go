@@ -1703,7 +1703,8 @@ type PoolLease struct {
 	Loss           float32 `protobuf:"fixed32,7,opt,name=loss,proto3" json:"loss,omitempty"` // part of a full pool's capacity that is leased beyond it and stays unused
 	// In a Hello, and in an agent's snapshot: the epoch under which the pool's leases were told. 0 = that
 	// of the Hello or the Leases.
-	Epoch         int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch         int64   `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Unused        float64 `protobuf:"fixed64,9,opt,name=unused,proto3" json:"unused,omitempty"` // capacity that nobody asks for: all flows together may use as much beyond their shares
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1790,6 +1791,13 @@ func (x *PoolLease) GetLoss() float32 {
 func (x *PoolLease) GetEpoch() int64 {
 	if x != nil {
 		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PoolLease) GetUnused() float64 {
+	if x != nil {
+		return x.Unused
 	}
 	return 0
 }
@@ -1944,7 +1952,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\x128\n" +
 	"\bbound_by\x18\x04 \x01(\x0e2\x1d.titrate.quota.v1alpha1.BoundR\aboundBy\x12\x16\n" +
-	"\x06demand\x18\x05 \x01(\x02R\x06demand\"\xe0\x01\n" +
+	"\x06demand\x18\x05 \x01(\x02R\x06demand\"\xf8\x01\n" +
 	"\tPoolLease\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05price\x18\x02 \x01(\x01R\x05price\x12\x1b\n" +
@@ -1954,7 +1962,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\bcapacity\x18\x05 \x01(\x01R\bcapacity\x12'\n" +
 	"\x0fguarantee_scale\x18\x06 \x01(\x01R\x0eguaranteeScale\x12\x12\n" +
 	"\x04loss\x18\a \x01(\x02R\x04loss\x12\x14\n" +
-	"\x05epoch\x18\b \x01(\x03R\x05epoch2t\n" +
+	"\x05epoch\x18\b \x01(\x03R\x05epoch\x12\x16\n" +
+	"\x06unused\x18\t \x01(\x01R\x06unused2t\n" +
 	"\x0eControlService\x12b\n" +
 	"\aConnect\x12(.titrate.control.v1alpha1.ConnectRequest\x1a).titrate.control.v1alpha1.ConnectResponse(\x010\x01B\xf9\x01\n" +
 	"\x1ccom.titrate.control.v1alpha1B\fControlProtoP\x01ZIgithub.com/titrate/titrate/proto/titrate/control/v1alpha1;controlv1alpha1\xa2\x02\x03TCX\xaa\x02\x18Titrate.Control.V1alpha1\xca\x02\x18Titrate\\Control\\V1alpha1\xe2\x02$Titrate\\Control\\V1alpha1\\GPBMetadata\xea\x02\x1aTitrate::Control::V1alpha1b\x06proto3"

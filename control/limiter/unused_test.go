@@ -1,0 +1,111 @@
+package limiter
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+)
+
+// unusedFleet is gateways that know of unused capacity in a pool, in which no flow has a share to speak of.
+func unusedFleet(t *testing.T, gateways int, law config.Law, max float64) []*Engine {
+	c := simple(300, config.Queue{Law: law})
+	c.Tenants = nil
+	for i := range 20 {
+		c.Tenants = append(c.Tenants, config.Tenant{Name: fmt.Sprint("t", i),
+			Quotas: []config.Quota{{Pool: "api", Max: max}}})
+	}
+	var all []*Engine
+	for range gateways {
+		e := New(Options{Keys: 1024})
+		mustApply(t, e, c)
+		e.SetSums(sec, sumsOf(gateways))
+		e.SetShares(&exchange.Shares{Epoch: 1,
+			Pools: []exchange.PoolShare{{Pool: "api", IdleShare: .01, GuaranteeScale: 1, Unused: 300}}})
+		all = append(all, e)
+	}
+	return all
+}
+
+// play has tenants ask for so many requests/s each for 4 s, spread over the gateways that at names, and
+// returns the requests/s that are admitted.
+func playUnused(all []*Engine, tenants, rate int, at func(tenant, i int) int) float64 {
+	admitted, events, tick := 0, []Event(nil), 5*ms
+	for now := sec; now < 5*sec; now += tick {
+		for tenant := range tenants {
+			for i := range rate / 200 {
+				r := Request{Tenant: fmt.Sprint("t", tenant), Pool: "api", Client: "c", Cost: 1}
+				e := all[at(tenant, int(now/tick)+i)]
+				out := e.Decide(now, &r)
+				if out.Verdict == Wait {
+					out, _ = e.Enqueue(now, &r, 1)
+				}
+				if out.Verdict == Admit {
+					admitted++
+				}
+			}
+		}
+		for _, e := range all {
+			events = e.Tick(now, events)
+		}
+	}
+	for _, ev := range events {
+		if ev.Outcome.Verdict == Admit {
+			admitted++
+		}
+	}
+	return float64(admitted) / 4
+}
+
+// While a pool has unused capacity, flows have all of it together, beyond their shares, and no more: whatever
+// the law, however many there are, and wherever they begin.
+func TestUnusedCapacityIsSharedByAll(t *testing.T) {
+	spread := func(tenant, i int) int { return i % 3 }
+	pinned := func(tenant, i int) int { return tenant % 3 }
+	for _, law := range []config.Law{config.VariableStructure, config.Police} {
+		for name, at := range map[string]func(int, int) int{"spread": spread, "pinned": pinned} {
+			for _, tenants := range []int{3, 20} {
+				got := playUnused(unusedFleet(t, 3, law, config.Unbounded), tenants, 600, at)
+				own := 3 * float64(tenants) * (1 + burst) / 4 // at each gateway a flow has a token, and may borrow a burst
+				if got < 285 || got > 300+3*5./4+own {
+					t.Errorf("law %v, %d tenants %s: %v/s admitted, want the 300/s", law, tenants, name, got)
+				}
+			}
+		}
+	}
+}
+
+// A quota's max holds in a pool that has unused capacity, too.
+func TestUnusedCapacityStaysBelowTheMax(t *testing.T) {
+	for _, max := range []float64{0, 5, 60} {
+		got := playUnused(unusedFleet(t, 3, config.Police, max), 1, 600, func(_, i int) int { return i % 3 })
+		if got > 1.02*max+3*5./4+3*1./4 || got < .95*max {
+			t.Errorf("max %v: %v/s admitted", max, got)
+		}
+	}
+}
+
+// While the use of a pool is not measured there is no unused capacity: its shares are stale, or the gateway
+// is cut off.
+func TestUnmeasuredPoolHasNoUnusedCapacity(t *testing.T) {
+	for name, blind := range map[string]func(e *Engine){
+		"stale": func(e *Engine) {
+			e.SetShares(&exchange.Shares{Epoch: 1, Stale: true,
+				Pools: []exchange.PoolShare{{Pool: "api", IdleShare: 10, Unused: 300}}})
+		},
+		"cut off": func(e *Engine) {
+			s := sumsOf(1)
+			s.Isolation = exchange.Frozen
+			e.SetSums(sec, s)
+			e.SetShares(&exchange.Shares{Epoch: 1,
+				Pools: []exchange.PoolShare{{Pool: "api", IdleShare: 10, Unused: 300}}})
+		},
+	} {
+		all := unusedFleet(t, 1, config.Police, config.Unbounded)
+		blind(all[0])
+		if got := playUnused(all, 1, 600, func(int, int) int { return 0 }); got > 15 {
+			t.Errorf("%s: %v/s admitted of a share of 10/s", name, got)
+		}
+	}
+}
