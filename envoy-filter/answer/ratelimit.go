@@ -38,12 +38,21 @@ func AppendPolicy(b []byte, a limiter.Allowance) []byte {
 		window = max(1, math.Ceil(a.Burst/a.Rate*(1-rounding)))
 	}
 	b = append(b, ";q="...)
-	b = appendWhole(b, math.Floor(a.Rate*window*(1+rounding)))
+	b = appendWhole(b, floor(a.Rate*window))
 	if !(a.Rate > 0) {
 		return b
 	}
 	b = append(b, ";w="...)
 	return appendWhole(b, window)
+}
+
+// floor rounds down, but for a quotient that is a whole number within its rounding error: of a large number
+// that is a small part of one.
+func floor(v float64) float64 {
+	if whole := math.Round(v); math.Abs(whole-v) <= min(v*rounding, 1e-3) {
+		return whole
+	}
+	return math.Floor(v)
 }
 
 // AppendRateLimit appends the value of RateLimit: what is left of one policy.
