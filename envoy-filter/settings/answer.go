@@ -88,6 +88,9 @@ type Answers struct {
 	// that of the milliseconds for which a request was held, Congestion that of a mark. Defaults
 	// x-titrate-reason, x-request-id, x-titrate-wait-ms, x-titrate-congestion.
 	Reason, RequestID, Wait, Congestion HeaderName
+	// Limited is the header, with the value true, of a refusal by a limit or a share, which
+	// keeps an Envoy in front from retrying it. Default x-envoy-ratelimited.
+	Limited HeaderName
 	// MarkUpstream sets the mark on the request, too. Default false.
 	MarkUpstream *bool
 	// Peek is a header: a request with it asks what is left, and is not counted.
@@ -148,6 +151,7 @@ func (a *Answers) read(m map[string]json.RawMessage) error {
 		func() error { return toggle(m, "rate_limit_policy", &a.RateLimitPolicy) },
 		func() error { return optionalHeader(m, "reason_header", &a.Reason) },
 		func() error { return optionalHeader(m, "request_id_header", &a.RequestID) },
+		func() error { return optionalHeader(m, "limited_header", &a.Limited) },
 		func() error { return optionalHeader(m, "wait_header", &a.Wait) },
 		func() error { return optionalHeader(m, "congestion_header", &a.Congestion) },
 		func() error { return toggle(m, "mark_upstream", &a.MarkUpstream) },
@@ -307,6 +311,7 @@ func (a *Answers) SetDefaults() {
 	}
 	set(&a.Reason, "x-titrate-reason")
 	set(&a.RequestID, "x-request-id")
+	set(&a.Limited, "x-envoy-ratelimited")
 	set(&a.Wait, "x-titrate-wait-ms")
 	set(&a.Congestion, "x-titrate-congestion")
 	set(&a.Peek, "")

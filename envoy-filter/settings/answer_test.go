@@ -14,13 +14,14 @@ func name(s string) HeaderName { return &s }
 func TestParseAnswers(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"mode":"SHADOW","reject_status":503,"reject_body":"TEXT","rate_limit_headers":"ALWAYS",
 		"rate_limit_policy":true,
-		"reason_header":"X-Why","request_id_header":"","wait_header":"","congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
+		"reason_header":"X-Why","request_id_header":"","limited_header":"X-Limited","wait_header":"",
+		"congestion_header":"x-slow","mark_upstream":true,"peek":{"header":"X-Peek"},
 		"response_cost":{"metadata":{"namespace":"llm","key":"tokens"}},"access_log":"ALWAYS",
 		"access_log_to":"FILTER_STATE","access_log_client":"NAME","access_log_key":"0123456789abcdef"}`))
 	shadow, yes := config.Shadow, true
 	want := Answers{
 		Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, RateLimitPolicy: &yes,
-		Reason: name("x-why"), RequestID: name(""), Wait: name(""),
+		Reason: name("x-why"), RequestID: name(""), Limited: name("x-limited"), Wait: name(""),
 		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"),
 		CostFrom: CostMetadata, CostName: "tokens", CostSpace: "llm", Log: WhenAlways,
 		LogTo: LogToFilterState, LogClient: LogClientName,
@@ -45,7 +46,8 @@ func TestAnswersDefaults(t *testing.T) {
 	enforce, yes, no := config.Enforce, true, false
 	want := Answers{Mode: &enforce, Status: 429, Body: BodyAuto, RateLimit: WhenEvents,
 		RateLimitPolicy: &yes, Reason: name("x-titrate-reason"), RequestID: name("x-request-id"),
-		Wait: name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
+		Limited: name("x-envoy-ratelimited"),
+		Wait:    name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
 		CostFrom: CostNowhere, Log: WhenEvents, LogTo: LogToMetadata, LogClient: LogClientHash}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)

@@ -54,6 +54,7 @@ func defaults(t *testing.T) map[string]string {
 		"request_id_header":     *a.RequestID,
 		"wait_header":           *a.Wait,
 		"congestion_header":     *a.Congestion,
+		"limited_header":        *a.Limited,
 		"mark_upstream":         strconv.FormatBool(*a.MarkUpstream),
 		"peek":                  map[bool]string{true: "none"}[*a.Peek == ""],
 		"response_cost":         map[bool]string{true: "none"}[a.CostFrom == CostNowhere],

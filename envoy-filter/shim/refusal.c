@@ -103,6 +103,8 @@ void titrate_send_refusal(abi_http_filter envoy, const struct titrate_outcome* o
                           const struct titrate_question* q, const struct titrate_answer* a) {
   struct response_headers h = {.n = 0};
   add(&h, TITRATE_OPTION_NAME(&o->layers, reason), (abi_bytes){a->reason_name, a->reason_length});
+  if (a->grpc == 8) // RESOURCE_EXHAUSTED: by a limit or a share
+    add(&h, TITRATE_OPTION_NAME(&o->layers, limited), ABI_TEXT("true"));
   add(&h, ABI_TEXT("retry-after"), (abi_bytes){a->retry_after, a->retry_after_length});
   add(&h, TITRATE_OPTION_NAME(&o->layers, request_id), q->request);
   add_fields(&h, a);

@@ -150,7 +150,8 @@ func (b builder) answers(to *C.struct_titrate_answer_options, from *settings.Ans
 	for _, name := range []struct {
 		from settings.HeaderName
 		to   *C.struct_titrate_name
-	}{{from.Reason, &to.reason}, {from.RequestID, &to.request_id}, {from.Wait, &to.wait}, {from.Congestion, &to.congestion}, {from.Peek, &to.peek}} {
+	}{{from.Reason, &to.reason}, {from.RequestID, &to.request_id}, {from.Limited, &to.limited},
+		{from.Wait, &to.wait}, {from.Congestion, &to.congestion}, {from.Peek, &to.peek}} {
 		if name.from != nil {
 			name.to.set, name.to.text = true, b.text(*name.from)
 		}

@@ -87,7 +87,7 @@ struct titrate_answer_options {
   int body, rate_limit, log, log_to, log_client;
   struct titrate_key log_key; // of hashes of clients; SHA-256 without
   int mark_upstream, rate_limit_policy; // enum titrate_toggle
-  struct titrate_name reason, request_id, wait, congestion, peek;
+  struct titrate_name reason, request_id, limited, wait, congestion, peek;
   int cost_from; // enum titrate_cost_source
   abi_bytes cost_name, cost_space;
 };
