@@ -115,6 +115,13 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			"client: x\n    rate: 5\n", `f.yaml:8: spec.overrides[0].rate: want a rate with its unit, such as 5/s`},
 		{"meaning in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
 			"client: x\n    rate: 5/fortnight\n", `f.yaml:8: spec.overrides[0].rate: rate "5/fortnight": unknown unit`},
+		{"burst of 0", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  burst: 0\n",
+			`f.yaml:6: spec.burst: 0 must be at least 1, or no request ever passes; left out it is the amount`},
+		{"burst of 0 in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
+			"client: x\n    rate: 5/s\n    burst: 0.0\n", `f.yaml:9: spec.overrides[0].burst: 0 must be at least 1`},
+		{"weight of 0", head + "kind: Tenant\nname: tenants/a\nspec: {weight: 0}\n", `f.yaml:4: spec.weight: 0 must be above 0`},
+		{"ConfigMap", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits}\ndata: {limits.yaml: \"\"}\n",
+			`f.yaml:2: kind: a ConfigMap of Kubernetes is no document; give each file that stands under its data`},
 		{"alias", head + "kind: Pool\nname: &n pools/api\nspec: {capacity: *n}\n", `alias`},
 		{"syntax", head + "kind: [Pool\nname: x\n", `f.yaml:1: did not find expected`},
 		{"second document", head + "kind: Pool\nname: pools/api\nspec: {capacity: 1}\n---\n" + head +

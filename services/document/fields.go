@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/titrate/titrate/services/document/tree"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -100,8 +101,13 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 	v, want := scalar(n, d)
 	if want != "" {
 		f.wrong(n.Line, path, shown, "want %s, found %s%s", want, tree.What(n), meant(n, d))
+		return v, false
 	}
-	return v, want == ""
+	if wrong := resource.GivenZero(d); wrong != "" && v.Float() == 0 {
+		f.wrong(n.Line, path, shown, "0 %s", wrong)
+		return v, false
+	}
+	return v, true
 }
 
 // meant says which value of an enumeration a text may stand for.

@@ -38,6 +38,10 @@ func (p *parser) document(n *yaml.Node) {
 			"it into documents", p.Reader.File())
 		return
 	}
+	if v := configMap(n); v != nil {
+		p.Wrong(v.Line, "kind", "a ConfigMap of Kubernetes is no document; give each file that stands under its data")
+		return
+	}
 	parts := p.parts(n, "")
 	version := p.heading(n, parts, "", "apiVersion", APIVersion)
 	kind := p.heading(n, parts, "", "kind", "one of "+kindList(""))
@@ -61,6 +65,16 @@ func isRatelimit(n *yaml.Node) bool {
 		fields[n.Content[i].Value] = true
 	}
 	return fields["domain"] && fields["descriptors"] && !fields["kind"] && !fields["apiVersion"]
+}
+
+// configMap returns the kind of an object of Kubernetes that has files; nil: n is none.
+func configMap(n *yaml.Node) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if v := n.Content[i+1]; n.Content[i].Value == "kind" && v.Value == "ConfigMap" {
+			return v
+		}
+	}
+	return nil
 }
 
 // parts returns the fields of a document that stands at a path.

@@ -289,6 +289,9 @@ func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
 		if err := wellFormed(text); err != nil {
 			return err
 		}
-		return b.Unmarshal(text, into)
+		if err := b.Unmarshal(text, into); err != nil {
+			return err
+		}
+		return givenZeros(text, into)
 	})
 }

@@ -94,8 +94,7 @@ func numbers(prefix, rate string, burst float64) []Violation {
 	}
 	if burst > 0 && burst < 1 {
 		found = append(found, Violation{Field: prefix + "burst",
-			Message: fmt.Sprintf("%g must be at least 1, or no request ever passes; left out it is the amount of the rate",
-				burst)})
+			Message: fmt.Sprintf("%g %s", burst, resource.SmallBurst)})
 	}
 	return found
 }

@@ -78,6 +78,7 @@ func TestResource(t *testing.T) {
 		{"rate 0 blocks", limit(func(l *quotav1.Limit) { l.Rate = "0/s" }), "", ""},
 		{"rate 0 without unit", limit(func(l *quotav1.Limit) { l.Rate = "0" }), "", ""},
 		{"rate too high", limit(func(l *quotav1.Limit) { l.Rate = "9999999999/s" }), "rate", "at most"},
+		{"rate above the most", limit(func(l *quotav1.Limit) { l.Rate = "1.1e9/s" }), "rate", "at most 1e+09/s"},
 		{"burst below 1", limit(func(l *quotav1.Limit) { l.Burst = 0.5 }), "burst", "at least 1"},
 		{"pool with prefix", limit(func(l *quotav1.Limit) { l.Pools = []string{"pools/api"} }), "pools[0]",
 			"without pools/"},

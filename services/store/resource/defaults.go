@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/titrate/titrate/control/config"
@@ -38,6 +39,21 @@ func FillDefaults(m Message) {
 		fillBursts(m)
 	}
 }
+
+// GivenZero says what is wrong with a number that is given as 0, where a number that is left out has
+// another default: 0 would silently become that. It is "" for all other fields.
+func GivenZero(d protoreflect.FieldDescriptor) string {
+	switch d.FullName() {
+	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.Override.burst":
+		return SmallBurst
+	case "titrate.quota.v1alpha1.Tenant.weight":
+		return "must be above 0; left out it is 1"
+	}
+	return ""
+}
+
+// SmallBurst says what is wrong with a burst below 1.
+const SmallBurst = "must be at least 1, or no request ever passes; left out it is the amount of the rate"
 
 func fillBursts(l *quotav1.Limit) {
 	if l.Burst == 0 {
