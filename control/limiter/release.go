@@ -47,9 +47,9 @@ func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more 
 }
 
 // spendable is the credit that no line has yet: what the controller has released, what is drawn
-// from the pool's unused capacity, or, as on the fast path, enzyme that is free ahead of it. Without the latter the part of a
-// request that a step leaves unbound would keep a short queue from ever emptying, and
-// every request would wait a tick.
+// from the pool's unused capacity, or, as on the fast path, enzyme that is free ahead of it.
+// Without the latter the part of a request that a step leaves unbound would keep a short queue
+// from ever emptying, and every request would wait a tick.
 func (f *flow) spendable() int64 {
 	credit := int64(math.Round((f.pace.pacer.Credit() + f.pace.controller.Free()) * unit))
 	return credit + f.pace.drawn - f.queue.Saved()

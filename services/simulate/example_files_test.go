@@ -35,9 +35,9 @@ var claims = map[string]func(c *claim){
 	},
 	"simulate-4-partition": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WorstExcess < 100 && k.AboveMean < 32.5 && k.AboveMean > 28 })
-		p := c.played.Pools[0]
+		p := c.played.Pools[0] // the highest is the first second, in which both begin beyond what the pool has
 		c.that(fmt.Sprintf("the pool holds: %.0f/s, %.0f in the highest second", p.Admitted, p.HighestSecond),
-			p.HighestSecond < 200*1.1 && p.Admitted < 205)
+			p.HighestSecond < 200*1.25 && p.Admitted < 205)
 	},
 	"simulate-10-adaptive": func(c *claim) {
 		c.that("the pool is used", c.played.Pools[0].WantedUse > .95 && c.played.Pools[0].WantedUse < 1.02)

@@ -1254,9 +1254,9 @@ type Limit struct {
 	// 100/10s. 0 = blocked: every request is refused at once. Range 0, or up to 1e9/s; a window of 1s to 366d.
 	// Unit: cost units.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
-	// What a client may use at once after a pause. 0 in a request = the default, which the server stores; 0
-	// in an answer = stored by a version before that: one second's worth of the rate, at least 1. Default the
-	// amount of the rate (100/min: 100), at least 1. Range 1 to 1e9. Unit: cost units.
+	// What a client may use at once after a pause. The server stores the default if it is left out. A 0 that
+	// is given in a document or in REST is refused. Default the amount of the rate (100/min: 100), at least 1.
+	// Range 1 to 1e9. Unit: cost units.
 	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
 	// Pools that it applies to, by name without "pools/". Default all.
 	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
