@@ -71,7 +71,8 @@ func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool
 		if l.name == out.Limit {
 			s := subject{r.Client, r.Identities, 0}
 			n := l.keys.Numbers(s.under(l))
-			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Next: out.RetryAfter, Wait: out.RetryAfter}, true
+			next := out.RetryAfter
+			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Next: next, Wait: next}, true
 		}
 	}
 	return Allowance{}, false

@@ -33,7 +33,8 @@ func (c *client) guess(ctx context.Context, s *status.Status) error {
 		var details []protoadapt.MessageV1
 		for _, d := range s.Details() {
 			if one, is := d.(*errdetails.ResourceInfo); is {
-				name, _, _ := strings.Cut(strings.TrimPrefix(one.GetDescription(), store.ErrReference.Error()+": "), ";")
+				what := strings.TrimPrefix(one.GetDescription(), store.ErrReference.Error()+": ")
+				name, _, _ := strings.Cut(what, ";")
 				one.Description += names.meant(name)
 			}
 			if d, is := d.(protoadapt.MessageV1); is {

@@ -60,7 +60,8 @@ func (e *etcdAccess) open() (*store.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return store.Open(client, e.prefix+"/v1alpha1/").LogTo(slog.New(slog.NewTextHandler(os.Stderr, nil))), client.Close, nil
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return store.Open(client, e.prefix+"/v1alpha1/").LogTo(log), client.Close, nil
 }
 
 func newRecover() *cobra.Command {

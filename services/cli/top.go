@@ -223,8 +223,8 @@ func topRow(name string, m *quotav1.Activity) []string {
 		since = m.GetSince().AsDuration().Round(time.Second).String()
 	}
 	admitted, refused := recent(m)
-	return []string{name, admitted, refused, spark(m), each(m.GetAdmitted()), each(m.GetRefused()), each(m.GetWaited()), each(m.GetMarked()),
-		each(m.GetShadowed()), since}
+	return []string{name, admitted, refused, spark(m), each(m.GetAdmitted()), each(m.GetRefused()),
+		each(m.GetWaited()), each(m.GetMarked()), each(m.GetShadowed()), since}
 }
 
 func clientTop(r *quotav1.TopResponse) *table {

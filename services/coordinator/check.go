@@ -177,7 +177,8 @@ func (f *facts) ofEtcd() *quotav1.Finding {
 	}
 	if f.trouble.Lost > 0 {
 		return doubtful("etcd", "changes since the backup are lost: see titrate history and titrate recover --help",
-			"etcd was restored or replaced, in all %s since this coordinator started", wording.Count(f.trouble.Lost, "time"))
+			"etcd was restored or replaced, in all %s since this coordinator started",
+			wording.Count(f.trouble.Lost, "time"))
 	}
 	return fine("etcd", "the session lives")
 }
@@ -324,5 +325,6 @@ func (f *facts) ofPools() []*quotav1.Finding {
 	case len(f.pools.GetFindings()) > 0:
 		return f.pools.GetFindings()
 	}
-	return []*quotav1.Finding{fine(name, "%s, %d of them full", wording.Count(f.pools.GetPools(), "pool"), f.pools.GetFull())}
+	pools := wording.Count(f.pools.GetPools(), "pool")
+	return []*quotav1.Finding{fine(name, "%s, %d of them full", pools, f.pools.GetFull())}
 }

@@ -36,8 +36,8 @@ func Report(out io.Writer, path string, v *verdict.Verdict, all bool) (Outcome, 
 	}
 	switch {
 	case v.Void:
-		fmt.Fprintln(out, "\nThe run is void and says nothing about Titrate: the machine was too busy for the load. Run it "+
-			"again with less beside it. (Exit status 3; README.md, VOID.)")
+		fmt.Fprintln(out, "\nThe run is void and says nothing about Titrate: the machine was too busy for the load. "+
+			"Run it again with less beside it. (Exit status 3; README.md, VOID.)")
 		return Void, nil
 	case v.Pass:
 		return Passed, nil

@@ -163,7 +163,8 @@ func (p *parser) name(n *yaml.Node, parts []tree.Entry, k resource.Kind, path st
 	}
 	switch ref, err := resource.Parse(name.Value); {
 	case err != nil && !strings.Contains(name.Value, "/"):
-		p.Wrong(name.Line, tree.Join(path, "name"), "%q lacks what it is a name of: want such as %s", name.Value, nameOf[k])
+		p.Wrong(name.Line, tree.Join(path, "name"), "%q lacks what it is a name of: want such as %s", name.Value,
+			nameOf[k])
 	case err != nil:
 		p.Wrong(name.Line, tree.Join(path, "name"), "%v", err)
 	case ref.Kind != k:

@@ -178,8 +178,9 @@ func (w *seen) note() {
 		if n == 0 {
 			say("Enforcing what is in SHADOW would have refused or held no request of %s in the last minute.", w.tenant)
 		} else {
-			say("Enforcing all that is in SHADOW would have refused or held %d of %s (%s) of %s in the last "+
-				"%s.", n, wording.Count(max(n, all), "request"), percent(n, max(n, all)), w.tenant, seconds(w.total.GetWindow()))
+			all = max(n, all)
+			say("Enforcing all that is in SHADOW would have refused or held %d of %s (%s) of %s in the last %s.", n,
+				wording.Count(all, "request"), percent(n, all), w.tenant, seconds(w.total.GetWindow()))
 		}
 	}
 	if w.total == nil && len(w.limits) == 0 && w.agents > len(w.silent) && w.r.GetPool() == "" {

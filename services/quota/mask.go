@@ -71,8 +71,8 @@ func dropped(old, m resource.Message, paths []string) error {
 		stored := entries(old, field)
 		lacking := slices.DeleteFunc(slices.Clone(stored), func(entry string) bool { return given[entry] })
 		if n := len(lacking); n > 0 {
-			return valid.Wrong(fieldOf(m)+"."+path, "the list replaces the stored one as a whole, and would drop %d of "+
-				"its %s, such as %q: give all that shall stay, or drop_entries if this is meant", n,
+			return valid.Wrong(fieldOf(m)+"."+path, "the list replaces the stored one as a whole, and would drop "+
+				"%d of its %s, such as %q: give all that shall stay, or drop_entries if this is meant", n,
 				wording.Count(len(stored), "entry"), lacking[0])
 		}
 	}

@@ -119,8 +119,8 @@ func (w *watcher) run(ctx context.Context) {
 			if err := w.reset(ctx); err != nil && ctx.Err() == nil {
 				w.store.goesAstray(err)
 				w.unread.Do(func() {
-					w.store.log.WarnContext(ctx, "configuration cannot be read; the last one stays in force; more such "+
-						"failures within a minute are not logged", "error", err)
+					w.store.log.WarnContext(ctx, "configuration cannot be read; the last one stays in force; more "+
+						"such failures within a minute are not logged", "error", err)
 				})
 				pause(ctx, time.Second)
 				continue

@@ -60,7 +60,7 @@ const (
 	filterState = indent + "access_log_to: FILTER_STATE" + indent + "access_log_key: 0123456789abcdef"
 	once        = filterState + indent + "rate_limit_policy: false" + indent + `reason_header: ""` + indent +
 		`request_id_header: ""`
-	bare        = indent + "access_log: 'OFF'" + indent + "rate_limit_headers: 'OFF'" + indent + `reason_header: ""` +
+	bare = indent + "access_log: 'OFF'" + indent + "rate_limit_headers: 'OFF'" + indent + `reason_header: ""` +
 		indent + `request_id_header: ""` + indent + "reject_body: NONE"
 )
 
@@ -154,7 +154,8 @@ func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind strin
 		return Count{}, err
 	}
 	if a.Refused != 0 && a.Refused != a.Count {
-		return Count{}, fmt.Errorf("%.0f of %.0f requests were refused: the figure would be of a mixture", a.Refused, a.Count)
+		return Count{}, fmt.Errorf("%.0f of %.0f requests were refused: the figure would be of a mixture", a.Refused,
+			a.Count)
 	}
 	worker, err := busiest(out + ".1-*")
 	return Count{PerRequest: worker / a.Count, Requests: a.Count}, err

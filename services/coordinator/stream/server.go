@@ -242,12 +242,13 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	if replaces {
 		level = slog.LevelDebug // two agents of one name replace each other for ever
 		s.replaced.Do(func() {
-			s.log.Warn("an agent has connected while another stream of the same name was open, which ends; if this goes "+
-				"on, two agents have one --name; more such streams within a minute are not logged", "agent", one.agent)
+			s.log.Warn("an agent has connected while another stream of the same name was open, which ends; if this "+
+				"goes on, two agents have one --name; more such streams within a minute are not logged",
+				"agent", one.agent)
 		})
 	}
-	s.log.Log(ctx, level, "agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(), "epoch",
-		h.GetEpoch())
+	s.log.Log(ctx, level, "agent connected", "agent", one.agent, "version", h.GetVersion(), "revision", h.GetRevision(),
+		"epoch", h.GetEpoch())
 	one.receiver = s.loop.Hello(h)
 	close(one.joined)
 	one.wake()

@@ -136,8 +136,9 @@ func tenants(s *Sample, past *Past, width int) string {
 		return cells
 	}
 	for _, r := range s.Tenants {
-		t.Row(append([]string{r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare),
-			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State}, wide(r.Name, r.Gets, r.Wants)...)...)
+		cells := []string{r.Name, num(r.Weight), num(r.Wants), num(r.Gets), num(r.FairShare),
+			fmt.Sprintf("%.0f ms", r.WaitMs), num(r.Marks), num(r.Rejects), r.State}
+		t.Row(append(cells, wide(r.Name, r.Gets, r.Wants)...)...)
 	}
 	for _, c := range s.Clients {
 		limit := "limit " + num(c.Rate) + "/s"

@@ -53,9 +53,17 @@ func (r *Reader) Mistakes() int { return r.count }
 // IsWrong reports whether a mistake has been noted at a field.
 func (r *Reader) IsWrong(field string) bool { return r.wrong[Join(r.path, field)] }
 
+func lineOf(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Line
+	}
+	return 0
+}
+
 // Err is all that was wrong, in the order of the lines; nil if nothing was.
 func (r *Reader) Err() error {
-	slices.SortStableFunc(r.errs, func(a, b error) int { return cmp.Compare(a.(*Error).Line, b.(*Error).Line) })
+	slices.SortStableFunc(r.errs, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
 	if more := r.count - MostErrors; more > 0 {
 		return errors.Join(append(r.errs, &Error{File: r.file, Message: fmt.Sprintf("and %d more mistakes", more)})...)
 	}

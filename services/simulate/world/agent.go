@@ -140,7 +140,8 @@ func (w *World) sendPackets(a *agent, out []schedule.Outgoing) {
 		for _, p := range packets {
 			letters = append(letters, letter{a.place, a.life, p})
 			if delay, ok := w.net.carry(a.place, to.place); ok {
-				w.plan(delay+w.draw(w.stage.Scenario.Late.Agents), hearPacket, to.place, to.life, &letters[len(letters)-1])
+				delay += w.draw(w.stage.Scenario.Late.Agents)
+				w.plan(delay, hearPacket, to.place, to.life, &letters[len(letters)-1])
 			}
 		}
 	}
