@@ -166,8 +166,8 @@ func (w *watcher) reset(ctx context.Context) error {
 	}
 	unreadable := slices.Sorted(maps.Keys(snap.Unreadable))
 	for _, name := range unreadable {
-		w.store.log.ErrorContext(ctx, "stored resource cannot be read; what gateways have of it stays in force", "error",
-			snap.Unreadable[name])
+		w.store.log.ErrorContext(ctx, "stored resource cannot be read; what gateways have of it stays in force",
+			"error", snap.Unreadable[name])
 	}
 	w.send(ctx, Batch{Revision: snap.Revision, Reset: true, Resources: snap.Resources, Unreadable: unreadable})
 	return nil
