@@ -90,7 +90,8 @@ type Document struct {
 
 	reader *tree.Reader
 	wrong  bool             // a mistake in it has been noted
-	unread []string         // paths of fields whose values could not be read
+	unread map[string]bool  // paths of fields whose values could not be read
+	partly map[string]bool  // paths of all that an unread field is in
 	prefix string           // where the document stands in another, "" for one of its own
 	places map[string]place // by path in proto spelling, below the resource
 }
@@ -98,6 +99,7 @@ type Document struct {
 type place struct {
 	line  int
 	shown string
+	null  bool // the field stands there without a value, which counts as absent
 }
 
 // Name of the resource.
@@ -213,22 +215,35 @@ func check(d *Document) {
 	d.wrong = d.wrong || err != nil
 }
 
-// knows reports whether a field, and all below it, has the value that its author meant. The whole has it if all
-// fields have.
-func (d *Document) knows(field string) bool {
-	return !slices.ContainsFunc(d.unread, func(unread string) bool {
-		return within(field, unread) || within(unread, field)
-	})
+// misread notes that the value of a field could not be read.
+func (d *Document) misread(field string) {
+	if d.unread == nil {
+		d.unread, d.partly = map[string]bool{}, map[string]bool{}
+	}
+	d.unread[field] = true
+	for field != "" {
+		field = above(field)
+		d.partly[field] = true
+	}
 }
 
-// within reports whether a field is the one at a path, or below it.
-func within(field, path string) bool {
-	return path == "" || field == path || strings.HasPrefix(field, path+".") || strings.HasPrefix(field, path+"[")
+// knows reports whether a field, and all below it, has the value that its author meant. The whole has it if all
+// fields have. The time does not grow with the number of unread fields: a list may have 100,000 of them.
+func (d *Document) knows(field string) bool {
+	if d.partly[field] || d.unread[""] {
+		return false
+	}
+	for ; field != ""; field = above(field) {
+		if d.unread[field] {
+			return false
+		}
+	}
+	return true
 }
 
 // missing begins the complaint about a field that must be there and is not.
 func (d *Document) missing(v valid.Violation) string {
-	if _, given := d.places[v.Field]; given || v.Field == "" || !strings.HasPrefix(v.Message, "must be") {
+	if p, given := d.places[v.Field]; given && !p.null || v.Field == "" || !strings.HasPrefix(v.Message, "must be") {
 		return ""
 	}
 	return "missing; "

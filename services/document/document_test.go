@@ -164,6 +164,38 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
+// A zero that would become a default is one mistake, a value of the wrong type is one, and null is absent.
+func TestZerosAndNullsAreSaidOnce(t *testing.T) {
+	tenant, pool := head+"kind: Tenant\nname: tenants/a\nspec: ", head+"kind: Pool\nname: pools/a\nspec: "
+	for _, c := range []struct{ text, want string }{
+		{tenant + "{weight: 0}", "f:4: spec.weight: 0 must be above 0; left out it is 1"},
+		{tenant + "{weight: three}", `f:4: spec.weight: want a number, found "three"`},
+		{tenant + "{weight: }", ""},
+		{pool + "{capacity: 1, alpha: 0}", "f:4: spec.alpha: 0 must be above 0; left out it is 1"},
+		{pool + "{capacity: 1, alpha: [0]}", "f:4: spec.alpha: want a number, found a list"},
+		{pool + "{capacity: 1, alpha: }", ""},
+		{pool + "\n  alpha: 1\n  capacity:\n", "f:6: spec.capacity: missing; must be greater than 0"},
+	} {
+		got := ""
+		if _, err := Parse("f", []byte(c.text)); err != nil {
+			got = err.Error()
+		}
+		if strings.Contains(got, "\n") || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s\n%s\nwant %s", c.text, got, c.want)
+		}
+	}
+}
+
+// 100,000 fields that cannot be read beside as many that are missing: each one compared with each would take minutes.
+func TestManyMistakesTakeLinearTime(t *testing.T) {
+	_, err := Parse("f", []byte(head+"kind: Limit\nname: tenants/a/limits/b\nspec: {rate: 1/s, overrides: ["+
+		strings.Repeat("{burst: 0},\n", 100_000)+"]}\n"))
+	if err == nil || !strings.Contains(err.Error(), "f:4: spec.overrides[0].burst: 0 must be at least 1") ||
+		!strings.Contains(err.Error(), " more mistakes") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestEmptyAndListed(t *testing.T) {
 	if docs, err := Parse("f", []byte("# nothing\n---\n\n---\n")); err != nil || len(docs) != 0 {
 		t.Errorf("%v (%v)", docs, err)

@@ -25,7 +25,7 @@ type fields struct {
 
 // wrong notes a mistake at a field, whose value is then not known.
 func (f *fields) wrong(line int, path, shown, format string, args ...any) {
-	f.of.unread = append(f.of.unread, path)
+	f.of.misread(path)
 	f.Wrong(line, shown, format, args...)
 }
 
@@ -54,7 +54,7 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 		}
 		given[field.Name()] = true
 		below := tree.Join(path, string(field.Name()))
-		f.of.places[below] = place{e.Key.Line, name}
+		f.of.places[below] = place{line: e.Key.Line, shown: name, null: tree.IsNull(e.Value)}
 		if !tree.IsNull(e.Value) {
 			f.field(e.Value, m, field, below, name)
 		}
@@ -65,7 +65,7 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 func (f *fields) unknown(key *yaml.Node, m protoreflect.MessageDescriptor, path, shown string) {
 	names := known(m, path == "")
 	if near := lookup(m, wording.Near(key.Value, names), path == ""); near != nil {
-		f.of.unread = append(f.of.unread, tree.Join(path, string(near.Name())))
+		f.of.misread(tree.Join(path, string(near.Name())))
 	}
 	f.Wrong(key.Line, shown, "unknown field; %s", tree.Known(key.Value, names))
 }
@@ -84,7 +84,7 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 	list := m.Mutable(d).List()
 	for i, item := range n.Content {
 		at := fmt.Sprintf("[%d]", i)
-		f.of.places[path+at] = place{item.Line, shown + at}
+		f.of.places[path+at] = place{line: item.Line, shown: shown + at}
 		if v, ok := f.value(item, d, path+at, shown+at, list.NewElement()); ok {
 			list.Append(v)
 		}
@@ -103,11 +103,20 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 		f.wrong(n.Line, path, shown, "want %s, found %s%s", want, tree.What(n), meant(n, d))
 		return v, false
 	}
-	if wrong := resource.GivenZero(d); wrong != "" && v.Float() == 0 {
+	if wrong := givenZero(d); wrong != "" && v.Float() == 0 {
 		f.wrong(n.Line, path, shown, "0 %s", wrong)
 		return v, false
 	}
 	return v, true
+}
+
+// givenZero says what is wrong with a field that is given as 0. A document has one such field more than REST: REST
+// shows an alpha of 0 for a MAX_MIN pool, so REST takes an alpha of 0 too.
+func givenZero(d protoreflect.FieldDescriptor) string {
+	if d.FullName() == "titrate.quota.v1alpha1.Pool.alpha" {
+		return "must be above 0; left out it is 1"
+	}
+	return resource.GivenZero(d)
 }
 
 // meant says which value of an enumeration a text may stand for.

@@ -188,22 +188,21 @@ func (p *parser) resource(n *yaml.Node, parts []tree.Entry, kind *yaml.Node, pat
 	before := p.Mistakes()
 	m := k.New()
 	d := &Document{Resource: m, File: p.Reader.File(), Line: n.Line, reader: p.Reader, prefix: path,
-		places: map[string]place{"": {n.Line, path}}}
+		places: map[string]place{"": {line: n.Line, shown: path}}}
 	if name := find(parts, "name"); name != nil {
-		d.places["name"] = place{name.Line, tree.Join(path, "name")}
+		d.places["name"] = place{line: name.Line, shown: tree.Join(path, "name")}
 	}
 	if name := p.name(n, parts, k, path); name != "" {
 		setText(m, "name", name)
 	} else {
-		d.unread = append(d.unread, "name")
+		d.misread("name")
 	}
 	p.etag(parts, m, d)
 	if spec := find(parts, "spec"); spec != nil && !tree.IsNull(spec) {
 		shown := tree.Join(path, "spec")
-		d.places[""] = place{spec.Line, shown}
+		d.places[""] = place{line: spec.Line, shown: shown}
 		f := &fields{parser: p, of: d}
 		f.message(spec, m.ProtoReflect(), "", shown)
-		f.zeros(m)
 	}
 	d.wrong = p.Mistakes() > before
 	return d
@@ -224,21 +223,7 @@ func (p *parser) etag(parts []tree.Entry, m resource.Message, d *Document) {
 		p.Wrong(etag.Line, shown, "want text, found %s: put it in quotes", tree.What(etag))
 	}
 	setText(m, "etag", etag.Value)
-	d.places["etag"] = place{etag.Line, shown}
-}
-
-// zeros refuses a 0 that was written where an absent field means a default: it would
-// silently become that.
-func (f *fields) zeros(m resource.Message) {
-	r := m.ProtoReflect()
-	for _, name := range []string{"weight", "alpha"} {
-		d := r.Descriptor().Fields().ByName(protoreflect.Name(name))
-		at, given := f.of.places[name]
-		if d != nil && given && !d.HasPresence() && !r.Has(d) {
-			f.Wrong(at.line, at.shown, "want a number above 0, found 0; leave it out for the default, 1")
-			f.of.unread = append(f.of.unread, name)
-		}
-	}
+	d.places["etag"] = place{line: etag.Line, shown: shown}
 }
 
 func find(entries []tree.Entry, key string) *yaml.Node {
