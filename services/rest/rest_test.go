@@ -153,6 +153,8 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{"POST", ":apply", `{"resources":[{"limit":{"name":"tenants/acme/limits/l","rate":"1/s","burst":0.0}}]}`, 400,
 			"INVALID_ARGUMENT", "body: resources[0].limit.burst: 0 must be at least 1"},
 		{"POST", "/tenants", `{"name":"tenants/b","weight":0}`, 400, "INVALID_ARGUMENT", "body: weight: 0 must be above 0"},
+		{"POST", "/tenants", `{"name":"tenants/b","w\u0065ight":0}`, 400, "INVALID_ARGUMENT",
+			"body: weight: 0 must be above 0"},
 		{"POST", "/pools/api", "{}", 405, "UNIMPLEMENTED", "POST does nothing at /v1alpha1/pools/api"},
 		{"POST", "/pools", large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
 		{"POST", "/pools", "@" + large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},

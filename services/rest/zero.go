@@ -1,13 +1,14 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"io"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -15,13 +16,13 @@ import (
 	api "github.com/titrate/titrate/services/store/resource"
 )
 
-// mayBeZero finds what may be such a number.
-var mayBeZero = regexp.MustCompile(`"(burst|weight)"\s*:\s*"?-?0`)
+// mayBeZero finds what may be such a number. An escape may spell a part of a field's name.
+var mayBeZero = regexp.MustCompile(`"(burst|weight)"\s*:\s*"?-?0|\\u`)
 
 // givenZeros refuses a number that is given as 0 where 0 would become another default. A message does not
 // keep that a 0 was given, so the text of the body is asked. into is what it was read into.
 func givenZeros(text []byte, into any) error {
-	if !mayBeZero.Match(text) { // nearly always: no second copy of the body
+	if !mayBeZero.Match(text) { // nearly always: the body is not read twice
 		return nil
 	}
 	m, ok := into.(proto.Message)
@@ -30,51 +31,131 @@ func givenZeros(text []byte, into any) error {
 			return nil
 		}
 	}
-	var body any
-	if err := json.Unmarshal(text, &body); err != nil {
+	return zerosIn(bytes.NewReader(text), m.ProtoReflect().Descriptor())
+}
+
+// zerosIn is givenZeros of a body that is known to be JSON. It keeps one token and the path to it: a tree of all
+// values would take many times the memory that was taken for the body.
+func zerosIn(body io.Reader, d protoreflect.MessageDescriptor) error {
+	z := &zeros{Decoder: json.NewDecoder(body)}
+	z.UseNumber()
+	token, err := z.Token()
+	if token != json.Delim('{') {
 		return err
 	}
-	return zerosIn(body, m.ProtoReflect().Descriptor(), "")
+	return z.message(d)
 }
 
-// isZero reports whether a JSON value is 0, as a number or, as protobuf allows it, as a text.
-func isZero(v any) bool {
-	if text, ok := v.(string); ok {
-		n, err := strconv.ParseFloat(text, 64)
-		return err == nil && n == 0
+// zeros reads a JSON value token by token.
+type zeros struct {
+	*json.Decoder
+	path []step // to the field that is read
+}
+
+// step leads to a field of a message.
+type step struct {
+	name   string
+	inList bool
+	item   int
+}
+
+// message reads a message, whose opening brace has been read.
+func (z *zeros) message(d protoreflect.MessageDescriptor) error {
+	for z.More() {
+		key, err := z.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string)
+		field := d.Fields().ByJSONName(name)
+		if field == nil {
+			field = d.Fields().ByName(protoreflect.Name(name))
+		}
+		z.path = append(z.path, step{name: name})
+		if err := z.value(field); err != nil {
+			return err
+		}
+		z.path = z.path[:len(z.path)-1]
 	}
-	return v == 0.
+	_, err := z.Token() // }
+	return err
 }
 
-func zerosIn(v any, d protoreflect.MessageDescriptor, path string) error {
-	object, _ := v.(map[string]any)
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		field := d.Fields().ByJSONName(key)
-		if field == nil {
-			field = d.Fields().ByName(protoreflect.Name(key))
+// value reads the value of a field, or an item of its list. The field is nil if the message has none of the name:
+// a well-known type is read by other rules.
+func (z *zeros) value(field protoreflect.FieldDescriptor) error {
+	token, err := z.Token()
+	if err != nil {
+		return err
+	}
+	delim, opens := token.(json.Delim)
+	switch {
+	case opens && (field == nil || field.Message() == nil || field.IsMap() || delim == '[' && !field.IsList()):
+		return z.skip()
+	case delim == '{':
+		return z.message(field.Message())
+	case delim == '[':
+		return z.list(field)
+	case field == nil || !isZero(token):
+		return nil
+	}
+	if wrong := api.GivenZero(field); wrong != "" {
+		return fmt.Errorf("body: %s: 0 %s", z.at(), wrong)
+	}
+	return nil
+}
+
+// list reads a list, whose opening bracket has been read.
+func (z *zeros) list(field protoreflect.FieldDescriptor) error {
+	for i := 0; z.More(); i++ {
+		last := &z.path[len(z.path)-1]
+		last.inList, last.item = true, i
+		if err := z.value(field); err != nil {
+			return err
 		}
-		if field == nil {
-			continue // read by another rule, as in a well-known type
+	}
+	_, err := z.Token() // ]
+	return err
+}
+
+// skip reads what is left of a list or an object, whose opening bracket has been read.
+func (z *zeros) skip() error {
+	for depth := 1; depth > 0; {
+		token, err := z.Token()
+		if err != nil {
+			return err
 		}
-		if wrong := api.GivenZero(field); wrong != "" && isZero(object[key]) {
-			return fmt.Errorf("body: %s%s: 0 %s", path, key, wrong)
-		}
-		if field.Message() == nil || field.IsMap() {
-			continue
-		}
-		list, ok := object[key].([]any)
-		if !ok {
-			list = []any{object[key]}
-		}
-		for i, item := range list {
-			at := path + key
-			if ok {
-				at = fmt.Sprintf("%s[%d]", at, i)
-			}
-			if err := zerosIn(item, field.Message(), at+"."); err != nil {
-				return err
-			}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
 		}
 	}
 	return nil
+}
+
+// at is the path of the field that is read.
+func (z *zeros) at() string {
+	var b strings.Builder
+	for i, s := range z.path {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.name)
+		if s.inList {
+			fmt.Fprintf(&b, "[%d]", s.item)
+		}
+	}
+	return b.String()
+}
+
+// isZero reports whether a token is 0, as a number or, as protobuf allows it, as a text.
+func isZero(token json.Token) bool {
+	text, ok := token.(string)
+	if number, is := token.(json.Number); is {
+		text, ok = number.String(), true
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return ok && err == nil && n == 0
 }
