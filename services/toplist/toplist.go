@@ -38,10 +38,17 @@ func (s Sum) Add(m *quotav1.Activity) {
 // Copy returns a copy of m's own.
 func Copy(m *quotav1.Activity) *quotav1.Activity { return proto.CloneOf(m) }
 
-// Plus is the sum of two, under the names of the first.
+// Plus is the sum of two, under the names of the first. It has no parts if one of the two has requests without parts:
+// parts of some of the requests would be taken for those of all.
 func Plus(a, b *quotav1.Activity) *quotav1.Activity {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
+	}
+	if lacksParts(a) || lacksParts(b) {
+		a.AdmittedParts, a.RefusedParts, a.NewestPart = nil, nil, nil
+	} else {
+		a.AdmittedParts, a.RefusedParts = plus(a.AdmittedParts, b.AdmittedParts), plus(a.RefusedParts, b.RefusedParts)
+		a.NewestPart = longer(a.NewestPart, b.NewestPart)
 	}
 	a.Admitted += b.Admitted
 	a.Waited += b.Waited
@@ -60,10 +67,13 @@ func Plus(a, b *quotav1.Activity) *quotav1.Activity {
 	a.OwnerUnasked += b.OwnerUnasked
 	a.WaitedSeconds += b.WaitedSeconds
 	a.Error += b.Error
-	a.AdmittedParts, a.RefusedParts = plus(a.AdmittedParts, b.AdmittedParts), plus(a.RefusedParts, b.RefusedParts)
-	a.NewestPart = longer(a.NewestPart, b.NewestPart)
 	a.Window, a.Since = longer(a.Window, b.Window), longer(a.Since, b.Since)
 	return a
+}
+
+// lacksParts reports whether there are requests of which the parts are not known.
+func lacksParts(m *quotav1.Activity) bool {
+	return m.Admitted+m.Refused > 0 && (len(m.AdmittedParts) == 0 || len(m.RefusedParts) == 0)
 }
 
 // plus adds numbers of parts of time, of which the newest are last. Agents do not begin their parts at the same moment,
