@@ -33,9 +33,12 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 			did = append(did, fmt.Sprintf(format, fmt.Sprintf("%d (%s)", n, percent(n, all))))
 		}
 	}
-	add(a.GetClientLimit(), "refused %s at once"+refusedLately(a))
+	add(a.GetClientLimit(), "refused %s at once"+refusedLately(a, a.GetClientLimit()))
 	add(a.GetWaited(), "made %s wait")
-	add(a.GetQueueTimeout(), "refused %s after they had waited for too long")
+	add(a.GetQueueTimeout(), "refused %s after they had waited for too long"+refusedLately(a, a.GetQueueTimeout()))
+	if a.GetClientLimit() > 0 && a.GetQueueTimeout() > 0 {
+		did[len(did)-1] += refusedLately(a, a.GetClientLimit()+a.GetQueueTimeout())
+	}
 	add(a.GetShadowed(), "would, if it were enforced, have refused or held %s")
 	if n := a.GetOwnerWaited(); n > 0 {
 		add(n, fmt.Sprintf("made %%s wait for the owner of their key (%s in the mean)",
@@ -54,13 +57,18 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 		seconds(a.GetWindow()), name, strings.Join(did, ", "), since(a), lets(e, l))
 }
 
-// refusedLately says how many of the refused requests are of the last seconds.
-func refusedLately(a *quotav1.Activity) string {
+// refusedLately says of n requests that were refused how many are of the last seconds. That is known only of all that
+// were refused: "" if n are some of them.
+func refusedLately(a *quotav1.Activity, n uint64) string {
 	_, refused, window := toplist.Recent(a)
-	if window <= 0 || window >= a.GetWindow().AsDuration() {
+	if n != a.GetRefused() || window <= 0 || window >= a.GetWindow().AsDuration() {
 		return ""
 	}
-	return fmt.Sprintf(", %d of them in the last %s", refused, seconds(durationpb.New(window)))
+	of := "them"
+	if n != a.GetClientLimit() && n != a.GetQueueTimeout() {
+		of = fmt.Sprintf("all %d refused", n)
+	}
+	return fmt.Sprintf(", %d of %s in the last %s", refused, of, seconds(durationpb.New(window)))
 }
 
 // mean is the mean of n waits that took so many seconds together.

@@ -153,9 +153,23 @@ func TestSecondsStandBesideTheMinute(t *testing.T) {
 	if got := traffic(a); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	if got := refusedLately(a); got != ", 196 of them in the last 14 s" {
-		t.Error(got)
+	for _, c := range []struct {
+		atOnce, waited uint64
+		want           string
+	}{
+		{1180, 0, "refused 1180 at once, 196 of them in the last 14 s: "},
+		{0, 1180, "refused 1180 after they had waited for too long, 196 of them in the last 14 s: "},
+		{1000, 180, "refused 1000 at once, refused 180 after they had waited for too long, 196 of all 1180 refused in " +
+			"the last 14 s: "},
+		{1000, 0, "refused 1000 at once: "}, // 180 for other reasons
+	} {
+		a.ClientLimit, a.QueueTimeout = c.atOnce, c.waited
+		e := &quotav1.LimitExplanation{Limit: "tenants/acme/limits/l", Rate: 1, Burst: 5, Activity: a}
+		if got := limitSentence(&seen{tenant: "acme"}, e, &quotav1.Limit{}); !strings.Contains(got, "limit l "+c.want) {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
 	}
+	a.QueueTimeout = 0
 	a.Window = durationpb.New(12 * time.Second) // a row that began a moment ago
 	a.Admitted, a.Refused, a.ClientLimit = 1, 0, 0
 	if got := traffic(a); got != " Of 1 request in the last 12 s: 1 admitted." {
