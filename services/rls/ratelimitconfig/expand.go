@@ -88,8 +88,13 @@ func (x *expander) merge(n *yaml.Node) {
 	var brought []*yaml.Node
 	for _, from := range x.merged(n.Content[at+1]) {
 		for i := 0; i+1 < len(from.Content); i += 2 {
-			if key := from.Content[i]; valueOf(brought, key) == nil && x.takes(key, from.Content[i+1], before, after) {
-				brought = append(brought, key, from.Content[i+1])
+			key, value := from.Content[i], from.Content[i+1]
+			switch first := valueOf(brought, key); {
+			case first != nil && mixed(first, value):
+				x.Wrong(n.Content[at].Line, key.Value, "two mappings of << bring it, and ratelimit mixes the fields of "+
+					"both: let one mapping bring it")
+			case first == nil && x.takes(key, value, before, after):
+				brought = append(brought, key, value)
 			}
 		}
 	}
@@ -120,11 +125,16 @@ func (x *expander) takes(key, value *yaml.Node, before, after []*yaml.Node) bool
 			"put << first")
 	case own == nil:
 		return true
-	case own.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
+	case mixed(own, value):
 		x.Wrong(own.Line, key.Value, "<< brings it, too, and ratelimit mixes the fields of both: write all of them "+
 			"here")
 	}
 	return false
+}
+
+// mixed reports whether ratelimit mixes the fields of two values of one field.
+func mixed(a, b *yaml.Node) bool {
+	return a != b && a.Kind == yaml.MappingNode && b.Kind == yaml.MappingNode
 }
 
 // valueOf returns the value of the same field, nil if there is none.

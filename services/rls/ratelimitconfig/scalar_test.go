@@ -60,6 +60,7 @@ descriptors:
     rate_limit: {<<: [*five, {requests_per_unit: 7, name: n}]}
   - &whole {key: whole, value: a, shadow_mode: on, rate_limit: *five}
   - {<<: *whole, value: b}
+  - {<<: [*whole, {rate_limit: *five}], value: c}
 `
 
 func TestAnchorsAndMergeKeys(t *testing.T) {
@@ -72,7 +73,7 @@ func TestAnchorsAndMergeKeys(t *testing.T) {
 		got[l.Path] = l.Requests
 	}
 	want := map[string]uint32{"d.base": 5, "d.base.sub": 5, "d.same": 5, "d.same.sub": 5, "d.more": 10, "d.list": 5,
-		"d.whole_a": 5, "d.whole_b": 5}
+		"d.whole_a": 5, "d.whole_b": 5, "d.whole_c": 5}
 	for path, n := range want {
 		if got[path] != n || len(got) != len(want) {
 			t.Errorf("%s: %v, want %v", path, got, want)
@@ -89,6 +90,10 @@ func TestAnchorsAndMergeKeys(t *testing.T) {
 		"{key: b, rate_limit: {<<: *x, <<: *x}}":     "f.yaml:5: <<: given twice",
 		"{key: b, rate_limit: *x}\n  - {<<: *y, key: c, rate_limit: {unit: day}}": "f.yaml:6: rate_limit: << brings it, " +
 			"too, and ratelimit mixes",
+		"{key: b, rate_limit: {unit: hour}}\n  - {key: t, rate_limit: &t {unit: day}}\n" +
+			"  - {<<: [*y, {rate_limit: *x}], key: c}": "f.yaml:7: rate_limit: two mappings of << bring it, and ratelimit mixes",
+		"{key: b, metadata: {k: 1}}\n  - {<<: [*y, {metadata: {l: 2}}], key: c, rate_limit: *x}": "f.yaml:6: metadata: " +
+			"two mappings of << bring it",
 	} {
 		if _, err := read(t, head+text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
