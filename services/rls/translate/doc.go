@@ -8,7 +8,8 @@
 //	a node with a limit                  tenants/shop/limits/NODE
 //	  600 per minute                     rate 600/min, burst 600
 //	  a key without a value              the limit counts by the identity KEY
-//	  a value, or a pattern              the limit applies to the class KEY-VALUE
+//	  a value, or a pattern              the limit applies to the class KEY-VALUE (with a number behind it,
+//	                                     if other values give this name, too)
 //	  neither but values                 key TENANT: all requests of the class together
 //	  a value beside the key without one an override of that key's limit
 //	  shadow_mode                        mode SHADOW

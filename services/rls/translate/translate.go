@@ -72,13 +72,13 @@ func (n Note) String() string { return fmt.Sprintf("%s: %s:%d: %s", n.Kind, n.Fi
 
 // Resources translates a configuration.
 func Resources(c *ratelimitconfig.Config, o Options) *Result {
-	t := &translator{o: o, out: &Result{Limits: len(c.Limits())}}
+	t := &translator{o: o, out: &Result{Limits: len(c.Limits())}, identities: newDefined(), classes: newDefined()}
 	if o.Pool != "" {
 		t.out.Resources = append(t.out.Resources, &quotav1.Pool{Name: "pools/" + o.Pool, Capacity: o.Capacity})
 	}
 	tenants := names{}
 	for _, d := range c.Domains() {
-		t.tenant, t.limits = tenants.add(d.Key), names{}
+		t.tenant, t.limits, t.domain = tenants.add(d.Key), names{}, d
 		t.out.Resources = append(t.out.Resources, &quotav1.Tenant{Name: "tenants/" + t.tenant, DisplayName: d.Key})
 		t.children(d, nil)
 		if n := len(t.limits); n > config.MaxLimits {
@@ -86,14 +86,18 @@ func Resources(c *ratelimitconfig.Config, o Options) *Result {
 				"domain", d.Key, n, config.MaxLimits)
 		}
 	}
+	t.out.Identities, t.out.Classes = t.identities.all, t.classes.all
 	return t.out
 }
 
 type translator struct {
 	o      Options
 	out    *Result
+	domain *ratelimitconfig.Node
 	tenant string
 	limits names
+	// identities and classes are of all domains: the filter defines them for all tenants.
+	identities, classes *defined
 }
 
 func (t *translator) note(kind Kind, at *ratelimitconfig.Node, format string, args ...any) {
@@ -104,7 +108,11 @@ func (t *translator) note(kind Kind, at *ratelimitconfig.Node, format string, ar
 func (t *translator) children(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	for _, n := range parent.Children {
 		below := append(slices.Clone(path), n)
-		if n.Limit != nil && !isOverride(parent, below) {
+		switch {
+		case n.Limit == nil:
+		case isOverride(parent, below):
+			t.besides(below, rivals(t.domain, below, anyValue(parent, n)))
+		default:
 			t.node(parent, below)
 		}
 		t.children(n, below)
@@ -114,15 +122,12 @@ func (t *translator) children(parent *ratelimitconfig.Node, path []*ratelimitcon
 // node translates a node that has a limit; path leads to it.
 func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	n := path[len(path)-1]
-	by, when := varying(path), conditions(path)
-	base := anyValue(parent, n)
+	by, when := varying(path), conditions(path, "%s-%s")
+	others := rivals(t.domain, path, nil)
 	switch {
-	case n.Limit.Unlimited && base == nil:
-		return // nothing else limits it
 	case n.Limit.Unlimited:
-		t.note(LeftOut, n, "%s is unlimited, and the limit of %s applies to it: give that limit a class without it",
-			n.Limit.Path, base.Limit.Path)
-		return
+		t.besides(path, others)
+		return // nothing else limits it
 	case len(by) > 1:
 		t.note(LeftOut, n, "%s counts each combination of %s apart: join them in one header, and count by an identity "+
 			"that reads it", n.Limit.Path, strings.Join(keys(by), " and "))
@@ -132,20 +137,14 @@ func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.
 	if l == nil {
 		return
 	}
-	if base != nil {
-		t.note(Changed, n, "%s applies besides %s: ratelimit takes the more specific one of the two, Titrate holds "+
-			"both", n.Limit.Path, base.Limit.Path)
-	}
+	t.besides(path, others)
 	l.Key = quotav1.Key_TENANT
 	if len(by) == 1 {
-		l.Key, l.Identity = quotav1.Key_CLIENT, slug(by[0].Key)
-		t.out.Identities = needed(t.out.Identities, l.Identity, "the value of "+by[0].Key)
+		l.Key, l.Identity = quotav1.Key_CLIENT, t.identities.name(by[0].Key, "the value of "+by[0].Key)
 		t.overrides(l, parent, path)
 	}
 	if len(when) > 0 {
-		class := slug(strings.Join(when, "."))
-		l.Classes = []string{class}
-		t.out.Classes = needed(t.out.Classes, class, strings.Join(when, " and "))
+		l.Classes = []string{t.classes.name(strings.Join(when, "."), strings.Join(conditions(path, "%s=%q"), " and "))}
 	}
 	t.out.Resources = append(t.out.Resources, l)
 }
@@ -173,13 +172,17 @@ func (t *translator) limit(n *ratelimitconfig.Node) *quotav1.Limit {
 		t.note(Changed, n, "%s replaces %s: Titrate holds all of them", n.Limit.Path,
 			strings.Join(n.Limit.Replaces, ", "))
 	}
-	if n.Limit.Metadata != nil {
-		t.note(Changed, n, "%s has metadata: responses do not have it", n.Limit.Path)
-	}
+	t.metadata(n)
 	if t.o.Pool != "" {
 		l.Pools = []string{t.o.Pool}
 	}
 	return l
+}
+
+func (t *translator) metadata(n *ratelimitconfig.Node) {
+	if n.Limit.Metadata != nil {
+		t.note(Changed, n, "%s has metadata: responses do not have it", n.Limit.Path)
+	}
 }
 
 // overrides adds the values beside a key without a value that have numbers of their own.
@@ -196,19 +199,20 @@ func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, p
 		} else {
 			continue
 		}
+		t.metadata(n)
 		l.Overrides = append(l.Overrides, o)
 	}
 }
 
 // isOverride reports whether a node only gives one value of a key other numbers than the
-// key's limit has: no other key varies, and it differs in nothing else.
+// key's limit has, which is in the resources: no other key varies, and it differs in nothing else.
 func isOverride(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) bool {
 	n := path[len(path)-1]
 	base := anyValue(parent, n)
 	const longest = 256 // bytes of an override's client
 	return base != nil && n.Limit != nil && n.Value != "" && len(n.Value) <= longest && !n.IsPattern() &&
 		len(varying(path)) == 0 && n.Limit.Shadow == base.Limit.Shadow && n.Limit.Quota == base.Limit.Quota &&
-		len(n.Limit.Replaces) == 0 && !base.Limit.Unlimited
+		len(n.Limit.Replaces) == 0 && isLimit(append(slices.Clone(path[:len(path)-1]), base))
 }
 
 // anyValue is the child with the key of a node that has a value, and with a limit for all
@@ -232,11 +236,11 @@ func varying(path []*ratelimitconfig.Node) (out []*ratelimitconfig.Node) {
 	return out
 }
 
-// conditions are what a path demands of values, as KEY-VALUE.
-func conditions(path []*ratelimitconfig.Node) (out []string) {
+// conditions are what a path demands of values, in a format of key and value.
+func conditions(path []*ratelimitconfig.Node, format string) (out []string) {
 	for _, n := range path {
 		if n.Value != "" {
-			out = append(out, n.Key+"-"+n.Value)
+			out = append(out, fmt.Sprintf(format, n.Key, n.Value))
 		}
 	}
 	return out
@@ -256,11 +260,8 @@ var windows = map[ratelimitconfig.Unit]string{ratelimitconfig.Second: "s", ratel
 // rate writes a limit's rate, whose amount is the burst, too; false: there is no such rate.
 func (t *translator) rate(n *ratelimitconfig.Node) (string, bool) {
 	l := n.Limit
-	if l.Requests == 0 {
-		return "0", true
-	}
-	rate := fmt.Sprintf("%d/%s", l.Requests, windows[l.Unit])
-	if _, err := resource.ParseRate(rate); err != nil {
+	rate, ok := rateOf(l)
+	if !ok {
 		t.note(LeftOut, n, "%s allows more than %.0f per second", l.Path, resource.MaxRate)
 		return "", false
 	}
@@ -270,12 +271,32 @@ func (t *translator) rate(n *ratelimitconfig.Node) (string, bool) {
 	return rate, true
 }
 
-// needed adds a name that the filter must define, once.
-func needed(list []Name, name, of string) []Name {
-	if slices.Contains(list, Name{name, of}) {
-		return list
+// rateOf is a limit's rate; false: a Limit cannot have it.
+func rateOf(l *ratelimitconfig.Limit) (string, bool) {
+	if l.Requests == 0 {
+		return "0", true
 	}
-	return append(list, Name{name, of})
+	rate := fmt.Sprintf("%d/%s", l.Requests, windows[l.Unit])
+	_, err := resource.ParseRate(rate)
+	return rate, err == nil
+}
+
+// defined are the names that the filter must define: of each meaning one, which no other meaning has.
+type defined struct {
+	all   []Name
+	names names
+}
+
+func newDefined() *defined { return &defined{names: names{}} }
+
+// name returns the name of a meaning; a new one resembles text.
+func (d *defined) name(text, of string) string {
+	if i := slices.IndexFunc(d.all, func(n Name) bool { return n.Of == of }); i >= 0 {
+		return d.all[i].Name
+	}
+	id := d.names.add(text)
+	d.all = append(d.all, Name{id, of})
+	return id
 }
 
 // names are the IDs that were given.

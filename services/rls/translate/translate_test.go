@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/rls/translate"
@@ -79,5 +80,116 @@ func TestNamesAreUniqueAndShort(t *testing.T) {
 	}
 	if len(seen) != 71 || len(r.Notes) != 1 || r.Limits != 70 || !strings.Contains(r.Notes[0].Text, "70 limits, a tenant has at most 64") {
 		t.Errorf("%d resources, %v", len(seen), r.Notes)
+	}
+}
+
+// translated are the resources of descriptors of the domain d, and of the domain e, if any.
+func translated(t *testing.T, domains ...string) (*translate.Result, map[string]*quotav1.Limit) {
+	t.Helper()
+	c := &ratelimitconfig.Config{}
+	for i, descriptors := range domains {
+		text := fmt.Sprintf("domain: %c\ndescriptors:\n%s", 'd'+i, descriptors)
+		if err := c.Add("f", strings.NewReader(text), ratelimitconfig.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, limits := translate.Resources(c, translate.Options{}), map[string]*quotav1.Limit{}
+	for _, m := range r.Resources {
+		if l, ok := m.(*quotav1.Limit); ok {
+			limits[strings.TrimPrefix(l.GetName(), "tenants/")] = l
+		}
+	}
+	return r, limits
+}
+
+// limitOf is a descriptor with a limit.
+func limitOf(key, value, more string) string {
+	return fmt.Sprintf("  - {key: %s, value: %q, rate_limit: {unit: minute, requests_per_unit: 5}%s}\n", key, value, more)
+}
+
+// The numbers of single values stay if the limit of all values is too large for a Limit.
+func TestValuesBesideALimitThatIsLeftOutStay(t *testing.T) {
+	r, limits := translated(t, "  - {key: user, rate_limit: {unit: second, requests_per_unit: 4294967295}}\n"+
+		limitOf("user", "bad", "")+"  - {key: user, value: good, rate_limit: {unlimited: true}}\n")
+	bad := limits["d/limits/user_bad"]
+	if len(limits) != 1 || bad.GetRate() != "5/min" || bad.GetKey() != quotav1.Key_TENANT ||
+		fmt.Sprint(bad.GetClasses()) != "[user-bad]" {
+		t.Errorf("%v", limits)
+	}
+	if changed, leftOut := r.Count(); changed != 0 || leftOut != 1 || len(r.Notes) != 1 {
+		t.Errorf("%d changed, %d left out: %v", changed, leftOut, r.Notes)
+	}
+}
+
+// A class has one meaning, whatever values look alike, and a meaning has one class in all domains.
+func TestAClassHasOneMeaning(t *testing.T) {
+	r, limits := translated(t, limitOf("path", "/api", "")+limitOf("path", "/api*", ", share_threshold: true")+
+		limitOf("path", "/A", "")+limitOf("path", "/a", "")+limitOf("a-b", "c", "")+limitOf("a", "b-c", "")+
+		"  - {key: User, rate_limit: {unit: day, requests_per_unit: 1}}\n"+
+		"  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n", limitOf("path", "/A", ""))
+	class := func(limit string) string { return fmt.Sprint(limits[limit].GetClasses(), limits[limit].GetIdentity()) }
+	for limit, want := range map[string]string{"d/limits/path_-api": "[path-api]", "d/limits/path_-api-2": "[path-api-2]",
+		"d/limits/path_-a": "[path-a]", "d/limits/path_-a-2": "[path-a-2]", "e/limits/path_-a": "[path-a]",
+		"d/limits/a-b_c": "[a-b-c]", "d/limits/a_b-c": "[a-b-c-2]", "d/limits/user": "[]user",
+		"d/limits/user-2": "[]user-2"} {
+		if got := class(limit); got != want {
+			t.Errorf("%s has the class and identity %s, want %s", limit, got, want)
+		}
+	}
+	want := `[{path-api path="/api"} {path-api-2 path="/api*"} {path-a path="/A"} {path-a-2 path="/a"} ` +
+		`{a-b-c a-b="c"} {a-b-c-2 a="b-c"}] [{user the value of User} {user-2 the value of user}]`
+	if got := fmt.Sprint(r.Classes, r.Identities); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// Where ratelimit takes one of several limits, and Titrate holds all of them, a note says so.
+func TestLimitsThatRatelimitTakesAloneAreNoted(t *testing.T) {
+	const share, user = ", share_threshold: true", "  - {key: path, value: %q, descriptors: [{key: user, value: bob, " +
+		"rate_limit: {unit: day, requests_per_unit: 1}}]}\n"
+	all := "  - {key: path, rate_limit: {unit: day, requests_per_unit: 1}}\n"
+	besides := func(who, whom string) string {
+		return "d.path_" + who + " applies besides d.path" + whom + ": ratelimit takes d.path_" + who + " alone"
+	}
+	for _, c := range []struct {
+		name, text string
+		kind       translate.Kind
+		want       string // of the only note; "": there is none
+	}{
+		{"a value fits a pattern", limitOf("path", "/search", "") + limitOf("path", "/s*", ""), translate.Changed,
+			besides("/search", "_/s*")},
+		{"so does one behind it", limitOf("path", "/s*", share) + limitOf("path", "/search", ""), translate.Changed,
+			besides("/search", "_/s*")},
+		{"patterns: the first is taken", limitOf("path", "/s*", share) + limitOf("path", "/se*", share), translate.Changed,
+			besides("/s*", "_/se*")},
+		{"patterns that cross", limitOf("path", "/s*x", share) + limitOf("path", "*y*", share), translate.Changed,
+			besides("/s*x", "_*y*")},
+		{"patterns that do not", limitOf("path", "/s*x", share) + limitOf("path", "*y", share), "", ""},
+		{"a value fits none", limitOf("path", "/api", "") + limitOf("path", "/s*", ""), "", ""},
+		{"another key", limitOf("path", "/search", "") + limitOf("host", "/s*", ""), "", ""},
+		{"an override", all + limitOf("path", "/search", "") + limitOf("path", "*ch", ", shadow_mode: true"),
+			translate.Changed, besides("/search", "_*ch") + "|" + besides("*ch", "")},
+		{"unlimited", "  - {key: path, value: /search, rate_limit: {unlimited: true}}\n" + limitOf("path", "/s*", ""),
+			translate.LeftOut, "d.path_/search is unlimited, and the limit of d.path_/s* applies to it"},
+		{"below", fmt.Sprintf(user+user, "/search", "/s*"), translate.Changed,
+			besides("/search.user_bob", "_/s*.user_bob")},
+		{"below one that it does not fit", fmt.Sprintf(user+user, "/api", "/s*"), "", ""},
+		{"below, shared", fmt.Sprintf(user, "/search") + strings.Replace(fmt.Sprintf(user, "/s*"), ", descriptors",
+			share+", descriptors", 1), translate.Changed, besides("/search.user_bob", "_/s*.user_bob")},
+	} {
+		r, _ := translated(t, c.text)
+		var want []string
+		if c.want != "" {
+			want = strings.Split(c.want, "|")
+		}
+		if len(r.Notes) != len(want) {
+			t.Errorf("%s: %v, want %v", c.name, r.Notes, want)
+			continue
+		}
+		for i, n := range r.Notes {
+			if n.Kind != c.kind || !strings.HasPrefix(n.Text, want[i]) {
+				t.Errorf("%s: got %v, want %s: %s", c.name, n, c.kind, want[i])
+			}
+		}
 	}
 }
