@@ -3,9 +3,11 @@ package intake_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -248,12 +250,39 @@ func TestRefusalsAreSeen(t *testing.T) {
 		if n := strings.Count(log.String(), "reason=malformed"); n != 3 {
 			t.Errorf("%d lines in 150 s:\n%s", n, log.String())
 		}
-		if err := in.Trouble(); err == nil || !strings.Contains(err.Error(), `150 since the start; the last one: "no message 149"`) {
+		const last = `malformed, 150 since the start, the last one: "no message 149"`
+		if err := in.Trouble(); err == nil || !strings.Contains(err.Error(), last) {
 			t.Errorf("alarm: %v", err)
 		}
 		time.Sleep(2 * time.Minute)
 		if err := in.Trouble(); err != nil || in.Refused()[intake.ByForm] != 150 {
 			t.Errorf("two minutes later: %v, %v", err, in.Refused())
+		}
+	})
+}
+
+// The alarm names each reason of the last two minutes, so no stranger who calls methods that the server does not have
+// hides another one; that reason comes last.
+func TestTheAlarmNamesEachReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := intake.New(intake.Options{Log: slog.New(slog.DiscardHandler)})
+		unknown := intake.Reason(slices.Index(intake.Reasons[:], "unknown_method"))
+		in.Refuse(intake.ByLength, errors.New("too long"))
+		for range 90 {
+			time.Sleep(time.Second)
+			in.Refuse(unknown, errors.New("no method /x/y"))
+		}
+		in.Refuse(intake.ByForm, errors.New("no message"))
+		in.Refuse(unknown, errors.New("no method /x/y"))
+		const form, last = `malformed, 1 since the start, the last one: "no message"; `,
+			`unknown_method, 91 since the start, the last one: "no method /x/y"`
+		want := `length, 1 since the start, the last one: "too long"; ` + form + last
+		if err := in.Trouble(); err == nil || !strings.HasSuffix(err.Error(), ": "+want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		time.Sleep(31 * time.Second)
+		if err := in.Trouble(); err == nil || !strings.HasSuffix(err.Error(), "handled: "+form+last) {
+			t.Errorf("two minutes after the first: %v", err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package intake
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 	ByForm    // it is no message of its method
 	byRoom    // the messages of other calls take all the room
 	byTime    // it did not arrive in time
-	byUnknown // the server has no such method
+	byUnknown // the server has no such method; the last one, see Trouble
 )
 
 // Reasons name why messages are refused, for metrics.
@@ -44,7 +45,7 @@ const (
 type refusals struct {
 	counts [len(Reasons)]atomic.Uint64
 	logged [len(Reasons)]rate.Sometimes // Interval: logEvery
-	last   atomic.Pointer[refusal]
+	last   [len(Reasons)]atomic.Pointer[refusal]
 }
 
 // refusal is one of them.
@@ -58,7 +59,7 @@ type refusal struct {
 func (i *Intake) Refuse(reason Reason, why error) {
 	r, text := &i.refused, cut(why.Error(), mostReason)
 	total := r.counts[reason].Add(1)
-	r.last.Store(&refusal{time.Now(), text})
+	r.last[reason].Store(&refusal{time.Now(), text})
 	r.logged[reason].Do(func() {
 		i.of.Log.Warn("a message was refused before its call was handled; such a line is written once a minute",
 			"reason", Reasons[reason], "refused", total, "error", text)
@@ -73,18 +74,21 @@ func (i *Intake) Refused() (out [len(Reasons)]uint64) {
 	return out
 }
 
-// Trouble is an alarm: a message was refused within the last two minutes.
+// Trouble is an alarm: messages were refused within the last two minutes. It names each reason, as anybody who
+// reaches the port can call methods that the server does not have; that reason is the last one.
 func (i *Intake) Trouble() error {
-	last := i.refused.last.Load()
-	if last == nil || time.Since(last.at) >= alarmFor {
+	var now []string
+	for reason, total := range i.Refused() {
+		last := i.refused.last[reason].Load()
+		if last != nil && time.Since(last.at) < alarmFor {
+			now = append(now, fmt.Sprintf("%s, %d since the start, the last one: %s", Reasons[reason], total,
+				strconv.Quote(last.why)))
+		}
+	}
+	if len(now) == 0 {
 		return nil
 	}
-	total := uint64(0)
-	for _, n := range i.Refused() {
-		total += n
-	}
-	return fmt.Errorf("messages are refused before their calls are handled, %d since the start; the last one: %s",
-		total, strconv.Quote(last.why))
+	return fmt.Errorf("messages are refused before their calls are handled: %s", strings.Join(now, "; "))
 }
 
 // unknown refuses calls of methods that the server does not have.
