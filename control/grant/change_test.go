@@ -28,3 +28,23 @@ func TestLimitLowered(t *testing.T) {
 		}
 	}
 }
+
+// What is configured again as it was changes nothing: neither what is owed, nor when to ask again.
+func TestConfiguredAsItWas(t *testing.T) {
+	p := Params{Rate: 1, Burst: 10 * Token}
+	o := NewOwner(p, 1, 0)
+	o.b.charge(o.p, 20*Token)
+	g := NewGateway(p, 1<<20)
+	g.Know(0, 20*Token)
+	g.until = 11 * second
+	strict := p
+	strict.Strict = true
+	o.Configure(strict, 0)
+	g.Configure(strict, 0)
+	if o.b.spent != 20*Token || g.Level(0) != -10*Token || g.Until() != 11*second {
+		t.Errorf("owner: %d is spent; gateway: %d is left, it asks again at %d", o.b.spent, g.Level(0), g.Until())
+	}
+	if !o.p.Strict || !g.p.Strict {
+		t.Error("STRICT is not in force")
+	}
+}

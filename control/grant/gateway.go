@@ -79,9 +79,11 @@ func (g *Gateway) Know(now, spent int64) {
 // Of tokens that the gateway holds it keeps as many as a smaller bucket leaves, and gives back the rest.
 // What an owner has said about when to ask again counts no more.
 func (g *Gateway) Configure(p Params, now int64) {
-	level, from := g.known(now), g.p.Burst
-	g.p = p.withDefaults()
-	to := g.p.Burst
+	was, level := g.p, g.known(now)
+	if g.p = p.withDefaults(); g.p.allowsAs(was) {
+		return
+	}
+	from, to := was.Burst, g.p.Burst
 	g.alone.carry(from, to)
 	if level > 0 && !g.exclusive {
 		b := bucket{spent: level}

@@ -80,8 +80,11 @@ func NewOwner(p Params, life uint64, now int64) *Owner {
 // told about when to come counts no more.
 func (o *Owner) Configure(p Params, now int64) {
 	o.b.advance(o.p, now)
-	from, rate := o.p.Burst, o.p.Rate
-	o.p = p.withDefaults()
+	was := o.p
+	if o.p = p.withDefaults(); o.p.allowsAs(was) {
+		return
+	}
+	from, rate := was.Burst, was.Rate
 	o.b.carry(from, o.p.Burst)
 	lower := o.p.Burst < from || o.p.Rate < rate
 	if lower {

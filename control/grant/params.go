@@ -48,6 +48,9 @@ func (p Params) withDefaults() Params {
 	return p
 }
 
+// allowsAs reports whether a bucket of these parameters is one of the others, too.
+func (p Params) allowsAs(o Params) bool { return p.Rate == o.Rate && p.Burst == o.Burst }
+
 func or(v, fallback int64) int64 {
 	if v <= 0 {
 		return fallback
