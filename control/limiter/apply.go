@@ -26,7 +26,7 @@ func (e *Engine) Apply(c *config.Config) error {
 	}
 	e.applied.mu.Lock()
 	defer e.applied.mu.Unlock()
-	e.installWhole(compile(c, &e.applied.known))
+	e.installWhole(compile(c, &e.applied.known, e.snap.Load()))
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (e *Engine) Name(n Names) {
 	a.known = n
 	a.names.Store(&n)
 	if s := e.snap.Load(); s != nil && s.asks.names > 0 {
-		e.installWhole(compile(s.source(), &n))
+		e.installWhole(compile(s.source(), &n, s))
 	}
 }
 
@@ -77,11 +77,6 @@ func (e *Engine) Named() *Names { return e.applied.names.Load() }
 
 // installWhole puts a snapshot in force whose tenants are all compiled anew. applied is locked.
 func (e *Engine) installWhole(s *snapshot) {
-	if before := e.snap.Load(); before != nil {
-		for name, t := range s.tenants {
-			t.follow(before.tenants[name])
-		}
-	}
 	e.install(s, func(string) bool { return true })
 }
 

@@ -126,3 +126,26 @@ func TestUnchangedLimitKeepsWhatIsSpent(t *testing.T) {
 		t.Errorf("%d admitted, want the 3 that were left", n)
 	}
 }
+
+// A limit is changed, deleted and made again. What counts its clients goes by the new numbers.
+func TestLimitMadeAgain(t *testing.T) {
+	limited := func(precision config.Precision, burst float64) *config.Config {
+		return simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: .01, Burst: burst, Precision: precision})
+	}
+	for mode, precision := range map[string]config.Precision{"LOCAL": config.Local, "EXACT": config.Exact} {
+		f := newExactFleet(t, 2, limited(precision, 1000))
+		for i := range 4 {
+			f.replace(sec, limited(precision, 1000+float64(i)))
+		}
+		f.gossip(sec, false)
+		f.spend(sec, 200)
+		f.gossip(sec, false)
+		for _, e := range f.engines {
+			mustApply(t, e, simple(1e9, config.Queue{}))
+		}
+		f.replace(sec+ms, limited(precision, 10))
+		if n := f.spend(sec+ms, 100); n > 20 {
+			t.Errorf("%s: %d admitted of a new burst of 10", mode, n)
+		}
+	}
+}

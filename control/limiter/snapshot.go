@@ -17,6 +17,7 @@ import (
 // same in both.
 type snapshot struct {
 	revision  int64
+	version   uint32 // of the numbers of its limits, see keys.Group.Follow
 	seed      uint64
 	pools     map[string]int
 	list      []config.Pool // by index, defaults of their queues filled in
@@ -56,10 +57,10 @@ func (rt *route) queues() bool { return rt.mode == config.Enforce && rt.queue.La
 // isIn reports whether the limit holds for a pool.
 func (l *limit) isIn(pool string) bool { return len(l.pools) == 0 || slices.Contains(l.pools, pool) }
 
-// compile turns a validated configuration into a snapshot.
-func compile(c *config.Config, names *Names) *snapshot {
+// compile turns a validated configuration into a snapshot, which comes after another one or is the first.
+func compile(c *config.Config, names *Names, before *snapshot) *snapshot {
 	s := &snapshot{
-		revision: c.Revision, seed: c.Seed,
+		revision: c.Revision, version: before.nextVersion(), seed: c.Seed,
 		pools:     make(map[string]int, len(c.Pools)),
 		list:      slices.Clone(c.Pools),
 		defaults:  c.Defaults,
@@ -74,21 +75,31 @@ func compile(c *config.Config, names *Names) *snapshot {
 		s.inherited[i] = ruled{&c.Defaults[i], exceptions(&c.Defaults[i])}
 	}
 	for i := range c.Tenants {
-		s.add(s.newTenant(&c.Tenants[i], names))
+		t := s.newTenant(&c.Tenants[i], names)
+		t.follow(before)
+		s.add(t)
 	}
 	return s
+}
+
+// nextVersion is the version of the snapshot after this one; nil: of the first.
+func (s *snapshot) nextVersion() uint32 {
+	if s == nil {
+		return keys.NextVersion(0)
+	}
+	return keys.NextVersion(s.version)
 }
 
 // with is the snapshot after a validated change of tenants.
 func (s *snapshot) with(d *config.Delta, names *Names) *snapshot {
 	next := *s
-	next.revision, next.tenants = d.Revision, maps.Clone(s.tenants)
+	next.revision, next.version, next.tenants = d.Revision, s.nextVersion(), maps.Clone(s.tenants)
 	for _, name := range d.Removed {
 		next.remove(name)
 	}
 	for i := range d.Tenants {
 		t := next.newTenant(&d.Tenants[i], names)
-		t.follow(s.tenants[t.name])
+		t.follow(s)
 		next.remove(t.name)
 		next.add(t)
 	}
@@ -141,14 +152,14 @@ func (s *snapshot) newTenant(c *config.Tenant, names *Names) *tenant {
 	}
 	for i := range c.Limits {
 		r := ruled{&c.Limits[i], exceptions(&c.Limits[i])}
-		t.limits = append(t.limits, newLimit(s.seed, c.Name, r, names))
+		t.limits = append(t.limits, newLimit(s, c.Name, r, names))
 	}
 	if len(s.inherited) == 0 {
 		return t
 	}
 	for _, r := range s.inherited {
 		if !slices.ContainsFunc(c.Limits, func(l config.Limit) bool { return l.Name == r.Name }) {
-			t.limits = append(t.limits, newLimit(s.seed, c.Name, r, names))
+			t.limits = append(t.limits, newLimit(s, c.Name, r, names))
 		}
 	}
 	slices.SortFunc(t.limits, func(a, b *limit) int { return strings.Compare(a.name, b.name) })
@@ -198,7 +209,7 @@ func (a *asks) wanted() (w Wanted) {
 	return w
 }
 
-func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
+func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 	l := &limit{
 		tenant: tenant, name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
@@ -208,7 +219,7 @@ func newLimit(seed uint64, tenant string, c ruled, names *Names) *limit {
 		l.identity = names.identity(c.Identity)
 	}
 	base := numbersOf(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst})
-	l.keys.Init(seed, tenant, c.Name, c.PerTenant, base, c.overrides)
+	l.keys.Init(s.version, s.seed, tenant, c.Name, c.PerTenant, base, c.overrides)
 	return l
 }
 
@@ -230,11 +241,12 @@ func exceptions(l *config.Limit) map[string]keys.Numbers {
 	return out
 }
 
-// follow tells the limits of a tenant, which is not in use yet, what they allowed before; old may be nil.
-func (t *tenant) follow(old *tenant) {
-	if old == nil {
+// follow tells the limits of a tenant, which is not in use yet, what they allowed before; nil: nothing.
+func (t *tenant) follow(before *snapshot) {
+	if before == nil || before.tenants[t.name] == nil {
 		return
 	}
+	old := before.tenants[t.name]
 	for _, l := range t.limits {
 		if i := slices.IndexFunc(old.limits, func(o *limit) bool { return o.name == l.name }); i >= 0 {
 			l.keys.Follow(&old.limits[i].keys)

@@ -17,43 +17,64 @@ const mostEarlier = 4
 
 // earlier is what a limit has allowed.
 type earlier struct {
+	version   uint32
 	base      Numbers
 	overrides map[string]Numbers
+}
+
+// NextVersion is the version of the numbers that are installed after those of another version. It is
+// never 0, nor is the part of it that a slot has.
+func NextVersion(v uint32) uint32 {
+	if v++; uint16(v) == 0 {
+		v++
+	}
+	return v
 }
 
 // Follow makes g, which is not in use yet, the successor of the keys of the same limit before a
 // change. O(overrides).
 func (g *Group) Follow(old *Group) {
-	g.version, g.earlier = old.version, old.earlier
 	if g.base == old.base && maps.Equal(g.overrides, old.overrides) {
+		g.version, g.earlier = old.version, old.earlier
 		return
 	}
-	if g.version++; g.version == 0 {
-		g.version = 1
-	}
 	from := max(0, len(old.earlier)+1-mostEarlier)
-	g.earlier = append(append([]*earlier(nil), old.earlier[from:]...), &earlier{old.base, old.overrides})
+	g.earlier = append(append([]*earlier(nil), old.earlier[from:]...), &earlier{old.version, old.base, old.overrides})
+	for int32(g.version-old.version) <= 0 || g.before(uint16(g.version)) != nil { // a slot has 16 bits of it
+		g.version = NextVersion(g.version)
+	}
 }
 
-// numbersOf returns what the limit allowed a client by a version before the one in force; not ok:
-// that is not known any more.
-func (g *Group) numbersOf(version uint16, client string) (n Numbers, ok bool) {
-	back := int(g.version - version)
-	if back > len(g.earlier) {
-		return n, false
+// before returns what the limit allowed by the version that a slot has, if that came before the one in
+// force and is remembered; else nil.
+func (g *Group) before(version uint16) *earlier {
+	for _, was := range g.earlier {
+		if uint16(was.version) == version {
+			return was
+		}
 	}
-	was := g.earlier[len(g.earlier)-back]
-	if n, ok = was.overrides[client]; !ok {
-		n = was.base
-	}
-	return n, true
+	return nil
 }
 
-// isOld reports whether a slot's TAT counts by numbers before those of the group. A version that is
-// newer is that of a request that overtakes this one.
+// of returns what the limit allowed a client.
+func (was *earlier) of(client string) Numbers {
+	if own, ok := was.overrides[client]; ok {
+		return own
+	}
+	return was.base
+}
+
+// isOld reports whether a slot's TAT counts by numbers before those of the group.
 func (c *counter) isOld(g *Group, now int64) bool {
 	v := c.slot.version()
-	return v != g.version && (c.tat <= now || int16(g.version-v) > 0)
+	return v != uint16(g.version) && (c.tat <= now || g.replaces(v))
+}
+
+// replaces reports whether a slot's version, which is another one than that of g, came before it. One that
+// came later is that of a request that overtakes this one. A slot has 16 bits of the version, which wrap
+// around: a limit may not have changed for so long that a remembered version looks like a later one.
+func (g *Group) replaces(v uint16) bool {
+	return v == 0 || g.before(v) != nil || int16(uint16(g.version)-v) > 0
 }
 
 // renew carries over what the slot of a key has spent by earlier numbers. A state of the key is
@@ -64,22 +85,26 @@ func (s *Store) renew(c *counter, g *Group, client string, now int64) {
 		return
 	}
 	defer func() { c.slot.unlock(tat) }()
-	m, n, version := s.view.Load(), g.Numbers(client), c.slot.version()
-	c.slot.setVersion(g.version)
-	if version == 0 || tat <= now { // of the process before this one, or whole
+	if c.tat = tat; !c.isOld(g, now) { // another thread has been here
+		return
+	}
+	m, n, before, fresh := s.view.Load(), g.Numbers(client), g.before(c.slot.version()), c.slot.version() == 0
+	c.slot.setVersion(uint16(g.version))
+	if tat <= now {
+		tat++ // it is whole; what another thread has computed from it by other numbers comes too late
+		return
+	}
+	if fresh || before != nil && before.of(client).allowsAs(n) { // of the process before this one, or unchanged
 		return
 	}
 	by, was := countedBy(m, c.slot, n), countedBy(m, c.slot, n)
-	before, known := g.numbersOf(version, client)
-	if known {
-		was = countedBy(m, c.slot, before)
+	if before != nil {
+		was = countedBy(m, c.slot, before.of(client))
 	}
 	carry := func(tat int64) int64 {
 		return drc.TATFor(drc.Carry(drc.SpentAt(tat, now, was.Rate), was.Burst, by.Burst), now, by.Rate)
 	}
-	if was != by || !known {
-		c.slot.clearDebt()
-	}
+	c.slot.clearDebt()
 	tat = carry(tat)
 	s.states.carry(c.key, now, carry)
 	if c.state != nil {

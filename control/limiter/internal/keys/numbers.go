@@ -20,18 +20,21 @@ const Never = math.MaxInt64
 type Numbers struct {
 	Rate, Burst float64 // cost units/s, cost units
 	Strict      bool
-	version     uint16 // of the limit's numbers, see Group.Follow; 0: not said
+	version     uint32 // of the limit's numbers, see Group.Follow; 0: not said
 }
 
 // Version is that of the limit's numbers: a later one is greater, and it wraps around.
-func (n Numbers) Version() uint16 { return n.version }
+func (n Numbers) Version() uint32 { return n.version }
+
+// allowsAs reports whether a bucket of these numbers is one of the others, too.
+func (n Numbers) allowsAs(o Numbers) bool { return n.Rate == o.Rate && n.Burst == o.Burst }
 
 // Group is the keys of one limit: one per client, or one for the tenant as a whole.
 type Group struct {
 	base      Numbers
 	overrides map[string]Numbers // by client
 	perTenant bool
-	version   uint16     // of these numbers, > 0
+	version   uint32     // of these numbers, > 0
 	earlier   []*earlier // versions before, the latest last
 
 	prefix       hash.State
@@ -41,9 +44,13 @@ type Group struct {
 	overflowSlot atomic.Pointer[bucket]
 }
 
-// Init sets up the keys of a limit. The overrides are shared and must not change.
-func (g *Group) Init(seed uint64, tenant, limit string, perTenant bool, base Numbers, overrides map[string]Numbers) {
-	g.base, g.overrides, g.perTenant, g.version = base, overrides, perTenant, 1
+// Init sets up the keys of a limit. A version is later than that of each Group before with the same
+// store, see NextVersion: a limit may be deleted and made again. The overrides are shared and must not
+// change.
+func (g *Group) Init(
+	version uint32, seed uint64, tenant, limit string, perTenant bool, base Numbers, overrides map[string]Numbers,
+) {
+	g.base, g.overrides, g.perTenant, g.version = base, overrides, perTenant, version
 	g.prefix = hash.LimitPrefix(seed, tenant, limit)
 	g.tenantKey = hash.TenantLimit(seed, tenant, limit)
 	g.overflowKey = hash.Overflow(seed, tenant, limit)

@@ -238,7 +238,7 @@ func (s *Store) demote(st *state, index uint32, now int64, seconds float64) {
 		if st.ledger.Spent() > st.limit.Burst {
 			at.setInDebt()
 		}
-		at.setVersion(st.limit.version)
+		at.setVersion(uint16(st.limit.version))
 	}
 	at.setState(0)
 	if st.counting {

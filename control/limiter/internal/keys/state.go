@@ -86,7 +86,7 @@ func (st *state) refund(m *members.View, now int64, seconds, cost float64) {
 
 // configure brings the ledger up to date with limit and membership.
 func (st *state) configure(n Numbers, m *members.View, now int64, seconds float64) {
-	if int16(st.limit.version-n.version) > 0 { // a later request has brought later numbers
+	if int32(st.limit.version-n.version) > 0 { // a later request has brought later numbers
 		n = st.limit
 	}
 	if st.limit == n && st.member == m.Version {

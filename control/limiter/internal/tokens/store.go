@@ -43,7 +43,7 @@ type Numbers struct {
 	// While: the limit is EXACT only while [Store.While] says so.
 	While bool
 	// Version of the limit's numbers: a later one is greater, and it wraps around.
-	Version uint16
+	Version uint32
 }
 
 func (k *Key) params() grant.Params {
@@ -267,7 +267,7 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 // use notes that a key is used, by the numbers of now.
 func (s *Store[W]) use(en *entry[W], k *Key, now int64) {
 	en.used = now
-	if en.key.Numbers != k.Numbers && int16(k.Version-en.key.Version) >= 0 {
+	if en.key.Numbers != k.Numbers && int32(k.Version-en.key.Version) >= 0 {
 		en.key.Numbers = k.Numbers
 		en.g.Configure(k.params(), now)
 	}
