@@ -16,6 +16,7 @@ type Shares struct {
 type Share struct {
 	Tenant, Pool string
 	Share        float64
+	Demand       float64 // that was measured: what it uses beyond is taken of PoolShare.Unused, cost units/s
 }
 
 // PoolShare is what holds for a pool as a whole.

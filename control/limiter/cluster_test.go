@@ -148,7 +148,7 @@ func (c *cluster) share(tenant, pool string, v float64) {
 	for _, e := range c.engines {
 		sh := &exchange.Shares{Epoch: c.epoch}
 		for name, x := range e.shares.Load().flows {
-			sh.Flows = append(sh.Flows, exchange.Share{Tenant: name.tenant, Pool: name.pool, Share: x})
+			sh.Flows = append(sh.Flows, exchange.Share{Tenant: name.tenant, Pool: name.pool, Share: x.share})
 		}
 		sh.Flows = append(sh.Flows, exchange.Share{Tenant: tenant, Pool: pool, Share: v})
 		e.SetShares(sh)

@@ -117,8 +117,8 @@ func (e *Engine) refresh(f *flow) {
 	f.terms.expired = lost && loss == config.SafeRate
 	f.terms.key = hash.Flow(s.seed, f.tenant, f.pool)
 	f.terms.vmax = sh.of(s, t, pool)
-	_, leased := sh.flows[flowName{f.tenant, f.pool}]
-	f.terms.unmeasured = !leased
+	own, leased := sh.flows[flowName{f.tenant, f.pool}]
+	f.terms.unmeasured, f.terms.demand = !leased, own.demand
 	f.belowMax.set(t.maxOf(f.pool) - f.terms.vmax)
 	f.terms.sumsAt = 0
 	f.law.setTarget(f.terms.queueing.DelayTarget.Seconds())

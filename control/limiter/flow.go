@@ -55,6 +55,7 @@ type flow struct {
 type terms struct {
 	key        uint64  // its name in claims and sums
 	unmeasured bool    // it has no lease
+	demand     float64 // by its lease, of all replicas together, cost units/s
 	vmax       float64 // the share of all replicas together, cost units/s
 	mode       config.Mode
 	blocked    bool // nothing may pass: the quota's max is 0
@@ -79,6 +80,7 @@ type pace struct {
 	pending    float64 // arrived since the last step and waiting
 	lastSeen   float64 // time of the last arrival
 	passed     int64   // cost since the last step, of its own share, fixed point
+	beyond     float64 // cost passed beyond the measured demand, and not charged yet
 	drawn      int64   // of the unused capacity, for what waits, fixed point
 	demandAt   float64 // when the demand began after a rest
 }
@@ -121,7 +123,7 @@ func (f *flow) advance(e *Engine, now int64) {
 	f.credit.rate.Store(math.Float64bits(p.controller.Rate()))
 	f.advanceMeter(h)
 	f.fade(h)
-	f.oweUnused(e.member.Load(), now)
+	f.oweUnused(e.member.Load(), now, h)
 	f.drawUnused(e.member.Load(), now)
 	f.reconcile()
 }

@@ -13,11 +13,15 @@ type shares struct {
 	epoch      int64
 	known      bool // a Shares has arrived
 	stale      bool
+	unlinked   bool  // the link to the agent has been down since they came
 	staleSince int64 // nanoseconds; 0: not seen by a tick yet
-	flows      map[flowName]float64
+	flows      map[flowName]lease
 	pools      map[string]exchange.PoolShare
 	lost       map[string]config.OnLoss // pools past their hard expiry
 }
+
+// lease is what is known of a flow's share, cost units/s.
+type lease struct{ share, demand float64 }
 
 // SetShares installs the leases. An older epoch than the one in force is
 // ignored: it is a deposed leader's.
@@ -30,11 +34,11 @@ func (e *Engine) SetShares(s *exchange.Shares) {
 	}
 	sh := &shares{
 		epoch: s.Epoch, known: true, stale: s.Stale,
-		flows: make(map[flowName]float64, len(s.Flows)),
+		flows: make(map[flowName]lease, len(s.Flows)),
 		pools: make(map[string]exchange.PoolShare, len(s.Pools)),
 	}
 	for _, f := range s.Flows {
-		sh.flows[flowName{f.Tenant, f.Pool}] = f.Share
+		sh.flows[flowName{f.Tenant, f.Pool}] = lease{f.Share, f.Demand}
 	}
 	for _, p := range s.Pools {
 		sh.pools[p.Pool] = p
@@ -54,7 +58,8 @@ func (e *Engine) SetShares(s *exchange.Shares) {
 // quota's max.
 func (sh *shares) of(s *snapshot, t *tenant, pool int) float64 {
 	name := s.list[pool].Name
-	share, ok := sh.flows[flowName{t.name, name}]
+	own, ok := sh.flows[flowName{t.name, name}]
+	share := own.share
 	if !ok {
 		var p exchange.PoolShare
 		p, ok = sh.pools[name]

@@ -3,6 +3,7 @@ package limiter
 import (
 	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/exchange"
@@ -18,10 +19,12 @@ import (
 //	M, v   the quota's max and the flow's share
 //
 // All flows at a gateway together take at most U·w/W beyond their shares, and each at most (M − v)·w/W,
-// so that all gateways together stay within U, whoever begins where. What a flow without a lease uses of
-// the idle share counts as taken, too. Both are token buckets (GCRA).
+// so that all gateways together stay within U, whoever begins where. Both are token buckets (GCRA). A
+// request that is dearer than a bucket takes all of a whole one, and owes the rest, for up to mostDebt.
+// What a flow uses of its share beyond the demand that the coordinator has measured counts as taken,
+// too: the margin of the shares is of the same capacity.
 // What is taken is demand: once it is measured it is part of the shares, and U has become less. While
-// it is not measured, because shares are stale or this gateway is cut off, there is none.
+// it is not measured there is none: shares are stale, the agent is lost, or this gateway is cut off.
 //
 //	pass        a request that the credit does not cover, while none waits
 //	drawUnused  at each advance, for what waits
@@ -45,7 +48,7 @@ func (u *unused) here(m *members.View) float64 {
 // has reports whether take would take cost now.
 func (u *unused) has(m *members.View, now, cost int64) bool {
 	rate := u.here(m)
-	_, ok := drc.Take(u.tat.Load(), now, rate, Bucket(rate, false), units(cost))
+	_, ok := next(u.tat.Load(), now, rate, units(cost))
 	return ok || math.IsInf(rate, 1)
 }
 
@@ -54,15 +57,29 @@ func (u *unused) take(m *members.View, now, cost int64) bool {
 	rate := u.here(m)
 	for !math.IsInf(rate, 1) {
 		tat := u.tat.Load()
-		next, ok := drc.Take(tat, now, rate, Bucket(rate, false), units(cost))
+		then, ok := next(tat, now, rate, units(cost))
 		if !ok {
 			return false
 		}
-		if u.tat.CompareAndSwap(tat, next) {
+		if u.tat.CompareAndSwap(tat, then) {
 			return true
 		}
 	}
 	return true
+}
+
+// mostDebt bounds what one request may owe. Longer lets dearer requests use a small rate; a rate that
+// grows meanwhile is of no use until the debt is repaid.
+const mostDebt = time.Minute
+
+// next takes cost from a bucket of this rate: its new TAT, and whether there is as much. A whole bucket
+// has enough for a dearer request.
+func next(tat, now int64, rate, cost float64) (int64, bool) {
+	bucket := Bucket(rate, false)
+	if tat <= now {
+		bucket = max(bucket, min(cost, rate*mostDebt.Seconds()))
+	}
+	return drc.Take(tat, now, rate, bucket, cost)
 }
 
 // putBack undoes a take.
@@ -94,14 +111,28 @@ func (u *unused) owe(m *members.View, now, cost int64) {
 	}
 }
 
-// oweUnused charges the unused capacity with what a flow has used of the share that all flows without a
-// lease have: it is not measured yet, so it is no part of other flows' demand. The flow is locked.
-func (f *flow) oweUnused(m *members.View, now int64) {
-	p := &f.pace
-	if f.terms.unmeasured && p.passed > 0 {
-		f.unused.owe(m, now, p.passed)
+// oweUnused charges the unused capacity with what a flow has used of its share in h seconds beyond the
+// demand that is measured: of a flow without a lease that is all. The flow is locked.
+func (f *flow) oweUnused(m *members.View, now int64, h float64) {
+	p, here := &f.pace, f.demandHere()
+	p.beyond, p.passed = max(0, p.beyond+units(p.passed)-here*h), 0
+	if chance := chanceOf(here); p.beyond > chance {
+		f.unused.owe(m, now, int64((p.beyond-chance)*unit))
+		p.beyond = chance
 	}
-	p.passed = 0
+}
+
+// chanceOf is by how much a demand of this rate exceeds its mean by chance: three standard deviations in a
+// second.
+func chanceOf(rate float64) float64 { return 3 * math.Sqrt(rate) }
+
+// demandHere is this gateway's part of the flow's measured demand: as of the share.
+func (f *flow) demandHere() float64 {
+	t := &f.terms
+	if t.unmeasured || !(t.demand > 0 && t.vmax > 0) || math.IsInf(t.demand, 1) {
+		return 0
+	}
+	return t.demand * min(1, f.pace.controller.Rate()/t.vmax)
 }
 
 // hasUnused reports whether takeUnused would take cost now.
@@ -139,6 +170,18 @@ func (f *flow) drawUnused(m *members.View, now int64) {
 	}
 }
 
+// ForgetUnused has pools without unused capacity until the next shares come: the link to the agent is
+// down, so nobody measures what is taken.
+func (e *Engine) ForgetUnused() {
+	e.admin.Lock()
+	defer e.admin.Unlock()
+	if sh := *e.shares.Load(); !sh.unlinked {
+		sh.unlinked = true
+		e.shares.Store(&sh)
+		e.setUnused()
+	}
+}
+
 // setUnused puts in force what the pools have left by the shares known.
 func (e *Engine) setUnused() {
 	sh := e.shares.Load()
@@ -151,7 +194,7 @@ func (e *Engine) setUnused() {
 }
 
 func (sh *shares) unusedOf(pool string) float64 {
-	if sh.stale || !(sh.pools[pool].Unused > 0) {
+	if sh.stale || sh.unlinked || !(sh.pools[pool].Unused > 0) {
 		return 0
 	}
 	return sh.pools[pool].Unused

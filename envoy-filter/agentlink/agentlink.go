@@ -200,6 +200,7 @@ func (c *Client) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		greeted, err := c.connect(ctx)
 		c.Connected.Store(false)
+		c.forgetUnused()
 		if ctx.Err() != nil {
 			return
 		}
@@ -218,6 +219,13 @@ func (c *Client) Run(ctx context.Context) {
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}
+}
+
+// forgetUnused has the engine use no unused capacity of pools until an agent sends shares again. A panic
+// ends that only.
+func (c *Client) forgetUnused() {
+	defer c.o.RecoverPanic("what pools have unused")
+	c.o.Engine.ForgetUnused()
 }
 
 // connect runs one connection until it ends. greeted: both Hellos were exchanged.

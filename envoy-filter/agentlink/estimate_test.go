@@ -2,10 +2,15 @@ package agentlink
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
 )
 
 // A panic ends one step only. A nil engine panics when it is asked for claims.
@@ -29,4 +34,37 @@ func TestPanicEndsOneEstimateOnly(t *testing.T) {
 			t.Errorf("%d steps in 10 periods", panics)
 		}
 	})
+}
+
+// Without an agent nobody measures what is used, so pools have no unused capacity until one sends shares again:
+// also where there is no other gateway.
+func TestNoUnusedCapacityWithoutAnAgent(t *testing.T) {
+	b := newFixture(t)
+	shares := &exchange.Shares{Epoch: 1, Pools: []exchange.PoolShare{{Pool: "api", IdleShare: .01, Unused: 1000}}}
+	n := 0
+	admitted := func(s *session) (admitted int) {
+		s.send(configuration)
+		await(s, func(h *link.Heartbeat) bool { return h.Revision == 3 })
+		for range 20 {
+			n++
+			r := limiter.Request{Tenant: "acme", Client: fmt.Sprint("c", n), Pool: "api", Cost: 1}
+			out := b.engine.Decide(b.client.o.Now(), &r)
+			if out.Verdict == limiter.Wait {
+				out, _ = b.engine.Enqueue(b.client.o.Now(), &r, uint64(n))
+			}
+			if out.Verdict == limiter.Admit {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	s := b.accept(hello)
+	s.send(shares)
+	if got := admitted(s); got != 20 {
+		t.Errorf("%d of 20 admitted of the unused capacity", got)
+	}
+	s.conn.Close()
+	if got := admitted(b.accept(hello)); got > 1 {
+		t.Errorf("%d of 20 admitted of an idle share of 0.01/s", got)
+	}
 }

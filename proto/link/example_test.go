@@ -20,5 +20,5 @@ func Example() {
 		panic(err)
 	}
 	fmt.Printf("%+v\n", message.(*exchange.Shares).Flows[0])
-	// Output: {Tenant:acme Pool:api Share:120}
+	// Output: {Tenant:acme Pool:api Share:120 Demand:0}
 }

@@ -18,7 +18,7 @@ var errChanges = errors.New("a peer of version 2 cannot be sent what has changed
 const (
 	sizeHeartbeat  = 3*8 + 2
 	sizeShares     = 2*8 + 1
-	sizeShare      = 2*2 + 8
+	sizeShare      = 2*2 + 2*8
 	sizePoolShare  = 2 + 2*8
 	sizeSums       = 5*8 + 1
 	sizeFlow       = 4 * 8
@@ -100,6 +100,7 @@ func codeShares(c *coder, m *exchange.Shares) {
 		c.str("tenant", &s.Tenant)
 		c.str("pool", &s.Pool)
 		c.f64("share", &s.Share)
+		c.f64("demand", &s.Demand)
 	})
 	list(c, "pools", sizePoolShare, &m.Pools, func(c *coder, s *exchange.PoolShare) {
 		c.str("pool", &s.Pool)

@@ -471,7 +471,7 @@ func FuzzReader(f *testing.F) {
 	for _, m := range []Message{
 		&Hello{Version: 2, Replica: "gw-1", Weight: 1},
 		&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 100}}},
-		&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 3}},
+		&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 3, Demand: 2}},
 			Pools: []exchange.PoolShare{{Pool: "api", Price: .1, IdleShare: 2, GuaranteeScale: .5, Unused: 7}}},
 		&exchange.Sums{Replicas: 2, Keys: []exchange.KeySum{{Key: 1, Own: 2, Gap: -3}},
 			Flows: []exchange.FlowSum{{Key: 2}},

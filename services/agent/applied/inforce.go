@@ -74,8 +74,8 @@ func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
 	}
 	o.leases = o.merged(s, changed)
 	stale := o.shares != nil && o.shares.Stale && o.expired(s.renewed) // those of another coordinator
-	if changed || o.shares.Stale != stale || o.shares.Revision != o.leases.GetRevision() {
-		o.shares = o.sharesOf(o.leases)
+	if changed || o.lapsed || o.shares.Stale != stale || o.shares.Revision != o.leases.GetRevision() {
+		o.shares = o.sharesOf(o.leases, s.renewed)
 		o.shares.Stale = stale
 	}
 	g.Shares, g.Members = o.shares, o.members.list
@@ -233,21 +233,39 @@ func (o *State) Held(pools []string) ([]*controlv1.PoolLease, []*controlv1.Lease
 	return held, flows
 }
 
-// sharesOf is what the gateways are to enforce. Its epoch does not fall.
-func (o *State) sharesOf(l *controlv1.Leases) *exchange.Shares {
+// sharesOf is what the gateways are to enforce. Its epoch does not fall. A pool has no unused capacity
+// while its coordinator is not heard.
+func (o *State) sharesOf(l *controlv1.Leases, now time.Duration) *exchange.Shares {
 	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision(),
 		Flows: make([]exchange.Share, 0, len(l.GetLeases()))}
 	if o.shares != nil {
 		s.Epoch = max(s.Epoch, o.shares.Epoch)
 	}
 	for _, x := range l.GetLeases() {
-		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare()})
+		s.Flows = append(s.Flows, exchange.Share{Tenant: x.GetTenant(), Pool: x.GetPool(), Share: x.GetShare(),
+			Demand: float64(x.GetDemand())})
 	}
+	o.lapsed = false
 	for _, p := range l.GetPools() {
+		unused := p.GetUnused()
+		if unused > 0 && !o.pools[p.GetPool()].from.measures(now) {
+			unused, o.lapsed = 0, true
+		}
 		s.Pools = append(s.Pools, exchange.PoolShare{Pool: p.GetPool(), Price: p.GetPrice(),
-			IdleShare: p.GetIdleShare(), GuaranteeScale: p.GetGuaranteeScale(), Unused: p.GetUnused()})
+			IdleShare: p.GetIdleShare(), GuaranteeScale: p.GetGuaranteeScale(), Unused: unused})
 	}
 	return s
+}
+
+// lapse takes back the unused capacity of pools whose coordinators are not heard. It reports whether there
+// was any.
+func (o *State) lapse(now time.Duration) bool {
+	lapses := func(p exchange.PoolShare) bool { return p.Unused > 0 && !o.pools[p.Pool].from.measures(now) }
+	if !slices.ContainsFunc(o.shares.Pools, lapses) {
+		return false
+	}
+	o.shares = o.sharesOf(o.leases, now)
+	return true
 }
 
 // expired reports whether the soft expiry of some pool's leases has passed.

@@ -15,6 +15,7 @@ type Stream struct {
 	state   *State
 	leases  *controlv1.Leases // complete, whatever was sent last; nil: nothing yet
 	renewed time.Duration     // when they came, or were renewed
+	every   time.Duration     // that was after the renewal before; 0: there was none
 	members membership        // that the agent holds as this coordinator knows it
 	awaits  bool              // nothing but complete leases counts: those before are missing
 	pending *controlv1.Leases // parts of a message whose end has not come
@@ -37,6 +38,16 @@ func (s *Stream) ReportsChanges() bool { return s.changes }
 
 // until is when the soft expiry of the leases passes.
 func (s *Stream) until() time.Duration { return s.renewed + softExpiry(s.leases) }
+
+// unusedFor is for how long the unused capacity of pools may be used after leases were renewed, at least.
+// A coordinator renews leases that have not changed each second.
+const unusedFor = 2 * time.Second
+
+// measures reports whether the coordinator goes on measuring what is used: it has renewed its leases within
+// two of its rounds.
+func (s *Stream) measures(now time.Duration) bool {
+	return s != nil && now-s.renewed < max(unusedFor, 2*s.every)
+}
 
 // MissedError says that leases change others that this agent does not hold: the coordinator
 // must send all of them. Until it has, the older ones stay in force.
@@ -86,6 +97,9 @@ func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (*Grant, error) 
 		return nil, &StaleEpochError{Got: l.GetEpoch(), Applied: o.epoch}
 	}
 	before := *s
+	if s.leases != nil {
+		s.every = now - s.renewed
+	}
 	s.leases, s.members, s.renewed = held, members, now
 	s.awaits, s.changes, s.silent = false, l.GetReportChanges(), l.GetWithoutMembers()
 	return o.putInForce(s, &before, l), nil

@@ -249,3 +249,32 @@ func TestOneSendsTheMembers(t *testing.T) {
 		t.Errorf("held of y: %v, %v", pools, flows)
 	}
 }
+
+// The unused capacity of a pool may be used while its coordinator measures what is used: for two of its rounds
+// after the last leases, not until they are stale. It is back with the next ones.
+func TestUnusedCapacityLapses(t *testing.T) {
+	o := several(t)
+	s := o.Stream()
+	l := ofPools(5, 1, 10, "x")
+	l.Pools[0].Unused, l.SoftExpiry = 7, durationpb.New(10*time.Second)
+	receive(t, s, 0, l)
+	lapses := func(at time.Duration) {
+		t.Helper()
+		if got := o.Expire(at - 1); got != nil {
+			t.Errorf("too early: %+v", got)
+		}
+		got := o.Expire(at)
+		if got == nil || got.Stale || got.Pools[0].Unused != 0 || got.Pools[0].IdleShare != 1 || len(got.Flows) != 1 {
+			t.Fatalf("after %v: %+v", at, got)
+		}
+		if got := o.Expire(at + 1); got != nil {
+			t.Errorf("twice: %+v", got)
+		}
+	}
+	lapses(2 * time.Second)
+	renewal := &controlv1.Leases{Epoch: 5, Seq: 2, Base: 1, MembersVersion: 5, SoftExpiry: durationpb.New(10 * time.Second)}
+	if g := receive(t, s, 2500*time.Millisecond, renewal); g.Shares.Pools[0].Unused != 7 {
+		t.Errorf("renewed: %+v", g.Shares)
+	}
+	lapses(7500 * time.Millisecond)
+}

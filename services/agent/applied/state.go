@@ -45,6 +45,7 @@ type State struct {
 	leases  *controlv1.Leases // in force, of all pools
 	shares  *exchange.Shares
 	epoch   int64 // the highest obeyed
+	lapsed  bool  // shares leave out the unused capacity of some pool
 
 	reconfigured bool // after the last leases: the configuration may have lost pools
 }
@@ -81,13 +82,17 @@ func (o *State) take(c *Configuration) error {
 	return nil
 }
 
-// Expire returns the shares, marked as stale, when they have just become stale; nil
-// otherwise. Call it each period.
+// Expire returns the shares when they have just become stale, marked as such, or when pools in them have
+// just lost their unused capacity; nil otherwise. Call it each period.
 func (o *State) Expire(now time.Duration) *exchange.Shares {
-	if o.shares == nil || o.shares.Stale || !o.expired(now) {
+	switch {
+	case o.shares == nil || o.shares.Stale:
+		return nil
+	case o.expired(now):
+		o.freeze()
+	case !o.lapse(now):
 		return nil
 	}
-	o.freeze()
 	return o.shares
 }
 
@@ -181,6 +186,6 @@ func (o *State) restore(l *controlv1.Leases) {
 	}
 	o.epoch, o.leases = max(o.epoch, l.GetEpoch()), l
 	o.members = membership{l.GetMembers(), l.GetMembersVersion()}
-	o.shares = o.sharesOf(l)
+	o.shares = o.sharesOf(l, 0)
 	o.freeze()
 }

@@ -158,10 +158,12 @@ const sweepSpentEvery = 10
 // get sums while something is contended, and heartbeats. Call it each half period.
 func (c *Core) Tick(now time.Duration) Effects {
 	c.run(now)
-	if stale := c.applied.Expire(now); stale != nil {
-		c.log(slog.LevelWarn,
-			"leases are stale: the coordinator was not heard for their soft expiry; shares are frozen",
-			"epoch", stale.Epoch)
+	if s := c.applied.Expire(now); s != nil {
+		if s.Stale {
+			c.log(slog.LevelWarn,
+				"leases are stale: the coordinator was not heard for their soft expiry; shares are frozen",
+				"epoch", s.Epoch)
+		}
 		c.sendState()
 	}
 	c.setOwners(now)

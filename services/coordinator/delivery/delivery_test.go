@@ -354,3 +354,15 @@ func TestEqualMembersHaveEqualVersions(t *testing.T) {
 	}
 	g.check(t, 0, 0)
 }
+
+// The demand of a share that stays, as at a max, is published when it has moved by a fifth of the share.
+func TestDemandIsPublished(t *testing.T) {
+	p, lease := delivery.New(time.Second), &allocation.Lease{Flow: flow(1)}
+	for i, tc := range [][2]float64{{10, 10}, {29, 10}, {31, 31}, {60, 60}, {500, 500}, {900, 500}} {
+		p.Publish(time.Duration(i)*round, &allocation.Outcome{
+			Flows: []allocation.FlowShare{{Flow: flow(1), Share: 100, Demand: tc[0], Lease: lease}}}, 1)
+		if lease.Demand != tc[1] {
+			t.Errorf("demand %v: %v is published, want %v", tc[0], lease.Demand, tc[1])
+		}
+	}
+}

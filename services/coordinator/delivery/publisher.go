@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -101,7 +102,7 @@ func (p *Publisher) Publish(now time.Duration, o *allocation.Outcome, agents int
 			l.Published = now - Refresh*time.Duration(i%refreshSlots)/refreshSlots
 			l.Share, l.Demand, l.Bound, l.Round = f.Share, f.Demand, f.Bound, p.round
 		case moved(l.Share, f.Share) >= step && f.Share != l.Share,
-			step <= Step && f.Share != l.Share && now-l.Published >= Refresh:
+			step <= Step && f.Share != l.Share && now-l.Published >= Refresh, demandMoved(l, f):
 			l.Share, l.Demand, l.Bound, l.Published, l.Round = f.Share, f.Demand, f.Bound, now, p.round
 		}
 	}
@@ -109,10 +110,17 @@ func (p *Publisher) Publish(now time.Duration, o *allocation.Outcome, agents int
 	p.publishMembers(o.Members)
 }
 
+// demandMoved reports whether the demand that a share is for has moved by more than a fifth of the share
+// since it was published: gateways charge what a flow uses beyond it as unused capacity. Of a flow that asks
+// for more than its share it does not move.
+func demandMoved(l *allocation.Lease, f *allocation.FlowShare) bool {
+	return math.Abs(min(f.Demand, f.Share)-min(l.Demand, l.Share)) > .2*l.Share
+}
+
 // refreshSlots spreads the refreshing of leases that were all published first in one round.
 const refreshSlots = 20
 
-// Renew publishes the last outcome once more, unchanged. It reports whether there is
+// Renew publishes the last outcome once more, unchanged but for ForgetUnused. It reports whether there is
 // one. An agent that comes now is sent all leases: which flows it uses is not looked at.
 func (p *Publisher) Renew() bool {
 	if p.outcome == nil {
@@ -121,6 +129,16 @@ func (p *Publisher) Renew() bool {
 	p.turn()
 	p.renewed = true
 	return true
+}
+
+// ForgetUnused publishes pools without unused capacity: nobody measures any more what is taken of it.
+func (p *Publisher) ForgetUnused() {
+	for i := range p.pools {
+		if q := &p.pools[i]; q.lease.GetUnused() > 0 {
+			q.lease = proto.CloneOf(q.lease)
+			q.lease.Unused, q.round = 0, p.round+1
+		}
+	}
 }
 
 // turn begins a round.

@@ -134,11 +134,13 @@ func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent
 	}
 }
 
-// Freeze renews the last shares from now on and computes no new ones.
+// Freeze renews the last shares from now on and computes no new ones. So nothing of the pools' unused
+// capacity is left to use: what is taken of it becomes part of no share.
 func (l *Loop) Freeze() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.frozen = true
+	l.publisher.ForgetUnused()
 }
 
 // Stop ends the leadership and forgets what is known of demand: another coordinator

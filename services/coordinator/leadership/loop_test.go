@@ -47,3 +47,33 @@ func TestConfigurationIsReadOnce(t *testing.T) {
 		t.Errorf("capacity %v after a configuration that came while frozen, want 200", got)
 	}
 }
+
+// A leader that has lost etcd computes no shares, so what is taken of the unused capacity is not measured: it
+// takes that back. A leadership that goes on gives it again.
+func TestFrozenHasNoUnusedCapacity(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	l := New(Options{Params: allocation.Defaults(), Expiry: time.Second})
+	l.Begin(now, 1, false)
+	l.Configure(&allocation.Config{Revision: 1, Pools: []allocation.Pool{{Name: "api", Capacity: 100}}})
+	receiver := l.Hello(now, &controlv1.Hello{Agent: "gw", Changes: true})
+	round := func(want float64) {
+		t.Helper()
+		now = now.Add(time.Second)
+		l.Step(now)
+		got := -1.0
+		for _, m := range l.Next(now, receiver) {
+			for _, p := range m.Leases().GetPools() {
+				got = p.GetUnused()
+			}
+		}
+		if got != want {
+			t.Errorf("unused capacity %v, want %v (-1: nothing sent)", got, want)
+		}
+	}
+	round(100)
+	l.Freeze()
+	round(0)
+	round(-1)
+	l.Begin(now, 1, true)
+	round(100)
+}

@@ -249,6 +249,9 @@ func (w *World) deliver(g *gateway) {
 
 // goOn has a process go on without its agent while that is silent, as the filter does.
 func (w *World) goOn(g *gateway) {
+	if g.link == 0 {
+		g.engine.ForgetUnused()
+	}
 	since, isolation, silent := g.others.Silent(w.time(), g.link != 0, g.engine.ClaimedByOthers())
 	if silent {
 		sums := *g.sums
