@@ -132,9 +132,14 @@ func (l *Ledger) Configure(p LedgerParams, now float64) {
 	l.others.Own *= part
 	l.recent, l.before = l.recent*part, l.before*part
 	if l.p.Rate < rate || l.top < top {
-		l.lowered, l.x = now+settling+2*l.p.Lag, max(l.x, 0)
+		l.x = max(l.x, 0)
+		l.Settle(now)
 	}
 }
+
+// Settle tells that the limit has just changed. What is heard for a while may count by the numbers before:
+// it owes no more than an empty pool.
+func (l *Ledger) Settle(now float64) { l.lowered = now + settling + 2*l.p.Lag }
 
 // settling is for how long, with two lags, after a limit was lowered admissions by the earlier
 // numbers may be heard, in seconds: gateways do not all have the change at once.
@@ -344,11 +349,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	default:
 		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d, l.ownParts(&s)-l.d)
 	}
-	most := l.most()
-	if l.at < l.lowered {
-		most = l.top
-	}
-	l.d = clamp(l.d+delta, 0, max(l.d, most))
+	l.d = clamp(l.d+delta, 0, max(l.d, l.most()))
 	l.own = min(l.own, l.d)
 	l.others = s
 	l.share()
@@ -396,8 +397,14 @@ func (l *Ledger) oldest(s *LedgerSums) float64 {
 
 // most bounds D after sums were heard: each replica has spent its whole pool at once, and
 // the rate for the time in which a replica that is cut off still counts. So whatever a
-// replica announces, the key refuses everything for no longer than that takes to refill.
-func (l *Ledger) most() float64 { return l.p.Replicas * (l.top + silent*l.p.Rate) }
+// replica announces, the key refuses everything for no longer than that takes to refill. Right after
+// a change of the limit an empty pool is the most.
+func (l *Ledger) most() float64 {
+	if l.at < l.lowered {
+		return l.top
+	}
+	return l.p.Replicas * (l.top + silent*l.p.Rate)
+}
 
 // silent is how long a replica that is not heard counts as going on, in seconds.
 const silent = 15

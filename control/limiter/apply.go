@@ -93,6 +93,7 @@ func (e *Engine) install(s *snapshot, touched func(tenant string) bool) {
 	e.admin.Lock()
 	defer e.admin.Unlock()
 	before := e.snap.Swap(s)
+	e.keys.Changed(s.changed)
 	// A flow without a lease has a part of its pool by the weight of all tenants.
 	reweighted := before == nil || before.weight != s.weight
 	for _, f := range e.live() {

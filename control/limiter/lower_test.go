@@ -149,3 +149,45 @@ func TestLimitMadeAgain(t *testing.T) {
 		}
 	}
 }
+
+// A limit is lowered while its client rests, which was at one gateway only, and the client comes back at the
+// other one: at once, or some seconds later.
+func TestLimitLoweredForClientElsewhere(t *testing.T) {
+	is := config.RateBurst{Rate: 1000 / 60., Burst: 1000}
+	to := config.RateBurst{Rate: 1, Burst: 60}
+	for name, limited := range map[string]func(rb config.RateBurst) config.Limit{
+		"the limit": func(rb config.RateBurst) config.Limit { return config.Limit{Rate: rb.Rate, Burst: rb.Burst} },
+		"its override": func(rb config.RateBurst) config.Limit {
+			return config.Limit{Rate: 7, Burst: 7, Overrides: map[string]config.RateBurst{"c": rb}}
+		},
+	} {
+		for _, later := range []int64{0, 5, 12} {
+			with := func(rb config.RateBurst) *config.Config {
+				l := limited(rb)
+				l.Name, l.Precision = "l", config.Local
+				return simple(1e9, config.Queue{}, l)
+			}
+			f, now := newExactFleet(t, 2, with(is)), sec
+			client := Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
+			f.gossip(now, false)
+			if n := f.total(0, now, client, 900); n != 900 {
+				t.Fatalf("%d of 900 admitted", n)
+			}
+			rest := func(d int64) {
+				for end := now + d; now < end; now += 50 * ms {
+					f.gossip(now, false)
+				}
+			}
+			rest(500 * ms)
+			f.replace(now, with(to))
+			rest(later * sec)
+			if n := f.total(1, now, client, 60); later > 0 && math.Abs(float64(n)-float64(6+later)) > 2.5 {
+				t.Errorf("%s, %d s later: %d admitted, want %d", name, later, n, 6+later)
+			}
+			rest(1100 * ms)
+			if n := f.total(1, now, client, 1); n != 1 {
+				t.Errorf("%s, %d s later: still refused after 1/rate", name, later)
+			}
+		}
+	}
+}

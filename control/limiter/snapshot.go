@@ -26,6 +26,8 @@ type snapshot struct {
 	weight    float64 // of all tenants
 	tenants   map[string]*tenant
 	asks      asks // by the limits of all tenants
+
+	changed map[uint64]*keys.Group // limits that the snapshot before had not, or with other numbers
 }
 
 // tenant is a config.Tenant compiled.
@@ -76,7 +78,7 @@ func compile(c *config.Config, names *Names, before *snapshot) *snapshot {
 	}
 	for i := range c.Tenants {
 		t := s.newTenant(&c.Tenants[i], names)
-		t.follow(before)
+		s.follow(before, t)
 		s.add(t)
 	}
 	return s
@@ -93,13 +95,13 @@ func (s *snapshot) nextVersion() uint32 {
 // with is the snapshot after a validated change of tenants.
 func (s *snapshot) with(d *config.Delta, names *Names) *snapshot {
 	next := *s
-	next.revision, next.version, next.tenants = d.Revision, s.nextVersion(), maps.Clone(s.tenants)
+	next.revision, next.version, next.tenants, next.changed = d.Revision, s.nextVersion(), maps.Clone(s.tenants), nil
 	for _, name := range d.Removed {
 		next.remove(name)
 	}
 	for i := range d.Tenants {
 		t := next.newTenant(&d.Tenants[i], names)
-		t.follow(s)
+		next.follow(s, t)
 		next.remove(t.name)
 		next.add(t)
 	}
@@ -241,16 +243,25 @@ func exceptions(l *config.Limit) map[string]keys.Numbers {
 	return out
 }
 
-// follow tells the limits of a tenant, which is not in use yet, what they allowed before; nil: nothing.
-func (t *tenant) follow(before *snapshot) {
-	if before == nil || before.tenants[t.name] == nil {
+// follow tells the limits of a tenant, which is not in use yet, what they allowed by the snapshot before,
+// and notes which of them allow something else now; nil: nothing.
+func (s *snapshot) follow(before *snapshot, t *tenant) {
+	if before == nil {
 		return
 	}
-	old := before.tenants[t.name]
+	var old []*limit
+	if was := before.tenants[t.name]; was != nil {
+		old = was.limits
+	}
 	for _, l := range t.limits {
-		if i := slices.IndexFunc(old.limits, func(o *limit) bool { return o.name == l.name }); i >= 0 {
-			l.keys.Follow(&old.limits[i].keys)
+		i := slices.IndexFunc(old, func(o *limit) bool { return o.name == l.name })
+		if i >= 0 && !l.keys.Follow(&old[i].keys) {
+			continue
 		}
+		if s.changed == nil {
+			s.changed = map[uint64]*keys.Group{}
+		}
+		s.changed[l.keys.ID()] = &l.keys
 	}
 }
 

@@ -32,17 +32,18 @@ func NextVersion(v uint32) uint32 {
 }
 
 // Follow makes g, which is not in use yet, the successor of the keys of the same limit before a
-// change. O(overrides).
-func (g *Group) Follow(old *Group) {
+// change. It reports whether its numbers have changed. O(overrides).
+func (g *Group) Follow(old *Group) (changed bool) {
 	if g.base == old.base && maps.Equal(g.overrides, old.overrides) {
 		g.version, g.earlier = old.version, old.earlier
-		return
+		return false
 	}
 	from := max(0, len(old.earlier)+1-mostEarlier)
 	g.earlier = append(append([]*earlier(nil), old.earlier[from:]...), &earlier{old.version, old.base, old.overrides})
 	for int32(g.version-old.version) <= 0 || g.before(uint16(g.version)) != nil { // a slot has 16 bits of it
 		g.version = NextVersion(g.version)
 	}
+	return true
 }
 
 // before returns what the limit allowed by the version that a slot has, if that came before the one in

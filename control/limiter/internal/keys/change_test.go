@@ -116,3 +116,31 @@ func TestChangeAfterVeryMany(t *testing.T) {
 		}
 	}
 }
+
+// States that sleep follow a change within a walk, and what is kept for that goes.
+func TestSleepingStatesFollow(t *testing.T) {
+	w := newWorld(3000, Numbers{Rate: 1e-3, Burst: 100})
+	const clients = 2000
+	for i := range clients {
+		w.Take(&w.g, fmt.Sprint(i), w.now, 80*unit, false)
+	}
+	w.pass(100)
+	smaller := w.changed(&w.g, 1e-3, 10, map[string]Numbers{"7": {Rate: 1e-3, Burst: 50}})
+	w.Changed(map[uint64]*Group{smaller.ID(): smaller})
+	said := map[uint64]float64{}
+	for _, k := range w.pass(walkPeriods + 1).Keys {
+		said[k.Key] = k.Spent
+	}
+	for i := range clients {
+		client, want := fmt.Sprint(i), 8.
+		if client == "7" {
+			want = 40
+		}
+		if got := said[smaller.Key(client)]; got < want-.2 || got > want+.2 {
+			t.Fatalf("client %s: %v is announced as spent, want %v", client, got, want)
+		}
+	}
+	if w.pass(int(keepChanged / 50e6)); w.Store.changed.Load() != nil || w.walk.changed != nil {
+		t.Error("the change is kept for ever")
+	}
+}

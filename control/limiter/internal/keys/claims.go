@@ -33,6 +33,9 @@ type walk struct {
 	next, end uint32
 	repeat    bool    // everything is announced once more
 	replicas  float64 // at the last walk
+
+	changed      *changed // what states follow since the last walk that began for it
+	changedUntil int64
 }
 
 // period is what one call of Claims works with.
@@ -93,14 +96,20 @@ func (s *Store) putOff(index uint32, now int64) {
 // walkOn visits some of all states, when another number of replicas or Repeat asks for it.
 func (s *Store) walkOn(v *period) {
 	w := &s.walk
-	if repeat := s.repeat.Swap(false); repeat || v.m.Replicas != w.replicas {
-		*w = walk{end: s.states.end(), replicas: v.m.Replicas, repeat: repeat || w.repeat && w.next < w.end}
+	is, until := s.changed.Load(), w.changedUntil
+	if is != w.changed {
+		until = v.now + keepChanged
+	}
+	if repeat := s.repeat.Swap(false); repeat || v.m.Replicas != w.replicas || is != w.changed {
+		*w = walk{end: s.states.end(), replicas: v.m.Replicas, repeat: repeat || w.repeat && w.next < w.end,
+			changed: is, changedUntil: until}
 	}
 	v.repeat = w.repeat
 	to := min(w.end, w.next+max(w.end/walkPeriods+1, leastWalk))
 	for ; w.next < to; w.next++ {
 		s.visit(v, w.next, false)
 	}
+	s.endChanged(v.now)
 }
 
 // visit tends a state, unless it is free or another visit is due to it. It reports whether
@@ -148,14 +157,14 @@ func (s *Store) tend(v *period, st *state, index uint32) (busy bool) {
 		return false
 	}
 	if st.counting && v.m.Replicas > 1 {
-		st.announce(v)
+		st.announce(v, s.numbersOf(st))
 	}
 	return s.isBusy(st, v.m)
 }
 
-// announce appends the claim of a key that a ledger counts, if it has changed.
-func (st *state) announce(v *period) {
-	st.configure(st.limit, v.m, v.now, v.seconds)
+// announce appends the claim of a key that a ledger counts by the numbers of now, if it has changed.
+func (st *state) announce(v *period, n Numbers) {
+	st.configure(n, v.m, v.now, v.seconds)
 	l := st.ledger.Publish(v.seconds)
 	is := announcement{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0}
 	was := st.last

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/control/drc"
@@ -21,6 +22,7 @@ type Numbers struct {
 	Rate, Burst float64 // cost units/s, cost units
 	Strict      bool
 	version     uint32 // of the limit's numbers, see Group.Follow; 0: not said
+	limit       uint64 // whose numbers these are, see Group.ID; 0: not said
 }
 
 // Version is that of the limit's numbers: a later one is greater, and it wraps around.
@@ -34,8 +36,9 @@ type Group struct {
 	base      Numbers
 	overrides map[string]Numbers // by client
 	perTenant bool
-	version   uint32     // of these numbers, > 0
-	earlier   []*earlier // versions before, the latest last
+	version   uint32                    // of these numbers, > 0
+	earlier   []*earlier                // versions before, the latest last
+	byKey     func() map[uint64]Numbers // the overrides by the hashes of their keys, made when asked for
 
 	prefix       hash.State
 	tenantKey    uint64
@@ -54,6 +57,10 @@ func (g *Group) Init(
 	g.prefix = hash.LimitPrefix(seed, tenant, limit)
 	g.tenantKey = hash.TenantLimit(seed, tenant, limit)
 	g.overflowKey = hash.Overflow(seed, tenant, limit)
+	g.byKey = nil
+	if len(overrides) > 0 && !perTenant {
+		g.byKey = sync.OnceValue(g.hashOverrides)
+	}
 }
 
 // Numbers returns what the limit allows a client.
@@ -64,9 +71,12 @@ func (g *Group) Numbers(client string) Numbers {
 			n = own
 		}
 	}
-	n.version = g.version
+	n.version, n.limit = g.version, g.tenantKey
 	return n
 }
+
+// ID identifies the limit, through changes and also when it is deleted and made again.
+func (g *Group) ID() uint64 { return g.tenantKey }
 
 // Key returns the hash of a client's key.
 func (g *Group) Key(client string) uint64 {

@@ -205,7 +205,7 @@ func refer(at slot, key uint64, index uint32) bool {
 }
 
 // startLedger has a state, which is locked, count from what its slot has counted so far.
-func (st *state) startLedger(at slot, n Numbers, m *members.View, now int64, seconds float64) {
+func (s *Store) startLedger(st *state, at slot, n Numbers, m *members.View, now int64, seconds float64) {
 	if st.counting {
 		return
 	}
@@ -215,7 +215,7 @@ func (st *state) startLedger(at slot, n Numbers, m *members.View, now int64, sec
 	by := countedBy(m, at, n)
 	spent := drc.SpentAt(min(tat, now+refill(at.deepest(by), by.Rate)), now, by.Rate)
 	st.sums.Age = float64(max(0, now-st.spentAt)) * 1e-9
-	st.start(n, m, seconds, spent, max(0, spent-drc.SpentAt(st.counted, now, n.Rate)))
+	st.start(s, n, m, seconds, spent, max(0, spent-drc.SpentAt(st.counted, now, n.Rate)))
 	if m.Static() { // the slot has counted by the part
 		st.part = tat
 	}

@@ -59,10 +59,10 @@ func (st *state) clear(key uint64) {
 
 // start starts the ledger of a key that has spent so much, of which so much was
 // admitted here and is not announced yet.
-func (st *state) start(n Numbers, m *members.View, seconds, spent, fresh float64) {
+func (st *state) start(s *Store, n Numbers, m *members.View, seconds, spent, fresh float64) {
 	st.base += fresh
 	st.before = min(spent, st.base)
-	st.ledger = drc.FromSpent(n.ledger(m), seconds, spent)
+	st.ledger = s.newLedger(n, n.ledger(m), seconds, spent)
 	st.ledger.FirstContact(seconds, st.sums, st.before, spent-fresh)
 	st.limit, st.member = n, m.Version
 	st.counting = true

@@ -20,7 +20,8 @@ type Store struct {
 	view      *atomic.Pointer[members.View]
 	hearing   hearing
 	repeat    atomic.Bool
-	walk      walk // Claims alone uses it
+	changed   atomic.Pointer[changed] // nil: no limit has changed lately
+	walk      walk                    // Claims alone uses it
 	rand      func() float64
 	start     int64
 }
@@ -115,7 +116,7 @@ func (s *Store) takeContended(
 
 // count has a state, which is locked, count its key by the numbers of now.
 func (s *Store) count(st *state, at slot, n Numbers, m *members.View, now int64, seconds float64) {
-	st.startLedger(at, n, m, now, seconds)
+	s.startLedger(st, at, n, m, now, seconds)
 	st.configure(n, m, now, seconds)
 	s.goOn(st, now)
 	s.states.touch(st)
@@ -138,7 +139,7 @@ func (s *Store) promoteIfBusy(at slot, key uint64, n Numbers, m *members.View, n
 	}
 	if st := s.attach(at, key, m, now, share, true); st != nil {
 		defer st.mu.Unlock()
-		st.startLedger(at, n, m, now, s.seconds(now))
+		s.startLedger(st, at, n, m, now, s.seconds(now))
 		s.states.touch(st)
 		return
 	}
