@@ -128,7 +128,8 @@ func TestDearRequestsHaveUnusedCapacity(t *testing.T) {
 	}
 	// It must not block a rate that it could repay in minutes only.
 	u, m := unused{}, members.Alone()
-	if u.set(1); u.take(m, sec, 61*unit) || !u.take(m, sec, 60*unit) || u.has(m, 60*sec, unit) || !u.has(m, 61*sec, unit) {
+	u.set(1)
+	if u.take(m, sec, 61*unit) || !u.take(m, sec, 60*unit) || u.has(m, 60*sec, unit) || !u.has(m, 61*sec, unit) {
 		t.Error("more or less than a minute's debt")
 	}
 }

@@ -272,7 +272,8 @@ func TestUnusedCapacityLapses(t *testing.T) {
 		}
 	}
 	lapses(2 * time.Second)
-	renewal := &controlv1.Leases{Epoch: 5, Seq: 2, Base: 1, MembersVersion: 5, SoftExpiry: durationpb.New(10 * time.Second)}
+	renewal := &controlv1.Leases{Epoch: 5, Seq: 2, Base: 1, MembersVersion: 5,
+		SoftExpiry: durationpb.New(10 * time.Second)}
 	if g := receive(t, s, 2500*time.Millisecond, renewal); g.Shares.Pools[0].Unused != 7 {
 		t.Errorf("renewed: %+v", g.Shares)
 	}
