@@ -81,14 +81,22 @@ func TestNewcomersHaveTheRoom(t *testing.T) {
 // Tenants that begin together and ask for three times a pool get it, and no more than docs/guarantees.md says:
 // for two rounds the unused capacity may be used beside the idle shares.
 func TestNewcomersKeepThePool(t *testing.T) {
-	for _, law := range []quotav1.Aqm{quotav1.Aqm_VARIABLE_STRUCTURE, quotav1.Aqm_POLICE} {
-		for _, pinned := range []bool{false, true} {
-			highest := 0.
-			for seed := range uint64(10) {
-				s := newcomers(3, seed+1, law, pinned, 5*time.Second, equal(20, 3)...)
-				highest = max(highest, run(t, s, Options{}).Systems[0].Pools[0].HighestSecond)
-			}
-			t.Logf("%v, pinned %t: %.0f in the highest second", law, pinned, highest)
+	for _, c := range []struct {
+		law    quotav1.Aqm
+		pinned bool
+		most   float64 // requests of 300/s, as docs/guarantees.md says, and a tenth more
+	}{
+		{quotav1.Aqm_VARIABLE_STRUCTURE, false, 515}, {quotav1.Aqm_VARIABLE_STRUCTURE, true, 415},
+		{quotav1.Aqm_POLICE, false, 715}, {quotav1.Aqm_POLICE, true, 435},
+	} {
+		highest := 0.
+		for seed := range uint64(10) {
+			s := newcomers(3, seed+1, c.law, c.pinned, 5*time.Second, equal(20, 3)...)
+			highest = max(highest, run(t, s, Options{}).Systems[0].Pools[0].HighestSecond)
+		}
+		t.Logf("%v, pinned %t: %.0f in the highest second", c.law, c.pinned, highest)
+		if highest > c.most {
+			t.Errorf("%v, pinned %t: %.0f in the highest second, want at most %.0f", c.law, c.pinned, highest, c.most)
 		}
 	}
 }
