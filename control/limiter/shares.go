@@ -20,7 +20,7 @@ type shares struct {
 	lost       map[string]config.OnLoss // pools past their hard expiry
 }
 
-// lease is what is known of a flow's share, cost units/s.
+// lease is a flow's share and its measured demand, cost units/s.
 type lease struct{ share, demand float64 }
 
 // SetShares installs the leases. An older epoch than the one in force is

@@ -228,7 +228,7 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 // numbersOf is what a rate and a burst mean in a limit.
 func numbersOf(l *config.Limit, rb config.RateBurst) keys.Numbers {
 	rb = rb.WithDefaults()
-	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst, Strict: l.Strict}
+	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst, Terms: keys.Terms{Strict: l.Strict}}
 }
 
 // exceptions are the limit's overrides, nil if it has none.

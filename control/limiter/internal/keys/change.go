@@ -11,11 +11,10 @@ import (
 // the version of the numbers that its TAT counts by. A Group knows the numbers of the last few
 // versions. A slot of an older version owes at most an empty bucket.
 
-// mostEarlier is how many versions of a limit's numbers are remembered. More keep more maps of
-// overrides in memory.
+// mostEarlier bounds the versions of a limit's numbers that are kept. Each may keep a map of overrides in memory.
 const mostEarlier = 4
 
-// earlier is what a limit has allowed.
+// earlier has the numbers of a limit before a change.
 type earlier struct {
 	version   uint32
 	base      Numbers
@@ -71,9 +70,9 @@ func (c *counter) isOld(g *Group, now int64) bool {
 	return v != uint16(g.version) && (c.tat <= now || g.replaces(v))
 }
 
-// replaces reports whether a slot's version, which is another one than that of g, came before it. One that
-// came later is that of a request that overtakes this one. A slot has 16 bits of the version, which wrap
-// around: a limit may not have changed for so long that a remembered version looks like a later one.
+// replaces reports whether a slot's version, which differs from g's, came before it. A later version was written by a
+// request that has overtaken this one. A slot has 16 bits of the version, which wrap around: if a limit has not
+// changed for long, a remembered version may look like a later one.
 func (g *Group) replaces(v uint16) bool {
 	return v == 0 || g.before(v) != nil || int16(uint16(g.version)-v) > 0
 }

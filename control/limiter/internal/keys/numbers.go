@@ -17,15 +17,21 @@ const unit = fixed.Unit
 // Never is the wait for what can never pass.
 const Never = math.MaxInt64
 
-// Numbers is what a limit allows one key.
+// Numbers is what a limit allows one key. Each request copies it some times: with more than four fields, or
+// 32 bytes, Go keeps the copies in memory and a decision takes a fifth longer.
 type Numbers struct {
 	Rate, Burst float64 // cost units/s, cost units
-	Strict      bool
-	version     uint32 // of the limit's numbers, see Group.Follow; 0: not said
-	limit       uint64 // whose numbers these are, see Group.ID; 0: not said
+	limit       uint64  // whose numbers these are, see Group.ID; 0: not said
+	Terms
 }
 
-// Version is that of the limit's numbers: a later one is greater, and it wraps around.
+// Terms are what else belongs to the numbers of a limit.
+type Terms struct {
+	Strict  bool
+	version uint32 // see Group.Follow; 0: not said
+}
+
+// Version counts the changes of the limit's numbers: a later one is greater, and it wraps around.
 func (n Numbers) Version() uint32 { return n.version }
 
 // allowsAs reports whether a bucket of these numbers is one of the others, too.

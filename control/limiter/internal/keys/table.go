@@ -66,7 +66,7 @@ func (s slot) setInDebt() { s.b.debts.Or(1 << s.i) }
 // clearDebt says that the slot's TAT holds no debt.
 func (s slot) clearDebt() { s.b.debts.And(^(uint32(1) << s.i)) }
 
-// version is that of the numbers that the slot's TAT counts by; 0: not said.
+// version returns the version of the numbers behind the slot's TAT; 0: unknown.
 func (s slot) version() uint16 { return uint16(s.b.versions[s.i/4].Load() >> (s.i % 4 * 16)) }
 
 func (s slot) setVersion(v uint16) {
