@@ -3,6 +3,7 @@ module github.com/titrate/titrate/services
 go 1.26.0
 
 require (
+	github.com/dustin/go-humanize v1.0.1
 	github.com/titrate/titrate/control v0.0.0
 	github.com/titrate/titrate/envoy-filter v0.0.0
 )
@@ -83,7 +84,6 @@ require (
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
-	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect

@@ -179,7 +179,7 @@ func (k *siteKey) wake(agent int) {
 	}
 }
 
-// siteOutbox is what an owner sends.
+// siteOutbox takes what an owner sends.
 type siteOutbox struct {
 	k     *siteKey
 	agent int

@@ -23,7 +23,7 @@ import (
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 )
 
-// module is where the pinned module of ratelimit is built.
+// module is the directory in which the pinned module of ratelimit is built.
 const module = "../../tools/ratelimit"
 
 // inModule runs go where ratelimit is a dependency, or in RATELIMIT_SOURCE, a working copy of it.

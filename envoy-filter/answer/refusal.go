@@ -130,7 +130,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// plainBytes are those that stand for themselves in JSON, in HTML, and in a string of a structured field.
+// plainBytes need no escape in JSON, in HTML, or in a string of a structured field.
 var plainBytes = func() (is [256]bool) {
 	for c := byte(' '); c <= '~'; c++ {
 		is[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'

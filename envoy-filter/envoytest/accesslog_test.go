@@ -74,7 +74,7 @@ const secondFilter = `          - name: second
                 value: { tenant: { header: x-second }, pool: { literal: api }, access_log_to: FILTER_STATE }
 `
 
-// With two filters in the chain the text is that of the filter that has logged last.
+// With two filters in the chain, the filter that logs last writes the text.
 func TestFilterStateOfTwoFilters(t *testing.T) {
 	t.Parallel()
 	if version(t) < "1.39" {

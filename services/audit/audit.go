@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slow is how long a write may take before that is trouble.
+// slow bounds the time of a write: a longer one is trouble.
 const slow = 5 * time.Second
 
 // File takes lines, one at each Write. Safe for concurrent use.

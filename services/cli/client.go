@@ -81,7 +81,7 @@ type client struct {
 	token  string             // file of the token that is sent; empty: none
 }
 
-// maxDetails is how long the status of a call may be, bytes: it names each document that was refused.
+// maxDetails bounds the status of a call, bytes: it names each document that was refused.
 const maxDetails = "8000000"
 
 // atLeader has calls go to the coordinator that leads, of those that the name of --server stands for: the

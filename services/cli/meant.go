@@ -18,8 +18,8 @@ import (
 // mostNames bounds the names that a misspelt one is compared with.
 const mostNames = 5 * pageSize
 
-// guess is the status of a call with the configured name that may have been meant by one that does not exist; nil
-// without such a name.
+// guess adds to the status of a call the configured name that is nearest to a name that does not exist. It returns nil
+// if there is none.
 func (c *client) guess(ctx context.Context, s *status.Status) error {
 	names := &names{c: c, ctx: ctx}
 	switch s.Code() {
@@ -48,7 +48,7 @@ func (c *client) guess(ctx context.Context, s *status.Status) error {
 	return nil
 }
 
-// names are what is configured, read once of each collection.
+// names are the configured names of each collection, read once.
 type names struct {
 	c     *client
 	ctx   context.Context

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// mistakes are what newcomers get wrong. document stands in bad.yaml.
+// mistakes are typical of newcomers. document stands in bad.yaml.
 var mistakes = []struct{ title, document, command string }{
 	{"A rate without its unit", head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100\n", ""},
 	{"A unit that does not exist", head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100/sek\n", ""},

@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// spark is what was asked for in the last minute as a small line, a character for ten seconds, the newest last. Its
-// highest part has the highest character, a part without requests a point.
+// spark draws the requests of the last minute as a small line: a character for ten seconds, the newest last, the
+// highest one for the most requests, a point for none.
 func spark(m *quotav1.Activity) string {
 	var asked []float64
 	for i, n := range m.GetAdmittedParts() {
@@ -41,8 +41,8 @@ func recent(m *quotav1.Activity) (admitted, refused string) {
 	return perSecond(float64(a) / window.Seconds()), perSecond(float64(r) / window.Seconds())
 }
 
-// bars add a column to a table that has rows for all: what was asked for, the widest bar for the most, with the part
-// that was admitted full and the one that was refused light. width is that of the terminal.
+// bars adds a column of bars to a table with a row for each of all. A bar is as long as the requests of its row, full
+// for the admitted ones and light for the refused. width is the terminal's.
 func (t *table) bars(all []*quotav1.Activity, width int) {
 	const title, least, most = "ADMITTED █ REFUSED ░", 20, 60
 	used := 0
@@ -66,8 +66,8 @@ func (t *table) bars(all []*quotav1.Activity, width int) {
 	}
 }
 
-// narrow leaves out columns that a terminal of some width has no room for: first those that have nothing to say, then
-// those of the last seconds. 0: any width.
+// narrow leaves out columns until the table fits the terminal: first columns of zeros, then the last seconds. A width
+// of 0 takes all.
 func (t *table) narrow(width int) {
 	least := func() (n int) {
 		for i, w := range t.widths() {

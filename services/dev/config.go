@@ -39,7 +39,7 @@ type Config struct {
 	// JSON and Trace are files for the verdict and for one line per request;
 	// "" = none. The upstream's own trace lies beside Trace as *.upstream.ndjson.
 	JSON, Trace string
-	// Program is how the user calls this program, for commands that are printed. Default: titrate.
+	// Program is the name in printed commands: as the user called the program. Default: titrate.
 	Program string
 	// Verbose reports all checks and phases, and not only the checks that did not hold.
 	Verbose bool

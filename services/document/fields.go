@@ -61,7 +61,7 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 	}
 }
 
-// unknown notes that there is no field of a name. The one that was meant is then not known.
+// unknown notes a field name that does not exist. The value of the field that was meant is then unknown, too.
 func (f *fields) unknown(key *yaml.Node, m protoreflect.MessageDescriptor, path, shown string) {
 	names := known(m, path == "")
 	if near := lookup(m, wording.Near(key.Value, names), path == ""); near != nil {
@@ -127,7 +127,8 @@ func meant(n *yaml.Node, d protoreflect.FieldDescriptor) string {
 	return wording.Meant(n.Value, choices(d.Enum()))
 }
 
-// choices are the names of an enumeration's values but the one that leaving the field out says.
+// choices returns the names of an enumeration's values, without its zero value: that one is said by leaving the field
+// out.
 func choices(d protoreflect.EnumDescriptor) (names []string) {
 	for i := range d.Values().Len() {
 		if e := d.Values().Get(i); e.Number() != 0 {

@@ -155,7 +155,7 @@ func (p *parser) kindOf(kind *yaml.Node, path string) (resource.Kind, bool) {
 	return 0, false
 }
 
-// name is that of a document of a kind; "" if it is wrong.
+// name returns the name of a document of a kind; "" if it is wrong.
 func (p *parser) name(n *yaml.Node, parts []tree.Entry, k resource.Kind, path string) string {
 	name := p.heading(n, parts, path, "name", nameOf[k])
 	if name == nil || !tree.IsText(name) {

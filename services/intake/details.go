@@ -25,7 +25,7 @@ const (
 	mostStatus = 12 << 20
 	// perDetail is the encoding around a detail, or around a violation in one, bytes.
 	perDetail = 8
-	// sentence is what fitted adds to a message, plain and in base64, and the encoding of a BadRequest.
+	// sentence bounds the bytes that fitted adds to a message, plain and in base64, with the encoding of a BadRequest.
 	sentence = 400
 )
 

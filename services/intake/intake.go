@@ -55,8 +55,8 @@ const (
 	// maxCalls is the most calls of one connection at a time. More lets a caller hold more memory:
 	// each has a window.
 	maxCalls = 256
-	// window is how many bytes of a stream are taken before somebody reads them, and connWindow how many
-	// of a connection are on the way. A long message that is read opens the window of its stream.
+	// window bounds the bytes of a stream that are taken before somebody reads them, and connWindow the bytes of a
+	// connection on their way. Reading a long message opens the window of its stream.
 	window, connWindow = 64 << 10, 1 << 20
 	// readTime bounds how long a message may take to arrive: 64 MiB at 9 Mbit/s.
 	readTime = time.Minute

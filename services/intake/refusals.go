@@ -32,10 +32,9 @@ var Reasons = [...]string{ByLength: "length", ByEntries: "entries", ByCompressio
 	byRoom: "busy", byTime: "late", byUnknown: "unknown_method"}
 
 const (
-	// logEvery is the least time between two log lines of one reason: anybody who reaches the port could fill
-	// the disk.
+	// logEvery is the least time between two log lines of one reason. Otherwise a stranger could fill the disk.
 	logEvery = time.Minute
-	// alarmFor is how long a refusal is an alarm: longer than the minute in which most probes look once.
+	// alarmFor is the time for which a refusal is an alarm. Most probes look once a minute.
 	alarmFor = 2 * time.Minute
 	// mostReason bounds what a log line and the alarm say of a refusal, bytes.
 	mostReason = 500
@@ -74,8 +73,8 @@ func (i *Intake) Refused() (out [len(Reasons)]uint64) {
 	return out
 }
 
-// Trouble is an alarm: messages were refused within the last two minutes. It names each reason, as anybody who
-// reaches the port can call methods that the server does not have; that reason is the last one.
+// Trouble is an alarm: messages were refused within the last two minutes. It names each reason, unknown methods last:
+// a stranger can call them all the time, and must not hide other reasons.
 func (i *Intake) Trouble() error {
 	var now []string
 	for reason, total := range i.Refused() {

@@ -51,7 +51,7 @@ func (d *decision) exceeded() bool { return d.over && !d.shadow }
 // them has room, there is a service that can.
 type quotas struct{ all, over int }
 
-// add counts a decision. If all limits are quotas, what no limit applies to is one that has room.
+// add counts a decision. If all limits are quotas, a descriptor without a limit counts as a quota with room.
 func (q *quotas) add(d *decision, all bool) {
 	if d.quota || all && !d.unlimited {
 		q.all++
@@ -163,7 +163,7 @@ func describe(d *ratelimitv3.RateLimitDescriptor) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// text is what a response can have of a request's bytes: those that are no text are shown as U+FFFD.
+// text turns a request's bytes into text for a response: U+FFFD stands for bytes that are no UTF-8.
 func text(bytes string) string { return strings.ToValidUTF8(bytes, "\uFFFD") }
 
 func listOf(values []*structpb.Value) *structpb.Value {

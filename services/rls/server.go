@@ -256,8 +256,8 @@ func (s *Server) matched(m *match, a answer, hits uint64) decision {
 	return d
 }
 
-// hitsOf is what a descriptor counts for: 0 asks only. A refund charges nothing: limits have no hits to give back
-// to, since what a bucket was charged may have come back to it by now.
+// hitsOf returns the hits of a descriptor; with 0 it only asks. A refund charges nothing and gives nothing back: the
+// bucket may have refilled since the charge.
 func hitsOf(r *api.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
 	if d.GetIsNegativeHits() {
 		return 0

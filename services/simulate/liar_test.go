@@ -25,7 +25,7 @@ import (
 const (
 	liesFrom, liesUntil = 2 * time.Second, 7 * time.Second
 	liesRate, liesBurst = 20., 20.
-	// soon is when nothing of it counts: the others count what a silent gateway last claimed for 15 s.
+	// From soon on nothing of it counts: the others count what a silent gateway last claimed for 15 s.
 	soon = liesUntil + 17*time.Second
 	// late is the same of a LOCAL limit where it has made up what it has admitted: until soon each of three
 	// gateways is taken to have admitted Lc and 15 s of the rate. Lc is 3 + r·δ here, as it can make δ 2 s.
@@ -34,7 +34,7 @@ const (
 	judged = 4 * time.Second
 )
 
-// lied is what became of the requests of a run in which one agent lies.
+// lied records the requests of a run in which one agent lies.
 type lied struct {
 	system.System
 	clients  []traffic.Client
@@ -60,7 +60,8 @@ func (l *lied) each(client string, f func(r *traffic.Request, a *system.Answer))
 	}
 }
 
-// admitted is how much of a client's was admitted from a time to another one, and the worst excess over r·t + b.
+// admitted returns the number of a client's requests that were admitted in [from, to), and the worst excess over
+// r·t + b.
 func (l *lied) admitted(client string, from, to time.Duration) (n int, over float64) {
 	level := judge.Level{Rate: liesRate}
 	l.each(client, func(_ *traffic.Request, a *system.Answer) {
@@ -72,7 +73,7 @@ func (l *lied) admitted(client string, from, to time.Duration) (n int, over floa
 	return n, over
 }
 
-// refused is how many of a client's requests were refused from a time on.
+// refused returns the number of a client's requests that were refused from a time on.
 func (l *lied) refused(client string, from time.Duration) (n int) {
 	l.each(client, func(r *traffic.Request, a *system.Answer) {
 		if a.Fate == system.Rejected && r.At >= from {

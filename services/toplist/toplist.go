@@ -91,8 +91,8 @@ func plus(a, b []uint64) []uint64 {
 // part is the time of one of Activity's parts.
 const part = 10 * time.Second
 
-// Recent is what was admitted and refused in the last ten to twenty seconds, and how long ago that began; 0 if parts
-// are not known.
+// Recent returns the requests that were admitted and refused in the last ten to twenty seconds, and the length of that
+// time; 0 if parts are not known.
 func Recent(m *quotav1.Activity) (admitted, refused uint64, window time.Duration) {
 	n := min(2, len(m.GetAdmittedParts()))
 	if n == 0 || len(m.GetRefusedParts()) < n {

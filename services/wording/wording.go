@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Count is a number with its noun: 1 request, 2 requests, 1 query, 0 queries. The noun is the singular, of one or
@@ -17,16 +19,10 @@ func Count[N int | int32 | int64 | uint32 | uint64](n N, noun string) string {
 
 // Plural is the noun for a number of things.
 func Plural[N int | int32 | int64 | uint32 | uint64](n N, noun string) string {
-	if n == 1 {
-		return noun
-	}
-	if stem, is := strings.CutSuffix(noun, "y"); is && !strings.ContainsRune("aeou", rune(stem[len(stem)-1])) {
-		return stem + "ies"
-	}
-	return noun + "s"
+	return english.PluralWord(int(n), noun, "")
 }
 
-// units are what a rate is shown in: the first in which the rate is at least 1.
+// units are the units of rates. A rate is shown in the first one in which it is at least 1.
 var units = []struct {
 	name    string
 	seconds float64
@@ -49,9 +45,8 @@ func Rate(perSecond float64, format func(float64) string) string {
 // mostLetters bounds the words that are compared.
 const mostLetters = 64
 
-// Near is the one of the known words that somebody meant who wrote word: the one that the fewest slips lead to, ""
-// if none is near. A slip is a letter that is wrong, missing, too much, or swapped with its neighbour; upper and lower
-// case are alike.
+// Near returns the known word that is the fewest slips away from word, "" if none is near. A slip is a letter that is
+// wrong, missing, too much, or swapped with its neighbour. Upper and lower case are alike.
 func Near(word string, known []string) string {
 	given := []rune(strings.ToLower(word))
 	if len(given) == 0 || len(given) > mostLetters {

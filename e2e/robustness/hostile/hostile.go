@@ -57,7 +57,7 @@ func Main(args []string) error {
 	return errors.Join(node.Run(ctx), node.Close())
 }
 
-// agent is what the node gossips. Safe for concurrent use.
+// agent makes what the node gossips. Safe for concurrent use.
 type agent struct {
 	name   string
 	join   []string
@@ -72,7 +72,7 @@ type agent struct {
 	number uint32             // of messages about tokens
 }
 
-// remembered is how many packets it plays back.
+// remembered bounds the packets that it plays back.
 const remembered = 64
 
 func newAgent(name string, join []string, seed uint64) *agent {

@@ -6,8 +6,7 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// It lies about what it has heard, in its own name, and to those that are there. It grants nothing of keys
-// that it owns.
+// It lies in its own name about what it has heard, to members only. It grants nothing of keys that it owns.
 func TestItLiesInItsOwnName(t *testing.T) {
 	a := newAgent("liar", nil, 1)
 	a.PeerAlive("gw1", "", true, 3)

@@ -233,7 +233,7 @@ func (o *State) Held(pools []string) ([]*controlv1.PoolLease, []*controlv1.Lease
 	return held, flows
 }
 
-// sharesOf is what the gateways are to enforce. Its epoch does not fall. A pool has no unused capacity
+// sharesOf returns the shares for the gateways. Its epoch does not fall. A pool has no unused capacity
 // while its coordinator is not heard.
 func (o *State) sharesOf(l *controlv1.Leases, now time.Duration) *exchange.Shares {
 	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision(),

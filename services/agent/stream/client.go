@@ -85,7 +85,7 @@ type Status struct {
 	Failures  uint64 // that did not
 }
 
-// linesPerMinute is how many lines about the stream are logged. More are of level debug.
+// linesPerMinute bounds the log lines about the stream. More lines have the level debug.
 const linesPerMinute = 10
 
 // New makes a client; Run starts it.

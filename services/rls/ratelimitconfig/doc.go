@@ -31,8 +31,7 @@
 // What is counted together is the list of the entries' values. With share_threshold a
 // value that a pattern has matched is replaced by the pattern.
 //
-// Scalars are those of YAML 1.1, which envoyproxy/ratelimit reads (scalar.go), and so are anchors and merge keys
-// (expand.go).
+// Scalars (scalar.go), anchors and merge keys (expand.go) follow YAML 1.1, as in envoyproxy/ratelimit.
 //
 // # Differences to envoyproxy/ratelimit
 //

@@ -92,8 +92,7 @@ func (x *expander) merge(n *yaml.Node) {
 			switch first := valueOf(brought, key); {
 			case first != nil && mixed(first, value):
 				x.Wrong(n.Content[at].Line, key.Value, "two mappings of << bring it, and ratelimit mixes the fields "+
-					"of "+
-					"both: let one mapping bring it")
+					"of both: let one mapping bring it")
 			case first == nil && x.takes(key, value, before, after):
 				brought = append(brought, key, value)
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Numbers and truth values are those of ratelimit, which reads YAML 1.1.
+// Numbers and truth values are read by YAML 1.1, as ratelimit reads them.
 func TestSpellings(t *testing.T) {
 	const head = "domain: d\ndescriptors:\n  - key: k\n    rate_limit: "
 	for text, want := range map[string]uint32{"10_000": 10000, "0x10": 16, "010": 8, "0o10": 8, "0b11": 3, "+5": 5, "0": 0} {

@@ -67,7 +67,7 @@ type Note struct {
 	Text string
 }
 
-// String is such as changed: shop.yaml:7: the text.
+// String returns one line, such as: changed: shop.yaml:7: the text.
 func (n Note) String() string { return fmt.Sprintf("%s: %s:%d: %s", n.Kind, n.File, n.Line, n.Text) }
 
 // Resources translates a configuration.
@@ -236,7 +236,7 @@ func varying(path []*ratelimitconfig.Node) (out []*ratelimitconfig.Node) {
 	return out
 }
 
-// conditions are what a path demands of values, in a format of key and value.
+// conditions lists the values that a path asks for, in a format of key and value.
 func conditions(path []*ratelimitconfig.Node, format string) (out []string) {
 	for _, n := range path {
 		if n.Value != "" {

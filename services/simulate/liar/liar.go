@@ -22,7 +22,7 @@ type Liar struct {
 	heard map[protoreflect.Name][]protoreflect.Value
 }
 
-// remembered is how many values of a field are remembered, the last ones.
+// remembered bounds the values of a field that are kept: the last ones.
 const remembered = 8
 
 // Fields returns the paths of all fields of a message that have a value of their own, in order.
