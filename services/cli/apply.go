@@ -65,6 +65,10 @@ document mentions any more. So a directory in git says all that a set has:
 
   titrate apply -f config/ --set prod --prune -m "commit 1a2b3c"
 
+Of a directory, the .yaml, .yml and .json files in it are read. Other files in it, and
+directories in it that have documents, are named as not read. With --prune the apply is
+refused if one of these may hold documents: what they name would be deleted.
+
 A resource of another set is refused, unless --overwrite takes it over, which an
 administrator may, and an editor whose grant says takeOver. Every apply is a
 revision in titrate history, with its author and -m MESSAGE, and titrate rollback undoes it.
@@ -100,7 +104,7 @@ func newApply() *cobra.Command {
 		Example: applyExample,
 		Args:    filesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			documents, err := readDocuments(cmd.InOrStdin(), files)
+			documents, err := readDocuments(cmd, files, asked.prune)
 			if err != nil {
 				return fmt.Errorf("nothing was applied:\n%w", err)
 			}

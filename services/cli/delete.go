@@ -77,7 +77,7 @@ func namesToDelete(cmd *cobra.Command, args, files []string) ([]resource.Ref, er
 		refs = append(refs, ref)
 	}
 	if len(files) > 0 {
-		documents, err := readDocuments(cmd.InOrStdin(), files)
+		documents, err := readDocuments(cmd, files, false)
 		if err != nil {
 			return nil, fmt.Errorf("nothing was deleted:\n%w", err)
 		}

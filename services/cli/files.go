@@ -23,19 +23,19 @@ func filesByFlag(_ *cobra.Command, args []string) error {
 
 // openFiles reads the documents of files, of directories (their .yaml, .yml and .json
 // files by name, not what lies deeper) and of standard input ("-"). What is wrong in them
-// the files know. There is one file at least.
-func openFiles(stdin io.Reader, paths []string) ([]*document.File, error) {
-	expanded, err := expand(paths)
+// the files know. There is one file at least. What of the directories is not read is the second result.
+func openFiles(stdin io.Reader, paths []string) ([]*document.File, leftOut, error) {
+	expanded, left, err := expand(paths)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files := make([]*document.File, len(expanded))
 	for i, path := range expanded {
 		if files[i], err = openFile(stdin, path); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return files, nil
+	return files, left, nil
 }
 
 func openFile(stdin io.Reader, path string) (*document.File, error) {
@@ -51,11 +51,17 @@ func openFile(stdin io.Reader, path string) (*document.File, error) {
 }
 
 // readDocuments reads the resources of files. All mistakes of all files come back
-// joined; then there are no documents.
-func readDocuments(stdin io.Reader, paths []string) ([]*document.Document, error) {
-	files, err := openFiles(stdin, paths)
+// joined; then there are no documents. What of directories is not read is named on stderr; with prune it is an error
+// if it may hold documents, for what these name would be deleted.
+func readDocuments(cmd *cobra.Command, paths []string, prune bool) ([]*document.Document, error) {
+	files, left, err := openFiles(cmd.InOrStdin(), paths)
 	if err != nil {
 		return nil, err
+	}
+	left.note(cmd.ErrOrStderr())
+	if documents := left.documents(); prune && len(documents) > 0 {
+		return nil, fmt.Errorf("--prune deletes what no document mentions, and these may hold documents that are not "+
+			"read: %s; give each with -f, or move it out of the directory", documents)
 	}
 	if err := document.Mistakes(files); err != nil {
 		return nil, err
@@ -71,41 +77,58 @@ func readDocuments(stdin io.Reader, paths []string) ([]*document.Document, error
 }
 
 // expand replaces directories by the files in them.
-func expand(paths []string) ([]string, error) {
-	var files []string
+func expand(paths []string) (files []string, left leftOut, err error) {
+	given := map[string]bool{}
+	for _, path := range paths {
+		given[filepath.Clean(path)] = true
+	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		switch {
 		case path == "-":
 			files = append(files, path)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case !info.IsDir():
 			files = append(files, path)
 		default:
-			inside, err := documentsIn(path)
+			inside, out, err := documentsIn(path, given)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			files = append(files, inside...)
+			files, left = append(files, inside...), append(left, out...)
 		}
 	}
-	return files, nil
+	return files, left, nil
 }
 
-func documentsIn(dir string) ([]string, error) {
+// documentsIn returns the files of a directory that are read, and what is left out of it.
+func documentsIn(dir string, given map[string]bool) (files []string, left leftOut, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var files []string
 	for _, e := range entries {
-		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
-			files = append(files, filepath.Join(dir, e.Name()))
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() && isDocuments(e.Name()) {
+			files = append(files, path)
+		} else if !given[path] && !hidden(e.Name()) {
+			left = append(left, leftOutOf(path, given)...)
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file in the directory", dir)
+		names := ""
+		if len(left) > 0 {
+			names = "; not read: " + left.String()
+		}
+		return nil, nil, fmt.Errorf("%s: no .yaml, .yml or .json file in the directory%s", dir, names)
 	}
-	return files, nil
+	return files, left, nil
 }
+
+// isDocuments reports whether a file of a directory is read, by its name.
+func isDocuments(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }

@@ -52,7 +52,7 @@ func newPlan() *cobra.Command {
 		Example: planExample,
 		Args:    filesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			documents, err := readDocuments(cmd.InOrStdin(), files)
+			documents, err := readDocuments(cmd, files, asked.prune)
 			if err != nil {
 				return err
 			}

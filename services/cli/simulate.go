@@ -110,7 +110,7 @@ func (o *simulation) run(cmd *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return usage(err)
 	}
-	s, err := readScenario(cmd.InOrStdin(), o.files)
+	s, err := readScenario(cmd, o.files)
 	if err != nil {
 		return usage(err)
 	}
@@ -169,12 +169,13 @@ func (o *simulation) check() error {
 	return nil
 }
 
-// readScenario reads a scenario; traces that it names lie beside it.
-func readScenario(stdin io.Reader, paths []string) (*scenario.Scenario, error) {
-	files, err := openFiles(stdin, paths)
+// readScenario reads a scenario; traces that it names lie beside it, and are not named as not read.
+func readScenario(cmd *cobra.Command, paths []string) (*scenario.Scenario, error) {
+	files, left, err := openFiles(cmd.InOrStdin(), paths)
 	if err != nil {
 		return nil, err
 	}
+	left.documents().note(cmd.ErrOrStderr())
 	return read.Parse(files, func(file, name string) (io.ReadCloser, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(file), name)

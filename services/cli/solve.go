@@ -56,10 +56,11 @@ func newSolve() *cobra.Command {
 		Example: solveExample,
 		Args:    filesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opened, err := openFiles(cmd.InOrStdin(), files)
+			opened, left, err := openFiles(cmd.InOrStdin(), files)
 			if err != nil {
 				return usage(err)
 			}
+			left.documents().note(cmd.ErrOrStderr())
 			problems, err := solve.Parse(opened)
 			if err != nil {
 				return usage(err)

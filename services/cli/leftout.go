@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/titrate/titrate/services/document"
+)
+
+// leftOut is what lies in directories of documents and is not read: files whose names end otherwise, and directories
+// with documents. What is hidden is not in it.
+type leftOut []string
+
+// mostLeftOut is how many of them are named.
+const mostLeftOut = 5
+
+// String implements fmt.Stringer.
+func (l leftOut) String() string { return shortList(l, mostLeftOut) }
+
+// note names what is left out.
+func (l leftOut) note(w io.Writer) {
+	if len(l) > 0 {
+		fmt.Fprintf(w, "note: not read: %s; of a directory, only the .yaml, .yml and .json files in it are read\n", l)
+	}
+}
+
+// documents returns those that may hold documents.
+func (l leftOut) documents() (out leftOut) {
+	for _, path := range l {
+		if strings.HasSuffix(path, "/") || mayHold(path) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// leftOutOf returns what an entry of a directory adds to what is left out.
+func leftOutOf(path string, given map[string]bool) leftOut {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // a symbolic link to nothing
+	case info.Mode().IsRegular():
+		return leftOut{path}
+	case info.IsDir() && anyBelow(path, given):
+		return leftOut{path + "/"}
+	}
+	return nil
+}
+
+// mostBelow bounds the entries below a directory that are looked at. With more, it may hold documents.
+const mostBelow = 10_000
+
+// anyBelow reports whether documents may be below a directory. What is given itself is not left out.
+func anyBelow(dir string, given map[string]bool) (found bool) {
+	n, root := 0, dir+"/" // which is followed if it is a symbolic link
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		n++
+		switch own := path == root; {
+		case err != nil || n > mostBelow:
+			found = true
+		case !own && (given[filepath.Clean(path)] || hidden(e.Name())):
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+		case !e.IsDir() && isDocuments(e.Name()):
+			found = mayHold(path)
+		}
+		if found {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// apiGroup is in each document, as its apiVersion.
+var apiGroup = regexp.MustCompile(regexp.QuoteMeta(strings.SplitN(document.APIVersion, "/", 2)[0]))
+
+// mayHold reports whether a file may hold documents. One that cannot be read may.
+func mayHold(path string) bool {
+	if filepath.Ext(path) == ".md" { // prose shows examples
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = f.Close() }()
+	return apiGroup.MatchReader(bufio.NewReader(io.LimitReader(f, document.MaxBytes)))
+}
