@@ -1,8 +1,7 @@
-// Package papers lists the figures and tables of the five papers that Titrate stands on,
-// each as an experiment that can be run: `titrate lab list`, `titrate lab run NAME`, or
-// all of them by `make figures`. Each paper has a folder, with its laws as published and
-// its figures. The laws that Titrate runs are in control/; of this module nothing but
-// `titrate lab` is part of a binary.
+// Package papers lists the figures and tables of the five papers that Titrate is based on. Each is an
+// experiment that can be run: `titrate lab list` and `titrate lab run NAME` run one, `make figures` runs all.
+// Each paper has a folder with its laws as published and its figures. The laws that the product runs are in
+// control/. Of this module, the binary contains only `titrate lab`.
 package papers
 
 import (
@@ -49,7 +48,7 @@ func Rows(findings map[string][]*experiment.Finding) string {
 	return b.String()
 }
 
-// Names are those of all experiments that can be run.
+// Names returns the names of all experiments that can be run.
 func Names() (names []string) {
 	for _, p := range All() {
 		for _, e := range p.Experiments {

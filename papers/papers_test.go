@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/papers/experiment"
 )
 
-// The short form of every figure has the shape that the document claims for it: what is
-// reproduced there is reproduced here. Every chart marks what the paper says.
+// The short form of every figure has the shape that the document claims for it: figures that are reproduced in
+// full are reproduced here. Every chart has the paper's figures.
 func TestShapes(t *testing.T) {
 	for _, p := range All() {
 		for _, e := range p.Experiments {
@@ -45,7 +45,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// admitted reports whether the document says that a finding differs.
+// admitted reports whether the document has the verdict that a finding differs.
 func admitted(t *testing.T, e experiment.Experiment, f *experiment.Finding) bool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "docs", "reproduction.md"))
@@ -60,7 +60,7 @@ func admitted(t *testing.T, e experiment.Experiment, f *experiment.Finding) bool
 	return false
 }
 
-// Names are unique, and every figure that is not computed says why.
+// Names are unique, and every figure that is not computed has a reason.
 func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range All() {
@@ -77,8 +77,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// docs/reproduction.md has what the program writes. Measured rows depend on the machine:
-// of them only the names are compared.
+// docs/reproduction.md has the program's output. Measured rows depend on the machine: only their names are
+// compared.
 func TestDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes all figures in full")

@@ -1,5 +1,5 @@
-// Package examples carries the example problems and scenarios of `titrate solve` and `titrate
-// simulate`. Each file teaches one thing in its comments; tests run every one of them.
+// Package examples has the example problems and scenarios of `titrate solve` and `titrate simulate`. Each file
+// teaches one thing in its comments; tests run every file.
 package examples
 
 import "embed"

@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// writer is whose part of docs/measurements.md this is.
+// writer names this program at its part of docs/measurements.md.
 const writer = "lab/grid"
 
 // mapped are the delays whose maps the document has, s.
@@ -25,8 +25,7 @@ var listed = []swarm.Cell{
 	{Rate: 1e6, Replicas: 100, Delay: .25}, {Rate: 1e6, Replicas: 100, Delay: 1},
 }
 
-// document is what the program writes: for each of some delays a map and what is missed in
-// it, and some cells in full.
+// document returns the program's output: for some delays a map and the missed targets, and some cells in full.
 func (g grid) document(results []swarm.Result) string {
 	var b strings.Builder
 	for _, delay := range mapped {

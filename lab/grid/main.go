@@ -56,7 +56,7 @@ func measure(g grid, file, doc string) error {
 	return err
 }
 
-// grid is what is swept.
+// grid are the values to sweep.
 type grid struct {
 	rates    []float64 // requests/s
 	replicas []int

@@ -36,8 +36,8 @@ func (r Result) missedUse() (Miss, bool) {
 	return m, use < TargetUse
 }
 
-// missedOver holds the highest window after a join against a full bucket of one request at
-// each of the replicas that join: one that has less cannot let any request pass at once.
+// missedOver compares the highest window after a join with a bucket that holds one full request at each replica
+// that joins. With a smaller bucket no request could pass at once.
 func (r Result) missedOver() (Miss, bool) {
 	over := max(r.OverQuarter, r.OverStrict)
 	if r.OverStrict > TargetOverStrict && r.OverQuarter <= TargetOverQuarter {
@@ -48,10 +48,10 @@ func (r Result) missedOver() (Miss, bool) {
 	return m, r.OverStrict > TargetOverStrict || r.OverQuarter > TargetOverQuarter
 }
 
-// missedSettling holds the settling time against that in which a replica can tell a doubled
-// demand from chance. In T seconds μT requests are expected and 2μT come, with a variance of
-// 2μT; the difference is three standard deviations when μT = 3·√(2μT), so T = 18/μ. What has
-// not settled by the end of the run took at least as long as that.
+// missedSettling compares the settling time with the time in which a replica can distinguish a doubled demand
+// from chance. In T seconds μT requests are expected and 2μT come, with a variance of 2μT. The difference is
+// three standard deviations when μT = 3·√(2μT), so T = 18/μ. If the rates have not settled by the end of the
+// run, the whole run counts as settling time.
 func (r Result) missedSettling() (Miss, bool) {
 	m := Miss{Target: "s", Figure: r.Settling, Bound: 18 / (r.Rate / float64(r.Replicas) * r.Lag)}
 	took := r.Settling

@@ -20,7 +20,7 @@ func TestCentral(t *testing.T) {
 	}
 }
 
-// What is missed has a bound, and the letters of Misses are those of Missed.
+// Every missed target has a bound, and the letters of Misses are the letters of Missed.
 func TestMissed(t *testing.T) {
 	for _, c := range []Cell{{1, 2, .025}, {10, 30, .025}, {100, 10, 1}, {1e4, 3, .025}} {
 		r := Measure(c, Quick)

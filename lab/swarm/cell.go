@@ -2,30 +2,28 @@ package swarm
 
 import "math"
 
-// Cell is a point of the grid: a limit, its replicas, and how late they hear of each
-// other.
+// Cell is a point of the grid: a limit, the number of its replicas, and the delay between them.
 type Cell struct {
 	Rate     float64 // requests/s
 	Replicas int
 	Delay    float64 // seconds, one way
 }
 
-// Result is what a cell was measured to do. Parts of 1 where no unit is given.
+// Result are the measurements of a cell. They are parts of 1 where no unit is given.
 type Result struct {
 	Cell
 	Lag float64 // δ in seconds
-	// Use is what passed of the limit in the long run, with more than twice as much
-	// asked for: evenly, all at one gateway, or by one gateway while the others ask
-	// for half of their share (Skewed) or for all of it (Critical: each then sits on
-	// the edge of saturation).
+	// Use is the part of the limit that passed in the long run, with a demand of more than twice the limit:
+	// evenly, all at one gateway, or at one gateway while the others ask for half of their share (Skewed) or
+	// for all of it (Critical: each other gateway is at the edge of saturation).
 	UseEven, UseLone, UseSkewed, UseCritical float64
 	// Over is by how much the highest window after a join exceeded the limit: half of
 	// the replicas are saturated, then the other half too. A window is a second, or the
 	// time of a hundred requests if that is longer and the effort allows it. Strict has
 	// φ = 0, Quarter φ = .25, the product's.
 	OverStrict, OverQuarter float64
-	// Settling is how long after that the rates in force of both halves need to stay
-	// within 5 % of half of the limit each, in lags; φ = .25. +Inf: never.
+	// Settling is the time after the join until the rates in force of both halves stay within 5 % of half of
+	// the limit each, in lags; φ = .25. +Inf: never.
 	Settling float64
 	// Refused is the part refused of requests that should all pass. Calm: all together
 	// ask for 80 % of the limit, evenly. Below: one asks for half of its share, all
@@ -60,7 +58,7 @@ const (
 	quarter   = 0.25 // φ of the product
 	overload  = 2.0  // demand over limit where all are saturated
 	calmLoad  = 0.8  // where all together ask for less
-	belowLoad = 0.5  // demand over its share of one that asks for less among others
+	belowLoad = 0.5  // demand over share, of a gateway that asks for less among others
 )
 
 // Effort bounds the work of a cell: how many requests and lags a mean covers.
@@ -118,11 +116,11 @@ func (s *Swarm) run(span float64) (passed float64) {
 	return passed
 }
 
-// warm is how long a swarm runs before anything is measured.
+// warm returns the time that a swarm runs before a measurement, s.
 func warm(p Params) float64 { return max(15*p.Lag(), 3) }
 
-// use is the part of the limit that passes when the first gateway asks for one part of
-// it and each of the others for another.
+// use returns the part of the limit that passes when the first gateway asks for the part first of the limit and
+// each other gateway for the part other.
 func use(p Params, e Effort, first, other float64) float64 {
 	s := New(p)
 	for i := range s.nodes {
@@ -134,9 +132,8 @@ func use(p Params, e Effort, first, other float64) float64 {
 	return s.run(span) / (p.Rate * span)
 }
 
-// join lets the second half of the replicas (the smaller, if they are odd) become saturated beside the first, and
-// returns the excess of the highest window, and after how many lags both halves have
-// settled.
+// join saturates the first half of the replicas, then also the second half (the smaller half if the number is
+// odd). It returns the excess of the highest window, and the number of lags until both halves have settled.
 func join(p Params, e Effort) (over, settling float64) {
 	s := New(p)
 	half, each := (p.Replicas+1)/2, overload*p.Rate/float64(p.Replicas)

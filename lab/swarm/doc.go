@@ -7,22 +7,21 @@
 //
 //	every h     each gateway gets its Poisson arrivals, lets through what its credit
 //	            covers, queues or refuses the rest, steps its controller and pacer
-//	every P     each publishes its claim, at a phase of its own; τ later all have heard it
+//	every P     each publishes its claim, at its own phase; all gateways receive it τ later
 //
-// Credit is the free enzyme and what pacing has left. The lag is δ = max(2P, τ+P), at most
-// 2 s. Package limiter has the bucket, and says who may wait and for how long
-// (limiter.Bucket, limiter.Sole): each gateway has one client, which does not slow down when
-// marked. What is left out: several clients, the AQM's marks and early refusals, loss of
-// claims (services/simulate has them).
+// Credit is the free enzyme plus the pacer's remaining credit. The lag is δ = max(2P, τ+P), at most 2 s.
+// Package limiter has the bucket and decides which requests may wait, and for how long (limiter.Bucket,
+// limiter.Sole): each gateway has one client, which does not slow down when marked. Left out: several clients,
+// the AQM's marks and early refusals, loss of claims (services/simulate has them).
 //
 // # Bounds
 //
-// A target may be missed because no law could meet it at rates so small. Result.Missed
-// has, beside each missed figure, what is possible:
+// A target may be missed because no law could meet it at such a small rate. Result.Missed has, for each missed
+// figure, the possible figure:
 //
-//	use        of one bucket for the whole limit with one request that waits, asked for twice
+//	use        of one bucket for the whole limit, one waiting request, and twice the demand
 //	over       one request at each replica that joins, as a part of the window
-//	settling   18/μ seconds: to tell a doubled demand of μ requests/s from chance
+//	settling   18/μ seconds: to distinguish a doubled demand of μ requests/s from chance
 //	refused    by one bucket for the same demand whose requests may wait for a second: at 80 %
 //	           load about 0.2165·e^(−0.431·(b + r·W)), b its depth, W the longest wait
 //

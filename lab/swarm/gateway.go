@@ -12,15 +12,15 @@ import (
 // gateway is one replica's part of the flow. See limiter's flow, whose order of events
 // it keeps.
 type gateway struct {
-	ctl     drc.Controller
-	pacer   pacing.Pacer
-	police  bool
-	full    float64 // credit from which on the bucket counts as full
-	credit  float64 // what may pass at once, as last offered
-	pending float64 // arrived since the controller was stepped
-	queue   line
-	law     limiter.Sole // who may wait
-	heard   drc.Claim    // what the others have heard of this one
+	ctl       drc.Controller
+	pacer     pacing.Pacer
+	police    bool
+	full      float64 // credit from which on the bucket counts as full
+	credit    float64 // what may pass at once, as last offered
+	pending   float64 // arrived since the controller was stepped
+	queue     line
+	law       limiter.Sole // who may wait
+	announced drc.Claim    // this gateway's claim as the others received it
 }
 
 const decay = 5.0 // 1/s: of the virtual backlog of a gateway that polices
@@ -115,9 +115,8 @@ func (g *gateway) countRefused(cost float64, others drc.Sums) {
 	}
 }
 
-// release sends waiting requests for what the controller has released, and ahead of it for
-// what is free in its bucket. Those that would be sent and have waited for too long are
-// refused, but the last.
+// release sends waiting requests: as many as the controller has released, and in advance as many as fit into
+// the free part of the bucket. Requests that have waited too long are refused instead, except the last.
 func (g *gateway) release(now float64) (sent, late float64) {
 	credit := math.Floor(g.spendable() + 1e-9)
 	if credit > 0 {

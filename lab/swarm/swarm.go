@@ -25,7 +25,7 @@ const (
 	longestLag = 2.0
 )
 
-// Lag is δ in seconds: after it every replica has heard a published claim.
+// Lag returns δ in seconds: the time after which every replica has received a published claim.
 func (p Params) Lag() float64 { return min(max(2*Period, p.Delay+Period), longestLag) }
 
 // Tick is h in seconds: the limiter's 5 ms, and up to 25 ms where the lag is long.
@@ -37,8 +37,8 @@ type Swarm struct {
 	h     float64
 	step  int
 	nodes []gateway
-	total drc.Claim // sum of what was heard
-	news  []claim   // published and not yet heard, oldest first
+	total drc.Claim // sum of the received claims
+	news  []claim   // published and not yet received, oldest first
 	late  int       // τ in steps
 	every int       // P in steps
 	rng   *rand.Rand
@@ -86,8 +86,9 @@ func (s *Swarm) Step() (passed float64) {
 	for i := range s.nodes {
 		g := &s.nodes[i]
 		n := poisson(s.rng, s.loads[i]*s.h)
-		others := drc.Sums{Claims: max(0, s.total.Claim-g.heard.Claim), Active: max(0, s.total.Active-g.heard.Active),
-			Unsaturated: max(0, s.total.Unsaturated-g.heard.Unsaturated)}
+		others := drc.Sums{Claims: max(0, s.total.Claim-g.announced.Claim),
+			Active:      max(0, s.total.Active-g.announced.Active),
+			Unsaturated: max(0, s.total.Unsaturated-g.announced.Unsaturated)}
 		ok, no := g.step(now, s.h, n, others)
 		s.Offered[i], s.Passed[i], s.Refused[i] = s.Offered[i]+n, s.Passed[i]+ok, s.Refused[i]+no
 		passed += ok
@@ -98,13 +99,13 @@ func (s *Swarm) Step() (passed float64) {
 	return passed
 }
 
-// deliver lets all hear what was published τ ago. The sums are formed afresh now and
-// then, so that rounding does not pile up.
+// deliver delivers to all gateways the claims published τ ago. Now and then it recomputes the sums, so that
+// rounding errors do not grow.
 func (s *Swarm) deliver() {
 	for len(s.news) > 0 && s.news[0].due <= s.step {
 		m := s.news[0]
 		s.news = s.news[1:]
-		was := &s.nodes[m.from].heard
+		was := &s.nodes[m.from].announced
 		s.total.Claim += m.Claim.Claim - was.Claim
 		s.total.Active += m.Active - was.Active
 		s.total.Unsaturated += m.Unsaturated - was.Unsaturated
@@ -113,7 +114,7 @@ func (s *Swarm) deliver() {
 	if s.step%1000 == 0 {
 		s.total = drc.Claim{}
 		for i := range s.nodes {
-			h := s.nodes[i].heard
+			h := s.nodes[i].announced
 			s.total.Claim, s.total.Active, s.total.Unsaturated = s.total.Claim+h.Claim, s.total.Active+h.Active,
 				s.total.Unsaturated+h.Unsaturated
 		}

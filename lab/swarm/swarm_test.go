@@ -9,8 +9,7 @@ import (
 	"github.com/titrate/titrate/lab/swarm"
 )
 
-// Nothing is lost, more than what is asked for does not pass, and the same seed gives
-// the same run.
+// No request is lost, no more passes than arrives, and the same seed gives the same run.
 func TestSwarmCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := swarm.Params{Rate: math.Pow(10, rapid.Float64Range(0, 5).Draw(t, "log rate")),
@@ -69,7 +68,7 @@ func TestChanceIsNotOverload(t *testing.T) {
 	}
 }
 
-// One gateway alone is a bucket: its use is that of the limit.
+// One gateway alone is a bucket: its use equals the use of one bucket for the limit.
 func TestAloneItIsABucket(t *testing.T) {
 	s := swarm.New(swarm.Params{Rate: 500, Replicas: 1, Seed: 3})
 	s.Load(0, 1000)

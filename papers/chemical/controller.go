@@ -10,27 +10,26 @@ import (
 //
 //	r1: S + E → ES        k1    a queued request S binds a free token E
 //	r2: ES → ET + F       k2    it is released into F; the token is spent, ET
-//	r3: S + T + E → S+ET  k3    what others were heard to send, T, uses up tokens
+//	r3: S + T + E → S+ET  k3    what others reported to send, T, uses up tokens
 //	r4: ET → E            k4    tokens recharge
-//	r5: T → ∅             k5    what was heard is forgotten
+//	r5: T → ∅             k5    T decays
 //	rout: F → out         kF    the output filter
 //
-// Each reaction happens at its constant times the product of its reactants.
-// [reaction.Adaptive] is the same network, stepped by the general solver.
+// The rate of a reaction is its constant times the product of its reactants. [reaction.Adaptive] is the same
+// network, stepped by the general solver.
 //
-// It is for study: N controllers oscillate from a delay on (124 ms for eleven
-// with Table 1, see package reaction), and F delays every request. The product
-// uses drc.Controller.
+// It is for study. N controllers oscillate above a critical delay (124 ms for eleven with Table 1, see package
+// reaction), and F delays every request. The product uses drc.Controller.
 type Controller struct {
 	p     reaction.Constants
 	state amounts
 	by    factors
 }
 
-// amounts are those of the six species.
+// amounts are the amounts of the six species.
 type amounts struct{ s, e, es, et, t, f float64 }
 
-// factors is what a step takes from its length h alone.
+// factors are the constants of a step that depend only on its length h.
 type factors struct {
 	h                             float64
 	bind, yield, forget           float64 // h·k1, h·k3, 1 + h·k5
@@ -70,7 +69,7 @@ func (c *Controller) Step(h, in, ext float64) float64 {
 	return c.p.KF * n.f
 }
 
-// prepare computes what steps of length h have in common.
+// prepare computes the common factors of steps of length h.
 func (c *Controller) prepare(h float64) {
 	p := &c.p
 	c.by = factors{h: h, bind: h * p.K1, yield: h * p.K3, forget: 1 + h*p.K5, charge: h * p.K2, back: h * p.K4,

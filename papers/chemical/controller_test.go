@@ -99,9 +99,9 @@ func crowd(p reaction.Constants, n int, in, tau, span float64) (total []float64,
 	return total, each
 }
 
-// TestControllerFig10 couples one to four nodes on 2 Mbit/s with kF = 100 and 20 ms.
-// From three nodes on the loop is beyond its critical delay (8.78 ms at four) and
-// oscillates for ever: the vector holds for the mean, not for the instant.
+// TestControllerFig10 couples one to four nodes on 2 Mbit/s with kF = 100 and 20 ms. From three nodes on, the
+// delay is above the critical one (8.78 ms at four) and the loop oscillates forever: the expected values hold
+// for the mean, not for each instant.
 func TestControllerFig10(t *testing.T) {
 	p := reaction.Table1().Scaled(2. / 1000)
 	p.KF, p.K5 = 100, 0.1

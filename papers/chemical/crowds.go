@@ -11,9 +11,9 @@ import (
 	"github.com/titrate/titrate/papers/reaction"
 )
 
-// offers are the mean rates of the eleven hosts, packets/s. The paper gives none. They
-// fit what it says of its figure 9: host 3 offers little, host 4 slightly more than its
-// share (98), host 10 much more; host j starts at 20·j s.
+// offers are the mean rates of the eleven hosts, packets/s. The paper gives none. They fit the text about its
+// figure 9: host 3 offers little, host 4 slightly more than its share (98), host 10 much more; host j starts at
+// 20·j s.
 var offers = [11]float64{150, 130, 120, 20, 110, 120, 110, 130, 120, 110, 250}
 
 // eleven are the hosts of figures 7 to 9: Poisson clients, or bursts of on seconds.

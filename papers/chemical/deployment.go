@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/papers/reaction"
 )
 
-// four are the nodes of figure 10: each wants all of the 2 Mbit/s, one more every apart
-// seconds, and hears of the others 20 ms late.
+// four are the nodes of figure 10. Each wants all of the 2 Mbit/s. A node starts every apart seconds. Reports
+// from other nodes arrive 20 ms late.
 func four(apart float64) (*crowd, reaction.Constants) {
 	c := &crowd{fluid: true, delay: func() float64 { return .02 }}
 	for j := range 4 {
@@ -21,9 +21,9 @@ func four(apart float64) (*crowd, reaction.Constants) {
 	return c, p
 }
 
-// published plays the paper's controller and draws it. It returns, for each number of
-// nodes, the mean rate per node over the last half of the time that they are so many, the
-// standard deviation of the first node there, and the least and greatest mean of a node.
+// published plays the paper's controller and draws it. It returns, for each number of nodes, over the last half
+// of the time with this number: the mean rate per node, the standard deviation of the first node, and the least
+// and greatest mean of a node.
 func published(r *experiment.Result, name string, apart float64) (each, swing, least, most [4]float64) {
 	c, p := four(apart)
 	ch := r.Chart(name, fmt.Sprintf("Fig 10, published controller: one more node every %g s", apart), "time (s)",
@@ -98,9 +98,9 @@ func announced(r *experiment.Result, name string, apart float64) (settling, high
 			var o drc.Sums
 			for i := range cs {
 				if i != j {
-					heard := said[i][(k+1)%(late+1)]
-					o.Claims, o.Active, o.Unsaturated = o.Claims+heard.Claim, o.Active+heard.Active,
-						o.Unsaturated+heard.Unsaturated
+					received := said[i][(k+1)%(late+1)]
+					o.Claims, o.Active, o.Unsaturated = o.Claims+received.Claim, o.Active+received.Active,
+						o.Unsaturated+received.Unsaturated
 				}
 			}
 			out := cs[j].Step(h, offered*h, o) / h * packet

@@ -1,14 +1,13 @@
-// Package chemical reproduces Monti & Sifalakis, "Design, Analysis and Performances of
-// Chemical-Inspired Rate Controllers in Packet Networks" (Basel, CS-2013-001): their
-// adaptive controller ([Controller]), alone and coupled, with the constants of their
-// Table 1. Package reaction has the network of reactions that the controller is, and
-// what can be computed from a network.
+// Package chemical reproduces Monti & Sifalakis, "Design, Analysis and Performances of Chemical-Inspired Rate
+// Controllers in Packet Networks" (Basel, CS-2013-001): their adaptive controller ([Controller]), alone and
+// coupled, with the constants of their Table 1. Package reaction has the controller's network of reactions, and
+// the computations on such networks.
 //
-// The paper gives neither the clients' rates of its figures 7 to 9 nor the constant of
-// reaction r5. Both are chosen here: [offers] and [k5]. With k5 = 0, which Table 1 could
-// be read as, a host that idled keeps what it sensed meanwhile and is starved for ever.
+// The paper gives neither the clients' rates of its figures 7 to 9 nor the constant of reaction r5. Both are
+// chosen here: [offers] and [k5]. Table 1 can be read as k5 = 0. Then a host that was idle keeps all that it
+// sensed while idle, and never gets a rate again.
 //
-// Nodes sense the others' output as a rate that is late; arrivals are Poisson, or bursts.
+// Nodes sense the others' output as a rate, late by the delay. Arrivals are Poisson, or bursts.
 package chemical
 
 import (
@@ -93,7 +92,7 @@ func (c *crowd) run(p reaction.Constants, span float64, see func(t float64)) {
 	}
 }
 
-// arrivals is what reaches host h in this step, as a rate.
+// arrivals returns the rate of arrivals at host h in this step.
 func (c *crowd) arrivals(h *host, t float64) float64 {
 	rate := h.rate
 	if h.on > 0 {
@@ -134,8 +133,8 @@ func (c *crowd) total() (sum float64) {
 	return sum
 }
 
-// jain is the fairness index of what hosts get against their max-min shares:
-// (Σx)²/(n·Σx²) of x = got/share over those that are there.
+// jain returns the fairness index of the hosts' rates against their max-min shares: (Σx)²/(n·Σx²) of x =
+// got/share over the hosts that are present.
 func (c *crowd) jain(t, capacity float64, got func(*host) float64) float64 {
 	shares := c.shares(t, capacity)
 	sum, squares, n := 0.0, 0.0, 0.0

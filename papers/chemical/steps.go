@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/papers/reaction"
 )
 
-// load is what a controller is fed from a time on, 1/s.
+// load is the input of a controller from a time on: from in s, in and ext in 1/s.
 type load struct{ from, in, ext float64 }
 
 // at is the load at time t.
@@ -203,8 +203,8 @@ func tab1(bool) *experiment.Result {
 	return r
 }
 
-// reset plays section 4.3: load, then silence, and what is left; and a host that idles
-// for 100 s while it senses others, and then wants to send.
+// reset plays section 4.3: load, then silence, and the remaining state; and a host that is idle for 100 s while
+// it senses others, and then sends.
 func reset(bool) *experiment.Result {
 	r := &experiment.Result{}
 	c := r.Chart("chem-reset", "Section 4.3: 500/s offered again after 100 s of idling beside 500/s of others",

@@ -6,8 +6,8 @@ import (
 	"github.com/titrate/titrate/control/aqm"
 )
 
-// What the document says of our controller: it uses the limit, wherever the demand is, and
-// the highest second after a join is near it, where the others miss one of the two.
+// The document says of our controller: it uses the limit, for any distribution of demand, and the highest
+// second after a join is near the limit; each other way misses one of the two.
 func TestAnnouncedClaims(t *testing.T) {
 	for _, c := range scenarios {
 		ours := play(newAnnounced(), c)
@@ -28,8 +28,8 @@ func TestAnnouncedClaims(t *testing.T) {
 	}
 }
 
-// What the document says of queues: ours holds its target for all clients and refuses none
-// of those who obey; a long queue serves nobody in time.
+// The document says of queues: ours holds its target for all clients and refuses no request of clients that
+// obey; a long queue serves no request in time.
 func TestQueues(t *testing.T) {
 	for _, who := range []clients{obeying, ignoring, retrying} {
 		mode := aqm.DropMode

@@ -2,7 +2,7 @@ package comparison
 
 import "github.com/titrate/titrate/papers/pacing"
 
-// Document is what docs/comparison.md has between its markers.
+// Document returns the text between the markers of docs/comparison.md.
 func Document() string {
 	return "### One limit over ten gateways\n\n" + Limits() +
 		"\n### A queue in front of HTTP clients\n\n" + Queues() +

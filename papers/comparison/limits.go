@@ -1,6 +1,5 @@
-// Package comparison plays our laws beside others on the same scenarios: ways to hold one
-// limit over several gateways, and laws of a queue in front of HTTP clients. Its tables are
-// those of docs/comparison.md.
+// Package comparison runs our laws and others on the same scenarios: ways to hold one limit over several
+// gateways, and laws of a queue in front of HTTP clients. docs/comparison.md has its tables.
 package comparison
 
 import (
@@ -25,11 +24,11 @@ const (
 
 // splitter is a way to hold the limit. Requests that do not pass at once are refused.
 type splitter interface {
-	// step lets a tick pass in which requests arrive at each gateway, and returns how many
-	// pass there. heard are the messages of all gateways as they are heard now, late.
-	step(arrived []float64, heard [][3]float64) (passed []float64)
-	// say are the gateways' messages.
-	say() [][3]float64
+	// step advances by a tick in which requests arrive at each gateway. It returns how many pass at each.
+	// received are the messages of all gateways as they arrive now, late by the delay.
+	step(arrived []float64, received [][3]float64) (passed []float64)
+	// publish returns the gateways' messages.
+	publish() [][3]float64
 }
 
 // scenario is the offered rate at gateway i at time t, requests/s.
@@ -49,12 +48,11 @@ var scenarios = []scenario{
 	{"half joins at 20 s, 2×", func(i int, t float64) float64 { return map[bool]float64{true: 400}[i < 5 || t > 20] }},
 }
 
-// outcome of a scenario: what passed of what could, the highest second over the limit, and
-// what was refused while less than the limit was offered.
+// outcome of a scenario: the part of possible requests that passed, the highest second over the limit, and the
+// part refused while the demand was below the limit.
 type outcome struct{ use, over, refused float64 }
 
-// play runs a scenario for 60 s with Poisson arrivals; the first 5 s are not counted but for
-// the highest second.
+// play runs a scenario for 60 s with Poisson arrivals; the first 5 s count only for the highest second.
 func play(s splitter, c scenario) (o outcome) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	history := make([][][3]float64, late+1)
@@ -64,7 +62,7 @@ func play(s splitter, c scenario) (o outcome) {
 	passed, could, second, offered := 0., 0., 0., 0.
 	var ring [int(1 / tick)]float64
 	arrived := make([]float64, gateways)
-	bucket := limit / gateways // what a central bucket of the same depth would still let pass
+	bucket := limit / gateways // the rest of a central bucket of the same depth
 	for k := range int(60 / tick) {
 		t, sum, all := float64(k)*tick, 0., 0.
 		for i := range arrived {
@@ -75,7 +73,7 @@ func play(s splitter, c scenario) (o outcome) {
 			sum += v
 		}
 		if k%every == 0 {
-			history[k%(late+1)] = s.say()
+			history[k%(late+1)] = s.publish()
 		} else {
 			history[k%(late+1)] = history[(k+late)%(late+1)]
 		}
@@ -130,18 +128,18 @@ func (s *static) step(arrived []float64, _ [][3]float64) []float64 {
 	}
 	return s.take(arrived)
 }
-func (s *static) say() [][3]float64 { return make([][3]float64, gateways) }
+func (s *static) publish() [][3]float64 { return make([][3]float64, gateways) }
 
 // proportional gives each gateway the part that its demand has in all demand (flow
 // proportional share, for open demand).
 type proportional struct{ buckets }
 
-func (s *proportional) step(arrived []float64, heard [][3]float64) []float64 {
+func (s *proportional) step(arrived []float64, received [][3]float64) []float64 {
 	for i := range s.rate {
 		sum := s.demand[i]
-		for j := range heard {
+		for j := range received {
 			if j != i {
-				sum += heard[j][0]
+				sum += received[j][0]
 			}
 		}
 		s.rate[i] = limit * s.demand[i] / math.Max(1, math.Max(sum, 1e-9))
@@ -152,7 +150,7 @@ func (s *proportional) step(arrived []float64, heard [][3]float64) []float64 {
 	return s.take(arrived)
 }
 
-func (s *proportional) say() [][3]float64 {
+func (s *proportional) publish() [][3]float64 {
 	out := make([][3]float64, gateways)
 	for i, d := range s.demand {
 		out[i][0] = d
@@ -168,13 +166,13 @@ type aimd struct {
 	k    int
 }
 
-func (s *aimd) step(arrived []float64, heard [][3]float64) []float64 {
+func (s *aimd) step(arrived []float64, received [][3]float64) []float64 {
 	if s.k++; s.k%every == 0 {
 		for i := range s.rate {
 			sum := s.sent[i]
-			for j := range heard {
+			for j := range received {
 				if j != i {
-					sum += heard[j][0]
+					sum += received[j][0]
 				}
 			}
 			if sum < limit {
@@ -191,7 +189,7 @@ func (s *aimd) step(arrived []float64, heard [][3]float64) []float64 {
 	return out
 }
 
-func (s *aimd) say() [][3]float64 {
+func (s *aimd) publish() [][3]float64 {
 	out := make([][3]float64, gateways)
 	for i, v := range s.sent {
 		out[i][0] = v
@@ -214,13 +212,13 @@ func newPublished() *published {
 	return s
 }
 
-func (s *published) step(arrived []float64, heard [][3]float64) []float64 {
+func (s *published) step(arrived []float64, received [][3]float64) []float64 {
 	out := make([]float64, gateways)
 	for i := range s.laws {
 		sum := 0.
-		for j := range heard {
+		for j := range received {
 			if j != i {
-				sum += heard[j][0]
+				sum += received[j][0]
 			}
 		}
 		s.out[i] = s.laws[i].Step(tick, arrived[i]/tick, sum)
@@ -229,7 +227,7 @@ func (s *published) step(arrived []float64, heard [][3]float64) []float64 {
 	return out
 }
 
-func (s *published) say() [][3]float64 {
+func (s *published) publish() [][3]float64 {
 	out := make([][3]float64, gateways)
 	for i, v := range s.out {
 		out[i][0] = v
@@ -251,14 +249,14 @@ func newAnnounced() *announced {
 	return s
 }
 
-func (s *announced) step(arrived []float64, heard [][3]float64) []float64 {
+func (s *announced) step(arrived []float64, received [][3]float64) []float64 {
 	out := make([]float64, gateways)
 	for i := range s.laws {
 		var o drc.Sums
-		for j := range heard {
+		for j := range received {
 			if j != i {
-				o.Claims, o.Active, o.Unsaturated = o.Claims+heard[j][0], o.Active+heard[j][1],
-					o.Unsaturated+heard[j][2]
+				o.Claims, o.Active, o.Unsaturated = o.Claims+received[j][0], o.Active+received[j][1],
+					o.Unsaturated+received[j][2]
 			}
 		}
 		out[i] = s.laws[i].Step(tick, arrived[i], o)
@@ -266,7 +264,7 @@ func (s *announced) step(arrived []float64, heard [][3]float64) []float64 {
 	return out
 }
 
-func (s *announced) say() [][3]float64 {
+func (s *announced) publish() [][3]float64 {
 	out := make([][3]float64, gateways)
 	for i := range s.laws {
 		c := s.laws[i].Publish()
@@ -289,7 +287,7 @@ func (s *central) step(arrived []float64, _ [][3]float64) []float64 {
 	}
 	return out
 }
-func (s *central) say() [][3]float64 { return make([][3]float64, gateways) }
+func (s *central) publish() [][3]float64 { return make([][3]float64, gateways) }
 
 // contender is a way to split with its name.
 type contender struct {

@@ -17,19 +17,19 @@ const (
 	share    = 500. // requests/s that the queue serves
 	target   = .05  // s, the delay target of all laws that have one
 	patience = .5   // s, an answer that comes later is worth nothing
-	room     = 1000 // requests, the buffer of laws without a bound of their own: 2 s
+	room     = 1000 // requests, the buffer of laws without their own bound: 2 s
 )
 
-// clients is how those behave who send.
+// clients is the behaviour of the clients that send.
 type clients int
 
 const (
 	obeying  clients = iota // twenty that raise their rate and halve it when marked or refused
-	ignoring                // 1.5 times the share, whatever happens
+	ignoring                // always 1.5 times the share
 	retrying                // 1.2 times the share, and each refusal again after 20 ms, five times
 )
 
-// manager is a law by mode: marks for those who obey, drops for the others.
+// manager makes a law per mode: it marks for clients that obey, and drops for the others.
 type manager struct {
 	name string
 	make func(m aqm.Mode) aqm.Law
@@ -56,10 +56,10 @@ var managers = []manager{
 	{"CoDel", func(m aqm.Mode) aqm.Law { return &aqm.CoDel{Delay: target, Window: .2, Buffer: room, Mode: m} }},
 }
 
-// seen is what a queue did from the 30th to the 120th second.
+// seen are the figures of a queue from the 30th to the 120th second.
 type seen struct{ wait, p99, goodput, refused, marked float64 }
 
-// request is one that waits; tries are what is left of them.
+// request is a waiting request; tries are its remaining attempts.
 type request struct {
 	at    float64
 	tries int

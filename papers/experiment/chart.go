@@ -20,14 +20,14 @@ import (
 // Chart is one plot: lines over the same axes.
 type Chart struct {
 	Name, Title string
-	X, Y        string // what the axes show, with units
+	X, Y        string // titles of the axes, with units
 	LogX, LogY  bool
 	// YMax fixes the top of the y axis; 0 fits it to the lines.
 	YMax  float64
 	Lines []*Line
 }
 
-// Style says how a line is drawn.
+// Style is the style of a line.
 type Style int
 
 // The styles.
@@ -37,7 +37,7 @@ const (
 	Thin
 	// Dots are points that are not joined.
 	Dots
-	// FromPaper marks what the paper says: dashed black.
+	// FromPaper marks the paper's figures: dashed black.
 	FromPaper
 	// PaperDots marks points that the paper gives: black crosses.
 	PaperDots
@@ -64,7 +64,7 @@ func (c *Chart) Level(name string, from, to, value float64) {
 	l.Add(to, value)
 }
 
-// Marked reports whether the chart marks what the paper says.
+// Marked reports whether the chart has the paper's figures.
 func (c *Chart) Marked() bool {
 	return slices.ContainsFunc(c.Lines, func(l *Line) bool { return l.Style == FromPaper || l.Style == PaperDots })
 }
@@ -78,7 +78,7 @@ func (l *Line) Len() int { return len(l.points) }
 // At is the i-th point.
 func (l *Line) At(i int) (x, y float64) { return l.points[i].X, l.points[i].Y }
 
-// colours are those that most people can distinguish (Okabe and Ito).
+// colours are colours that most people can distinguish (Okabe and Ito).
 var colours = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255}, color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255},
@@ -213,7 +213,7 @@ func (c *Chart) table(path string) error {
 	return errors.Join(csv.NewWriter(file).WriteAll(rows), file.Close())
 }
 
-// ticks are at round numbers, five to ten of them.
+// ticks places five to ten ticks at round numbers.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.

@@ -1,15 +1,13 @@
-// Package experiment is what the figures and tables of the papers have in common: a
-// runnable experiment, the findings that compare it with its paper, and the charts that
-// it draws.
+// Package experiment has the shared parts of the papers' figures and tables: a runnable experiment, the
+// findings that compare it with its paper, and the charts that it draws.
 //
-// An experiment belongs to one figure or table of one paper. It runs a simulation, or a
-// calculation, with the laws of this module and of control/, and returns a [Result]:
-// charts, and findings. A [Finding] is one quantity: what the paper says, what came out,
-// how far the two may be apart, and the verdict. docs/reproduction.md is the list of all
-// findings, written by the program in papers/figures.
+// An experiment belongs to one figure or table of one paper. It runs a simulation, or a calculation, with the
+// laws of this module and of control/, and returns a [Result]: charts, and findings. A [Finding] is one
+// quantity: the paper's value, the computed value, the allowed difference, and the verdict.
+// docs/reproduction.md lists all findings; the program in papers/figures writes it.
 //
-// Experiments are deterministic: random numbers come from fixed seeds. One that measures
-// the machine it runs on says so (Measured), and its findings are kept in a file.
+// Experiments are deterministic: random numbers come from fixed seeds. An experiment that measures the machine
+// it runs on has Measured set; its findings are kept in a file.
 package experiment
 
 import (
@@ -20,18 +18,18 @@ import (
 
 // Experiment is one figure or table of a paper.
 type Experiment struct {
-	// Name is what `titrate lab run` takes, such as chem-fig8.
+	// Name is the argument of `titrate lab run`, such as chem-fig8.
 	Name string
-	// Figure is what the paper calls it, such as Fig 8.
+	// Figure is the paper's name of the figure, such as Fig 8.
 	Figure string
-	// Title says in one line what it shows.
+	// Title describes the figure in one line.
 	Title string
 	// Measured: the findings depend on the machine that it runs on.
 	Measured bool
 	// Run computes it. Short asks for a version of a second or so with the same shape.
 	// Nil: the figure is a drawing, or cannot be computed; see Cannot.
 	Run func(short bool) *Result
-	// Cannot says why a figure without Run is not computed.
+	// Cannot is the reason why a figure without Run is not computed.
 	Cannot string
 }
 
@@ -43,7 +41,7 @@ type Paper struct {
 	Experiments []Experiment
 }
 
-// Verdict says how a finding compares with the paper.
+// Verdict is the result of comparing a finding with the paper.
 type Verdict string
 
 // The verdicts.
@@ -51,7 +49,7 @@ const (
 	Reproduced Verdict = "reproduced"
 	Differs    Verdict = "differs"
 	Cannot     Verdict = "cannot"
-	// Ours is a finding about which the paper says nothing.
+	// Ours is a finding without a figure in the paper.
 	Ours Verdict = "–"
 )
 
@@ -62,11 +60,11 @@ type Finding struct {
 	Here      string  `json:"here"`
 	Tolerance string  `json:"tolerance"`
 	Verdict   Verdict `json:"verdict"`
-	// Why explains a difference, or what else a reader must know.
+	// Why explains a difference, or another fact that a reader must know.
 	Why string `json:"why,omitempty"`
 }
 
-// Result is what an experiment found.
+// Result is the outcome of an experiment.
 type Result struct {
 	Charts   []*Chart
 	Findings []*Finding
@@ -90,12 +88,12 @@ func (r *Result) Within(what, paper string, got, low, high float64) *Finding {
 	return r.add(what, paper, Number(got), bounds, got >= low && got <= high)
 }
 
-// Holds compares a shape: the paper says it in words, and ok is whether it came out.
+// Holds compares a shape: the paper describes it in words, and ok reports whether the simulation has it.
 func (r *Result) Holds(what, paper, got, rule string, ok bool) *Finding {
 	return r.add(what, paper, got, rule, ok)
 }
 
-// Note records a quantity about which the paper says nothing.
+// Note records a quantity without a figure in the paper.
 func (r *Result) Note(what, got string) *Finding {
 	f := &Finding{What: what, Paper: "–", Here: got, Tolerance: "–", Verdict: Ours}
 	r.Findings = append(r.Findings, f)
@@ -111,13 +109,13 @@ func (r *Result) add(what, paper, got, tolerance string, ok bool) *Finding {
 	return f
 }
 
-// Because adds a reason, or what else a reader must know.
+// Because adds a reason, or another fact that a reader must know.
 func (f *Finding) Because(why string) *Finding {
 	f.Why = why
 	return f
 }
 
-// Verdict is that of the whole figure: differs if one finding differs.
+// Verdict returns the verdict of the whole figure: Differs if one finding differs.
 func (r *Result) Verdict() Verdict {
 	v := Ours
 	for _, f := range r.Findings {

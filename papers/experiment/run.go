@@ -40,16 +40,15 @@ func (r *Result) Print(out io.Writer) {
 	}
 }
 
-// cached is what is kept of a run.
+// cached is a saved run.
 type cached struct {
-	Input    string     `json:"input"` // what it was computed by
+	Input    string     `json:"input"` // identifies the program that computed it
 	Findings []*Finding `json:"findings"`
 	Charts   []string   `json:"charts"`
 }
 
-// Cached runs an experiment in full and saves its charts, or reuses those of an
-// earlier run with the same input, which is the state of the program. hit reports whether it
-// reused them.
+// Cached runs an experiment in full and saves its charts, or reuses the charts of an earlier run with the same
+// input. The input identifies the state of the program. hit reports whether Cached reused them.
 func (e Experiment) Cached(dir, input string) (findings []*Finding, hit bool, err error) {
 	path := filepath.Join(dir, ".cache", e.Name+".json")
 	var old cached
@@ -109,7 +108,7 @@ func (p Paper) Rows(findings map[string][]*Finding) string {
 	return text
 }
 
-// Count says how many figures and tables came out how.
+// Count returns the numbers of figures and tables by verdict.
 func Count(papers []Paper, findings map[string][]*Finding) string {
 	var rows [][]string
 	var all, computed, good int

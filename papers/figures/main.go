@@ -24,7 +24,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// writer is whose parts of the documents these are.
+// writer names this program at the generated parts of the documents.
 const writer = "make figures"
 
 func main() {
@@ -106,7 +106,7 @@ func compute(dir, input string, todo []experiment.Experiment, out io.Writer) (ma
 	work, workers := make(chan experiment.Experiment, len(todo)), sync.WaitGroup{}
 	for _, e := range todo {
 		if e.Measured {
-			one(e) // what measures the machine runs first, and alone
+			one(e) // experiments that measure the machine run first, and alone
 		} else {
 			work <- e
 		}

@@ -1,5 +1,5 @@
-// Package markdown writes the generated parts of Markdown documents, and tables. A program
-// names a part by who writes it; the document has it between two lines:
+// Package markdown writes the generated parts of Markdown documents, and tables. A part is named after the
+// program that writes it; the document has the part between two lines:
 //
 //	<!-- written by make figures: begin -->
 //
@@ -7,7 +7,7 @@
 //
 //	<!-- written by make figures: end -->
 //
-// What stands around the two lines is written by people and kept as it is.
+// Text outside the two lines is written by people and kept as it is.
 package markdown
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Part returns what the document has between the lines of a writer.
+// Part returns the document's text between the lines of a writer.
 func Part(document, writer string) (string, error) {
 	_, part, _, err := cut(document, writer)
 	return part, err
@@ -45,7 +45,7 @@ func Update(file, writer, text string) error {
 	return os.WriteFile(file, []byte(updated), 0o644)
 }
 
-// lines are those around a writer's part.
+// lines returns the lines around a writer's part.
 func lines(writer string) (begin, end string) {
 	return "<!-- written by " + writer + ": begin -->", "<!-- written by " + writer + ": end -->"
 }

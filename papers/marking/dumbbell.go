@@ -1,13 +1,12 @@
-// Package marking reproduces Yan, Gao & Özbay, "Variable Structure Control in Active Queue
-// Management for TCP with ECN": the law (9) ([VS]) with the paper's parameters, beside drop
-// tail, [RED], [REM] and [PI], by packet-level TCP Reno with ECN and timeouts (package
-// packets), and on the fluid models (1) to (6) and (12). [PIE] is here for package comparison.
+// Package marking reproduces Yan, Gao & Özbay, "Variable Structure Control in Active Queue Management for TCP
+// with ECN": the law (9) ([VS]) with the paper's parameters, compared with drop tail, [RED], [REM] and [PI], by
+// packet-level TCP Reno with ECN and timeouts (package packets), and on the fluid models (1) to (6) and (12).
+// [PIE] is here for package comparison.
 //
-// Where the paper leaves a choice open: a law sees the queue every 3 ms (at 10 ms the mean
-// queues are the same and the link is used to 0.98); RED has the thresholds 5 and 15 of the
-// page that the paper cites and, as in ns-2, drops what arrives while the average is above
-// twice the upper one; REM has the defaults of ns-2, a target of 20 packets and a step every
-// 2 ms.
+// Where the paper leaves a choice open: a law sees the queue every 3 ms (at 10 ms the mean queues are the same
+// and the link's use is 0.98); RED has the thresholds 5 and 15 of the page that the paper cites and, as in
+// ns-2, drops arrivals while the average is above twice the upper threshold; REM has the defaults of ns-2, a
+// target of 20 packets and a step every 2 ms.
 package marking
 
 import (
@@ -38,7 +37,7 @@ func random(b float64) aqm.Law {
 func exponential(b float64) aqm.Law { l := DefaultREM(20, b); l.Period = .002; return &l }
 func dropTail(float64) aqm.Law      { return nil }
 
-// laws are those of the paper's comparison.
+// laws are the laws of the paper's comparison.
 var laws = []named{{"variable structure", variable}, {"PI", integral}, {"RED", random}, {"REM", exponential},
 	{"drop tail", dropTail}}
 
@@ -76,7 +75,7 @@ func newDumbbell(m int, law func(float64) aqm.Law, host, core float64) *dumbbell
 	return d
 }
 
-// outcome is what a queue did in a part of a run.
+// outcome are the figures of a queue in a part of a run.
 type outcome struct {
 	queue, spread float64 // mean and standard deviation, packets
 	use, loss     float64 // of the link's rate; of the packets offered

@@ -54,11 +54,11 @@ func TestLawsSurviveBadParameters(t *testing.T) {
 	})
 }
 
-// outcome is what a simulated queue did in the second half of a run.
+// outcome are the figures of a simulated queue in the second half of a run.
 type outcome struct{ delay, p, offered, served, drops float64 }
 
-// overload drives a law for 120 s in front of a server of c0 requests/s that is offered a
-// Poisson stream of a rate, whatever the law answers.
+// overload drives a law for 120 s in front of a server of c0 requests/s with a Poisson stream of requests that
+// ignores the law's answers.
 func overload(law prober, c0, offered float64) (o outcome) {
 	const dt, duration = 1e-3, 120.0
 	rng := rand.New(rand.NewPCG(4, 1))

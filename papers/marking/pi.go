@@ -12,16 +12,15 @@ import (
 //	p_k = p_(k−1) + a·(q_k − q*) − b·(q_(k−1) − q*)         every 1/fs
 //	    = p_(k−1) + b·(q_k − q_(k−1)) + (a − b)·(q_k − q*)·fs·Ts
 //
-// The second line is what is computed: it equals the first at Ts = 1/fs and is
-// the same controller at any other spacing. p is saturated to [0,1] at every
-// step, which also keeps the integral from winding up.
+// The code computes the second line: it equals the first at Ts = 1/fs, and is the same controller at any other
+// spacing. p is saturated to [0,1] at every step, which also keeps the integral from winding up.
 //
 //	source      here            source   here
 //	a, b        A, B            q*       Target
 //	fs          Frequency
 //
-// Its gains hold for one load; with more clients than they were made for it is
-// sluggish, which is what the variable-structure law improves on.
+// Its gains hold for one load. With more clients the law reacts slowly; the variable-structure law improves on
+// this.
 type PI struct {
 	// A and B are the gains per cost unit, A > B > 0; see TunePI.
 	A, B float64
@@ -31,7 +30,7 @@ type PI struct {
 	Target float64
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
-	// Mode says whether a hit marks or drops.
+	// Mode selects whether a hit marks or drops.
 	Mode aqm.Mode
 
 	p, queued float64

@@ -17,18 +17,17 @@ import "github.com/titrate/titrate/control/aqm"
 //	QDELAY_REF = D*   Delay      T_UPDATE = T    15 ms
 //	α, β              .125, 1.25 (1/s)           MAX_BURST  Burst
 //
-// The rate C0 is known here, so the source's measurement of it is left out, and
-// so is its optional derandomisation. The factor Ts/T makes any spacing of the
-// steps equivalent. Bad numbers: as in package aqm.
+// The rate C0 is known here, so the source's rate measurement is left out. Its optional derandomisation is left
+// out too. The factor Ts/T makes any spacing of the steps equivalent. Bad numbers: as in package aqm.
 type PIE struct {
 	// Delay is D* in seconds, > 0; the source has .015.
 	Delay float64
-	// Burst is how many seconds of congestion pass unpunished after calm, ≥ 0;
-	// the source has .15.
+	// Burst is the time of congestion that passes without marks after a calm time, seconds, ≥ 0; the source has
+	// .15.
 	Burst float64
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
-	// Mode says whether a hit marks or drops.
+	// Mode selects whether a hit marks or drops.
 	Mode aqm.Mode
 
 	p, delay  float64

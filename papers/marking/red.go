@@ -36,7 +36,7 @@ type RED struct {
 	Weight float64
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
-	// Mode says whether a hit marks or drops.
+	// Mode selects whether a hit marks or drops.
 	Mode aqm.Mode
 
 	average   float64
@@ -47,8 +47,8 @@ type RED struct {
 	lastKnown float64 // time of the last finite now
 }
 
-// DefaultRED has the thresholds of a queue that may hold buffer cost units:
-// Min a sixth of it, Max three times Min (Floyd's recommendation).
+// DefaultRED has the thresholds of a queue that may hold buffer cost units: Min is a sixth of buffer, Max three
+// times Min (Floyd's recommendation).
 func DefaultRED(buffer float64) RED {
 	b := sane(buffer)
 	return RED{Min: b / 6, Max: b / 2, MaxP: 0.1, Weight: 0.002, Buffer: b}

@@ -20,12 +20,10 @@ import (
 //	b, b*    queued, Target  φ        Phi
 //	x, c     r, C0           T        Period
 //
-// The source adds once per period T; the factor Ts/T makes any spacing of the
-// steps equivalent. r is what was enqueued: the same as the source's input rate
-// where the law marks, and where it drops the only rate that can match C0.
-// Correction: p stays at most .999, or a price run up by a
-// blockage would take hours to come down. Bad numbers: as in package aqm;
-// φ ≤ 1 never marks.
+// The source adds once per period T; the factor Ts/T makes any spacing of the steps equivalent. r is the
+// enqueued rate: with marks it equals the source's input rate; with drops it is the only rate that can match
+// C0. Correction: p stays at most .999; otherwise a price that rose during a blockage would take hours to come
+// down. Bad numbers: as in package aqm; φ ≤ 1 never marks.
 type REM struct {
 	// Target is q* in cost units, ≥ 0.
 	Target float64
@@ -39,7 +37,7 @@ type REM struct {
 	Period float64
 	// Buffer is the most that may wait, cost units; beyond it arrivals drop.
 	Buffer float64
-	// Mode says whether a hit marks or drops.
+	// Mode selects whether a hit marks or drops.
 	Mode aqm.Mode
 
 	price    float64
@@ -83,7 +81,7 @@ func (r *REM) Probability() float64 {
 	return clip(-math.Expm1(-r.price*math.Log(r.Phi)), 0, 1)
 }
 
-// Arrive marks with probability p and counts what is queued.
+// Arrive marks with probability p and counts the queued cost.
 func (r *REM) Arrive(a aqm.Arrival) aqm.Verdict {
 	verdict := chosen(r.Mode, a, r.Buffer, r.Probability())
 	if verdict != aqm.Drop {

@@ -49,7 +49,7 @@ func newDumbbell(m int) *dumbbell {
 	return d
 }
 
-// emit sends what the window of source i allows.
+// emit sends the packets that the window of source i allows.
 func (d *dumbbell) emit(i int) {
 	s := &d.sources[i]
 	for float64(s.flying)+1 <= s.window {
@@ -121,15 +121,12 @@ func (d *dumbbell) send(p segment) {
 	d.acks[at] = append(d.acks[at], p)
 }
 
-// Figures 7 to 9 of Yan, Gao and Özbay: the published law loses nothing, keeps
-// the link busy and holds a queue that grows with M from 100 to 154 packets, within
-// 15 % of these figures up to M = 200. At 250, where a window is below two segments and the
-// details of Reno at its least window decide, it is 22 % above; that bound was
-// set after seeing the number. PI, with gains made for 60 sources, fills the
-// buffer as M grows and loses, as in the paper. REM does so too here, which is
-// not what the paper's figure 7 shows: with the source's gains it raises p by
-// 1e-5 a second per unit of queue, as PI does, and 100 s do not suffice. Its
-// period there is not given.
+// Figures 7 to 9 of Yan, Gao and Özbay: the published law loses nothing, keeps the link busy and holds a queue
+// that grows with M from 100 to 154 packets, within 15 % of these figures up to M = 200. At 250, where a window
+// is below two segments and the details of Reno at its least window decide, it is 22 % above; that bound was
+// set after seeing the number. PI, with gains made for 60 sources, fills the buffer as M grows and loses, as in
+// the paper. REM does so too here, unlike in the paper's figure 7: with the source's gains it raises p by 1e-5
+// a second per unit of queue, as PI does, and 100 s do not suffice. Its period there is not given.
 func TestRenoDumbbell(t *testing.T) {
 	lossOfPI := -1.0
 	for _, c := range []struct {

@@ -56,7 +56,7 @@ func fig4(short bool) *experiment.Result {
 	return r
 }
 
-// length is how long a run is, s.
+// length returns the length of a run, s.
 func length(short bool, full float64) float64 {
 	if short {
 		return math.Min(full, 50)
@@ -307,9 +307,9 @@ func trips(name, title string, host, link float64) func(bool) *experiment.Result
 	}
 }
 
-// parkingLot is the paper's figure 3: five links in a row, 300 flows through all of them
-// and 50 that cross each of the middle three. Its rates and delays are only in the drawing,
-// which we do not have: 20 Mbit/s at the ends, 15 in the middle, 10 ms each.
+// parkingLot is the paper's figure 3: five links in a row, 300 flows through all of them and 50 that cross each
+// of the middle three. The paper has its rates and delays only in the drawing, which we do not have. Chosen
+// here: 20 Mbit/s at the ends, 15 in the middle, 10 ms each.
 func parkingLot(law func(float64) aqm.Law) (*packets.Network, []*packets.Link) {
 	n := packets.New(14)
 	var links []*packets.Link

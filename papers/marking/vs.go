@@ -75,10 +75,10 @@ func (v *VS) Marking(q, r, c0 float64) float64 {
 // Probability is the marking probability in force.
 func (v *VS) Probability() float64 { return v.p }
 
-// Arrive marks with probability p and drops what overflows the buffer.
+// Arrive marks with probability p and drops requests that exceed the buffer.
 func (v *VS) Arrive(a aqm.Arrival) aqm.Verdict {
 	v.offered.Count(a.Cost)
-	a.Greedy = false // the paper knows one kind of source
+	a.Greedy = false // the paper has one kind of source
 	return chosen(aqm.Cooperative, a, v.Buffer, v.p)
 }
 

@@ -15,7 +15,7 @@ const period = 0.25 // seconds
 // upstream is a fluid server of rate mu with a queue.
 type upstream struct{ mu, queue float64 }
 
-// round offers a rate for one period and returns what was served.
+// round offers a rate for one period and returns the served cost.
 func (u *upstream) round(rate float64) float64 {
 	in := u.queue + rate*period
 	served := math.Min(in, u.mu*period)
@@ -23,8 +23,8 @@ func (u *upstream) round(rate float64) float64 {
 	return served
 }
 
-// The upstream loses half of its rate, which nobody told the loops: the measured
-// service finds it with less backlog and sooner than the PI law about the old rate.
+// The upstream loses half of its rate, and no message says so. The measured service finds the new rate with
+// less backlog and sooner than the PI law around the old rate.
 func TestMeasuredBeatsPIWhereTheRateIsUnknown(t *testing.T) {
 	const d, fall = 1, 40
 	ms, pi := capacity.Measured{Period: period, Delay: d, Max: 1000}, maxmin.CapacityPI{Period: period, Delay: d,

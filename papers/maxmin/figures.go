@@ -55,7 +55,7 @@ func phaseOf(short bool) float64 {
 	return 25
 }
 
-// record is what a run on one link showed.
+// record are the series of a run on one link.
 type record struct {
 	phase           float64
 	rows            []class

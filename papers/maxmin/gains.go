@@ -21,9 +21,9 @@ import "math"
 // bestRoot is s·τ at the triple root.
 var bestRoot = math.Sqrt2 - 2
 
-// BestGains are A (1/s) and B (1/s²) of the fastest decay for delays of up to
-// delay seconds. Delay counts all that lies between a computed rate and its
-// effect on the queue: the round trip and the spacing of the control packets.
+// BestGains returns A (1/s) and B (1/s²) of the fastest decay for delays of up to delay seconds. Delay is the
+// whole time between a computed rate and its effect on the queue: the round trip and the spacing of the control
+// packets.
 func BestGains(delay float64) (a, b float64) {
 	if delay = sane(delay); delay == 0 {
 		delay = 1e-6
@@ -34,7 +34,7 @@ func BestGains(delay float64) (a, b float64) {
 	return u / delay, v / (delay * delay)
 }
 
-// Delay is how late the rates of some of a link's sources take effect.
+// Delay is the delay after which the rates of some of a link's sources take effect.
 type Delay struct {
 	Seconds float64 // as in BestGains
 	Weight  float64 // sum of the weights of the sources with this delay, > 0
@@ -44,17 +44,17 @@ type Delay struct {
 // mixMargin times the longest delay.
 const mixMargin = 1.25
 
-// MixGains are A (1/s) and B (1/s²) for sources with several delays: BestGains for what they
-// are, and not for the longest of them. With the parts ρ of the weight, s² + (A·s + B)·D(s) = 0
-// for D(s) = Σρ·e^(−τs) has a triple root at s = −x, where
+// MixGains returns A (1/s) and B (1/s²) for sources with several delays. Unlike BestGains of the longest delay,
+// it uses all delays by weight. With the parts ρ of the weight, s² + (A·s + B)·D(s) = 0 for D(s) = Σρ·e^(−τs)
+// has a triple root at s = −x, where
 //
 //	2 − 4·x·m + x²·(m² − v) = 0,  A = (2x − x²·m)/D,  B = x²·(1 − x·m)/D
 //
-// and m and v are the mean and the variance of the delays weighted by ρ·e^(τx), D = D(−x). If
-// that is not stable with everybody at mixMargin times the longest delay, both gains are those
-// of a loop as much slower: by Theorem 3 the loop is then stable for any other mix of these
-// delays too. A delay without weight counts for nothing, one above 1e6 s as 1e6 s. It is O(n)
-// and does not allocate; without delays it is BestGains(0).
+// and m and v are the mean and the variance of the delays weighted by ρ·e^(τx), D = D(−x). If the loop is not
+// stable with every source at mixMargin times the longest delay, the gains are slowed down until it is: by
+// Theorem 3 the loop is then stable for any other mix of these delays too. A delay without weight is ignored; a
+// delay above 1e6 s counts as 1e6 s. MixGains is O(n) and does not allocate. Without delays it returns
+// BestGains(0).
 func MixGains(delays []Delay) (a, b float64) {
 	longest, weight, mean := 0.0, 0.0, 0.0
 	for _, d := range delays {
@@ -67,7 +67,7 @@ func MixGains(delays []Delay) (a, b float64) {
 	if mean == 0 {
 		return BestGains(0)
 	}
-	lo, hi := 0.0, weight/mean // x·m = 1 lies at or below hi
+	lo, hi := 0.0, weight/mean // x·m = 1 is at or below hi
 	for range 60 {
 		x := lo + (hi-lo)/2
 		if _, m, v := tilted(delays, weight, x); x*m < 1 && 2-4*x*m+x*x*(m*m-v) > 0 {

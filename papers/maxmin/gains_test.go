@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/papers/maxmin"
 )
 
-// paperDelays are those of the paper's figure 4, with equal weights.
+// paperDelays returns the delays of the paper's figure 4, with equal weights.
 func paperDelays() []maxmin.Delay {
 	var out []maxmin.Delay
 	for _, ms := range []float64{20, 30, 40, 50, 60, 70} {
@@ -44,8 +44,8 @@ func fades(a, b float64, delays []maxmin.Delay, from, to float64) float64 {
 	return math.Log(largest(from)/largest(to)) / (to - from)
 }
 
-// Gains for the delays as they are settle the loop more than twice as fast as those for the
-// longest delay, and stay stable if all are 1.25 times as late as the latest.
+// Gains for all delays settle the loop more than twice as fast as gains for the longest delay, and are stable
+// even if all delays are 1.25 times the longest.
 func TestMixGains(t *testing.T) {
 	delays := paperDelays()
 	a, b := maxmin.MixGains(delays)
@@ -64,7 +64,7 @@ func TestMixGains(t *testing.T) {
 	}
 }
 
-// A few late sources among many fast ones hold the gains back as far as stability asks for.
+// A few late sources among many fast ones slow the gains only as far as stability needs.
 func TestMixGainsKeepsTheMargin(t *testing.T) {
 	delays := []maxmin.Delay{{Seconds: .001, Weight: 100}, {Seconds: .2, Weight: 1}}
 	a, b := maxmin.MixGains(delays)

@@ -28,9 +28,8 @@ type parcel struct {
 	hop  int
 }
 
-// network simulates flows over links as a fluid with time steps of 2 ms. Links
-// see source rates after the propagation delay; what an earlier queue does to a
-// flow on its way is left out.
+// network simulates flows over links as a fluid with time steps of 2 ms. Links see source rates after the
+// propagation delay; the effect of an earlier queue on a flow is left out.
 type network struct {
 	links []maxmin.Link
 	mu    []float64
@@ -126,9 +125,8 @@ func newLink(mu, rtt float64) maxmin.Link {
 	return maxmin.Link{A: a, B: b, Period: tick, Window: 0.1, Target: 256 * 8.192e-3, Max: mu}
 }
 
-// Table 2 (Mbit/s): shares on one link of 100 Mbit/s, the estimate of |Q|w and
-// the queue in each period, beside the exact fill. The paper prints 14.54 for
-// 14.545… and 19.1 for 19.09.
+// Table 2 (Mbit/s): shares on one link of 100 Mbit/s, the estimate of |Q|w and the queue in each period,
+// compared with the exact fill. The paper prints 14.54 for 14.545… and 19.1 for 19.09.
 func TestTable2(t *testing.T) {
 	rows := []struct{ m, w, from, to float64 }{
 		{0, 1, 0, 1e9}, {5, 1.5, 0, 1e9}, {0, 2, 25, 75}, {10, 2.5, 0, 1e9}, {0, 3, 0, 1e9}, {15, 1, 50, 75},
@@ -224,9 +222,8 @@ func TestIdleLinkDoesNotWindUp(t *testing.T) {
 	}
 }
 
-// Corollary 1 and Theorem 2 tell the same story: on the edge of the region a
-// loop with delay 1 is at its critical delay; the paper's point and the optimum
-// lie inside.
+// Corollary 1 and Theorem 2 agree: on the edge of the region a loop with delay 1 is at its critical delay. The
+// paper's point and the optimum are inside the region.
 func TestStabilityRegion(t *testing.T) {
 	for u := 0.05; u < math.Pi/2; u += 0.05 {
 		edge := maxmin.StableV(u)

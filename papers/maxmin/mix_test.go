@@ -17,8 +17,8 @@ func mixed(rho, tau []float64) (l loop, longest float64) {
 	return loop{a, b, rho, tau}, longest
 }
 
-// For random mixes the gains made for them are stable and decay faster than those for the
-// longest delay; where the margin does not hold them back, no gains near them do better.
+// For random mixes, their gains are stable and decay faster than gains for the longest delay. If the margin
+// does not reduce them, no gains near them decay faster.
 func TestMixGainsOfRandomMixes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 20 {

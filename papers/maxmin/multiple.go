@@ -27,7 +27,7 @@ func table3(tcp int) (rows []class, want []float64) {
 	return rows, want
 }
 
-// several is what the run of figure 6 showed.
+// several are the series of the run of figure 6.
 type several struct {
 	want, got    []float64
 	rate         []series

@@ -34,8 +34,8 @@ func (l loop) at(s complex128) (h, slope complex128) {
 	return s*s + gain*sum, 2*s + complex(l.a, 0)*sum + gain*down
 }
 
-// decay is how fast the slowest mode dies, 1/s: minus the real part of the rightmost root,
-// found by Newton's method from a grid.
+// decay returns the decay rate of the slowest mode, 1/s: minus the real part of the rightmost root, found by
+// Newton's method from a grid.
 func (l loop) decay() float64 {
 	scale := l.tau[0]
 	for _, t := range l.tau {
@@ -167,7 +167,7 @@ func fig3b(short bool) *experiment.Result {
 	return r
 }
 
-// gains are those of the fastest decay for one delay.
+// gains returns the gains of the fastest decay for one delay.
 func gains(tau float64) (a, b float64) { return BestGains(tau) }
 
 func theorem3(short bool) *experiment.Result {

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/papers/experiment"
 )
 
-// rates are those of the paper, Mbit/s.
+// rates are the paper's rates, Mbit/s.
 var rates = []float64{1, 10, 100, 200, 400, 500, 600}
 
 func fig4(bool) *experiment.Result {

@@ -33,8 +33,8 @@ var (
 	now = kernel{name: "2.6.28, HZ = 100", shortest: 114e-6, loaded: 171e-6}
 )
 
-// wake is when a process that sleeps for d from t runs again. Under load it also waits for
-// the CPU, up to 2 ms.
+// wake returns when a process runs again that sleeps for d from t. Under load the process also waits for the
+// CPU, up to 2 ms.
 func (k kernel) wake(t, d float64, load bool, rng *rand.Rand) float64 {
 	least := k.shortest
 	if load {
@@ -56,8 +56,8 @@ type command func(t float64) float64
 // constant is a rate in Mbit/s.
 func constant(mbit float64) command { return func(float64) float64 { return mbit * 1e6 / 8 } }
 
-// drive runs a loop for span seconds, the CPU loaded by others from a third to two thirds of
-// it, and calls see at each wake-up with what it sends.
+// drive runs a loop for span seconds. Other processes load the CPU from a third to two thirds of the span. It
+// calls see at each wake-up with the bytes that the loop sends.
 func drive(l Loop, k kernel, c command, span float64, load bool, see func(t, bytes float64)) (mean float64) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	sum, t := 0., 0.

@@ -2,10 +2,9 @@ package pacing
 
 import "math"
 
-// Loop is one of the send loops that the paper compares: what happens each
-// time the sender wakes. Without a positive rate and size nothing goes. A time that is not
-// finite counts as the last one, and a granularity below 1 µs as 1 µs: a loop always
-// sleeps.
+// Loop is one of the send loops that the paper compares: the step at each wake-up of the sender. Without a
+// positive rate and size nothing is sent. A time that is not finite counts as the last one, and a granularity
+// below 1 µs as 1 µs: a loop always sleeps.
 type Loop interface {
 	// Wake is called at time now (s) with the commanded rate (units/s) and
 	// the packet size; it returns the units sent and the time in seconds to
@@ -13,7 +12,7 @@ type Loop interface {
 	Wake(now, rate, size float64) (sent, sleep float64)
 }
 
-// leastSleep is the granularity in seconds that one that is not positive counts as.
+// leastSleep replaces a granularity that is not positive, seconds.
 const leastSleep = 1e-6
 
 // granularity is a timer granularity or period as it is used, in seconds.
@@ -55,10 +54,9 @@ func (l RFC3448Burst) Wake(_, rate, size float64) (sent, sleep float64) {
 	return max(size, whole(rate*sleep, size)), sleep
 }
 
-// RFC3448Nominal is the rule that RFC 3448 §4.6 actually states: a nominal
-// send time t_nom advances by t_ipi per packet, whatever the real time was, so
-// a late wake-up is made up for. It is as accurate as the paper's controller. A
-// clock that is set back starts it afresh.
+// RFC3448Nominal is the rule that RFC 3448 §4.6 actually states: a nominal send time t_nom advances by t_ipi
+// per packet, independent of the real time, so a late wake-up is made up for. It is as accurate as the paper's
+// controller. A clock that is set back starts it afresh.
 type RFC3448Nominal struct {
 	Granularity float64
 
@@ -95,7 +93,7 @@ type Controlled struct {
 	clock clock
 }
 
-// Wake sends what the controller allows.
+// Wake sends the packets that the controller allows.
 func (l *Controlled) Wake(now, rate, size float64) (sent, sleep float64) {
 	_, dt, _ := l.clock.read(now)
 	return l.Step(dt, rate, size), granularity(l.Period)

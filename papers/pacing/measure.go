@@ -17,9 +17,8 @@ import (
 	"github.com/titrate/titrate/papers/experiment"
 )
 
-// send runs a loop for a while on this kernel: datagrams to a socket of its own on the
-// loopback that nobody reads, sleeping by nanosleep on a thread of its own. It returns the
-// relative error of the rate.
+// send runs a loop for span on this kernel. The loop sends datagrams to a loopback socket that no process
+// reads, and sleeps by nanosleep on its own thread. send returns the relative error of the rate.
 func send(l Loop, mbit float64, span time.Duration) (off float64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -122,7 +121,7 @@ func measured(short bool) *experiment.Result {
 	return r
 }
 
-// loadAverage is that of the last minute, as /proc has it; ? where there is none.
+// loadAverage returns the load average of the last minute from /proc; ? if there is none.
 func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	minute, _, ok := strings.Cut(string(text), " ")

@@ -8,13 +8,12 @@ import "math"
 //	y    = k_r·(d_c − d_e)              (10): what may go in this iteration
 //	send whole packets while their sum ≤ y;  d_e += sum     (9)
 //
-// where d_c is what should have gone and d_e what went. d_c − d_e is kept as one
-// number, so that it does not lose bytes after hours. k_r > 1 over-sends by design;
-// the product uses the law at k_r = 1 (package control/pacing). The unit of sizes and
-// rates is the caller's: bytes, or requests.
+// where d_c are the bytes due and d_e the bytes sent. d_c − d_e is kept as one number, so that it does not lose
+// bytes after hours. k_r > 1 over-sends by design; the product uses the law at k_r = 1 (package
+// control/pacing). The unit of sizes and rates is the caller's: bytes, or requests.
 //
-// Step serves an endless queue of packets of one size; for a queue of packets of
-// many sizes call Allow once per iteration, and Sent with what went.
+// Step serves an endless queue of packets of one size; for a queue of packets of many sizes call Allow once per
+// iteration, and Sent with the size sent.
 //
 // Bad numbers: a time, rate, gain or size that is NaN or negative counts as 0; a rate or
 // size below 1e-15 counts as 0, and anything above 1e15 as 1e15. The mismatch is held

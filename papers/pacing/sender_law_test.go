@@ -35,9 +35,8 @@ func (a *algorithm2) iterate(dt, rate float64, queue []float64) (sent int) {
 	return sent
 }
 
-// Any k_r, in bytes (packets of 40 to 1500) and in requests (of cost 1): what goes is
-// what the oracle sends, packet for packet. All numbers are dyadic, so that floats are
-// exact here.
+// For any k_r, in bytes (packets of 40 to 1500) and in requests (of cost 1), the sender sends the same packets
+// as the oracle. All numbers are dyadic, so that floats are exact here.
 func TestSenderIsAlgorithm2(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gain := float64(rapid.IntRange(1, 40).Draw(t, "k_r")) / 16
@@ -73,8 +72,8 @@ func TestSenderIsAlgorithm2(t *testing.T) {
 	})
 }
 
-// In the long run every stable gain holds the rate, whatever the unit: what is owed
-// stays at r·T_s·(1/k_r − 1) within packets, and so does not grow.
+// In the long run every stable gain holds the rate, in any unit: the mismatch stays at r·T_s·(1/k_r − 1) within
+// packets, and so does not grow.
 func TestEveryStableGainHoldsTheRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.Float64Range(.1, 1.9).Draw(t, "k_r")
@@ -87,8 +86,8 @@ func TestEveryStableGainHoldsTheRate(t *testing.T) {
 			s.Step(ts, rate, size)
 		}
 		lag := rate * ts * (1/k - 1)
-		// Whole packets: up to one is kept back per step, through the pole 1 − k_r. A
-		// packet goes once k_r·mismatch covers it, so up to 1/k_r of them wait.
+		// Whole packets: up to one is kept back per step, through the pole 1 − k_r. A packet is sent once
+		// k_r·mismatch covers its size, so up to 1/k_r packets wait.
 		if most := size * (1/k + 2/(1-math.Abs(1-k))); math.Abs(s.Mismatch()-lag) > most {
 			t.Fatalf("k_r=%v, %v/s in %v: owes %v, want %v within %v", k, rate, size, s.Mismatch(), lag, most)
 		}
@@ -99,7 +98,7 @@ func TestEveryStableGainHoldsTheRate(t *testing.T) {
 type loop struct {
 	pacing.Loop
 	name     string
-	feedback bool // it makes up for what it owes
+	feedback bool // a late wake-up is made up for
 }
 
 // loops are all send loops; the conformance tests run over each.
@@ -126,7 +125,7 @@ func TestLoopsSurviveBadNumbers(t *testing.T) {
 				}
 			}
 			l.Wake(0, 0, 1)
-			if sent, _ := l.Wake(1, 0, 1); sent != 0 && l.name != "controlled" { // which pays what it owes
+			if sent, _ := l.Wake(1, 0, 1); sent != 0 && l.name != "controlled" { // controlled sends its mismatch
 				t.Fatalf("%s: sends %v at rate 0", l.name, sent)
 			}
 		}
@@ -159,7 +158,7 @@ func TestLoopsWithAClockSetBack(t *testing.T) {
 	}
 }
 
-// Ten million steps later the sender owes what it owed after the first ones.
+// The mismatch after ten million steps equals the mismatch after the first steps.
 func TestNoDriftInTenMillionSteps(t *testing.T) {
 	const steps, ts, rate = 10_000_000, 1e-3, 33.3
 	s, sent := pacing.Sender{Gain: 1}, 0.0

@@ -55,8 +55,8 @@ func TestRateErrorOfTheLoops(t *testing.T) {
 	}
 }
 
-// Proposition 1: the pole is 1 − k_r. In steady state the output lags by
-// r·T_s·(1/k_r − 1) behind what is owed; at and beyond k_r = 2 it diverges.
+// Proposition 1: the pole is 1 − k_r. In steady state the output lags by r·T_s·(1/k_r − 1); at and beyond k_r =
+// 2 it diverges.
 func TestGain(t *testing.T) {
 	const rate, ts = 1e6, 0.01
 	for _, k := range []float64{0.1, 0.5, 1, 1.5, 1.9} {

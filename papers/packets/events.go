@@ -20,7 +20,7 @@ type packet struct {
 	hop    int8
 	marked bool
 	again  bool // a retransmission: no sample of the round trip
-	// sent is when its source sent it, entered when it came into the queue, s.
+	// sent is the time at which the source sent the packet, entered the time at which it entered the queue, s.
 	sent, entered float64
 }
 
@@ -50,7 +50,7 @@ func (a *agenda) due(until float64) bool { return len(a.heap) > 0 && a.heap[0].a
 
 func (a *agenda) pop() event { return *heap.Pop(&a.heap).(*event) }
 
-// earliest orders events by time, and those at the same time as they were pushed.
+// earliest orders events by time; events of one time keep the order in which they were pushed.
 type earliest []*event
 
 func (q earliest) Len() int { return len(q) }

@@ -10,9 +10,9 @@ import (
 type Link struct {
 	Rate float64 // packets/s; may change while it runs, not to 0
 	Law  aqm.Law // marks and drops arrivals, nil: none
-	// Buffer is the most packets that may wait, 0: unbounded. Laws have buffers of their own.
+	// Buffer is the most packets that may wait, 0: unbounded. Laws also have their own buffers.
 	Buffer int
-	// Every is how often the law sees the queue, s.
+	// Every is the interval at which the law sees the queue, s.
 	Every float64
 
 	// Offered, Lost, Sent and Marked count packets.
@@ -25,7 +25,7 @@ type Link struct {
 	id    int32
 }
 
-// Queued is how many packets wait, the one on the wire with them.
+// Queued returns the number of waiting packets, including the one on the wire.
 func (l *Link) Queued() int { return len(l.queue) - l.head }
 
 // Hop is a part of a path: a delay, then a link.

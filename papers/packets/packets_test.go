@@ -63,8 +63,8 @@ func (m marker) Arrive(a aqm.Arrival) aqm.Verdict {
 	return aqm.Accept
 }
 
-// With a marking probability p the window is that of the model (1) of Yan, Gao and Özbay at
-// rest, √(2(1−p)/p), within what one halving per window and whole packets change.
+// With a marking probability p the window is the steady-state window of the model (1) of Yan, Gao and Özbay,
+// √(2(1−p)/p), within the error of one halving per window and whole packets.
 func TestWindowUnderMarking(t *testing.T) {
 	for _, p := range []float64{.005, .02} {
 		n, l := pair(1, 0, marker(p))

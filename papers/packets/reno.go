@@ -17,7 +17,7 @@ type Flow struct {
 	id                  int32
 	on                  bool
 	window, threshold   float64
-	next, oldest, most  int32 // next to send; first not acknowledged; end of what was sent
+	next, oldest, most  int32 // next to send; first not acknowledged; end of the sent packets
 	duplicates          int
 	recovering          bool
 	recover, reduced    int32 // until here a loss, a mark, is of the same window
@@ -58,7 +58,7 @@ func (f *Flow) Stop() { f.on = false }
 // Window is the congestion window in packets.
 func (f *Flow) Window() float64 { return f.window }
 
-// send sends what the window allows.
+// send sends the packets that the window allows.
 func (f *Flow) send() {
 	for f.on && float64(f.next-f.oldest)+1 <= math.Max(1, f.window) {
 		f.emit(f.next)
@@ -117,7 +117,7 @@ func (f *Flow) expire(now float64) {
 	}
 }
 
-// receive is a packet at the sink: it acknowledges what it has in order.
+// receive is a packet at the sink, which acknowledges the packets received in order.
 func (f *Flow) receive(p packet) {
 	if p.seq >= f.expected && !f.early[p.seq] {
 		f.Delivered++

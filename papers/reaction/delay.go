@@ -64,8 +64,8 @@ func crossing(loop func(float64) complex128, a, b float64) float64 {
 	return math.Sqrt(a * b)
 }
 
-// band returns frequencies between which every crossing lies: from far below
-// the slowest pole to where the gain has surely fallen below 1.
+// band returns frequencies between which all crossings are: from far below the slowest pole to where the gain
+// has surely fallen below 1.
 func (t Transfer) band(gain float64) (low, high float64) {
 	slow, fast := math.Inf(1), 0.0
 	for _, p := range t.Poles() {

@@ -57,9 +57,8 @@ func atLimit(t *testing.T, n int) (h reaction.Transfer, v float64) {
 	return h, v
 }
 
-// The critical delays with the dynamics of T are those that the network itself
-// has: shorter than the table's for few nodes, whose loop T slows down further,
-// and much longer for many, whose loop gain T filters.
+// The critical delays with the dynamics of T equal the critical delays of the network: shorter than the table's
+// for few nodes, where T slows the loop down, and much longer for many nodes, where T filters the loop gain.
 func TestCriticalDelaysOfTheNetwork(t *testing.T) {
 	for _, n := range []int{3, 4, 11, 30, 100} {
 		h, share := atLimit(t, n)
@@ -80,8 +79,8 @@ func TestCriticalDelaysOfTheNetwork(t *testing.T) {
 	}
 }
 
-// A loop whose answer is known by hand: gain K/s with delay is stable for
-// K·τ < π/2. And one that is unstable at once.
+// A loop whose answer is known by hand: gain K/s with delay is stable for K·τ < π/2. Another loop is unstable
+// without any delay.
 func TestCriticalDelayByHand(t *testing.T) {
 	h, err := reaction.Rational([]float64{-1}, []float64{1, 0})
 	if err != nil {
@@ -97,10 +96,9 @@ func TestCriticalDelayByHand(t *testing.T) {
 	}
 }
 
-// Equal nodes in step, by trajectory: below the network's critical delay a
-// disturbance of 1 % dies, above it lasts. (A cold start is no small
-// disturbance: a hundred nodes swing from it for ever at 50 ms too.) At 11 nodes (124 ms) both delays are below
-// the table's 160.7 ms, at 100 nodes (104 ms) both are above its 12 ms.
+// Equal nodes in step, by trajectory: below the network's critical delay a disturbance of 1 % dies, above it
+// lasts. (A cold start is a large disturbance: after it, a hundred nodes swing forever at 50 ms too.) At 11
+// nodes (124 ms) both delays are below the table's 160.7 ms, at 100 nodes (104 ms) both are above its 12 ms.
 func TestCriticalDelayInTime(t *testing.T) {
 	for _, c := range []struct {
 		n            int
@@ -145,9 +143,8 @@ func swing(t *testing.T, n int, tau float64) float64 {
 	return float64(n) * (hi - lo)
 }
 
-// Figures 7 to 9: eleven hosts, one start every 20 s, k5 = 0.1, news 30 ms late
-// (the mean of the paper's 0 to 60 ms). Shares of the greedy ones end equal, the
-// total at 999 to 1000.
+// Figures 7 to 9: eleven hosts, one start every 20 s, k5 = 0.1, reports 30 ms late (the mean of the paper's 0
+// to 60 ms). The greedy hosts' shares end equal, the total at 999 to 1000.
 func TestFig7to9(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
@@ -160,7 +157,7 @@ func TestFig7to9(t *testing.T) {
 	for i := range vs {
 		a, vs[i] = adaptive(t, k)
 	}
-	load := make([]float64, hosts) // what each offers: two are modest, the rest greedy
+	load := make([]float64, hosts) // demand of each host: two are modest, the rest greedy
 	for i := range load {
 		load[i] = 400
 	}

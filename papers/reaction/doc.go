@@ -1,7 +1,6 @@
-// Package reaction is a chemistry kit for rate controllers: species, reactions
-// and the law of mass action, and what can be computed from them. It is the
-// method of Monti & Sifalakis (2013), sections 2 to 4, in which the network of
-// reactions is at once the algorithm and its exact model.
+// Package reaction is a chemistry kit for rate controllers: species, reactions and the law of mass action, and
+// what can be computed from them. It follows the method of Monti & Sifalakis (2013), sections 2 to 4: the
+// network of reactions is both the algorithm and its exact model.
 //
 // # Model
 //
@@ -12,8 +11,8 @@
 //	v_r = k_r·Π_i c_i^α_ir                          law of mass action (L1)
 //	dc/dt = Ψ·v(c, p),  Ψ_ir = β_ir − α_ir          (9)
 //
-// An input is a reaction without reactants whose rate p is set from outside. A
-// species on both sides is a catalyst: it sets the pace and is not used up.
+// An input is a reaction without reactants whose rate p is set from outside. A species on both sides is a
+// catalyst: it changes the rate and is not used up.
 //
 // # What can be asked
 //
@@ -31,9 +30,8 @@
 //
 // # What it found
 //
-// The paper's (13b), H = −k2·kF/((s+kF)(s+k2+k4)) at the limit, drops the s³
-// term of σ(s), although it grows with c_S like the others: it leaves out how
-// fast T follows v_ext. With it
+// The paper's (13b), H = −k2·kF/((s+kF)(s+k2+k4)) at the limit, drops the s³ term of σ(s), although it grows
+// with c_S like the others: the term describes how fast T follows v_ext. With the term
 //
 //	H = −k3·v·k2·kF/((s+kF)·((k1+k3·T)s² + (k3·v+k2·k3·T+k1(k2+k4))s + k3·v(k2+k4)))
 //
@@ -55,7 +53,7 @@
 //
 //   - Amounts ≥ 0 and finite; every row of Conserved keeps its value.
 //   - Flows balance over a step: the change of c is Ψ times the extents.
-//   - Poles are those of the reduced system: a conserved sum is no state, so
+//   - Poles are the poles of the reduced system: a conserved sum is no state, so
 //     no spurious pole at 0 appears for it.
 //
 // # Cost
@@ -73,7 +71,7 @@
 package reaction
 
 const (
-	// largest is what amounts, rates and times are clamped to.
+	// largest is the value to which amounts, rates and times are clamped.
 	largest = 1e15
 	// smallest is the least constant of a controller that does not count as 0.
 	smallest = 1e-15

@@ -30,8 +30,8 @@ func ExampleKit() {
 	// Output: released: 100/s, conserved: [[0 1 1]]
 }
 
-// Four of the published controllers share one limit and hear of each other late. From
-// which delay on do they oscillate?
+// Four of the published controllers share one limit; their reports to each other are late. From which delay on
+// do they oscillate?
 func ExampleCoupled() {
 	constants := reaction.Table1()
 	controller, err := reaction.NewAdaptive(constants)

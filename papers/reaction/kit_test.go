@@ -45,8 +45,7 @@ func soup(t *rapid.T) (*reaction.Vessel, int) {
 	return v, n
 }
 
-// stepIn steps by h, or where that is refused, which it seldom is, by smaller steps, as
-// the error says.
+// stepIn steps by h. If that is refused, which is rare, it takes smaller steps, as the error advises.
 func stepIn(v *reaction.Vessel, h float64, halvings int) error {
 	err := v.Step(h)
 	if err == nil || halvings == 0 {

@@ -24,8 +24,8 @@ type Linear struct {
 	reduced []float64   // A over them
 }
 
-// Linearize returns the linearisation about the present amounts. The transfer
-// functions mean what the paper's do when the vessel is in a steady state.
+// Linearize returns the linearisation about the present amounts. In a steady state the transfer functions are
+// the paper's.
 func (v *Vessel) Linearize() *Linear {
 	n, l := len(v.c), &Linear{net: v.net}
 	a := make([]float64, n*n)

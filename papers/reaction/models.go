@@ -2,12 +2,12 @@ package reaction
 
 import "fmt"
 
-// Bucket is the enzymatic token bucket of this project: the paper's figure 2
-// with the spent token ET, so that the recharge has a rate of its own.
+// Bucket is the enzymatic token bucket of this project: the paper's figure 2 with the spent token ET, so that
+// the recharge has its own rate.
 //
 //	r1: S + E → ES   K1     a queued request binds a token: it is released
 //	r2: ES → ET      K2
-//	r4: ET → E       K4     the rate lives here
+//	r4: ET → E       K4     sets the rate
 //	r0: S → ∅        Kd     a policer's virtual backlog drains; 0 with a queue
 //
 // E + ES + ET is conserved. Package drc steps it in closed form (drc.Enzyme)

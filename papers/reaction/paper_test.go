@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/papers/reaction"
 )
 
-// expect unpacks what the reference vector id expects into v.
+// expect unpacks the expected values of the reference vector id into v.
 func expect(t *testing.T, id string, v any) {
 	t.Helper()
 	raw, err := os.ReadFile("../testdata/chemical.json")
@@ -109,8 +109,7 @@ func TestSteadyState(t *testing.T) {
 	wantWithin(t, "v3/v1", v.Flux(a.Yield)/v.Flux(a.Bind), v.Amount(a.T), 1e-10)
 }
 
-// Overload has no steady state: the backlog grows. Settle says so and leaves
-// the vessel alone.
+// Overload has no steady state: the backlog grows. Settle returns an error and does not change the vessel.
 func TestOverloadDoesNotSettle(t *testing.T) {
 	a, v := adaptive(t, reaction.Table1())
 	v.SetInput(a.Int, 1400)
@@ -316,9 +315,8 @@ func times(a, b []float64) []float64 {
 	return out
 }
 
-// (13): at the limit the controller no longer hears v_int, and its static gain
-// from v_ext is −k2/(k2+k4). (13b) itself, −k2·kF/((s+kF)(s+k2+k4)), holds for
-// slow changes only: see atLimit.
+// (13): at the limit the controller no longer depends on v_int, and its static gain from v_ext is −k2/(k2+k4).
+// (13b) itself, −k2·kF/((s+kF)(s+k2+k4)), holds for slow changes only: see atLimit.
 func TestTransferAtTheLimit(t *testing.T) {
 	a, v := adaptive(t, reaction.Table1())
 	exact, share := atLimit(t, 11)

@@ -5,12 +5,10 @@ import (
 	"math"
 )
 
-// Settle moves the vessel to the steady state that its present amounts lead to
-// (L2: production equals consumption of every species). Backward Euler steps of
-// growing length come close to it, then Newton's method for Ψ·v = 0 together
-// with the conserved sums finishes. If there is none, such as under an overload
-// whose backlog grows for ever, the vessel stays as it was and the error names
-// a species that keeps changing.
+// Settle moves the vessel to the steady state that its present amounts lead to (L2: production equals
+// consumption of every species). Backward Euler steps of growing length come close to it, then Newton's method
+// for Ψ·v = 0 together with the conserved sums finishes. If there is none, such as under an overload whose
+// backlog grows without bound, the vessel stays as it was and the error names a species that keeps changing.
 func (v *Vessel) Settle() error {
 	start := append([]float64(nil), v.c...)
 	h := 1e-3

@@ -29,8 +29,8 @@ func (v *Vessel) split(h float64) bool {
 	return true
 }
 
-// extent finds the least n at which reaction r has happened often enough, by
-// bisection between 0 and the exhaustion of what it uses up.
+// extent finds the least n at which reaction r has happened often enough, by bisection between 0 and the
+// exhaustion of its reactants.
 func (v *Vessel) extent(r int, h float64) (n float64, ok bool) {
 	m, hi := len(v.k), math.Inf(1)
 	for i, c := range v.c {

@@ -11,11 +11,10 @@ const (
 	maxHalvings = 4  // halvings before the reactions are advanced one by one
 )
 
-// Step advances the vessel by h seconds with one backward Euler step. If
-// Newton's method does not find its positive solution the step is halved, up to
-// four times, and in the end made reaction by reaction. A reaction that uses up
-// nothing and makes more of what it needs (X → 2X) may explode within h: Step
-// then leaves the vessel as it was and says so.
+// Step advances the vessel by h seconds with one backward Euler step. If Newton's method does not find its
+// positive solution the step is halved, up to four times, and in the end made reaction by reaction. A reaction
+// that uses up nothing and makes more of its own reactant (X → 2X) may explode within h: Step then leaves the
+// vessel as it was and returns an error.
 func (v *Vessel) Step(h float64) error {
 	if h = clean(h); h == 0 {
 		return nil
@@ -68,8 +67,8 @@ func (v *Vessel) euler(h float64) bool {
 	return true
 }
 
-// repair subtracts what rounding added to each conserved sum from the largest amount
-// in the sum: flows may be many orders larger than the amounts that remain.
+// repair subtracts rounding errors of each conserved sum from the largest amount in the sum: flows may be many
+// orders larger than the remaining amounts.
 func (v *Vessel) repair(before []float64) {
 	n := len(v.c)
 	for range 2 { // sums that share a species disturb each other

@@ -11,7 +11,7 @@ type Vessel struct {
 	work    workspace
 }
 
-// workspace is what the solver needs, made once.
+// workspace is the solver's memory, allocated once.
 type workspace struct {
 	c0, before, start, coarse, guess, x, f, gross, jac, extent []float64
 }
@@ -38,7 +38,7 @@ func (v *Vessel) Network() *Network { return v.net }
 // Amount returns how much there is of s.
 func (v *Vessel) Amount(s Species) float64 { return v.c[s] }
 
-// SetAmount puts an amount in place of what there is of s.
+// SetAmount sets the amount of s.
 func (v *Vessel) SetAmount(s Species, amount float64) { v.c[s] = clean(amount) }
 
 // Rate returns the rate constant of r.

@@ -122,7 +122,7 @@ func crossing(totals []float64) float64 {
 	return math.Inf(1)
 }
 
-// gains are those of figures 6 to 10.
+// gains are the gains of figures 6 to 10.
 var gains = []struct {
 	figure string
 	k, r   float64

@@ -8,13 +8,12 @@ import "math"
 //
 //	x_s += k·(W − x_s·p);   p += (Σ min(x_s, o_s) − C)/R,  p ≥ 0      both from old values
 //
-// where o_s is what source s has to send. It is for study; the product solves for the
-// prices exactly (pricing.Pool, pricing.Market).
+// where o_s is the demand of source s. It is for study; the product solves for the prices exactly
+// (pricing.Pool, pricing.Market).
 //
-// With n ≥ 2 sources, κ = k·nW/C and γ = C²/(R·nW), the loop is stable only for
-// γ < 1 and κ < 2 (one source alone: κ < 4/(2 − γ)): for the paper's C = 764500 and n = 3 that is R > 1.948e11
-// and k < 5.10e5. Fixed (k, R) hold for 2 ≤ n ≤ 15 only, and x winds up when
-// nothing is congested: it cannot be used as it is.
+// With n ≥ 2 sources, κ = k·nW/C and γ = C²/(R·nW), the loop is stable only for γ < 1 and κ < 2 (one source
+// alone: κ < 4/(2 − γ)): for the paper's C = 764500 and n = 3 that is R > 1.948e11 and k < 5.10e5. Fixed (k, R)
+// hold for 2 ≤ n ≤ 15 only, and x winds up when nothing is congested: the law cannot be used unchanged.
 type PrimalDual struct {
 	K        float64   // rate gain k > 0
 	R        float64   // price divisor > 0
@@ -29,7 +28,7 @@ type PrimalDual struct {
 // Price is p.
 func (l *PrimalDual) Price() float64 { return l.price }
 
-// Sent is what source s sends, units/s: its rate, and no more than it has.
+// Sent returns the rate of source s, units/s: x_s, at most its demand.
 func (l *PrimalDual) Sent(s int) float64 {
 	x := limited(l.Rates[s])
 	if l.Offered != nil {
@@ -38,7 +37,7 @@ func (l *PrimalDual) Sent(s int) float64 {
 	return x
 }
 
-// Total is what all sources send, units/s.
+// Total returns the sum of all sources' rates, units/s.
 func (l *PrimalDual) Total() (sum float64) {
 	for s := range l.Rates {
 		sum += l.Sent(s)

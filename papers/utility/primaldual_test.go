@@ -11,8 +11,8 @@ import (
 
 const cluster = 764500 // packets per second, the paper's C
 
-// rounds is how many rounds the published law needs until Σx stays within tol
-// of C, starting from nothing; -1 if it does not within 5000.
+// rounds returns how many rounds the published law needs, from zero rates, until Σx stays within tol of C; -1
+// if more than 5000.
 func rounds(k, r, tol float64) int {
 	law := utility.PrimalDual{K: k, R: r, Weight: 1, Capacity: cluster, Rates: make([]float64, 3)}
 	last := -1
@@ -71,7 +71,7 @@ func TestPrimalDualStabilityPlane(t *testing.T) {
 			most = 4 / (2 - gamma)
 		}
 		if math.Abs(kappa-most) < .1 || math.Abs(gamma-1) < .1 {
-			return // too near the edge to tell in time
+			return // too near the edge to decide in time
 		}
 		total := weight * float64(n)
 		law := utility.PrimalDual{K: kappa * capacity / total, R: capacity * capacity / (gamma * total), Weight: weight,
@@ -137,7 +137,7 @@ func TestPrimalDualBadNumbers(t *testing.T) {
 			}
 		}
 	}
-	law := utility.PrimalDual{K: 1, R: 1, Weight: 1, Capacity: 1} // nobody
+	law := utility.PrimalDual{K: 1, R: 1, Weight: 1, Capacity: 1} // no source
 	if law.Step(); law.Price() != 0 {
 		t.Errorf("price %v without sources", law.Price())
 	}

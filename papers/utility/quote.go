@@ -99,9 +99,8 @@ func (q *Quote) gain() float64 {
 	return BestGain(1)
 }
 
-// Buy is what a tenant takes at path price q = Σ_r a_ri·p_r: its Guaranteed is
-// lo, its Cap the upper bound, of which there is all at price 0. A tenant of
-// weight 0 takes its guarantee.
+// Buy returns the rate that a tenant takes at path price q = Σ_r a_ri·p_r. Its Guaranteed is lo, its Cap the
+// upper bound; at price 0 it takes the whole Cap. A tenant of weight 0 takes its guarantee.
 func Buy(d fairshare.Demand, q, alpha float64) float64 {
 	weight, most := min(sane(d.Weight), fairshare.MaxWeight), sane(d.Cap)
 	least := min(sane(d.Guaranteed), most)

@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/papers/utility"
 )
 
-// exchange is pools and tenants that meet only in prices and loads.
+// exchange is pools and tenants that exchange only prices and loads.
 type exchange struct {
 	a        [][]float64 // cost of tenant i on pool r
 	mu       []float64
@@ -130,10 +130,9 @@ func TestScaleFreeSettles(t *testing.T) {
 	}
 }
 
-// Any topology, cost, weight, capacity, α and delay: the exchange comes to the
-// optimum. As tenants buy what their prices say, that is feasibility and
-// complementary slackness, Σ p·(C−y) = 0. Single shares may take longer: pools
-// with nearly the same tenants tell each other apart only slowly.
+// Any topology, cost, weight, capacity, α and delay: the exchange comes to the optimum. Since tenants buy by
+// their prices, the optimum means feasibility and complementary slackness, Σ p·(C−y) = 0. Single shares may
+// take longer: the prices of pools with nearly the same tenants separate slowly.
 func TestScaleFreeFindsTheOptimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pools, tenants := rapid.IntRange(1, 4).Draw(t, "pools"), rapid.IntRange(1, 6).Draw(t, "tenants")

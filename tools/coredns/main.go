@@ -1,4 +1,4 @@
-// Coredns is CoreDNS with what the tests' Kubernetes needs of it: the names of Services and pods.
+// Coredns is CoreDNS with only the plugins that the tests' Kubernetes needs: the names of Services and pods.
 package main
 
 import (

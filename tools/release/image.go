@@ -26,7 +26,7 @@ const (
 // layoutVersion is the file oci-layout of an archive.
 const layoutVersion = `{"imageLayoutVersion":"1.0.0"}`
 
-// user is who the images run as, unless a pod says otherwise.
+// user is the user and group that the images run as, unless the pod sets another.
 const user = "65532:65532"
 
 // image is one name with a manifest for each architecture.
@@ -49,8 +49,8 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// dockerImage is one architecture as engines without containerd's store load it: the file
-// manifest.json of `docker save`, beside the OCI layout.
+// dockerImage is one architecture of an image for engines without containerd's store: the file manifest.json of
+// `docker save`, stored in the archive next to the OCI layout.
 type dockerImage struct {
 	Config   string
 	RepoTags []string
@@ -72,7 +72,7 @@ func (b blobs) addJSON(mediaType string, v any) (descriptor, error) {
 	return b.add(mediaType, content), err
 }
 
-// path is where an archive has the blob.
+// path returns the blob's path in an archive.
 func (d descriptor) path() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
 
 func digest(content []byte) string {

@@ -20,10 +20,10 @@ import (
 	"strings"
 )
 
-// Signatures of images are as cosign makes and verifies them: beside each manifest sha256:X a
-// repository has an image with the tag sha256-X.sig, whose one layer is what is signed, with the
-// signature as an annotation. They need no service: no log, no certificate, a key only. They are made
-// here and not by cosign, since cosign signs what a registry has, and a release is made without one.
+// Signatures of images have cosign's format. For each manifest sha256:X a repository has an image with the tag
+// sha256-X.sig; its one layer is the signed payload, with the signature as an annotation. They need a key only:
+// no service, no log, no certificate. cosign itself is not used, since cosign signs images in a registry, and a
+// release is made without a registry.
 const (
 	typeSigned      = "application/vnd.dev.cosign.simplesigning.v1+json"
 	signature       = "dev.cosignproject.cosign/signature"
@@ -32,7 +32,7 @@ const (
 	signatureSuffix = ".sig"
 )
 
-// signed is what a signature says: that a manifest is of an image of some name.
+// signed is the payload of a signature: it binds a manifest to an image name.
 type signed struct {
 	Critical struct {
 		Identity struct {
@@ -46,7 +46,7 @@ type signed struct {
 	Optional any `json:"optional"`
 }
 
-// manifest is of an image, or an index of several.
+// manifest is the manifest of an image, or the index of several.
 type manifest struct {
 	MediaType string
 	Manifests []descriptor

@@ -212,7 +212,7 @@ func TestCosignVerifies(t *testing.T) {
 	}
 }
 
-// registryOf is what a registry answers that has the contents of archives.
+// registryOf returns a handler that answers as a registry with the contents of archives.
 func registryOf(t *testing.T, archives ...[]byte) http.Handler {
 	t.Helper()
 	blobs, tags := map[string][]byte{}, map[string]string{}

@@ -1,4 +1,4 @@
-// Pause is what keeps the namespaces of a pod on the test's node: it does nothing until it is asked to end.
+// Pause keeps the namespaces of a pod on the test's node: it sleeps until it receives a signal.
 package main
 
 import (
