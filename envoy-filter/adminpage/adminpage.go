@@ -1,6 +1,5 @@
-// Package adminpage is the page /titrate on Envoy's admin port: what is in force in this
-// gateway, which clients are limited the most, and what applies to one client's
-// requests.
+// Package adminpage is the page /titrate on Envoy's admin port: the configuration and leases in force in this
+// gateway, the clients that are limited the most, and the limits of one client's requests.
 //
 //	/titrate                                what is in force, leases, top clients
 //	/titrate?tenant=acme&client=alice       one client, at each pool
@@ -18,8 +17,8 @@
 //   - Names come from outside and are quoted, in text and in JSON.
 //   - A parameter that is unknown, or has a wrong value, is an error that names it.
 //
-// Envoy asks for the page on its main thread, not on a worker. It costs requests nothing
-// but the short locks of what it reads.
+// Envoy asks for the page on its main thread, not on a worker. Requests are affected only by the short locks of
+// the structures that it reads.
 package adminpage
 
 import (
@@ -51,7 +50,7 @@ type Link struct {
 	LeftOut       []string `json:"leftOut,omitempty"`
 }
 
-// Source has what the page reads. All fields are required.
+// Source has the page's inputs. All fields are required.
 type Source struct {
 	Engine  *limiter.Engine
 	Refused *heavyhitters.Sketch // requests refused

@@ -92,7 +92,7 @@ func TestOverview(t *testing.T) {
 		"epoch 3, STALE", "3 gateways", "split", "80 ms")
 }
 
-// Each table says of which time its numbers are, and what is older than that is not listed.
+// Each table says of which time its numbers are, and older entries are not listed.
 func TestNumbersSayTheirTime(t *testing.T) {
 	s := source(t)
 	s.Started = time.Now().Add(-5*time.Minute - time.Second/2)

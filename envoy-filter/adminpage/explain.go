@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// Explanation says what applies to one client's requests.
+// Explanation lists the limits of one client's requests, at each pool.
 type Explanation struct {
 	Tenant   string            `json:"tenant"`
 	Client   string            `json:"client"`
@@ -46,7 +46,7 @@ type Limit struct {
 	Claimed *Claims `json:"claimed,omitempty"`
 }
 
-// Claims is what the other gateways claim, cost units/s.
+// Claims are the other gateways' claims, cost units/s.
 type Claims struct {
 	Others      number `json:"others"`
 	Active      number `json:"activeWeight"`

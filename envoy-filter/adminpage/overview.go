@@ -20,13 +20,13 @@ type Overview struct {
 	Shares    Shares    `json:"shares"`
 	Held      int64     `json:"held"`      // requests waiting now
 	Contended int       `json:"contended"` // keys that several gateways share now
-	Budget    int       `json:"budget"`    // the most of them
+	Budget    int       `json:"budget"`    // at most so many of them
 	Parted    uint64    `json:"parted"`    // since the start: requests of keys beyond the budget of contended keys
 	Overflow  uint64    `json:"overflow"`  // since the start: decisions by a key that new clients share
 	Pools     []Pool    `json:"pools"`
 	Leases    []Lease   `json:"leases"`
 	Limits    []InForce `json:"limits"` // of the leases' tenants
-	// TopSeconds is the longest time that TopRefused and TopHeld are of; the shortest is half of it.
+	// TopSeconds is the longest time that topRefused and topHeld can cover; the shortest is half of this time.
 	TopSeconds int64     `json:"topSeconds"`
 	Refused    []Counted `json:"topRefused"`
 	HeldMost   []Counted `json:"topHeld"`
@@ -183,7 +183,7 @@ func (o *Overview) text(w *writer) {
 	case o.Link.Connected:
 		w.line("agent          linked")
 	default:
-		w.line("agent          NOT LINKED: going on with what is known")
+		w.line("agent          NOT LINKED: using the last state")
 	}
 	if o.Link.RefusedRevision != 0 {
 		w.line("               REFUSED configuration revision %d: %s", o.Link.RefusedRevision, o.Link.RefusedReason)

@@ -1,27 +1,25 @@
-// Package agentlink is the filter's end of the link to the agent beside it.
+// Package agentlink is the filter's end of the link to the local agent.
 //
 // # Model
 //
-// One goroutine dials the agent's Unix socket, for ever, with a backoff of at most one
-// second. On each connection the two sides first exchange a Hello, which fixes the
-// version. Then one goroutine passes what the agent sends to the engine (configuration,
-// shares, sums), and another sends what the engine has: claims every 50 ms if there are
-// any, a report every 250 ms, a heartbeat every second and whenever a configuration was
-// accepted or refused, and at once what the owners of EXACT limits' keys are asked. Claims
-// have what has changed since the last ones, and on a new connection all within 3.2 s;
-// reports what the engine has accumulated since the last one; the other messages have the
-// latest state. So a lost connection loses at most the report
-// that was being written.
+// One goroutine dials the agent's Unix socket until the process ends, with a backoff of at most one second. On
+// each connection the two sides first exchange a Hello, which fixes the version. Then one goroutine passes the
+// agent's messages to the engine (configuration, shares, sums). Another sends the engine's messages: claims
+// every 50 ms if there are any, a report every 250 ms, a heartbeat every second and whenever a configuration
+// was accepted or refused, and at once the token questions for the owners of EXACT limits' keys. Claims have
+// the changes since the last claims; a new connection sends all claims within 3.2 s. A report has the counts
+// since the last report. The other messages have the latest state. So a lost connection loses at most the
+// report that was being written.
 //
 // # Invariants
 //
 //   - No request ever waits for the link: this package never calls the functions that
-//     decide requests, but for those that wait for an owner's answer, and a peer that does
+//     decide requests, except requests that wait for an owner's answer, and a peer that does
 //     not read is disconnected after [link.DeadAfter].
 //   - Without the agent the engine goes on with the last state, and with an estimate of
 //     what the other replicas use: see estimate.go.
 //   - A configuration, or a change of it, that the engine refuses leaves the old one in
-//     force; the heartbeat tells the agent which revision was refused, and why.
+//     force; the heartbeat reports to the agent which revision was refused, and why.
 //   - What owners have granted is forgotten when the link has been down for [link.DeadAfter]:
 //     the agent then counts it as spent.
 //   - Malformed bytes end the connection, nothing else.
@@ -64,9 +62,9 @@ type Options struct {
 	Socket string
 	// Hello introduces this process; its Version is filled in.
 	Hello link.Hello
-	// Engine receives what the agent sends, and has what is sent to the agent.
+	// Engine receives the agent's messages, and has the messages for the agent.
 	Engine *limiter.Engine
-	// Apply puts a configuration in force, Change a change of it. Default: those of Engine.
+	// Apply puts a configuration in force, Change puts a change in force. Default: the engine's methods.
 	Apply  func(*config.Config) error
 	Change func(*config.Delta) error
 	// Counters, if set, are keys that the engine does not count.
@@ -81,8 +79,8 @@ type Options struct {
 	ClientParts int
 	// Decisions, if set, are sent to an agent that takes them.
 	Decisions Decisions
-	// Asked, if set, says that the engine has something to tell the owners of EXACT limits' keys
-	// (limiter.Options.Ask), and Answer receives what they say.
+	// Asked, if set, rings when the engine has token questions for the owners of EXACT limits' keys
+	// (limiter.Options.Ask). Answer receives the owners' answers.
 	Asked  Bell
 	Answer func(*exchange.TokenAnswers)
 	// Log receives messages for the operator: the link is up or down, a
@@ -104,23 +102,23 @@ func (b Bell) Ring() {
 	}
 }
 
-// Counters are keys that are counted beside the engine, and shared as its keys are. SetSums may be
-// called while another method is.
+// Counters are keys that are counted outside the engine, and shared in the same way as the engine's keys.
+// SetSums may be called while another method runs.
 type Counters interface {
-	// Claims appends what has changed since the last call.
+	// Claims appends the claims that have changed since the last call.
 	Claims(*exchange.Claims)
 	// Repeat has the next Claims append everything.
 	Repeat()
-	// SetSums takes in what other gateways say. It may remove keys that are no business of the
-	// engine, which is given the sums after it.
+	// SetSums takes the other gateways' sums. It may remove sums of keys that the engine does not have; the
+	// engine receives the sums after it.
 	SetSums(*exchange.Sums)
 }
 
-// Decisions are what was decided about single requests.
+// Decisions are decisions about single requests.
 type Decisions interface {
-	// Want says whether the agent takes them.
+	// Want notes whether the agent takes decisions.
 	Want(is bool)
-	// Take returns those since the last Take, nil if there are none.
+	// Take returns the decisions since the last Take, nil if there are none.
 	Take(now int64) *exchange.Decisions
 }
 
@@ -195,7 +193,7 @@ func New(o Options) *Client {
 func (c *Client) Run(ctx context.Context) {
 	var estimates sync.WaitGroup
 	defer estimates.Wait()
-	estimates.Go(func() { c.estimateWhileSilent(ctx) })
+	estimates.Go(func() { c.estimateWithoutAgent(ctx) })
 	backoff, quiet := minBackoff, false
 	for ctx.Err() == nil {
 		greeted, err := c.connect(ctx)
@@ -205,7 +203,7 @@ func (c *Client) Run(ctx context.Context) {
 			return
 		}
 		if greeted || !quiet {
-			const text = "titrate: no link to the agent at %s, going on with what is known: %v"
+			const text = "titrate: no link to the agent at %s, using the last state: %v"
 			c.o.Log(fmt.Sprintf(text, c.o.Socket, err))
 		}
 		if quiet = true; greeted {
@@ -224,7 +222,7 @@ func (c *Client) Run(ctx context.Context) {
 // forgetUnused has the engine use no unused capacity of pools until an agent sends shares again. A panic
 // ends that only.
 func (c *Client) forgetUnused() {
-	defer c.o.RecoverPanic("what pools have unused")
+	defer c.o.RecoverPanic("the unused capacity of pools")
 	c.o.Engine.ForgetUnused()
 }
 
@@ -309,7 +307,7 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer) (version uint8, 
 	return version, nil
 }
 
-// receive passes what the agent sends to the engine until the link ends.
+// receive passes the agent's messages to the engine until the link ends.
 func (c *Client) receive(r *link.Reader) error {
 	for {
 		m, err := r.Next()
@@ -348,8 +346,8 @@ func (c *Client) receive(r *link.Reader) error {
 	}
 }
 
-// Ready is closed once the first configuration is in force and the agent has sent what
-// it knows of clients and of other replicas.
+// Ready is closed once the first configuration is in force and the agent has sent its state of clients and of
+// other replicas.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
 func (c *Client) checkReady() {
@@ -358,9 +356,8 @@ func (c *Client) checkReady() {
 	}
 }
 
-// restore passes on what clients have spent at the process before this one. What the
-// agent sends after the first configuration, on a new link, is this process's own state,
-// so it is ignored.
+// restore restores what clients have spent at the process before this one. Messages after the first
+// configuration on a new link have this process's own state, so they are ignored.
 func (c *Client) restore(m *exchange.Spent) {
 	if c.restored {
 		return
@@ -370,10 +367,10 @@ func (c *Client) restore(m *exchange.Spent) {
 	for _, k := range m.Keys {
 		c.o.Engine.RestoreSpent(now, k)
 	}
-	c.o.Log(fmt.Sprintf("titrate: the agent remembers what %d keys have spent", len(m.Keys)))
+	c.o.Log(fmt.Sprintf("titrate: the agent has the spent tokens of %d keys", len(m.Keys)))
 }
 
-// takeClaims takes what has changed, from the engine and from the counters beside it.
+// takeClaims takes the changed claims from the engine and from Counters.
 func (c *Client) takeClaims(now int64, into *exchange.Claims) {
 	into.Reset()
 	c.o.Engine.Claims(now, into)

@@ -109,8 +109,7 @@ func (s *session) send(m link.Message) {
 	}
 }
 
-// sendNewer sends a configuration in which name has another name, which only a newer
-// agent knows.
+// sendNewer sends a configuration with a field of a newer version: other replaces name.
 func (s *session) sendNewer(c *config.Config, name, other string) {
 	s.t.Helper()
 	payload, err := json.Marshal(c)
@@ -214,7 +213,7 @@ func TestLeftOutIsReported(t *testing.T) {
 	}
 }
 
-// An agent that has just connected is told what stands, also what sleeps.
+// An agent that has just connected receives all claims, also those of inactive keys.
 func TestClaimsOnANewLink(t *testing.T) {
 	b := newFixture(t)
 	s := b.accept(hello)
@@ -242,8 +241,8 @@ func TestClaimsOnANewLink(t *testing.T) {
 	}
 }
 
-// A change touches what it names; a change of another revision is refused, and the whole
-// configuration repairs that. What is left out of other tenants stays reported.
+// A change affects only the tenants that it names. A change of another revision is refused, and the whole
+// configuration repairs this. Limits of other tenants that are left out stay reported.
 func TestChanges(t *testing.T) {
 	b := newFixture(t)
 	s := b.accept(hello)
@@ -360,7 +359,7 @@ func TestPanicEndsTheSessionOnly(t *testing.T) {
 	}
 }
 
-// A link that ends because this side could not write says why.
+// The log has the reason if a link ends because this side could not write.
 func TestWriteErrorIsLogged(t *testing.T) {
 	b := newFixture(t)
 	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{strings.Repeat("x", 1<<16)}})
@@ -374,10 +373,10 @@ func TestWriteErrorIsLogged(t *testing.T) {
 	}
 }
 
-// counters are keys beside the engine: one, which is told again and again.
+// counters has one key outside the engine, whose claim is sent again and again.
 type counters struct {
 	repeats atomic.Int32
-	heard   chan exchange.KeySum
+	sums    chan exchange.KeySum
 }
 
 func (c *counters) Claims(to *exchange.Claims) {
@@ -388,14 +387,14 @@ func (c *counters) Repeat() { c.repeats.Add(1) }
 
 func (c *counters) SetSums(s *exchange.Sums) {
 	for _, k := range s.Keys {
-		c.heard <- k
+		c.sums <- k
 	}
 	s.Keys = nil
 }
 
-// What is counted beside the engine is announced, repeated on a new link, and hears the sums.
+// Claims of Counters are announced and repeated on a new link, and Counters receives the sums.
 func TestCountersBesideTheEngine(t *testing.T) {
-	beside := &counters{heard: make(chan exchange.KeySum, 10)}
+	beside := &counters{sums: make(chan exchange.KeySum, 10)}
 	b := fixtureWith(t, limiter.New(limiter.Options{Keys: 1024}), beside)
 	for links := range 2 {
 		s := b.accept(hello)
@@ -403,8 +402,8 @@ func TestCountersBesideTheEngine(t *testing.T) {
 			return len(c.Keys) == 1 && c.Keys[0] == exchange.KeyClaim{Key: 77, Admitted: float64(links + 1)}
 		})
 		s.send(&exchange.Sums{Full: true, Replicas: 2, Keys: []exchange.KeySum{{Key: 77, Admitted: 5, Spent: 5}}})
-		if k := <-beside.heard; k.Key != 77 || k.Admitted != 5 {
-			t.Errorf("heard %+v", k)
+		if k := <-beside.sums; k.Key != 77 || k.Admitted != 5 {
+			t.Errorf("received %+v", k)
 		}
 		s.conn.Close()
 	}

@@ -11,7 +11,7 @@ import (
 // inForce is the configuration in force, as the agent has sent it. Of receive's goroutine.
 type inForce struct {
 	given config.Set
-	left  []config.LeftOut // what of it is not enforced
+	left  []config.LeftOut // the parts that are not enforced
 }
 
 // apply puts a whole configuration in force.
@@ -28,8 +28,8 @@ func (c *Client) apply(m *config.Config) {
 	c.accept(left)
 }
 
-// change puts a change of the configuration in force. Pools and defaults are those of every
-// tenant: with other ones all are put in force anew.
+// change puts a change of the configuration in force. Pools and defaults apply to every tenant: if they change,
+// the whole configuration is put in force again.
 func (c *Client) change(d *config.Delta) {
 	now := &c.inForce
 	if d.Shared != nil {
@@ -52,8 +52,8 @@ func (c *Client) change(d *config.Delta) {
 	c.accept(left)
 }
 
-// forget forgets what is left out of tenants that a change replaces or removes. What is left
-// out of the defaults, which are the limits of DefaultTenant, stays.
+// forget forgets the left-out limits of tenants that a change replaces or removes. Left-out defaults, which are
+// the limits of DefaultTenant, stay.
 func (now *inForce) forget(d *config.Delta) {
 	names, defaults := d.Names(), now.given.Shared().Defaults
 	now.left = slices.DeleteFunc(now.left, func(l config.LeftOut) bool {
@@ -62,7 +62,7 @@ func (now *inForce) forget(d *config.Delta) {
 	})
 }
 
-// accept notes that what was given is in force, but for what is left out of it.
+// accept notes that the given configuration is in force, except the limits left out.
 func (c *Client) accept(left []config.LeftOut) {
 	now := &c.inForce
 	now.left = append(now.left, left...)
@@ -80,7 +80,7 @@ func (c *Client) refuse(revision int64, why error) {
 		revision, c.Revision.Load(), why))
 }
 
-// setLeftOut records what of the configuration in force is not enforced.
+// setLeftOut records the limits of the configuration in force that are not enforced.
 func (c *Client) setLeftOut(revision int64, left []config.LeftOut) {
 	r := &link.Refused{Revision: revision, Total: len(left)}
 	for _, l := range left[:min(len(left), link.MaxRefused)] {
@@ -99,8 +99,8 @@ func (c *Client) setLeftOut(revision int64, left []config.LeftOut) {
 	}
 }
 
-// LeftOutLimits lists what of the configuration in force is not enforced, nil
-// before the first configuration.
+// LeftOutLimits returns the limits of the configuration in force that are not enforced, nil before the first
+// configuration.
 func (c *Client) LeftOutLimits() *link.Refused { return c.leftOut.Load() }
 
 func truncate(s string, most int) string { return s[:min(len(s), most)] }

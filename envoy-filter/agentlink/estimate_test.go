@@ -26,7 +26,7 @@ func TestPanicEndsOneEstimateOnly(t *testing.T) {
 				}
 			}})
 		done := make(chan struct{})
-		go func() { defer close(done); c.estimateWhileSilent(ctx) }()
+		go func() { defer close(done); c.estimateWithoutAgent(ctx) }()
 		time.Sleep(10*claimsEvery + claimsEvery/2)
 		cancel()
 		<-done
@@ -36,8 +36,8 @@ func TestPanicEndsOneEstimateOnly(t *testing.T) {
 	})
 }
 
-// Without an agent nobody measures what is used, so pools have no unused capacity until one sends shares again:
-// also where there is no other gateway.
+// Without an agent no use is measured, so pools have no unused capacity until an agent sends shares again, also
+// if there is no other gateway.
 func TestNoUnusedCapacityWithoutAnAgent(t *testing.T) {
 	b := newFixture(t)
 	shares := &exchange.Shares{Epoch: 1, Pools: []exchange.PoolShare{{Pool: "api", IdleShare: .01, Unused: 1000}}}

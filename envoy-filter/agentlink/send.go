@@ -19,9 +19,8 @@ const (
 	// spentMost bounds the keys of a tick, 19 B each: 1.6 MB/s. If more keys have
 	// changed, a walk over all keys takes longer.
 	spentMost = 4096
-	// repeatEvery is the number of ticks after which everything that this process claims
-	// is announced once more to an agent of link version 2: 3.2 s. It forgets what it has
-	// not heard for 15 s.
+	// repeatEvery is the number of ticks after which everything that this process claims is announced once more
+	// to an agent of link version 2: 3.2 s. The agent drops a claim that was not repeated for 15 s.
 	repeatEvery = 64
 )
 
@@ -40,9 +39,9 @@ type sender struct {
 	part  int // of the clients that are limited the most, that the next report has
 	walk  limiter.SpentCursor
 	spent exchange.Spent // memory for the next message
-	stats limiter.Stats  // likewise
+	stats limiter.Stats  // reused for each message
 
-	tokens exchange.TokenRequests // likewise
+	tokens exchange.TokenRequests // reused for each message
 }
 
 // send sends until the link ends, the process ends, or a write fails: that is the error.
@@ -75,8 +74,8 @@ func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) erro
 	}
 }
 
-// sendTokens sends what the owners of EXACT limits' keys are to be told, and sets the time for
-// more.
+// sendTokens sends the token questions for the owners of EXACT limits' keys, and sets the time for the next
+// ones.
 func (s *sender) sendTokens(again *time.Timer) error {
 	if !s.takesTokens {
 		return nil
@@ -152,7 +151,7 @@ func (s *sender) sendNames() error {
 	return s.w.Write(n.Known())
 }
 
-// sendClaims sends what has changed since the last tick.
+// sendClaims sends the claims that have changed since the last tick.
 func (s *sender) sendClaims(tick int) error {
 	if s.version < 3 && tick%repeatEvery == 0 {
 		s.repeatClaims()
@@ -182,8 +181,7 @@ func (s *sender) sendReport() error {
 	return s.w.Write(&s.report)
 }
 
-// sendDecisions sends what was decided about single requests; nothing is there for an agent that
-// does not take it.
+// sendDecisions sends decisions about single requests, if the agent takes them.
 func (s *sender) sendDecisions() error {
 	if s.o.Decisions == nil {
 		return nil
@@ -208,8 +206,8 @@ func (s *sender) sendSpent(part, most int) (end bool, err error) {
 	return end, s.w.Write(&s.spent)
 }
 
-// sendFinal sends a report and what has changed in the whole table, however much that
-// is. The current walk may be in the middle of the table, so a second one follows.
+// sendFinal sends a report and all changed claims of the whole table. The current walk may be in the middle of
+// the table, so a second walk follows.
 func (s *sender) sendFinal() error {
 	defer close(s.finished)
 	s.o.Engine.ReleaseTokens(s.o.Now())
@@ -231,8 +229,8 @@ func (s *sender) sendFinal() error {
 	return nil
 }
 
-// Finish sends the agent what has changed and ends the link. It returns when that is
-// done, or after the timeout. The agent does not learn what is decided afterwards.
+// Finish sends the agent all changes and ends the link. It returns when that is done, or after the timeout.
+// Later decisions do not reach the agent.
 func (c *Client) Finish(timeout time.Duration) {
 	c.finish.Do(func() { close(c.finishing) })
 	if !c.Connected.Load() {

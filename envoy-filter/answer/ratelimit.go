@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// The RateLimit fields are those of draft-ietf-httpapi-ratelimit-headers-10:
+// The RateLimit fields follow draft-ietf-httpapi-ratelimit-headers-10:
 //
 //	RateLimit-Policy: "per-client";q=600;w=60
 //	RateLimit: "per-client";r=42;t=1
@@ -46,8 +46,8 @@ func AppendPolicy(b []byte, a limiter.Allowance) []byte {
 	return appendWhole(b, window)
 }
 
-// floor rounds down, but for a quotient that is a whole number within its rounding error: of a large number
-// that is a small part of one.
+// floor rounds down, except that a quotient within its rounding error of a whole number becomes this number.
+// For large numbers the error is at most 1e-3.
 func floor(v float64) float64 {
 	if whole := math.Round(v); math.Abs(whole-v) <= min(v*rounding, 1e-3) {
 		return whole
@@ -55,7 +55,7 @@ func floor(v float64) float64 {
 	return math.Floor(v)
 }
 
-// AppendRateLimit appends the value of RateLimit: what is left of one policy.
+// AppendRateLimit appends the value of RateLimit: the rest of one policy.
 func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
 	b = appendString(b, a.Limit)
 	b = append(b, ";r="...)
@@ -67,9 +67,9 @@ func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
 	return appendWhole(b, math.Ceil(a.Next.Seconds()))
 }
 
-// RefusalAllowance is the allowance that a refusal shows. It keeps the answer
-// consistent: less is left than the cost that was refused, even if another gateway has
-// given some back since the decision, and more comes no later than Retry-After says.
+// RefusalAllowance returns the allowance of a refusal's answer. It keeps the answer consistent: the rest is
+// less than the refused cost, even if another gateway has returned tokens since the decision, and more tokens
+// come no later than Retry-After.
 func RefusalAllowance(a limiter.Allowance, r *limiter.Request, out limiter.Outcome) limiter.Allowance {
 	if cost := float64(r.Micros()) * 1e-6; a.Remaining+1e-6 >= cost {
 		a.Remaining, a.Next = max(0, math.Ceil(cost-1e-6)-1), out.RetryAfter
@@ -93,8 +93,8 @@ func Pushback(out limiter.Outcome) int64 {
 	return 0
 }
 
-// AppendPeek appends the JSON body of a peek: the verdict and what is left, in
-// cost units and seconds, at most largest each. It has less than 1024 bytes.
+// AppendPeek appends the JSON body of a peek: the verdict and the rest, in cost units and seconds, at most
+// largest each. It has less than 1024 bytes.
 func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 	b = append(b, `{"verdict":"`...)
 	b = append(b, out.Verdict.String()...)

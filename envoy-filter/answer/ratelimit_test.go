@@ -89,9 +89,9 @@ func TestPeekBody(t *testing.T) {
 	}
 }
 
-// The numbers of an answer agree with each other and with what the engine does
-// next, whatever the limit: r ≤ q; t ≤ w; a refusal leaves less than it asked for,
-// and does not send the client back before more is there.
+// The numbers of an answer agree with each other and with the engine's next decision, for any limit: r ≤ q; t ≤
+// w; after a refusal less is left than the request's cost, and the client is not asked to retry before more is
+// there.
 func TestRateLimitFieldsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := config.Limit{
@@ -125,7 +125,7 @@ func TestRateLimitFieldsAgree(t *testing.T) {
 	})
 }
 
-// sameFields checks that what is told without a look at the key is what a look shows.
+// sameFields checks that the fields written without a look at the key equal the fields written after a look.
 func sameFields(t *rapid.T, got, want limiter.Allowance) {
 	for _, write := range []func([]byte, limiter.Allowance) []byte{AppendPolicy, AppendRateLimit} {
 		if g, w := write(nil, got), write(nil, want); string(g) != string(w) {

@@ -1,8 +1,8 @@
-// Package answer writes what a client reads of a decision: status, body and headers of
-// a refusal in HTTP and in gRPC, the RateLimit fields, and the body of a peek.
+// Package answer writes the parts of a decision that a client reads: status, body and headers of a refusal in
+// HTTP and in gRPC, the RateLimit fields, and the body of a peek.
 //
-// All functions append to memory of the caller and allocate nothing. What a client has
-// sent (a tenant's name) is cut to a bound and escaped.
+// All functions append to memory of the caller and allocate nothing. Texts that the client has sent (a tenant's
+// name) are cut to a bound and escaped.
 //
 // The functions know nothing of Envoy; package shim decides which of the texts a
 // request gets.
@@ -29,8 +29,8 @@ func ReasonName(r limiter.Reason) string {
 	return r.String()
 }
 
-// byCause picks what refusals of one cause have in common: the request was over a limit
-// or a share; its tenant is not configured; or no decision could be had.
+// byCause picks the value for a cause of refusals: the request was over a limit or a share, its tenant is not
+// configured, or there was no decision.
 func byCause[T any](r limiter.Reason, limited, unknownTenant, unavailable T) T {
 	switch r {
 	case limiter.NotConfigured, InternalError:
@@ -41,8 +41,8 @@ func byCause[T any](r limiter.Reason, limited, unknownTenant, unavailable T) T {
 	return limited
 }
 
-// Status is the HTTP status of a refusal: limited and unknownTenant are what the
-// operator wants; without a decision the status is 503.
+// Status returns the HTTP status of a refusal. limited and unknownTenant are the operator's settings; without a
+// decision the status is 503.
 func Status(r limiter.Reason, limited, unknownTenant int) int {
 	return byCause(r, limited, unknownTenant, http.StatusServiceUnavailable)
 }
@@ -83,8 +83,8 @@ func AppendRetryAfter(b []byte, out limiter.Outcome) []byte {
 	return b
 }
 
-// AppendBody appends the JSON body of a refusal to b. The tenant is what the client sent, and the
-// request's ID what Envoy or the client gave it, "" for none: both are cut and escaped.
+// AppendBody appends the JSON body of a refusal to b. The client sent the tenant; Envoy or the client set the
+// request's ID, "" for none. Both are cut and escaped.
 func AppendBody(b []byte, tenant, request string, r limiter.Reason) []byte {
 	b = append(b, `{"error":"`...)
 	b = append(b, Summary(r)...)

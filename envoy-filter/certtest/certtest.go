@@ -5,7 +5,7 @@
 //	cert, key := ca.Issue(t, "spiffe://example.org/titrate/agent/gw-1")
 //	bundle := certtest.Bundle(t, ca)
 //
-// Client trusts a bundle; Move and Trust replace files by those of another authority.
+// Client trusts a bundle; Move and Trust replace files by files of another authority.
 package certtest
 
 import (
@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// Lifetime of what is made.
+// Lifetime is the lifetime of the certificates.
 const Lifetime = time.Hour
 
 // Authority signs certificates.
@@ -102,7 +102,7 @@ func Bundle(t testing.TB, of ...*Authority) string {
 	return path
 }
 
-// Trust replaces the bundle at path by that of the authorities.
+// Trust replaces the bundle at path by the authorities' bundle.
 func Trust(t testing.TB, path string, of ...*Authority) {
 	t.Helper()
 	var text []byte

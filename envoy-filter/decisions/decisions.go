@@ -1,15 +1,14 @@
-// Package decisions collects what was decided about single requests, for the agent, which keeps
-// it for those who ask why a request was refused.
+// Package decisions collects decisions about single requests for the agent. The agent keeps them, so that
+// `titrate why` can say why a request was refused.
 //
 // # Model
 //
-// A request that is admitted at once, without a mark, is not noted and costs nothing here. All
-// others are noted with what bore on them, until the agent takes them each 250 ms. Between two
-// takings there is room for [Most] decisions, and for PerTenant of one part of the tenants, so
-// that one tenant with many refusals leaves room for the others. Marked requests leave half of
-// the room to the others. What finds no room is counted, and costs a fiftieth of a note: beyond
-// these rates a refusal is as cheap as if nobody could ask about it, and what the agent
-// remembers reaches back for longer.
+// A request that is admitted at once, without a mark, is not noted and costs nothing here. All others are
+// noted, with the limits that decided, until the agent takes the notes every 250 ms. Between two takings there
+// is room for [Most] decisions, and for PerTenant decisions of one part of the tenants, so that one tenant with
+// many refusals leaves room for the others. Marked requests may use half of the room. A decision without room
+// is only counted, which costs a fiftieth of a note: above these rates refusals stay cheap, and the agent's
+// memory reaches back further.
 //
 // # Invariants
 //
@@ -33,8 +32,8 @@ import (
 const (
 	// Most is the most decisions between two takings, some 500 a second.
 	Most = 128
-	// PerTenant is the most of one part of the tenants, some 130 a second: the agent remembers
-	// those of at least the last 16 s.
+	// PerTenant is the most decisions of one part of the tenants, some 130 a second: the agent remembers
+	// decisions of at least the last 16 s.
 	PerTenant = Most / 4
 	// parts of the tenants, by hash.
 	parts = 16
@@ -62,14 +61,14 @@ type noted struct {
 	at int64
 }
 
-// Want says whether the agent takes decisions.
+// Want notes whether the agent takes decisions.
 func (b *Buffer) Want(is bool) { b.wanted.Store(is) }
 
 // Lost is the number of decisions that found no room.
 func (b *Buffer) Lost() uint64 { return b.lost.Load() }
 
-// Note keeps a decision about the request of an ID, with what the engine knows of it now. heldBy is
-// what it has waited for, "" if it has not waited. The texts of r are not kept.
+// Note keeps a decision about the request with this ID, with the engine's present state of its limits. heldBy
+// is the limit or pool that the request waited for, "" if it has not waited. The texts of r are not kept.
 func (b *Buffer) Note(now int64, id string, r *limiter.Request, out limiter.Outcome, heldBy string, e *limiter.Engine) {
 	if !b.wanted.Load() || id == "" || out.Verdict == limiter.Wait {
 		return

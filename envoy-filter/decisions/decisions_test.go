@@ -34,13 +34,13 @@ func decide(b *Buffer, e *limiter.Engine, now int64, id, tenant string) {
 	}
 }
 
-// A refused request is told with what refused it, and how long ago; an admitted one is not.
+// A refused request is reported with the limit that refused it, and its age; an admitted request is not.
 func TestNote(t *testing.T) {
 	b, e := &Buffer{}, engine(t, 1)
 	decide(b, e, 1e9, "r-0", "t0")
 	decide(b, e, 1e9, "r-1", "t0")
 	if d := b.Take(2e9); d != nil {
-		t.Fatalf("nobody wants decisions, and there are %+v", d)
+		t.Fatalf("no agent takes decisions, and there are %+v", d)
 	}
 	b.Want(true)
 	decide(b, e, 1e9, "r-2", "t0")
@@ -60,11 +60,11 @@ func TestNote(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if b.Take(3e9) != nil || b.Lost() != 0 {
-		t.Error("it is told twice, or lost")
+		t.Error("it is sent twice, or lost")
 	}
 }
 
-// A tenant with many refusals leaves room for the others; what finds no room is counted.
+// A tenant with many refusals leaves room for the others; decisions without room are counted.
 func TestRoom(t *testing.T) {
 	const tenants = 40
 	b, e := &Buffer{}, engine(t, tenants)
@@ -76,30 +76,30 @@ func TestRoom(t *testing.T) {
 		decide(b, e, 1e9, "first", fmt.Sprint("t", i))
 		decide(b, e, 1e9, "second", fmt.Sprint("t", i))
 	}
-	told := map[string]int{}
+	sent := map[string]int{}
 	list := b.Take(1e9).List
 	for _, d := range list {
-		told[d.Tenant]++
+		sent[d.Tenant]++
 	}
-	if told["t0"] != PerTenant || len(told) < tenants*3/4 || b.Lost() != uint64(999+2+tenants-1-len(list)) {
-		t.Errorf("told %v, %d lost", told, b.Lost())
+	if sent["t0"] != PerTenant || len(sent) < tenants*3/4 || b.Lost() != uint64(999+2+tenants-1-len(list)) {
+		t.Errorf("sent %v, %d lost", sent, b.Lost())
 	}
 	marked := limiter.Outcome{Verdict: limiter.Admit, Mark: true}
 	for range Most {
 		b.Note(1e9, "m", &limiter.Request{Tenant: "t0", Pool: "api", Cost: 1}, marked, "", e)
 	}
 	if got := len(b.Take(1e9).List); got != PerTenant/2 {
-		t.Errorf("%d marked requests are told, want %d", got, PerTenant/2)
+		t.Errorf("%d marked requests are sent, want %d", got, PerTenant/2)
 	}
 }
 
-// BenchmarkNote is a refused request that is told, and one that finds no room.
+// BenchmarkNote measures a refused request that is noted, and one without room.
 func BenchmarkNote(b *testing.B) {
 	e := engine(b, 1)
 	r := &limiter.Request{Tenant: "t0", Client: "alice", Pool: "api", Cost: 1}
 	e.Decide(1e9, r)
 	out := e.Decide(1e9, r)
-	b.Run("told", func(b *testing.B) {
+	b.Run("noted", func(b *testing.B) {
 		buffer := &Buffer{}
 		buffer.Want(true)
 		for i := 0; b.Loop(); i++ {
@@ -118,7 +118,7 @@ func BenchmarkNote(b *testing.B) {
 	})
 }
 
-// What was noted while no agent was there is not for one that takes no decisions.
+// Decisions noted for an earlier agent are not sent to an agent that takes no decisions.
 func TestDecisionsOfAnEarlierAgent(t *testing.T) {
 	var b Buffer
 	b.Want(true)

@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// answers gathers what the owner of a key says.
+// answers gathers the answers of a key's owner.
 type answers struct {
 	key uint64
 	exchange.TokenAnswers

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ParseCost reads the cost that a response carries: a finite number ≥ 0, in cost units,
-// perhaps with blanks around it. It returns false for an empty text and for anything
-// else; the latter is counted. The estimate then stands.
+// ParseCost reads the cost in a response: a finite number ≥ 0, in cost units, perhaps with blanks around it. It
+// returns false for an empty text and for anything else; texts that are not empty are counted as refused. The
+// estimate then stands.
 func (e *Enforcer) ParseCost(text string) (cost float64, ok bool) {
 	if text = strings.TrimSpace(text); text == "" {
 		return 0, false

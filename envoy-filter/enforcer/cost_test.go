@@ -37,9 +37,9 @@ func TestParseCost(t *testing.T) {
 	}
 }
 
-// FuzzCostOfResponse corrects a charge by whatever a response has as its cost: the shim reads it with
-// ParseCost, and corrects. The client owes at most a burst beyond its empty bucket, whatever it says, and
-// is never given more than its burst.
+// FuzzCostOfResponse corrects a charge by any cost that a response may have: the shim reads the cost with
+// ParseCost, and corrects. The client owes at most a burst beyond its empty bucket, and is never given more
+// than its burst.
 func FuzzCostOfResponse(f *testing.F) {
 	for _, text := range []string{"0", " 12.5\t", "1e3", "1e308", "0x1p-1074", "-1", "nan", "inf", "9223372036854.775807",
 		"1_0", "", "٣", strings.Repeat("9", 400)} {

@@ -4,12 +4,11 @@
 //
 // # Model
 //
-// Envoy's workers call [Enforcer.Decide] on every request, [Enforcer.Enqueue] when the
-// request has to wait, and [Enforcer.Cancel] when a waiting request goes away. One
-// goroutine ticks: every 5 ms while a request is held or a key is contended, otherwise
-// every 50 ms, and at once when a request starts to wait. The requests that a tick
-// releases are delivered as one batch. A held request is one that waits in the queue, or for the
-// owner of an EXACT limit's key: the latter goes on when the answer comes ([Enforcer.Answer]).
+// Envoy's workers call [Enforcer.Decide] on every request, [Enforcer.Enqueue] when the request has to wait, and
+// [Enforcer.Cancel] when a waiting request goes away. One goroutine ticks: every 5 ms while a request is held
+// or a key is contended, otherwise every 50 ms, and at once when a request starts to wait. The requests that a
+// tick releases are delivered as one batch. A held request waits in the queue, or for the owner of an EXACT
+// limit's key; in the second case it goes on when the answer comes ([Enforcer.Answer]).
 //
 // # Invariants
 //
@@ -43,8 +42,8 @@ const (
 	IdleTick = 50 * time.Millisecond
 	// stopTimeout bounds how long Stop waits for the current tick to end.
 	stopTimeout = time.Second
-	// Linger is how long Envoy's shutdown is delayed after the last held request was
-	// released, so that the upstream can answer it.
+	// Linger is the delay of Envoy's shutdown after the last held request was released, so that the upstream
+	// can answer the request.
 	Linger = 500 * time.Millisecond
 )
 
@@ -52,8 +51,7 @@ const (
 type Options struct {
 	// Engine decides. Only the enforcer calls its Tick and Drain.
 	Engine *limiter.Engine
-	// FailurePolicy decides a request whose decision panicked, and one that would
-	// have to wait after Stop.
+	// FailurePolicy decides a request whose decision panicked, and requests that would have to wait after Stop.
 	FailurePolicy limiter.BootPolicy
 	// Deliver receives the events of one tick, or of one answer of owners, one batch at a time.
 	// It must not keep the slice.
@@ -163,7 +161,7 @@ func (e *Enforcer) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outco
 	if out.Verdict != limiter.Wait {
 		return out, 0
 	}
-	// A drain that began meanwhile may have missed the request.
+	// A drain that began after the enqueueing may have missed the request.
 	if e.draining.Load() && e.o.Engine.Cancel(Now(), h) {
 		return e.decideByPolicy(r), 0
 	}
@@ -176,19 +174,19 @@ func (e *Enforcer) Enqueue(r *limiter.Request, ticket uint64) (out limiter.Outco
 	return out, h
 }
 
-// Peek returns what Decide would answer, and what is left; it changes nothing.
+// Peek returns Decide's answer, and the allowance; it changes nothing.
 func (e *Enforcer) Peek(r *limiter.Request) (out limiter.Outcome, a limiter.Allowance) {
 	defer e.recoverDecision(&out, r)
 	return e.o.Engine.Peek(Now(), r)
 }
 
-// Allowance returns what is left for a request that was decided with that reason.
+// Allowance returns the allowance after a request that was decided for this reason.
 func (e *Enforcer) Allowance(r *limiter.Request, why limiter.Reason) limiter.Allowance {
 	defer e.RecoverPanic("an allowance")
 	return e.o.Engine.Allowance(Now(), r, why)
 }
 
-// RefusedAllowance returns what is left for a request that was refused.
+// RefusedAllowance returns the allowance after a request that was refused.
 func (e *Enforcer) RefusedAllowance(r *limiter.Request, out limiter.Outcome) limiter.Allowance {
 	defer e.RecoverPanic("an allowance")
 	if a, ok := e.o.Engine.RefusedAllowance(r, out); ok {
@@ -210,14 +208,14 @@ func (e *Enforcer) Cancel(h limiter.Handle) (removed bool) {
 	return e.o.Engine.Cancel(Now(), h)
 }
 
-// Answer passes on what the owners of EXACT limits' keys have said, and delivers the requests that
-// this releases, without waiting for a tick. One caller at a time.
+// Answer passes on the answers of the owners of EXACT limits' keys, and delivers the requests that they
+// release, without waiting for a tick. One caller at a time.
 func (e *Enforcer) Answer(a *exchange.TokenAnswers) {
 	defer e.RecoverPanic("an owner's answer")
 	e.answering.Lock()
 	defer e.answering.Unlock()
 	if e.draining.Load() {
-		return // Stop releases what waits
+		return // Stop releases the waiting requests
 	}
 	e.answered = e.o.Engine.AnswerTokens(Now(), a, e.answered[:0])
 	e.send(e.answered)
@@ -251,7 +249,8 @@ func (e *Enforcer) Stop() (inFlight bool) {
 	return inFlight
 }
 
-// drainAnswered drains when no answer is being taken in: what it has put into a queue is drained, too.
+// drainAnswered drains when no answer is being processed: requests that an answer has put into a queue are
+// drained, too.
 func (e *Enforcer) drainAnswered() {
 	e.answering.Lock()
 	defer e.answering.Unlock()

@@ -4,8 +4,8 @@ package enforcer
 
 import "github.com/titrate/titrate/control/limiter"
 
-// injectFaults: this build panics where a test asks for it by the client's name.
-// envoytest uses it to see what becomes of requests in a real Envoy.
+// injectFaults: this build panics where a test asks for it by the client's name. envoytest uses it to check the
+// outcome of requests in a real Envoy.
 const injectFaults = true
 
 func injectFault(where string, r *limiter.Request) {

@@ -27,7 +27,7 @@ func (e *envoy) accessLog() map[string]map[string]any {
 func TestAccessLogInFilterState(t *testing.T) {
 	t.Parallel()
 	queue := config.Queue{Law: config.DropTail, MaxWait: 2 * time.Second, MaxRequests: 10}
-	state := world(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1,
+	state := setup(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1,
 		Limits: []config.Limit{{Name: "patient", Rate: 1, Burst: 1, Queue: queue}}}, limited("other", 0.001, 1))
 	e, _ := launch{example: "access-log.yaml", concurrency: 1, edits: []edit{
 		{`"%DYNAMIC_METADATA(titrate:outcome)%"`, `"%FILTER_STATE(titrate:PLAIN)%"`},
@@ -85,7 +85,7 @@ func TestFilterStateOfTwoFilters(t *testing.T) {
 		{`"%DYNAMIC_METADATA(titrate:outcome)%"`, `"%FILTER_STATE(titrate:PLAIN)%"`},
 		{"access_log: ALWAYS\n", "access_log: ALWAYS\n                  access_log_to: FILTER_STATE\n"},
 		{router, secondFilter + router},
-	}}.linked(t, world(1, config.Queue{}, limited("acme", 100, 100), limited("other", 0.001, 1)))
+	}}.linked(t, setup(1, config.Queue{}, limited("acme", 100, 100), limited("other", 0.001, 1)))
 	for i := range 2 {
 		e.get(fmt.Sprintf("/%d", i), "x-tenant", "acme", "x-second", "other")
 	}
@@ -106,7 +106,7 @@ func TestKeyedHashAndNoPolicy(t *testing.T) {
 	e, _ := launch{example: "access-log.yaml", concurrency: 1, edits: []edit{
 		{"access_log_client: HASH\n", "access_log_client: HASH\n                  access_log_key: 0123456789abcdef\n" +
 			"                  rate_limit_policy: false\n"},
-	}}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, 1)))
+	}}.linked(t, setup(1, config.Queue{}, limited("acme", 0.01, 1)))
 	e.expect([]reply{
 		ask("admitted", "/0", 200, headers("x-client", "alice"), "ratelimit", ""),
 		ask("refused", "/1", 429, headers("x-client", "alice"), "ratelimit", `"per-client";r=0;t=100`,
@@ -121,7 +121,7 @@ func TestKeyedHashAndNoPolicy(t *testing.T) {
 	}
 }
 
-// A refusal says no more than its operator wants.
+// A refusal has only the parts that its operator configured.
 func TestBareRefusal(t *testing.T) {
 	t.Parallel()
 	e, _ := launch{example: "access-log.yaml", concurrency: 1, edits: []edit{
@@ -131,7 +131,7 @@ func TestBareRefusal(t *testing.T) {
                   request_id_header: ""
                   reject_body: NONE
 `},
-	}}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, 1)))
+	}}.linked(t, setup(1, config.Queue{}, limited("acme", 0.01, 1)))
 	e.expect([]reply{
 		ask("admitted", "/0", 200, nil),
 		ask("refused", "/1", 429, nil, "retry-after", "100", "body", "", "content-type", "", "x-request-id", "",

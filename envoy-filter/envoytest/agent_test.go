@@ -10,8 +10,7 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// agent plays `titrate agent`: it sends what the test wants and records what the filter
-// sends.
+// agent acts as `titrate agent`: it sends the test's messages and records the filter's.
 type agent struct {
 	t        *testing.T
 	listener net.Listener
@@ -23,7 +22,7 @@ type agent struct {
 	beats    []*link.Heartbeat
 	reports  []*exchange.Report
 	decided  []exchange.Decision
-	// spent is what the filter has told last of each key, as it stood then.
+	// spent is the filter's last report of each key.
 	spent map[uint64]exchange.KeySpent
 }
 
@@ -136,7 +135,7 @@ func (a *agent) lastHeartbeat() link.Heartbeat {
 	return *a.beats[len(a.beats)-1]
 }
 
-// decision is what the agent was told of the request of an ID; nil: nothing.
+// decision returns the reported decision about the request with this ID; nil: none.
 func (a *agent) decision(id string) *exchange.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,7 +147,7 @@ func (a *agent) decision(id string) *exchange.Decision {
 	return nil
 }
 
-// reported sums what the filter reported of a tenant.
+// reported sums the filter's reports of a tenant.
 func (a *agent) reported(tenant string) (sum exchange.FlowReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -173,7 +172,7 @@ func (a *agent) kill() {
 	}
 }
 
-// spentKeys is what the filter has sent of its keys, as the agent keeps it.
+// spentKeys returns the reported keys of the filter as the agent keeps them.
 func (a *agent) spentKeys() *exchange.Spent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -184,7 +183,7 @@ func (a *agent) spentKeys() *exchange.Spent {
 	return m
 }
 
-// setState sets what is sent on new connections.
+// setState sets the messages that are sent on new connections.
 func (a *agent) setState(state ...link.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

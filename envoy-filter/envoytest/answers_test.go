@@ -17,8 +17,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// reply is a step with what its response must have: pairs of a header (or "body") and a
-// regular expression; "" is absent.
+// reply is a step with the required headers of its response: pairs of a header (or "body") and a regular
+// expression; "" is absent.
 type reply struct {
 	step
 	pairs []string
@@ -27,7 +27,7 @@ type reply struct {
 // startLimited starts an example's Envoy with one limit per client.
 func startLimited(t *testing.T, file string, burst float64) *envoy {
 	t.Helper()
-	e, _ := launch{example: file, concurrency: 1}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, burst)))
+	e, _ := launch{example: file, concurrency: 1}.linked(t, setup(1, config.Queue{}, limited("acme", 0.01, burst)))
 	return e
 }
 
@@ -97,7 +97,7 @@ func TestForgedMark(t *testing.T) {
 // The client and the upstream get the same marks.
 func TestMarkUpstream(t *testing.T) {
 	t.Parallel()
-	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 2}.linked(t, world(1,
+	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 2}.linked(t, setup(1,
 		config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond}, capped("acme", 300)))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("x-seen", r.Header.Get("x-titrate-congestion"))
@@ -108,9 +108,9 @@ func TestMarkUpstream(t *testing.T) {
 			if a.status != 200 {
 				continue
 			}
-			if told, seen := a.header.Get("x-titrate-congestion"), a.header.Get("x-seen"); told != seen {
-				t.Errorf("the client is told %q, the upstream %q", told, seen)
-			} else if told == "1" {
+			if answer, seen := a.header.Get("x-titrate-congestion"), a.header.Get("x-seen"); answer != seen {
+				t.Errorf("the client sees %q, the upstream %q", answer, seen)
+			} else if answer == "1" {
 				marked++
 			}
 		}
@@ -141,7 +141,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// lines ends Envoy, which flushes its logs, and returns those with a prefix.
+// lines ends Envoy, which flushes its logs, and returns the lines with a prefix.
 func (e *envoy) lines(prefix string) string {
 	e.t.Helper()
 	e.cmd.Process.Signal(syscall.SIGTERM)
@@ -177,39 +177,38 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// costUpstream sends the cost that the request has in x-tell, in the place that the path
-// names.
+// costUpstream sends the cost in the request's header x-send, in the place that the path names.
 func costUpstream(w http.ResponseWriter, r *http.Request) {
-	tell := r.Header.Get("x-tell")
+	cost := r.Header.Get("x-send")
 	switch {
 	case r.URL.Path == "/hang":
 		<-r.Context().Done()
 		return
 	case r.URL.Path == "/empty":
 		w.Header().Set("x-tokens", "")
-		fmt.Fprint(w, "told nothing")
+		fmt.Fprint(w, "no cost")
 		return
-	case tell == "":
+	case cost == "":
 	case r.URL.Path == "/metadata":
-		w.Header().Set("x-lua-tokens", tell)
+		w.Header().Set("x-lua-tokens", cost)
 	case r.URL.Path == "/trailer":
 		w.Header().Set("Trailer", "x-tokens")
 		fmt.Fprint(w, "body")
-		w.Header().Set("x-tokens", tell)
+		w.Header().Set("x-tokens", cost)
 		return
 	case r.URL.Path == "/login":
-		w.Header().Set("x-failures", tell)
+		w.Header().Set("x-failures", cost)
 	default:
-		w.Header().Set("x-tokens", tell)
+		w.Header().Set("x-tokens", cost)
 	}
-	fmt.Fprint(w, "told ", tell)
+	fmt.Fprint(w, "cost ", cost)
 }
 
 func TestResponseCost(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		path string
-		tell string
+		sent string
 		cost string // the true one
 	}{
 		"dearer": {"/", "700", "700"}, "cheaper": {"/", "12.5", "12.5"}, "free": {"/", "0", "0"},
@@ -222,16 +221,15 @@ func TestResponseCost(t *testing.T) {
 			t.Parallel()
 			e := startLimited(t, "response-cost.yaml", 1000)
 			e.upstream.Config.Handler = http.HandlerFunc(costUpstream)
-			e.expect([]reply{ask("a request", c.path, 200, headers("x-tell", c.tell))})
+			e.expect([]reply{ask("a request", c.path, 200, headers("x-send", c.sent))})
 			want := e.left(c.cost)
 			e.eventually("what is left", func() bool { return want("/", 1000) })
 		})
 	}
 }
 
-// left returns a check that a burst less cost is left: a request that costs one unit more
-// is refused, one that costs what is left passes. Refused requests charge nothing, so the
-// check can be repeated.
+// left returns a check that a burst minus cost is left: a request that costs one unit more is refused, a
+// request that costs exactly the rest passes. Refused requests charge nothing, so the check can be repeated.
 func (e *envoy) left(cost string) func(path string, burst float64) bool {
 	return func(path string, burst float64) bool {
 		var gone float64
@@ -245,12 +243,12 @@ func (e *envoy) left(cost string) func(path string, burst float64) bool {
 	}
 }
 
-// A client in debt is refused, but not for ever. After an abort the estimate stands. A
-// refusal costs nothing, whatever cost the response has.
+// A client in debt is refused, but not forever. After an abort the estimate stands. A refusal costs nothing,
+// whatever cost the response has.
 func TestResponseCostDebtAndAborts(t *testing.T) {
 	t.Parallel()
 	e, _ := launch{example: "response-cost.yaml", concurrency: 1}.linked(t,
-		world(1, config.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
+		setup(1, config.Queue{}, limited("acme", 1000, 1000), limited("other", 1000, 1000)))
 	e.upstream.Config.Handler = http.HandlerFunc(costUpstream)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.front, "http://"))
 	if err != nil {
@@ -260,9 +258,9 @@ func TestResponseCostDebtAndAborts(t *testing.T) {
 	e.eventually("the request upstream", func() bool { return e.metric(outcome("api", "admitted")) == 1 })
 	conn.Close()
 	e.expect([]reply{
-		ask("a wrong number", "/", 200, headers("x-tell", "1e9")),
-		ask("in debt", "/", 429, headers("x-tell", "1e9"), "retry-after", "2"),
-		ask("another tenant", "/", 200, headers("x-tenant", "other", "x-tell", "1")),
+		ask("a wrong number", "/", 200, headers("x-send", "1e9")),
+		ask("in debt", "/", 429, headers("x-send", "1e9"), "retry-after", "2"),
+		ask("another tenant", "/", 200, headers("x-tenant", "other", "x-send", "1")),
 	})
 	e.eventually("the end of the silence", func() bool { return e.get("/", "x-tenant", "acme").status == 200 })
 	e.alive()
@@ -289,7 +287,7 @@ func TestResponseCostOncePerRequest(t *testing.T) {
 				needRedirects(t)
 			}
 			e, _ := launch{example: "response-cost.yaml", concurrency: 1, edits: []edit{routes}}.linked(t,
-				world(1, config.Queue{}, limited("acme", 0.01, 1000)))
+				setup(1, config.Queue{}, limited("acme", 0.01, 1000)))
 			e.upstream.Config.Handler = failingUpstream()
 			e.get(c.path, "x-tenant", "acme")
 			want := e.left(c.cost)
@@ -328,7 +326,7 @@ func failingUpstream() http.HandlerFunc {
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	queue := config.Queue{Law: config.DropTail, MaxWait: 2 * time.Second, MaxRequests: 10}
-	state := world(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1,
+	state := setup(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1,
 		Limits: []config.Limit{{Name: "patient", Rate: 1, Burst: 1, Queue: queue}}},
 		limited("other", 0.001, 1))
 	e, _ := launch{example: "access-log.yaml", concurrency: 1}.linked(t, state)
@@ -360,16 +358,15 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// Requests that are sent without waiting for answers. Envoy closes the connection
-// soon after an answer of its own, whoever made it: ours are no worse than its
-// direct_response.
+// Requests that are sent without waiting for answers. Envoy closes the connection soon after a local reply,
+// from the filter or from a direct_response: the filter loses no more answers than a direct_response.
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 	direct := edit{"              - match: { prefix: /partner }\n                route: { cluster: api }\n",
 		"              - match: { prefix: /direct }\n                direct_response: { status: 429 }\n" +
 			"              - match: { prefix: /partner }\n                route: { cluster: api }\n"}
 	e, _ := launch{example: "answers-ratelimit-headers.yaml", concurrency: 1, edits: []edit{direct}}.linked(t,
-		world(1, config.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
+		setup(1, config.Queue{}, limited("acme", 0.001, 1), limited("free", 1000, 1000)))
 	answered := map[string]int{}
 	e.get("/", "x-tenant", "acme") // the burst
 	for path, tenant := range map[string]string{"/direct": "free", "/": "acme"} {

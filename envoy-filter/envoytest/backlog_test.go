@@ -17,8 +17,8 @@ type backlog struct {
 	arrived atomic.Int64 // at the upstream, without the fillers
 }
 
-// The share, requests/s, and the number of fillers. The first ones pass at once; a queue
-// of 10 s has room for what a test adds.
+// The share, requests/s, and the number of fillers. The first fillers pass at once; a queue of 10 s has room
+// for the test's own requests.
 const slow, fillers = 1, 7
 
 // startBacklog starts an Envoy and sends fillers until some are held. The handler answers
@@ -26,7 +26,7 @@ const slow, fillers = 1, 7
 func startBacklog(t *testing.T, handler http.HandlerFunc, edits ...edit) *backlog {
 	t.Helper()
 	b := &backlog{}
-	b.envoy, b.agent = linked(t, world(1, patient, capped("acme", slow)), edits...)
+	b.envoy, b.agent = linked(t, setup(1, patient, capped("acme", slow)), edits...)
 	b.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("x-filler") != "" {
 			return
@@ -57,7 +57,7 @@ func (b *backlog) waitHeld(n int) {
 // release raises the share, so that all requests are released.
 func (b *backlog) release() {
 	b.t.Helper()
-	b.agent.send(world(2, patient, capped("acme", 1e4))...)
+	b.agent.send(setup(2, patient, capped("acme", 1e4))...)
 }
 
 // checkDrained fails the test unless nothing is left: no request held or in flight, no
@@ -73,7 +73,7 @@ func (b *backlog) checkDrained(sent int64) {
 	b.alive()
 }
 
-// Envoy's gauge of the streams that are open, and its counter of those that began.
+// Envoy's gauge of open streams, and its counter of all streams.
 const (
 	active = `envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="ingress"}`
 	begun  = `envoy_http_downstream_rq_total{envoy_http_conn_manager_prefix="ingress"}`

@@ -11,15 +11,15 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// at starts an Envoy beside an agent's socket, without waiting for it.
+// at starts an Envoy that uses an agent's socket, without waiting for Envoy.
 func at(t *testing.T, socket, bootWait string) *envoy {
 	t.Helper()
 	return launch{example: quickstart, concurrency: 2, bootWait: bootWait,
 		edits: []edit{{"agent_socket: ", "agent_socket: " + socket + " # instead of "}}}.spawn(t)
 }
 
-// Envoy takes no traffic before its first configuration, and then limits the first
-// request as any other; without an agent it waits as long as boot_wait says.
+// Envoy takes no traffic before its first configuration, and then limits the first request like any other.
+// Without an agent it waits for boot_wait.
 func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 	t.Parallel()
 	needEnvoy(t)
@@ -29,7 +29,7 @@ func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 	if strings.Contains(e.log.String(), "starting workers") {
 		t.Errorf("workers run without a configuration:\n%s", e.log)
 	}
-	startAgent(t, socket, world(1, config.Queue{}, limited("acme", 0.001, 2))...)
+	startAgent(t, socket, setup(1, config.Queue{}, limited("acme", 0.001, 2))...)
 	e.serve()
 	if n := spend(e, "acme"); n != 2 {
 		t.Errorf("%d admitted at a burst of 2", n)
@@ -49,9 +49,9 @@ func TestNoTrafficBeforeTheConfiguration(t *testing.T) {
 	}
 }
 
-// A client that has spent its burst gets nothing more of an Envoy that is started
-// again beside a running agent, whether the Envoy before it was stopped or killed. No
-// other gateway is there that could know what the client has spent.
+// A client that has spent its burst gets nothing more from an Envoy that is started again while its agent runs,
+// whether the Envoy before was stopped or killed. No other gateway exists that could know what the client has
+// spent.
 func TestPlainRestart(t *testing.T) {
 	t.Parallel()
 	needEnvoy(t)
@@ -60,7 +60,7 @@ func TestPlainRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			socket := filepath.Join(t.TempDir(), "a.sock")
-			state := world(1, config.Queue{}, limited("acme", 0.001, burst))
+			state := setup(1, config.Queue{}, limited("acme", 0.001, burst))
 			a := startAgent(t, socket, state...)
 			admitted := 0
 			for life := range 3 {

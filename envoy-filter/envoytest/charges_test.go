@@ -41,8 +41,8 @@ func withRoutePolicy(policy string) edit {
 	return edit{"route: { cluster: api }", "route: { cluster: api, " + policy + " }"}
 }
 
-// One request of a client is charged once, whatever Envoy makes of it: retries, the copy
-// to a mirror, the request that follows a redirect. The client has a burst of three.
+// One request of a client is charged once, also if Envoy retries it, mirrors it, or follows a redirect. The
+// client has a burst of three.
 func TestChargedOnce(t *testing.T) {
 	t.Parallel()
 	const burst = 3
@@ -72,7 +72,7 @@ func TestChargedOnce(t *testing.T) {
 			if what == "redirects" {
 				needRedirects(t)
 			}
-			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, burst)), withRoutePolicy(c.policy))
+			e, a := linked(t, setup(1, config.Queue{}, limited("acme", 0.001, burst)), withRoutePolicy(c.policy))
 			var s seen
 			e.upstream.Config.Handler = s.handler(c.answer)
 			for i := range burst + 2 {
@@ -152,7 +152,7 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 	}{"of two tenants": {"group", 3}, "of one tenant": {"acme", 6}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.001, c.burst),
+			e, a := linked(t, setup(1, config.Queue{}, limited("acme", 0.001, c.burst),
 				limited("group", 0.001, c.burst)),
 				withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"), second)
 			e.upstream.Config.Handler = http.HandlerFunc(moves)
@@ -171,8 +171,8 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 	}
 }
 
-// If the second route of a redirected request has the filter disabled, the outcome that
-// was kept for it is not used for another client, even one that forges the header.
+// If the second route of a redirected request has the filter disabled, the outcome that was kept for it is not
+// used for another client, even a client that forges the header.
 func TestNoOutcomeOfAnotherStream(t *testing.T) {
 	t.Parallel()
 	one := launch{example: quickstart, concurrency: 1, edits: []edit{
@@ -188,7 +188,7 @@ func TestNoOutcomeOfAnotherStream(t *testing.T) {
                     disabled: true
               - match: { prefix: / }
 `}}}
-	e, _ := one.linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))
+	e, _ := one.linked(t, setup(1, config.Queue{}, limited("acme", 0.001, 1)))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Header.Get("x-client") == "alice" {
 			w.Header().Set("location", "http://"+r.Host+"/there")
@@ -211,7 +211,7 @@ func TestNoOutcomeOfAnotherStream(t *testing.T) {
 // A client that forges the header of a redirect is charged as usual.
 func TestNoRedirectByHeader(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))
+	e, _ := linked(t, setup(1, config.Queue{}, limited("acme", 0.001, 1)))
 	for i, want := range []int{200, 429, 429} {
 		a := e.get("/", "x-tenant", "acme", "x-client", "alice", "x-envoy-original-url", "http://x/")
 		if a.status != want {

@@ -7,11 +7,11 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// A refusal has the ID that Envoy gave its request, in the body and as a header, and the agent is
-// told by that ID what refused it. Of an admitted request it is told nothing.
+// A refusal has the request ID from Envoy in its body and as a header, and the agent receives the decision
+// under this ID with the limit that refused. Decisions about admitted requests are not sent.
 func TestDecisionByRequestID(t *testing.T) {
 	t.Parallel()
-	e, agent := linked(t, world(1, config.Queue{}, limited("acme", 0.5, 1)))
+	e, agent := linked(t, setup(1, config.Queue{}, limited("acme", 0.5, 1)))
 	e.get("/", "x-tenant", "acme", "x-client", "alice", "x-request-id", "admitted")
 	refused := e.get("/", "x-tenant", "acme", "x-client", "alice")
 	var body struct{ Request string }
@@ -27,16 +27,16 @@ func TestDecisionByRequestID(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	if d := agent.decision("admitted"); d != nil {
-		t.Errorf("of an admitted request the agent was told %+v", d)
+		t.Errorf("an admitted request was reported to the agent: %+v", d)
 	}
 }
 
-// A request that a limit has held is told with the name of the limit.
+// The decision about a held request has the name of the limit that held it.
 func TestDecisionOfALimitThatHolds(t *testing.T) {
 	t.Parallel()
 	slow := config.Tenant{Name: "acme", Weight: 1,
 		Limits: []config.Limit{{Name: "slow", Rate: 20, Burst: 1, Queue: patient}}}
-	e, agent := linked(t, world(1, config.Queue{}, slow))
+	e, agent := linked(t, setup(1, config.Queue{}, slow))
 	for range 3 {
 		e.get("/", "x-tenant", "acme", "x-client", "alice", "x-request-id", "held")
 	}
@@ -46,10 +46,10 @@ func TestDecisionOfALimitThatHolds(t *testing.T) {
 	}
 }
 
-// A request that has waited is told of when its wait ends, also without an access log.
+// The decision about a request that has waited is sent when its wait ends, also without an access log.
 func TestDecisionAfterAWait(t *testing.T) {
 	t.Parallel()
-	e, agent := linked(t, world(1, patient, capped("acme", 5)),
+	e, agent := linked(t, setup(1, patient, capped("acme", 5)),
 		edit{"                  client: [", "                  access_log: 'OFF'\n                  client: ["})
 	waited := ""
 	for range 12 {

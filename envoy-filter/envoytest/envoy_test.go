@@ -96,7 +96,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// edit is a change to the example's text; it must find what it replaces.
+// edit is a change to the example's text; from must be in the text.
 type edit struct{ from, to string }
 
 func example(t *testing.T, edits ...edit) string { return exampleOf(t, quickstart, edits...) }
@@ -126,7 +126,7 @@ type launch struct {
 	environment []string
 	concurrency int
 	edits       []edit
-	arguments   []string // of a hot restart; none of it otherwise
+	arguments   []string // of a hot restart; otherwise empty
 	bootWait    string   // of the bootstrap extension; "": 0s, most agents come later
 }
 
@@ -312,7 +312,7 @@ func (e *envoy) do(ctx context.Context, method, path string, body io.Reader, hea
 	return answer{resp.StatusCode, resp.Header, string(b)}, err
 }
 
-// protocols are HTTP/1.1 and HTTP/2 without TLS, or one of them.
+// protocols returns HTTP/1.1, HTTP/2 without TLS, or both.
 func protocols(one, two bool) *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(one)

@@ -17,7 +17,7 @@ type step struct {
 	ask    string   // "GET /path" or "/path"
 	header []string // pairs
 	status int
-	from   string // who asks: the address that it dials from, unless via says otherwise
+	from   string // the address that the client dials from, unless via says otherwise
 }
 
 // scenario runs an example's configuration: limits, then steps in their order.
@@ -47,7 +47,7 @@ func (s *scenario) run(t *testing.T, concurrency int) {
 		s.via = (*envoy).dialling
 	}
 	l := launch{example: s.example, concurrency: concurrency, edits: s.edits}
-	e, _ := l.linked(t, world(1, config.Queue{}, s.tenants...))
+	e, _ := l.linked(t, setup(1, config.Queue{}, s.tenants...))
 	for i, step := range s.steps {
 		method, path, both := strings.Cut(step.ask, " ")
 		if !both {

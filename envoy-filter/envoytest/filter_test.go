@@ -17,8 +17,8 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// world is a configuration of one pool and some tenants, with shares.
-func world(revision int64, queue config.Queue, tenants ...config.Tenant) []link.Message {
+// setup returns an agent's first messages: a configuration of one pool and some tenants, shares, and sums.
+func setup(revision int64, queue config.Queue, tenants ...config.Tenant) []link.Message {
 	c := &config.Config{Revision: revision, Seed: 7, Pools: []config.Pool{{Name: "api", Capacity: 1e5, Queue: queue}}}
 	shares := &exchange.Shares{Epoch: 1, Revision: revision, Pools: []exchange.PoolShare{{Pool: "api", IdleShare: 100}}}
 	for _, t := range tenants {
@@ -83,7 +83,7 @@ func TestBootPolicy(t *testing.T) {
 
 func TestClientLimit(t *testing.T) {
 	t.Parallel()
-	e, agent := linked(t, world(1, config.Queue{}, limited("acme", 0.5, 10)))
+	e, agent := linked(t, setup(1, config.Queue{}, limited("acme", 0.5, 10)))
 	admitted := 0
 	var refused answer
 	for range 30 {
@@ -123,7 +123,7 @@ func TestClientLimit(t *testing.T) {
 
 func TestTenantNameIsEscaped(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{}), edit{"unknown_tenant: DEFAULT", "unknown_tenant: REJECT"})
+	e, _ := linked(t, setup(1, config.Queue{}), edit{"unknown_tenant: DEFAULT", "unknown_tenant: REJECT"})
 	name := `a"b\<é` + strings.Repeat("x", 5000)
 	a := e.get("/", "x-tenant", name)
 	var body struct{ Reason, Tenant string }
@@ -153,7 +153,7 @@ func many(ctx context.Context, e *envoy, n int, headers ...string) <-chan answer
 
 func TestHeldThenReleased(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, patient, capped("acme", 40)))
+	e, _ := linked(t, setup(1, patient, capped("acme", 40)))
 	waited := 0
 	began := time.Now()
 	for a := range many(t.Context(), e, 30, "x-tenant", "acme") {
@@ -180,7 +180,7 @@ func TestHeldThenReleased(t *testing.T) {
 // Clients that wait for each answer get congestion marks; few requests are refused.
 func TestMark(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond},
+	e, _ := linked(t, setup(1, config.Queue{Law: config.VariableStructure, DelayTarget: 50 * time.Millisecond},
 		capped("acme", 300)))
 	marked := 0
 	e.eventually("a mark", func() bool {
@@ -203,7 +203,7 @@ func TestHeldThenRefused(t *testing.T) {
 	t.Parallel()
 	queue := patient
 	queue.MaxWait = 300 * time.Millisecond
-	e, _ := linked(t, world(1, queue, capped("acme", 1)))
+	e, _ := linked(t, setup(1, queue, capped("acme", 1)))
 	refused := 0
 	for a := range many(t.Context(), e, 20, "x-tenant", "acme") {
 		if a.status == 429 {
@@ -223,7 +223,7 @@ func TestHeldThenRefused(t *testing.T) {
 
 func TestAbortWhileHeld(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, patient, capped("acme", 25), limited("other", 100, 100)))
+	e, _ := linked(t, setup(1, patient, capped("acme", 25), limited("other", 100, 100)))
 	for round := range 3 {
 		ctx, abort := context.WithCancel(t.Context())
 		answers := many(ctx, e, 200, "x-tenant", "acme")
@@ -246,7 +246,7 @@ func TestAbortWhileHeld(t *testing.T) {
 // clients leave.
 func TestAbortWhileReleased(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, patient, capped("acme", 400)))
+	e, _ := linked(t, setup(1, patient, capped("acme", 400)))
 	for range 10 {
 		ctx, abort := context.WithTimeout(t.Context(), 60*time.Millisecond)
 		for range many(ctx, e, 100, "x-tenant", "acme") {
@@ -259,7 +259,7 @@ func TestAbortWhileReleased(t *testing.T) {
 
 func TestTermWhileHeld(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, patient, capped("acme", 25)))
+	e, _ := linked(t, setup(1, patient, capped("acme", 25)))
 	answers := many(t.Context(), e, 100, "x-tenant", "acme")
 	e.eventually("held requests", func() bool { return e.metric("titrate_held{}") >= 60 })
 	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -279,7 +279,7 @@ func TestTermWhileHeld(t *testing.T) {
 
 func TestPerRouteOverride(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.01, 25)))
+	e, _ := linked(t, setup(1, config.Queue{}, limited("acme", 0.01, 25)))
 	who := []string{"x-tenant", "acme", "x-client", "alice"}
 	for range 2 {
 		if a := e.get("/search", who...); a.status != 200 {
@@ -305,7 +305,7 @@ func TestPerRouteOverride(t *testing.T) {
 // Sources: the route's name as tenant, a cost from a header, nonsense in it.
 func TestSources(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{}, limited("gold", 0.01, 10)),
+	e, _ := linked(t, setup(1, config.Queue{}, limited("gold", 0.01, 10)),
 		edit{"- match: { prefix: / }", "- name: gold\n                match: { prefix: / }"},
 		edit{"tenant: { header: x-tenant }", "tenant: [{ header: x-tenant }, { route: true }]"},
 		edit{"cost: { literal: 1 }", "cost: [{ header: x-cost }, { literal: 2 }]"})

@@ -15,7 +15,7 @@ import (
 // and of several lines of one name the first counts.
 func TestHeadersFewAndMany(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)))
+	e, _ := linked(t, setup(1, config.Queue{}, limited("acme", 0.001, 1)))
 	for _, many := range []int{0, 30, 90} {
 		client := fmt.Sprintf("client-%d", many)
 		headers := []string{"x-tenant", "acme"}
@@ -34,7 +34,7 @@ func TestHeadersFewAndMany(t *testing.T) {
 // Envoy's own threads do not keep the timer slack of Go's monitor thread.
 func TestOnlyTheRuntimeWakesLate(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 10, 10)))
+	e, _ := linked(t, setup(1, config.Queue{}, limited("acme", 10, 10)))
 	const late = 1_000_000 // ns
 	slack := func(thread string) int {
 		text, err := os.ReadFile("/proc/" + thread + "/timerslack_ns")

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// adaptive makes the pools of a world adaptive.
+// adaptive makes the pools of a configuration adaptive.
 func adaptive(state []link.Message) []link.Message {
 	for _, m := range state {
 		if c, ok := m.(*config.Config); ok {
@@ -26,7 +26,7 @@ func adaptive(state []link.Message) []link.Message {
 	return state
 }
 
-// inFlight sums what was reported of upstreams, and has what is in flight now.
+// inFlight sums the reports about upstreams, and has the cost in flight now.
 func (a *agent) inFlight(tenant string) (sum exchange.FlowReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +38,7 @@ func (a *agent) inFlight(tenant string) (sum exchange.FlowReport) {
 			sum.Completed += f.Completed
 			sum.Residence += f.Residence
 			sum.Shed += f.Shed
-			if i >= len(a.reports)-2 { // a flow with nothing to tell is left out
+			if i >= len(a.reports)-2 { // a flow without changes is left out
 				sum.InFlight = f.InFlight
 			}
 		}
@@ -46,9 +46,8 @@ func (a *agent) inFlight(tenant string) (sum exchange.FlowReport) {
 	return sum
 }
 
-// mixedUpstream is an upstream that does what the path says: /wait holds the answer for
-// 50 ms, /busy turns away, /broken fails, /drop hangs up, /long never answers, /events
-// never ends its answer, /tokens has cost 50.
+// mixedUpstream is an upstream that acts by the path: /wait delays the answer by 50 ms, /busy refuses, /broken
+// fails, /drop closes the connection, /long never answers, /events never ends its answer, /tokens has cost 50.
 func mixedUpstream(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/wait":
@@ -73,11 +72,11 @@ func mixedUpstream(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, strings.Repeat("x", 100_000))
 }
 
-// What is at the upstream is counted from release to the stream's end, each
-// request once, whatever becomes of it.
+// Requests at the upstream are counted from release to the stream's end, each request once, however its stream
+// ends.
 func TestInFlightOfAnAdaptivePool(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000), limited("tight", 0.01, 1))))
+	e, a := linked(t, adaptive(setup(1, config.Queue{}, limited("acme", 1000, 1000), limited("tight", 0.01, 1))))
 	e.upstream.Config.Handler = http.HandlerFunc(mixedUpstream)
 	want := exchange.FlowReport{}
 	settled := func(what string) {
@@ -143,7 +142,7 @@ func TestInFlightOfAnAdaptivePool(t *testing.T) {
 // Requests that waited are counted from their release on.
 func TestInFlightOfHeldRequests(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, patient, capped("acme", 40))))
+	e, a := linked(t, adaptive(setup(1, patient, capped("acme", 40))))
 	for range many(t.Context(), e, 30, "x-tenant", "acme") {
 	}
 	e.eventually("30 completed", func() bool {
@@ -156,11 +155,10 @@ func TestInFlightOfHeldRequests(t *testing.T) {
 	e.alive()
 }
 
-// A request that Envoy redirects lands once, where it was redirected to, with what
-// it was charged.
+// A request that Envoy redirects completes once, at the redirect's target, with its charged cost.
 func TestInFlightOfARedirect(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1000, 1000))),
+	e, a := linked(t, adaptive(setup(1, config.Queue{}, limited("acme", 1000, 1000))),
 		withRoutePolicy("internal_redirect_policy: { max_internal_redirects: 1 }"))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
@@ -181,10 +179,10 @@ func TestInFlightOfARedirect(t *testing.T) {
 	e.alive()
 }
 
-// Where the answer tells the true cost, a request lands with that.
+// If the response has the true cost, the request completes with the true cost.
 func TestInFlightCompletesWithTheTrueCost(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, adaptive(world(1, config.Queue{}, limited("acme", 1e6, 1e6))),
+	e, a := linked(t, adaptive(setup(1, config.Queue{}, limited("acme", 1e6, 1e6))),
 		edit{"cost: { literal: 1 }", "cost: { literal: 1 }\n                  response_cost: { header: x-tokens }"})
 	e.upstream.Config.Handler = http.HandlerFunc(mixedUpstream)
 	for range 4 {
@@ -201,7 +199,7 @@ func TestInFlightCompletesWithTheTrueCost(t *testing.T) {
 // Flows of a fixed pool are not counted at all.
 func TestFixedPoolsAreNotCounted(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, world(1, config.Queue{}, limited("acme", 1000, 1000)))
+	e, a := linked(t, setup(1, config.Queue{}, limited("acme", 1000, 1000)))
 	for range 5 {
 		e.get("/", "x-tenant", "acme")
 	}

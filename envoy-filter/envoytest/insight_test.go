@@ -17,7 +17,7 @@ var insight = launch{example: "insight.yaml", concurrency: 2}
 // Refused and held requests are shown in the stats, on the page and in the access log.
 func TestInsight(t *testing.T) {
 	t.Parallel()
-	e, _ := insight.linked(t, adaptive(world(7, patient, capped("acme", 40), limited("globex", 0.01, 3))))
+	e, _ := insight.linked(t, adaptive(setup(7, patient, capped("acme", 40), limited("globex", 0.01, 3))))
 	for range many(t.Context(), e, 30, "x-tenant", "acme", "x-client", "alice") {
 	}
 	for range 8 {
@@ -70,7 +70,7 @@ func TestInsight(t *testing.T) {
 	}
 }
 
-// term sends SIGTERM and calls meanwhile until Envoy has ended.
+// term sends SIGTERM, and calls meanwhile until Envoy has ended.
 func (e *envoy) term(t *testing.T, meanwhile func()) {
 	t.Helper()
 	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -89,7 +89,7 @@ func (e *envoy) term(t *testing.T, meanwhile func()) {
 	}
 }
 
-// page asks for /titrate, with what follows.
+// page requests /titrate followed by rest.
 func (e *envoy) page(t *testing.T, rest string, status int) string {
 	t.Helper()
 	got, body := e.tryAdmin("/titrate" + rest)
@@ -102,7 +102,7 @@ func (e *envoy) page(t *testing.T, rest string, status int) string {
 // The page can be read under load, also while Envoy ends.
 func TestPageUnderLoad(t *testing.T) {
 	t.Parallel()
-	e, _ := insight.linked(t, world(1, patient, capped("acme", 400), limited("globex", 10, 10)))
+	e, _ := insight.linked(t, setup(1, patient, capped("acme", 400), limited("globex", 10, 10)))
 	var load sync.WaitGroup
 	for worker := range 4 {
 		load.Go(func() {

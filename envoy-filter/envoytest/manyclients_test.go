@@ -19,7 +19,7 @@ import (
 func TestInventedClients(t *testing.T) {
 	t.Parallel()
 	const invented, room = 5000, 1208 // the budget over the part of the slots that is used at it
-	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 0.001, 1)), edit{"keys: 1000000", "keys: 1024"})
+	e, _ := linked(t, setup(1, config.Queue{}, limited("acme", 0.001, 1)), edit{"keys: 1000000", "keys: 1024"})
 	known := []string{"x-tenant", "acme", "x-client", "known"}
 	if a := e.get("/", known...); a.status != http.StatusOK {
 		t.Fatalf("the known client's first request: %+v", a)

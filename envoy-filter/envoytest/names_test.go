@@ -31,7 +31,7 @@ func TestReloadNames(t *testing.T) {
 		e.eventually("the end of the filter chains before",
 			func() bool { return e.metric("envoy_listener_manager_total_filter_chains_draining{}") == 0 })
 	}
-	startAgent(t, e.socket, world(1, config.Queue{}, tenant("acme", by("late", 1)))...)
+	startAgent(t, e.socket, setup(1, config.Queue{}, tenant("acme", by("late", 1)))...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	ask := func(user string) int { return e.get("/", "x-tenant", "acme", "x-user", user).status }
 	if first, second := ask("u"), ask("v"); first != 200 || second != 429 {
@@ -47,7 +47,7 @@ func TestReloadNames(t *testing.T) {
 	}
 	with("late: { header: x-user }")
 	updated()
-	e.eventually("users that are told apart",
+	e.eventually("a name per user",
 		func() bool { return ask("w"+strconv.Itoa(int(time.Now().UnixNano()))) == 200 })
 	if first, second := ask("x"), ask("x"); first != 200 || second != 429 {
 		t.Errorf("with the identity: %d, %d", first, second)
@@ -73,7 +73,7 @@ func TestHeldByIdentity(t *testing.T) {
 		Queue: config.Queue{Law: config.DropTail, MaxWait: 10 * time.Second, MaxRequests: 100}}
 	police := config.Limit{Name: "session", Rate: 0.001, Burst: 12, Identity: "session"}
 	l := launch{example: "identity-cookie.yaml", concurrency: 2}
-	e, _ := l.linked(t, world(1, config.Queue{}, tenant("acme", waiting, police)))
+	e, _ := l.linked(t, setup(1, config.Queue{}, tenant("acme", waiting, police)))
 	answers := make(chan answer, 24)
 	for i := range cap(answers) {
 		go func() {

@@ -30,7 +30,7 @@ func TestPanicObeysThePolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			state := world(1, patient, limited("acme", 1000, 1000), capped("slow", 1))
+			state := setup(1, patient, limited("acme", 1000, 1000), capped("slow", 1))
 			state[0].(*config.Config).Pools[0].OnLoss = c.loss
 			e, _ := launch{example: quickstart, concurrency: 1,
 				environment: []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + dir},

@@ -70,8 +70,8 @@ func TestValidateMode(t *testing.T) {
 	}
 }
 
-// reloadable is an Envoy that reads its listener from a file: resource is what it
-// has, put replaces it.
+// reloadable starts an Envoy that reads its listener from a file: resource is the file's content, put replaces
+// it.
 func reloadable(t *testing.T) (e *envoy, resource string, put func(text string)) {
 	t.Helper()
 	needEnvoy(t)
@@ -101,12 +101,12 @@ func reloadable(t *testing.T) (e *envoy, resource string, put func(text string))
 	return e, resource, put
 }
 
-// A listener that is updated with a wrong configuration keeps the previous one,
-// and one that is updated with a good one forgets nothing.
+// A listener that is updated with a wrong configuration keeps the previous one. A listener that is updated with
+// a good configuration loses no state.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	e, resource, put := reloadable(t)
-	startAgent(t, e.socket, world(1, config.Queue{}, limited("acme", 0.01, 5))...)
+	startAgent(t, e.socket, setup(1, config.Queue{}, limited("acme", 0.01, 5))...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	for range 5 {
 		e.get("/", "x-tenant", "acme")
@@ -128,11 +128,10 @@ func TestReload(t *testing.T) {
 	e.alive()
 }
 
-// What the agent sends is in force, except what is not valid; without the agent the filter
-// goes on.
+// The agent's messages are in force, except invalid ones; without the agent the filter keeps working.
 func TestAgentLink(t *testing.T) {
 	t.Parallel()
-	e, a := linked(t, world(1, config.Queue{}, limited("acme", 0.01, 3)))
+	e, a := linked(t, setup(1, config.Queue{}, limited("acme", 0.01, 3)))
 	if h := a.hellos[0]; h.Replica != "gw-1" || h.Weight != 1 || h.PID != e.cmd.Process.Pid || h.Generation == 0 {
 		t.Errorf("the filter's hello: %+v", h)
 	}
@@ -147,7 +146,7 @@ func TestAgentLink(t *testing.T) {
 	if n := spend("one"); n != 3 {
 		t.Errorf("%d admitted at a burst of 3", n)
 	}
-	a.send(world(2, config.Queue{}, limited("acme", 0.01, 5))...)
+	a.send(setup(2, config.Queue{}, limited("acme", 0.01, 5))...)
 	e.eventually("revision 2", func() bool { return a.lastHeartbeat().Revision == 2 })
 	if n := spend("two"); n != 5 {
 		t.Errorf("%d admitted at a burst of 5", n)
@@ -157,7 +156,7 @@ func TestAgentLink(t *testing.T) {
 	if b := a.lastHeartbeat(); b.Revision != 2 || b.Reason == "" {
 		t.Errorf("after a wrong configuration: %+v", b)
 	}
-	a.send(world(4, config.Queue{}, limited("acme", 0.01, 2))...)
+	a.send(setup(4, config.Queue{}, limited("acme", 0.01, 2))...)
 	sessions := a.sessions()
 	a.sendGarbage(bytes.Repeat([]byte{0xff}, 64))
 	e.eventually("a new link", func() bool { return a.sessions() > sessions && a.lastHeartbeat().Revision == 4 })
@@ -172,7 +171,7 @@ func TestAgentLink(t *testing.T) {
 	if err := os.RemoveAll(e.socket); err != nil {
 		t.Fatal(err)
 	}
-	startAgent(t, e.socket, world(5, config.Queue{}, limited("acme", 0.01, 4))...)
+	startAgent(t, e.socket, setup(5, config.Queue{}, limited("acme", 0.01, 4))...)
 	e.eventually("another agent", func() bool { return e.metric("titrate_config_revision{}") == 5 })
 	e.alive()
 }

@@ -63,8 +63,8 @@ func spend(e *envoy, tenant string) (admitted int) {
 	return admitted
 }
 
-// A hot restart under load: the child takes over, what the parent holds is
-// answered by it, and the agent sees one gateway in two generations.
+// A hot restart under load: the child takes over, the parent answers the requests that it holds, and the agent
+// sees one gateway in two generations.
 func TestHotRestart(t *testing.T) {
 	t.Parallel()
 	needEnvoy(t)
@@ -77,7 +77,7 @@ func TestHotRestart(t *testing.T) {
 	base := 1000 + rand.IntN(30000)
 	parent := generation(t, 0, base, port, "")
 	parent.serve()
-	a := startAgent(t, parent.socket, world(1, patient, limited("acme", 1e5, 1e5), capped("held", 20),
+	a := startAgent(t, parent.socket, setup(1, patient, limited("acme", 1e5, 1e5), capped("held", 20),
 		limited("tight", 0.001, 10))...)
 	parent.eventually("the configuration", func() bool { return parent.metric("titrate_config_revision{}") > 0 })
 
@@ -99,7 +99,7 @@ func TestHotRestart(t *testing.T) {
 		t.Errorf("the parent ended with %v", parent.err)
 	}
 	admitted := outcome("api", "admitted")
-	if before140(t) { // what a parent hands over has its labels within its name
+	if before140(t) { // these Envoys hand over metrics with their labels inside their names
 		admitted = "titrate_requests_total_pool_api_outcome_admitted{}"
 	}
 	child.eventually("the child's requests", func() bool { return child.metric(admitted) > 100 })

@@ -18,7 +18,7 @@ func TestRefusalIsNotRetriedInFront(t *testing.T) {
 	for header, want := range map[string]int64{"x-envoy-ratelimited": 1, "": 4} {
 		e, _ := launch{example: quickstart, concurrency: 1, edits: []edit{{"cost: { literal: 1 }",
 			"cost: { literal: 1 }\n                  limited_header: \"" + header + "\""}}}.linked(t,
-			world(1, config.Queue{}, limited("acme", 0.01, 1)))
+			setup(1, config.Queue{}, limited("acme", 0.01, 1)))
 		if a := e.get("/", "x-tenant", "acme"); a.status != 200 || a.header.Get("x-envoy-ratelimited") != "" {
 			t.Fatalf("the first request: %+v", a)
 		}
@@ -60,7 +60,7 @@ func TestAccessLogOfRefusalsAlone(t *testing.T) {
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog
               log_format: { text_format_source: { inline_string: "details %RESPONSE_CODE_DETAILS%\n" } }
-`}}}.linked(t, world(1, config.Queue{}, limited("acme", 0.01, 1)))
+`}}}.linked(t, setup(1, config.Queue{}, limited("acme", 0.01, 1)))
 	e.get("/", "x-tenant", "acme")
 	e.get("/", "x-tenant", "acme")
 	e.logged("details titrate_client_limit")

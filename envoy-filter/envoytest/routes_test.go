@@ -14,8 +14,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// routes is a file of routes that Envoy watches; override is the filter's override
-// on all of them.
+// routes is a file of routes that Envoy watches. Each of its routes has the filter's override.
 type routes struct {
 	t       *testing.T
 	file    string
@@ -64,7 +63,7 @@ func (r *routes) watched() []edit {
 	}
 }
 
-// updates is how many versions of the routes were taken, or "rejected".
+// updates returns Envoy's number of route updates with this outcome, "success" or "rejected".
 func (e *envoy) updates(what string) int {
 	_, body := e.tryAdmin("/stats?filter=rds.all.update_" + what)
 	_, n, _ := strings.Cut(body, ": ")
@@ -79,7 +78,7 @@ func TestRoutesReplacedUnderLoad(t *testing.T) {
 	needEnvoy(t)
 	r := &routes{t: t, file: filepath.Join(t.TempDir(), "routes.yaml")}
 	r.put("cost: { literal: 1 }")
-	e, _ := linked(t, world(1, config.Queue{}, limited("acme", 1e5, 1e5), limited("tight", 0.001, 10)), r.watched()...)
+	e, _ := linked(t, setup(1, config.Queue{}, limited("acme", 1e5, 1e5), limited("tight", 0.001, 10)), r.watched()...)
 	stop := hammer(e, 8, "acme")
 	for i := range 30 {
 		r.put(fmt.Sprintf("cost: { literal: %d }", 1+i%3))
@@ -134,7 +133,7 @@ func TestDrainWhileHeld(t *testing.T) {
 // An upstream that hangs up, before the answer or within it, leaves nothing behind.
 func TestUpstreamResets(t *testing.T) {
 	t.Parallel()
-	e, _ := linked(t, world(1, patient, capped("acme", 500)))
+	e, _ := linked(t, setup(1, patient, capped("acme", 500)))
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/within" {
 			w.Header().Set("content-length", "100000")

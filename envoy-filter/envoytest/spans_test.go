@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// spans are what Envoy's Zipkin tracer has sent: the tags of each span.
+// spans are the spans that Envoy's Zipkin tracer has sent, each as its tags.
 type spans struct {
 	mu  sync.Mutex
 	all []map[string]string
@@ -43,15 +43,15 @@ func (s *spans) of(status string) map[string]string {
 	return nil
 }
 
-// Envoy's own span of a request says what was decided about it, and nothing that a client chose. That of a
-// request that was admitted at once says nothing.
+// Envoy's own span of a request has the decision about the request, and no text that the client chose. The span
+// of a request that was admitted at once has no such tags.
 func TestSpansOfDecisions(t *testing.T) {
 	t.Parallel()
 	got := &spans{}
 	server := httptest.NewServer(got)
 	t.Cleanup(server.Close)
 	host, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
-	e, _ := linked(t, world(1, patient, limited("acme", 0.5, 1)),
+	e, _ := linked(t, setup(1, patient, limited("acme", 0.5, 1)),
 		edit{"          stat_prefix: ingress\n", `          stat_prefix: ingress
           tracing:
             provider:

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// anyProtocol makes Envoy take trailers and WebSockets, use small buffers and
-// windows, and speak to the upstream what the client speaks to it.
+// anyProtocol lets Envoy accept trailers and WebSockets, use small buffers and windows, and use the client's
+// protocol to the upstream.
 var anyProtocol = []edit{
 	{"          stat_prefix: ingress\n", `          stat_prefix: ingress
           http_protocol_options: { enable_trailers: true }
@@ -43,8 +43,8 @@ func eachProtocol(t *testing.T, test func(t *testing.T, of func(*envoy) *envoy))
 	}
 }
 
-// Bodies and trailers of held requests arrive whole, each request once; many of
-// them share one connection in HTTP/2.
+// Bodies and trailers of held requests arrive whole, each request once. In HTTP/2 many requests share one
+// connection.
 func TestHeldTransports(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, of func(*envoy) *envoy) {
 		const n = 3
@@ -87,7 +87,7 @@ func (e *envoy) trailed(body, trailer string) error {
 	return nil
 }
 
-// upload is a body that counts what was taken of it.
+// upload is a body that counts the bytes read from it.
 type upload struct {
 	left  int
 	taken atomic.Int64
@@ -106,8 +106,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// While its headers are held Envoy takes no more of a large body than its buffers
-// hold; then all of it arrives.
+// While the headers of a large upload are held, Envoy reads no more of the body than its buffers hold. After
+// that the whole body arrives.
 func TestLargeBodyWhileHeld(t *testing.T) {
 	const size, buffers = 10 << 20, 1 << 20
 	whole := sha256.New()

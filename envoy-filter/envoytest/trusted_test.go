@@ -198,8 +198,8 @@ func TestIdentityJWT(t *testing.T) {
 	s.run(t, 2)
 }
 
-// With a token as the first source and a cookie as the second, a cookie cannot have the
-// name of a token's client, and a token not that of a cookie's.
+// With a token as the first source and a cookie as the second, a cookie's client cannot have the name of a
+// token's client, and vice versa.
 func TestACookieIsNoToken(t *testing.T) {
 	t.Parallel()
 	us := issuer{t, newKey(t)}

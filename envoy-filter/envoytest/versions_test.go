@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// functions returns those that Envoy's binary exports to modules.
+// functions returns the functions that Envoy's binary exports to modules.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	f, err := elf.Open(needEnvoy(t))
@@ -62,7 +62,7 @@ func version(t *testing.T) string {
 	return string(found[1])
 }
 
-// Envoy exports each function that abi.h declares; those before 1.40 lack the optional ones, and no other.
+// Envoy exports each function that abi.h declares; Envoys before 1.40 lack the optional ones only.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	exported := functions(t)
@@ -84,16 +84,16 @@ func TestSymbols(t *testing.T) {
 // before140 returns whether the Envoy is older than 1.40.
 func before140(t *testing.T) bool { return version(t) < "1.40" }
 
-// needPeer skips a test that needs an Envoy that tells the peer's address.
+// needPeer skips a test that needs an Envoy that gives modules the peer's address.
 func needPeer(t *testing.T) {
 	t.Helper()
 	if before140(t) {
-		t.Skip("this Envoy does not tell modules the peer's address (TestOlderEnvoysRefuse)")
+		t.Skip("this Envoy does not give modules the peer's address (TestOlderEnvoysRefuse)")
 	}
 }
 
-// needRedirects skips a test that needs an Envoy that tells the streams of an internal
-// redirect apart from others. Before 1.39 each stream is charged.
+// needRedirects skips a test that needs an Envoy in which the streams of an internal redirect can be
+// recognised. Before 1.39 each stream is charged.
 func needRedirects(t *testing.T) {
 	t.Helper()
 	if version(t) < "1.39" {
@@ -101,7 +101,8 @@ func needRedirects(t *testing.T) {
 	}
 }
 
-// withoutVirtualHost puts a name in the place of the virtual host's where Envoy does not tell it.
+// withoutVirtualHost replaces the virtual host's name by a literal in an Envoy that does not give it to
+// modules.
 func withoutVirtualHost(t *testing.T) []edit {
 	t.Helper()
 	if !before140(t) {
@@ -142,7 +143,7 @@ func TestOlderEnvoysRefuse(t *testing.T) {
 	}
 }
 
-// What the refusal advises works in every Envoy: from: ENVOY, beside use_remote_address.
+// The advice in the refusal works in every Envoy: from: ENVOY, together with use_remote_address.
 func TestEnvoysAddress(t *testing.T) {
 	t.Parallel()
 	s := scenario{

@@ -10,16 +10,16 @@
 //
 //	count(x) ← min + w,  error(x) ← min,  name(min) ← x
 //
-// Names are spread over stripes by their hash, so that threads seldom wait for each
-// other. Each stripe has a sketch of this minute and one of the minute before. A name's
-// count is the sum of both. In a sketch that does not have the name, it was counted at most
-// as often as the smallest counter says, so this is added to the count and to the error
-// (Agarwal et al., Mergeable summaries, 2012). What is older than two minutes is forgotten.
+// Names are spread over stripes by their hash, so that threads seldom wait for each other. Each stripe has a
+// sketch of this minute and one of the minute before. A name's count is the sum of both. In a sketch that does
+// not have the name, it was counted at most as often as the smallest counter says, so this bound is added to
+// the count and to the error (Agarwal et al., Mergeable summaries, 2012). Counts older than two minutes are
+// dropped.
 //
 // # Invariants
 //
-//   - true count ≤ Count ≤ true count + Error, where the true count is that of this minute
-//     and the one before: of the last one to two minutes.
+//   - true count ≤ Count ≤ true count + Error, where the true count covers this minute and the minute before,
+//     so the last one to two minutes.
 //   - A name with more than 1/k of its stripe's sum of this time is in the sketch.
 //   - Only names in the sketch are kept, at most NameBytes of each of their parts.
 //
@@ -41,16 +41,16 @@ import (
 const (
 	stripes   = 8
 	perStripe = 32
-	// NameBytes is how much of each part of a name is kept.
+	// NameBytes is the number of bytes kept of each part of a name.
 	NameBytes = 128
 	// period is the time that a sketch counts, nanoseconds.
 	period = int64(60e9)
 )
 
-// Window is the longest time that a count is of; the shortest is half of it.
+// Window is the longest time that a count can cover; the shortest is half of Window.
 const Window = time.Duration(2 * period)
 
-// Name is whose requests are counted, and the limit that limited them.
+// Name names the client whose requests are counted, and the limit that limited them.
 type Name struct{ Tenant, Client, Pool, Limit string }
 
 // Entry is one name's count.
@@ -89,7 +89,7 @@ type counters struct {
 	name  [perStripe]name
 }
 
-// name keeps its parts in memory of its own, which the counter's next name uses again.
+// name has the bytes of a name's parts; the counter's next name reuses the memory.
 type name struct{ tenant, client, pool, limit []byte }
 
 // Add adds a weight to a name's count at now, nanoseconds. The strings may alias memory of
@@ -150,7 +150,7 @@ func (c *counters) of(hash uint64) (count, error float64, known bool) {
 	return c.count[i], c.error[i], true
 }
 
-// forget frees the counters. Names keep their memory for those to come.
+// forget frees the counters. The memory of names is reused.
 func (c *counters) forget() {
 	c.hash, c.count, c.error = [perStripe]uint64{}, [perStripe]float64{}, [perStripe]float64{}
 }

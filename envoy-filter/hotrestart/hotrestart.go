@@ -17,9 +17,9 @@
 //
 //   - A child whose parent does not answer within [Timeout] starts with what it has
 //     received; a child without a parent starts at once.
-//   - Both sides talk to processes of their own user only (SO_PEERCRED).
-//   - What the parent admits after its answer, until it is drained, the child does not
-//     know: at most the limits' rates for that time.
+//   - Both sides accept only processes of the same user (SO_PEERCRED).
+//   - The child does not know what the parent admits between its answer and the end of its drain: at most the
+//     limits' rates for that time.
 //   - No request waits for any of this.
 //
 // O(keys that have spent something) on both sides.
@@ -49,8 +49,8 @@ const Timeout = 2 * time.Second
 // listen again: if that child failed to start, another one follows.
 const listenAgainAfter = 5 * time.Second
 
-// SocketName is the name of the socket for processes of one replica beside one agent.
-// Parent and child may be of different versions, so the name never changes.
+// SocketName returns the name of the socket for processes of one replica that share an agent. Parent and child
+// may be of different versions, so the name never changes.
 func SocketName(replica, agentSocket string) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d\x00%s\x00%s", os.Getuid(), replica, agentSocket)

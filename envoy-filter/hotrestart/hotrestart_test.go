@@ -18,7 +18,7 @@ func TestSocketName(t *testing.T) {
 	}
 }
 
-// A chain of three generations, each of which has all that those before had.
+// A chain of three generations: each has all keys of the generations before.
 func TestChildReceivesEveryKey(t *testing.T) {
 	name := SocketName("test", t.TempDir())
 	appendTo := func(to *[]exchange.KeySpent) func(exchange.KeySpent) {

@@ -14,7 +14,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// A second installation replaces the file; who has the first one open keeps it.
+// A second installation replaces the file; a process that has the first file open keeps it.
 func TestInstall(t *testing.T) {
 	from, dir := filepath.Join(t.TempDir(), "libtitrate.so"), t.TempDir()
 	write(t, from, "first")

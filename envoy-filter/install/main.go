@@ -3,9 +3,9 @@
 //
 //	install FILE DIRECTORY
 //
-// The copy is written beside its place and then renamed, so no Envoy loads half of it, and
-// an Envoy that has loaded the file before keeps what it has loaded. (A loaded object whose
-// bytes change ends its process.)
+// The copy is written to a temporary file in the directory and then renamed. So no Envoy loads half a file, and
+// an Envoy that has loaded the old file keeps it. (A process ends if the bytes of an object that it has loaded
+// change.)
 package main
 
 import (

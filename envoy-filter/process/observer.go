@@ -52,12 +52,13 @@ func (o *observer) Ended(now int64, events []limiter.Event) {
 	}
 }
 
-// Note keeps what was decided about the request of an ID, and what it has waited for, for the agent.
+// Note keeps the decision about the request with this ID, and the limit or pool that it has waited for, for the
+// agent.
 func (p *Process) Note(id string, r *limiter.Request, out limiter.Outcome, heldBy string) {
 	p.decisions.Note(enforcer.Now(), id, r, out, heldBy, p.engine)
 }
 
-// clientParts is the number of parts in which the agent is told of clients.
+// clientParts is the number of parts in which counts of clients are sent to the agent.
 const clientParts = int(exchange.Effects) * heavyhitters.Parts
 
 // report adds one part of the clients to a report.

@@ -13,9 +13,9 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// The longest report fits into a record of the link, which would break otherwise: all limits that a
-// report names and one part of the clients, with the longest names and the largest counts, when
-// other clients were counted in this minute than in the one before.
+// The longest report fits into a record of the link; a longer record would break the link. The report has all
+// limits and one part of the clients, with the longest names and the largest counts, and other clients in this
+// minute than in the minute before.
 func TestTheLongestReportFits(t *testing.T) {
 	const tenants = 1000
 	long := func(n int) string { return fmt.Sprintf("%0*d", 2*heavyhitters.NameBytes, n)[heavyhitters.NameBytes:] }

@@ -1,10 +1,9 @@
 // Package process is the state that all Titrate configurations of an Envoy process
 // share: the engine, its ticker, the link to the agent, the metrics and the admin page.
 //
-// Envoy loads two kinds of extensions from one object. The bootstrap extension creates
-// the process's state when Envoy starts, and ends it when Envoy stops. HTTP filters come
-// and go with their listeners, and only use it. So a listener that is reloaded forgets
-// nothing.
+// Envoy loads two kinds of extensions from one object. The bootstrap extension creates the process's state when
+// Envoy starts, and ends it when Envoy stops. HTTP filters come and go with their listeners, and only use it.
+// So a reload of a listener loses no state.
 //
 // The package knows nothing of Envoy: package shim gives it the functions that call
 // Envoy, and calls it from Envoy's hooks.
@@ -52,12 +51,12 @@ const (
 	Error
 )
 
-// Options are what a process needs of Envoy. All are required.
+// Options are the inputs of a process from Envoy. All are required.
 type Options struct {
 	Settings *settings.Bootstrap
 	// Slots has the names of identities and classes.
 	Slots *slots.Registry
-	// Sink is where metrics are published.
+	// Sink receives the metrics.
 	Sink stats.Sink
 	// Log writes a line to Envoy's log, from any thread.
 	Log func(level Level, text string)
@@ -90,7 +89,7 @@ type Process struct {
 	page      *adminpage.Source
 	alarm     alarm
 	socket    string // of hot restarts
-	// readyAt is when Envoy takes traffic at the latest, on the enforcer's clock.
+	// readyAt is the latest time at which Envoy takes traffic, on the enforcer's clock.
 	readyAt int64
 }
 
@@ -135,7 +134,7 @@ func restarts() int {
 	return settings.RestartEpoch(strings.Split(string(line), "\x00")) + 1
 }
 
-// NameSlots tells the engine the names of identities and classes.
+// NameSlots gives the engine the names of identities and classes.
 func (p *Process) NameSlots(n limiter.Names) { p.engine.Name(n) }
 
 // UnknownTenantStatus is the HTTP status of refusals of unknown tenants.
@@ -162,11 +161,11 @@ func (p *Process) restart() {
 	receive := func(s exchange.KeySpent) { p.engine.RestoreSpent(enforcer.Now(), s) }
 	keys, err := hotrestart.Receive(p.socket, receive)
 	if err != nil {
-		p.o.Log(Warn, "titrate: the Envoy before this one did not send all that clients have spent; "+
+		p.o.Log(Warn, "titrate: the Envoy before this one did not send all spent tokens of clients; "+
 			"some begin with whole bursts: "+err.Error())
 	} else if keys > 0 {
 		p.o.Log(Info, fmt.Sprintf(
-			"titrate: took over from the Envoy before this one what %d keys have spent", keys))
+			"titrate: took over the spent tokens of %d keys from the Envoy before this one", keys))
 	}
 	go func() {
 		defer p.Enforcer.RecoverPanic("the hot restart's socket")
@@ -209,8 +208,8 @@ func (p *Process) Publish() {
 	}
 }
 
-// Stop ends the ticker and releases all held requests. It returns whether requests that
-// have waited may still be at the upstream; Envoy waits for those before it calls End.
+// Stop ends the ticker and releases all held requests. It returns whether released requests may still be at the
+// upstream; Envoy waits for these requests before it calls End.
 func (p *Process) Stop() (inFlight bool) {
 	defer p.Enforcer.RecoverPanic("the end of the ticker")
 	return p.Enforcer.Stop()

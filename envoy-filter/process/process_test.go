@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/envoy-filter/stats"
 )
 
-// recorder is what the process has of Envoy.
+// recorder records the process's calls of Envoy.
 type recorder struct {
 	mu     sync.Mutex
 	log    strings.Builder

@@ -24,7 +24,7 @@ const (
 	BodyNone // no body
 )
 
-// When says which answers have something.
+// When selects the answers that have a field.
 type When uint8
 
 // The choices.
@@ -34,7 +34,7 @@ const (
 	WhenAlways
 )
 
-// LogTo says where an access log finds what is logged.
+// LogTo selects the place where an access log finds the outcome.
 type LogTo uint8
 
 // The places.
@@ -43,7 +43,7 @@ const (
 	LogToFilterState                  // filter state, one text
 )
 
-// LogClient says how an access log names clients.
+// LogClient selects how an access log names clients.
 type LogClient uint8
 
 // The choices.
@@ -53,7 +53,7 @@ const (
 	LogClientName
 )
 
-// CostFrom says where a response has its cost.
+// CostFrom selects the place of a response's cost.
 type CostFrom uint8
 
 // The places.
@@ -67,9 +67,8 @@ const (
 // HeaderName is a header's name in lower case; nil: unset; "": none.
 type HeaderName *string
 
-// Answers says what clients, upstreams and access logs learn. Zero values and nil
-// are unset: the filter's value then holds for an override, and the default for the
-// filter (SetDefaults).
+// Answers selects the parts of a decision that clients, upstreams and access logs see. Zero values and nil are
+// unset: an override then has the filter's value, and the filter the default (SetDefaults).
 type Answers struct {
 	// Mode of the decision: ENFORCE, SHADOW (decides, counts and logs, never acts)
 	// or OFF (measures only). Nil is unset, ENFORCE the default.
@@ -79,29 +78,29 @@ type Answers struct {
 	Status int
 	// Body of a refusal, default AUTO.
 	Body Body
-	// RateLimit says which answers have the RateLimit and RateLimit-Policy
-	// fields; default WhenEvents: refusals.
+	// RateLimit selects the answers that have the RateLimit and RateLimit-Policy fields; default WhenEvents:
+	// refusals.
 	RateLimit When
-	// RateLimitPolicy says whether RateLimit-Policy is among them. Default true.
+	// RateLimitPolicy adds RateLimit-Policy to these fields. Default true.
 	RateLimitPolicy *bool
-	// Reason is the header of a refusal's reason, RequestID that of the refused request's ID, Wait
-	// that of the milliseconds for which a request was held, Congestion that of a mark. Defaults
-	// x-titrate-reason, x-request-id, x-titrate-wait-ms, x-titrate-congestion.
+	// Names of headers: Reason for a refusal's reason, RequestID for the refused request's ID, Wait for the
+	// milliseconds that a request was held, Congestion for a mark. Defaults x-titrate-reason, x-request-id,
+	// x-titrate-wait-ms, x-titrate-congestion.
 	Reason, RequestID, Wait, Congestion HeaderName
 	// Limited is the header, with the value true, of a refusal by a limit or a share, which
 	// keeps an Envoy in front from retrying it. Default x-envoy-ratelimited.
 	Limited HeaderName
 	// MarkUpstream sets the mark on the request, too. Default false.
 	MarkUpstream *bool
-	// Peek is a header: a request with it asks what is left, and is not counted.
-	// Default none.
+	// Peek is a header: the answer to a request with this header has the rest of the limit, and the request is
+	// not counted. Default none.
 	Peek HeaderName
-	// CostFrom is where a response has its true cost; default CostNowhere.
-	// CostName is the header, trailer or metadata key, CostSpace the namespace.
+	// CostFrom is the place of the true cost in a response; default CostNowhere. CostName is the header,
+	// trailer or metadata key, CostSpace the namespace.
 	CostFrom            CostFrom
 	CostName, CostSpace string
-	// Log says which requests set what access logs show, default WhenEvents; LogTo where they
-	// set it, default LogToMetadata; LogClient how they name the client, default LogClientHash.
+	// Log selects the requests that set fields of access logs, default WhenEvents; LogTo the place of the
+	// fields, default LogToMetadata; LogClient how they name the client, default LogClientHash.
 	Log   When
 	LogTo LogTo
 	// LogKey is the key of hashes of clients; nil is unset: SHA-256 without a key.
@@ -299,10 +298,10 @@ func headerIn(m map[string]json.RawMessage, parent, key string) (string, error) 
 	return strings.ToLower(name), nil
 }
 
-// off reports whether an override switches off what the filter has switched on.
+// off reports whether an override switches off a field of the filter.
 func off(raw []byte) bool { return string(raw) == "false" }
 
-// SetDefaults sets what is unset to its default.
+// SetDefaults sets unset fields to their defaults.
 func (a *Answers) SetDefaults() {
 	set := func(n *HeaderName, text string) {
 		if *n == nil {

@@ -36,7 +36,7 @@ func TestParseAnswers(t *testing.T) {
 	}
 }
 
-// By default all answers of a route are unset; those of a filter have defaults.
+// By default all answers of a route are unset; the answers of a filter have defaults.
 func TestAnswersDefaults(t *testing.T) {
 	f, err := ParseRoute([]byte(`{}`))
 	if err != nil || !reflect.DeepEqual(f.Answers, Answers{}) {

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// Bootstrap is what holds for the whole process.
+// Bootstrap are the settings of the whole process.
 type Bootstrap struct {
 	// AgentSocket is the absolute path of the agent's Unix socket.
 	AgentSocket string
@@ -31,8 +31,8 @@ type Bootstrap struct {
 	// Boot decides requests before the first configuration, and a request whose decision
 	// failed inside the filter. Default OPEN.
 	Boot limiter.BootPolicy
-	// BootWait is how long Envoy waits at its start for the first configuration
-	// before it takes traffic, 0 to 60 s, default 5 s.
+	// BootWait is the time that Envoy waits at its start for the first configuration before it takes traffic, 0
+	// to 60 s, default 5 s.
 	BootWait time.Duration
 	// Keys is the budget of client keys; 0 = the engine's default.
 	Keys int

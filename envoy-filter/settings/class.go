@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// Identity is what limits may tell requests apart by, instead of the client.
+// Identity is a property of requests that limits can count by, instead of the client.
 type Identity struct {
 	Name    string
 	Sources []Source
@@ -32,7 +32,7 @@ type Match struct {
 	Headers             []HeaderMatch
 }
 
-// How says how a header's value is compared.
+// How is the way in which a header's value is compared.
 type How uint8
 
 // The comparisons.
@@ -139,7 +139,7 @@ func elements(field string, raw []byte, most int) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// matches reads one match or a list of them.
+// matches reads one match or a list of matches.
 func matches(field string, raw []byte) ([]Match, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil || raw == nil {
@@ -190,7 +190,7 @@ func match(field string, raw []byte) (out Match, err error) {
 
 func pathText(s string) bool { return s != "" && s[0] == '/' }
 
-// texts reads a string or a list of them.
+// texts reads a string or a list of strings.
 func texts(field string, raw []byte, what string, valid func(string) bool) ([]string, error) {
 	list := []json.RawMessage{raw}
 	fields := func(int) string { return field }

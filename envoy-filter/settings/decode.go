@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// FieldError names the field that is wrong and what would be right.
+// FieldError names the wrong field and describes a right value.
 type FieldError struct {
 	// Field is its path, e.g. "client[1].header"; "" is the whole document.
 	Field  string

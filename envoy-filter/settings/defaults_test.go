@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// The defaults in the tables of docs/filter.md are those of the code.
+// The defaults in the tables of docs/filter.md equal the defaults of the code.
 func TestDefaultsAreDocumented(t *testing.T) {
 	documented := documentedDefaults(t)
 	for field, want := range defaults(t) {
@@ -76,8 +76,8 @@ func choiceName[T comparable](t *testing.T, choices map[string]T, value T) strin
 	return ""
 }
 
-// documentedDefaults reads the last column of all tables that have a column "default" there,
-// without code marks, separators of thousands and what follows a colon.
+// documentedDefaults reads the last column of all tables with a column "default". It drops code marks,
+// separators of thousands and text after a colon.
 func documentedDefaults(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/filter.md")

@@ -1,6 +1,5 @@
-// Package settings reads what an operator writes into Envoy's configuration
-// for Titrate: the bootstrap extension's settings, one set per process, and the
-// HTTP filter's, one per filter chain, with overrides per virtual host or route.
+// Package settings reads Titrate's settings in Envoy's configuration: the bootstrap extension's settings, one
+// set per process, and the HTTP filter's, one per filter chain, with overrides per virtual host or route.
 //
 // Envoy hands a Struct over as JSON. Reading is strict: an unknown field, a
 // wrong type or a value out of range is an error that names the field by its
@@ -9,9 +8,8 @@
 //
 // # Sources
 //
-// Tenant, client, pool, cost and each identity are an ordered list of sources;
-// the first one that gives a non-empty value wins. A single source may stand
-// without the list's brackets.
+// Tenant, client, pool, cost and each identity are an ordered list of sources; the first source with a
+// non-empty value wins. A single source may be written without the list's brackets.
 //
 //	{"header": "x-tenant"}        the first value of a request header
 //	{"cookie": "session"}         the first cookie of that name
@@ -19,9 +17,9 @@
 //	{"metadata": {namespace, key}} a string in dynamic metadata
 //	{"filter_state": "user"}      a string in filter state
 //	{"mtls": "uri_san"}           of the client's certificate
-//	{"source_address": {}}        the peer's address, or who trusted proxies say it is
+//	{"source_address": {}}        the peer's address, or the address that trusted proxies give
 //	{"route": true}               the name of the matched route
-//	{"virtual_host": true}, {"cluster": true}   likewise
+//	{"virtual_host": true}, {"cluster": true}   the name of the virtual host, the cluster
 //	{"literal": "acme"}           always this
 //
 // Values of clients and identities become names with source and value (name.go), so a
@@ -29,16 +27,16 @@
 //
 // # Identities and classes
 //
-// An identity is something other than the client that limits can tell requests apart by.
-// A class is a kind of requests that limits can apply to. A limit refers to them by name;
-// those that no limit in force refers to cost nothing per request.
+// An identity is a property other than the client that limits can count by. A class is a kind of requests that
+// limits can apply to. A limit refers to identities and classes by name. An identity or class that no limit in
+// force refers to costs nothing per request.
 //
 // # Answers
 //
-// What clients, the upstream and access logs learn of a decision (answer.go). A field
-// that an override does not have is unset. The filter's unset fields get their defaults
-// when the filter is read, so one of the two always has a value.
+// Answers are the parts of a decision that clients, the upstream and access logs see (answer.go). A field that
+// an override does not have is unset. The filter's unset fields get their defaults when the filter is read, so
+// one of the two always has a value.
 //
-// A per-route configuration overrides field by field, identities and classes name by
-// name. What it leaves out is as in the filter.
+// A per-route configuration overrides field by field, identities and classes name by name. Fields that it
+// leaves out keep the filter's values.
 package settings

@@ -25,7 +25,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		t.Fatalf("found only %d fields: %v", len(names), names)
 	}
 	for name := range names {
-		// As code of its own, or as a key in an example.
+		// As a code span, or as a key in an example.
 		if !regexp.MustCompile("`[^`\n]*\\b" + name + "\\b[^`\n]*`").Match(page) {
 			t.Errorf("docs/filter.md does not mention the field %s", name)
 		}

@@ -5,21 +5,20 @@ import "encoding/json"
 // Filter is the configuration of one HTTP filter or of a per-route override.
 // Empty lists are unset: the override's are filled from the filter's.
 type Filter struct {
-	// Tenant, Client and Pool say what a request belongs to. Without a client
-	// all requests of a tenant are one client's.
+	// Tenant, Client and Pool are the sources of a request's tenant, client and pool. Without a client all
+	// requests of a tenant belong to one client.
 	Tenant, Client, Pool []Source
 	// Cost in units; 1 if no source gives one. A header that is not a number
 	// above 0 counts as absent.
 	Cost []Source
-	// Identities are what limits may tell requests apart by, instead of the client,
-	// sorted by name. An override adds to the filter's, or replaces those of the same
-	// name.
+	// Identities are the identities that limits may count by, instead of the client, sorted by name. An
+	// override adds identities to the filter's, or replaces the filter's of the same name.
 	Identities []Identity
-	// Classes of requests, likewise.
+	// Classes are the classes of requests, sorted and overridden in the same way.
 	Classes []Class
 	// Enabled is nil if it is unset.
 	Enabled *bool
-	// Answers says what clients, upstreams and access logs learn of decisions.
+	// Answers selects the parts of a decision that clients, upstreams and access logs see.
 	Answers Answers
 }
 
@@ -32,8 +31,7 @@ var FilterFields = []string{"tenant", "client", "pool", "cost", "identities", "c
 // On reports whether the filter limits requests; it does by default.
 func (f *Filter) On() bool { return f.Enabled == nil || *f.Enabled }
 
-// ParseFilter reads the configuration of an HTTP filter. It must say where tenant and
-// pool come from.
+// ParseFilter reads the configuration of an HTTP filter. It must have the sources of tenant and pool.
 func ParseFilter(raw []byte) (*Filter, error) {
 	f, err := ParseRoute(raw)
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Values of the sources of one list are names of clients. A value of one source must not
-// be the name of a client of another source. So each value gets the prefix of its source,
-// except values of plain sources: the first of a list, and those with names: PLAIN.
+// Values of the sources of one list are names of clients. A value of one source must not be the name of a
+// client of another source. So each value gets the prefix of its source, except values of plain sources: the
+// first of a list, and sources with names: PLAIN.
 //
 //	header.x-client:alice   cookie.session:alice   literal:anonymous
 //
 // Each prefix ends in the only colon that it has, so none begins another. A plain
 // value that looks like a name with a prefix gets the prefix "plain:" (parse.c).
 
-// nameFields is what a source may have beside its kind, where values become names.
+// nameFields are the fields that a source may have besides its kind, if its values become names.
 var nameFields = []string{"names"}
 
 // naming is whether the values of a source have its prefix: true is QUALIFIED.
 var naming = map[string]bool{"PLAIN": false, "QUALIFIED": true}
 
-// readNaming sets the source's prefix: as m says, or else by its position in the list.
+// readNaming sets the source's prefix: by m's "names", or else by its position in the list.
 func readNaming(field string, m map[string]json.RawMessage, first bool, s *Source) error {
 	qualified := !first
 	if raw, ok := m["names"]; ok {
@@ -54,7 +54,7 @@ func (s *Source) prefix() string {
 	return words[s.Kind] + "." + name + ":"
 }
 
-// name tells sources of one kind apart; false for kinds with one source only.
+// name distinguishes sources of one kind; false for kinds with one source only.
 func (s *Source) name() (name string, named bool) {
 	switch s.Kind {
 	case Header, Cookie, Query, FilterState:
@@ -77,8 +77,7 @@ func (a *Address) from() string {
 	return "peer"
 }
 
-// encoded is the name with all bytes percent-encoded, except "/" and those of tokens
-// other than "%".
+// encoded returns the name with all bytes percent-encoded, except "/" and bytes of tokens other than "%".
 func encoded(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {

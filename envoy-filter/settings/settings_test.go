@@ -15,7 +15,7 @@ func TestParseFilter(t *testing.T) {
 	f, err := ParseFilter([]byte(`{
 		"tenant": [{"header":"X-Tenant"},{"route":true}], "client": {"header":"x-client"},
 		"pool": [{"header":"Host"},{"literal":"api"}], "cost": [{"header":"x-cost"},{"literal":2.5}], "enabled": false}`))
-	f.Answers = Answers{} // tested beside
+	f.Answers = Answers{} // has its own test
 	off := false
 	want := &Filter{
 		Tenant:  []Source{{Kind: Header, Text: "x-tenant"}, {Kind: Route}},

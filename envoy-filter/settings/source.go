@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind says where a value is taken from.
+// Kind is the place that a value is taken from.
 type Kind uint8
 
 // The kinds of source.
@@ -25,7 +25,7 @@ const (
 	URISAN                    // its first one
 	DNSSAN                    // its first one
 	Digest                    // SHA-256 of the certificate, in hex
-	SourceAddress             // as Address says
+	SourceAddress             // selected by Address
 	Kinds                     // how many kinds there are
 )
 
@@ -58,25 +58,25 @@ type Source struct {
 	Prefix string
 }
 
-// Address says which address a client has, and how much of it counts.
+// Address selects the address of a client, and the part of the address that counts.
 type Address struct {
 	// Envoys takes the address that Envoy has determined, by use_remote_address,
 	// xff_num_trusted_hops or the PROXY protocol. Otherwise it is the address of the
 	// connection's other end, which a client cannot choose freely.
 	Envoys bool
-	// TrustedHops is the number of entries at the right end of X-Forwarded-For, as
-	// the filter sees it, that were written by trusted proxies; the leftmost of
-	// them is the client. 0: the header is not looked at.
+	// TrustedHops is the number of entries at the right end of X-Forwarded-For, as the filter sees the header,
+	// that were written by trusted proxies. The leftmost of these entries is the client. 0: the header is
+	// ignored.
 	TrustedHops int
-	// IPv4Prefix and IPv6Prefix are the leading bits that tell clients apart.
+	// IPv4Prefix and IPv6Prefix are the number of leading bits that distinguish clients.
 	IPv4Prefix, IPv6Prefix int
 }
 
 // Defaults and bounds of sources.
 const (
 	DefaultIPv4Prefix = 32
-	// DefaultIPv6Prefix is the network that one subscriber commonly has. The subscriber
-	// can choose the other 64 bits, so they do not tell clients apart.
+	// DefaultIPv6Prefix is the network that one subscriber commonly has. The subscriber can choose the other 64
+	// bits, so these bits do not distinguish clients.
 	DefaultIPv6Prefix = 64
 	maxTrustedHops    = 32
 	maxName           = 256 // bytes of a cookie's, parameter's, … name
@@ -112,7 +112,7 @@ var kindNames = func() (names []string) {
 
 var costNames = []string{"header", "literal"}
 
-// use says what the values of sources are for.
+// use is the purpose of sources' values.
 type use uint8
 
 const (

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Envoy hands a google.protobuf.Struct over as JSON, but for one case: Envoy 1.38 hands
-// that of an override over as it is serialized.
+// Envoy hands a google.protobuf.Struct over as JSON, with one exception: Envoy 1.38 hands an override's Struct
+// over in protobuf's wire format.
 //
 //	Struct    { map<string, Value> fields = 1; }     a map's entry: key = 1, value = 2
 //	ListValue { repeated Value values = 1; }
@@ -29,7 +29,7 @@ const (
 	tagList   = 6<<3 | wireBytes
 )
 
-// deepest is how many structures may be in each other. A configuration has six.
+// deepest is the greatest depth of nested structures. A configuration has six.
 const deepest = 32
 
 // toJSON returns raw as it is, unless it is a serialized Struct: then that as JSON. No
@@ -56,8 +56,8 @@ type wireField struct {
 	content []byte // of the others
 }
 
-// eachField calls visit with each field, and returns whether the message could be read
-// and visit returned true for all of them.
+// eachField calls visit with each field. It returns false if the message could not be read or if visit returned
+// false.
 func eachField(raw []byte, visit func(wireField) bool) bool {
 	for len(raw) > 0 {
 		f, size := nextField(raw)

@@ -15,8 +15,8 @@ import (
 	"github.com/titrate/titrate/envoy-filter/answer"
 )
 
-// writeAnswer writes an outcome; for a refusal all that the client gets. heldBy is what the request has
-// waited for.
+// writeAnswer writes an outcome; for a refusal, everything that the client receives. heldBy is the limit or
+// pool that the request has waited for.
 func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome,
 	heldBy string) {
 	writeVerdict(a, out)
@@ -40,7 +40,8 @@ func writeAllowance(q *C.struct_titrate_question, a *C.struct_titrate_answer, r 
 	writeFields(q, a, e.Allowance(r, limiter.None))
 }
 
-// note keeps a decision for who asks about the request later. A refusal has read its ID.
+// note keeps a decision, so that it can be looked up later by the request's ID. A refusal has already read the
+// ID.
 func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome,
 	heldBy string) {
 	p := theProcess.Load()
@@ -54,8 +55,8 @@ func note(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.R
 	p.Note(text(q.request), r, out, heldBy)
 }
 
-// readRequestID fills in the ID that Envoy gave the request, for what is not simply admitted: plain
-// requests do not pay for it. Mostly it is among the lines that C has fetched, and C is not called.
+// readRequestID fills in the ID that Envoy gave the request, for requests that are not admitted at once: other
+// requests do not have this cost. The ID is mostly among the lines that C has fetched, and C is not called.
 func readRequestID(q *C.struct_titrate_question) {
 	const name = "x-request-id"
 	if q.headers.count == 0 { // not fetched, or too many
@@ -83,7 +84,7 @@ func titrateAnswerEvent(q *C.struct_titrate_question, event *C.struct_titrate_ev
 	}, string(bytesOf(event.held_by[:])[:event.held_by_length]))
 }
 
-// writePeek writes the answer to a peek: what is left, or a refusal.
+// writePeek writes the answer to a peek: the rest of the limit, or a refusal.
 func writePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limiter.Request, out limiter.Outcome,
 	allowance limiter.Allowance) {
 	writeVerdict(a, out)
@@ -92,12 +93,12 @@ func writePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *limi
 		return
 	}
 	defer theProcess.Load().Enforcer.RecoverPanic("the answer to a peek")
-	a.body_length = 0 // what remains after a panic below
+	a.body_length = 0 // for the case of a panic below
 	writeFields(q, a, allowance)
 	a.body_length = length(a.body[:], answer.AppendPeek(empty(a.body[:]), out, allowance))
 }
 
-// writeVerdict writes what each answer has.
+// writeVerdict writes the fields that every answer has.
 func writeVerdict(a *C.struct_titrate_answer, out limiter.Outcome) {
 	a.verdict, a.reason = C.int(out.Verdict), C.uint8_t(out.Reason)
 	a.mark, a.shadow = C.bool(out.Mark), C.bool(out.Shadow)
@@ -163,7 +164,7 @@ func titrateHash(client C.abi_bytes, to *C.char) {
 // bytesOf views a C array as bytes.
 func bytesOf(c []C.char) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), len(c)) }
 
-// empty is a C array as an empty slice: what is appended to it is written in place.
+// empty returns a C array as an empty slice, so that appended bytes are written in place.
 func empty(c []C.char) []byte { return bytesOf(c)[:0] }
 
 // length of a text that was appended to an empty C array; 0 if the text did not fit and is

@@ -65,7 +65,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Flight{})-C.sizeof_struct_titrate_flight]
 	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Identities{})-unsafe.Sizeof(question.identity)]
 
-	// A question begins with what the engine reads: a view of C has the layout of a Go string.
+	// A question begins with the fields that the engine reads: a view of C has the layout of a Go string.
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Tenant)-unsafe.Offsetof(question.tenant)]
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Client)-unsafe.Offsetof(question.client)]
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Pool)-unsafe.Offsetof(question.pool)]

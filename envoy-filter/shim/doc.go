@@ -1,6 +1,6 @@
-// Package shim is between Envoy and Go: the hooks that Envoy calls, in C, and the Go
-// functions that those call. C sees each stream; Go sees questions about requests.
-// Functions that Go exports to C are named titrateX, functions of C titrate_x.
+// Package shim is between Envoy and Go: the hooks that Envoy calls, in C, and the Go functions that the hooks
+// call. C sees each stream; Go sees questions about requests. Functions that Go exports to C are named
+// titrateX, functions of C titrate_x.
 //
 // # A request
 //
@@ -22,6 +22,6 @@
 //
 // # What is tested where
 //
-// parse.c reads bytes of clients; package parsetest runs and fuzzes it by itself. All
-// else is tested in a real Envoy (envoytest).
+// parse.c reads bytes from clients; package parsetest runs and fuzzes parse.c without Envoy. All else is tested
+// in a real Envoy (envoytest).
 package shim

@@ -26,7 +26,7 @@ struct titrate_inflight {
   bool local;                    // Envoy has answered, not the upstream
   bool answered;                 // response headers have come
   bool turned_away;              // by an upstream that is too busy, or by its absence
-  bool cost_known;               // the response has told the true cost
+  bool cost_known;               // the response has the true cost
 };
 
 // The request is released.

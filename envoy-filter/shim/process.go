@@ -20,7 +20,7 @@ import (
 	"github.com/titrate/titrate/envoy-filter/slots"
 )
 
-// moduleName is what filter_name and extension_name must say.
+// moduleName is the value that filter_name and extension_name must have.
 const moduleName = "titrate"
 
 // theProcess is set once, by the bootstrap extension, before any request.
@@ -40,7 +40,7 @@ var names = slots.New(func(n limiter.Names) {
 //export titrateInit
 func titrateInit() C.bool {
 	if missing := C.titrate_missing_symbol(); missing != nil {
-		// Envoy's log function may be what is missing.
+		// The missing function may be Envoy's log function.
 		fmt.Fprintf(os.Stderr, "titrate: this Envoy has no %s; libtitrate.so needs Envoy 1.38, 1.39 or 1.40\n",
 			C.GoString(missing))
 		return false

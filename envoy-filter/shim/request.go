@@ -25,8 +25,8 @@ func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
 	writeAnswer(q, a, r, theProcess.Load().Enforcer.Decide(r), "")
 }
 
-// titrateEnqueue holds a request that titrateDecide said has to wait, unless the engine
-// now decides otherwise. It returns the handle of the held request.
+// titrateEnqueue holds a request that titrateDecide did not decide at once, unless the engine now decides
+// otherwise. It returns the handle of the held request.
 //
 //export titrateEnqueue
 func titrateEnqueue(q *C.struct_titrate_question, ticket C.uint64_t, a *C.struct_titrate_answer) C.uint64_t {
@@ -43,7 +43,7 @@ func titrateCancel(handle C.uint64_t) C.bool {
 	return C.bool(theProcess.Load().Enforcer.Cancel(limiter.Handle(handle)))
 }
 
-// titratePeek answers what is left, and charges nothing.
+// titratePeek returns the rest of the limit, and charges nothing.
 //
 //export titratePeek
 func titratePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer) {

@@ -11,7 +11,7 @@ struct titrate_outcome {
   struct titrate_fields* fields; // RateLimit fields of an admitted response
   uint32_t wait_ms;
   bool waited, marked;
-  bool cost_known; // the response has told the true cost,
+  bool cost_known; // the response has the true cost,
   int64_t micros;  // in millionths of a unit
 };
 

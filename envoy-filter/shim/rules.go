@@ -83,8 +83,8 @@ func (b builder) texts(to *C.struct_titrate_texts, from []string) {
 	to.count, to.list = C.size_t(len(from)), first
 }
 
-// sourceKinds says how C reads the sources of each kind. TestEachKindHasASource checks
-// that none is missing.
+// sourceKinds maps each kind of source to C's way of reading it. TestEachKindHasASource checks that no kind is
+// missing.
 var sourceKinds = [settings.Kinds]struct{ kind, attribute C.int }{
 	settings.Header:        {kind: C.TITRATE_HEADER},
 	settings.Literal:       {kind: C.TITRATE_LITERAL},
@@ -133,8 +133,8 @@ func (b builder) class(to *C.struct_titrate_class, from []settings.Match) {
 	to.count, to.list = C.size_t(len(from)), first
 }
 
-// answers copies what the operator wants of answers. The numbers of the choices are
-// the same in C (constants.go).
+// answers copies the operator's selection of answers. The numbers of the choices are the same in C
+// (constants.go).
 func (b builder) answers(to *C.struct_titrate_answer_options, from *settings.Answers) {
 	if from.Mode != nil {
 		to.mode = C.int(*from.Mode) + 1

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flags.Bool("update", false, "write the table of docs/metrics.md anew")
+var update = flags.Bool("update", false, "rewrite the table of docs/metrics.md")
 
 const (
 	document   = "../../docs/metrics.md"
@@ -46,6 +46,6 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	if strings.TrimSpace(part) != strings.TrimSpace(table.String()) {
-		t.Errorf("%s: the part of the filter is not as the code: write it anew with -update", document)
+		t.Errorf("%s: the part of the filter differs from the code: rewrite it with -update", document)
 	}
 }

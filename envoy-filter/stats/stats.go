@@ -2,13 +2,12 @@
 //
 // # Model
 //
-// A request touches no metric: the engine counts in its own memory, and Envoy's main
-// thread publishes twice a second what has been added since. The outcomes of
-// titrate_requests_total are disjoint, so their sum is the number of decided requests.
-// What can be true beside an outcome (waited, marked, shadowed) has a counter of its
-// own. How long requests were held is a histogram; the ticker collects it in the buckets
-// of waits.go. Labels are pools and outcomes only, never tenants or clients, so the
-// configuration bounds the number of series.
+// A request touches no metric: the engine counts in its own memory, and Envoy's main thread publishes the
+// increments twice a second. The outcomes of titrate_requests_total are disjoint, so their sum is the number of
+// decided requests. Properties that a request can have besides its outcome (waited, marked, shadowed) have
+// their own counters. The time that requests were held is a histogram; the ticker collects it in the buckets of
+// waits.go. Labels are pools and outcomes only, never tenants or clients, so the configuration bounds the
+// number of series.
 //
 // Publishing costs O(pools × outcomes). Every ten seconds it also counts the live keys,
 // O(key table).
@@ -99,14 +98,14 @@ var Table = [metrics]Definition{
 	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
 		"Costs in responses that were no finite number at or above 0."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
-		"Requests that were refused, held, marked or shadowed, and that the agent was not told of one by one, since " +
-			"too many were in 250 ms (observe.md has the bounds): titrate why request does not know them."},
+		"Requests that were refused, held, marked or shadowed and not reported to the agent one by one, since there were " +
+			"too many in 250 ms (observe.md has the bounds): titrate why request does not know them."},
 	LimitsLeftOut: {"titrate_limits_left_out", nil, Gauge,
 		"Limits and quotas of the configuration in force that this filter does not enforce."},
 	Held: {"titrate_held", nil, Gauge,
 		"Requests held now."},
 	Keys: {"titrate_keys", nil, Gauge,
-		"Keys with something to remember."},
+		"Keys in use: those that are not at their initial state."},
 	KeysContended: {"titrate_keys_contended", nil, Gauge,
 		"Contended keys."},
 	Flows: {"titrate_flows", nil, Gauge,
@@ -118,13 +117,13 @@ var Table = [metrics]Definition{
 	KeysBudget: {"titrate_keys_contended_budget", nil, Gauge,
 		"The most contended keys: contended_keys of the bootstrap configuration."},
 	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
-		"Claims of contended keys that the agent heard a period (50 ms) late or more: with more than 131,072 keys in " +
+		"Claims of contended keys that reached the agent a period (50 ms) late or more: with more than 131,072 keys in " +
 			"use at a time they take turns."},
 	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
 		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
 	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,
-		"Requests to EXACT limits that the ledger decided: the owner was silent, there was no agent, or nobody was " +
-			"asked about a new key."},
+		"Requests to EXACT limits that the ledger decided: the owner did not answer, there was no agent, or the " +
+			"question about a new key was not sent."},
 	ExactOverBudget: {"titrate_exact_keys_over_budget_total", nil, Counter,
 		"Requests of new keys of EXACT limits that the ledger decided, since their limit had asked for its part of " +
 			"the questions or keys, or the owner had no room."},
@@ -161,7 +160,7 @@ const (
 	Unpooled  = "unpooled"  // to an unknown pool, admitted
 )
 
-// Sink is where metrics go: Envoy, or a test.
+// Sink receives metrics: Envoy, or a test.
 type Sink interface {
 	// Count adds to a counter; labels are in the order of its definition.
 	Count(m Metric, delta uint64, labels ...string)
@@ -182,7 +181,7 @@ type Process struct {
 // keysEvery: the live keys are counted with every 20th publication.
 const keysEvery = 20
 
-// Publisher publishes what has changed since its last call. One caller at a time.
+// Publisher publishes the changes since its last call. One caller at a time.
 type Publisher struct {
 	engine *limiter.Engine
 	sink   Sink
@@ -204,7 +203,7 @@ func New(engine *limiter.Engine, sink Sink, now func() int64) *Publisher {
 	return &Publisher{engine: engine, sink: sink, now: now, sent: map[series]uint64{}}
 }
 
-// Publish sends what has changed since the last call.
+// Publish sends the changes since the last call.
 func (p *Publisher) Publish(process Process) {
 	keys := p.calls%keysEvery == 0
 	p.calls++

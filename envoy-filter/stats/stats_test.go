@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// fake sums what is counted and keeps the gauges.
+// fake sums the counters and keeps the gauges.
 type fake struct {
 	counts map[string]uint64
 	gauges map[Metric]uint64

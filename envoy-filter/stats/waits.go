@@ -9,10 +9,9 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// Waits collects how long requests were held, per pool and outcome: the ticker adds to
-// it, Envoy's main thread publishes it. There are four buckets to an octave of
-// milliseconds, so the error of a published wait is less than an eighth of it plus half
-// a millisecond.
+// Waits collects how long requests were held, per pool and outcome: the ticker adds to it, Envoy's main thread
+// publishes it. There are four buckets to an octave of milliseconds, so the error of a published wait is less
+// than an eighth of the wait plus half a millisecond.
 type Waits struct {
 	mu    sync.Mutex
 	pools map[string]*[2]waits // by outcome: admitted, refused
@@ -78,7 +77,7 @@ func middle(bucket int) uint64 {
 // busy with them for long. The next publication has the rest.
 const mostPerCall = 20_000
 
-// publish moves what was collected to the sink.
+// publish moves the collected waits to the sink.
 func (w *Waits) publish(sink Sink) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

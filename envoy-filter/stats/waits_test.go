@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// A published wait is off by less than an eighth of it and half a millisecond, up
-// to the longest that a queue allows.
+// The error of a published wait is less than an eighth of the wait plus half a millisecond, up to the longest
+// wait that a queue allows.
 func TestBucketsAreClose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Float64Range(0, 60_000).Draw(t, "ms")
@@ -31,7 +31,7 @@ func TestBucketsAreClose(t *testing.T) {
 	}
 }
 
-// Each wait is published once, a flood of them in portions.
+// Each wait is published once; many waits are published in portions.
 func TestWaitsArePublishedOnce(t *testing.T) {
 	var w Waits
 	f := &fake{counts: map[string]uint64{}}

@@ -1,6 +1,6 @@
-// Package parsetest runs the filter's C parsers of bytes from outside (parse.c), and its hash
-// of clients (siphash.c), on their own, so that Go's fuzzing reaches them: tests of a package with cgo cannot call C
-// by themselves.
+// Package parsetest runs the filter's C parsers of bytes from outside (parse.c), and its hash of clients
+// (siphash.c), without the shim, so that Go's fuzzing reaches them: tests of a package with cgo cannot call C
+// themselves.
 //
 // # Model
 //
@@ -14,7 +14,6 @@
 //
 // # Oracles
 //
-// The tests compare the parsers with net/http's cookies, net/url's queries and
-// net/netip's addresses where those accept the same, and otherwise with the same parser
-// written in Go.
+// The tests compare the parsers with net/http's cookies, net/url's queries and net/netip's addresses where
+// these accept the same inputs, and otherwise with the same parser written in Go.
 package parsetest

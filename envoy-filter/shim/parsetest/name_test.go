@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/envoy-filter/settings"
 )
 
-// prefixesOf are the prefixes of one source of each kind, and of those with a name
-// that an operator chooses.
+// prefixesOf returns the prefixes of one source of each kind, also of sources with a name that an operator
+// chooses.
 func prefixesOf(t testing.TB, name string) []string {
 	t.Helper()
 	text, _ := json.Marshal(name)
@@ -70,8 +70,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A plain value that begins like the name of another source gets the prefix "plain:",
-// whatever the source: C knows all words that prefixes of settings begin with.
+// A plain value that begins like the name of another source gets the prefix "plain:", for any source: C knows
+// all words that prefixes of settings begin with.
 func TestWordsAreThoseOfSettings(t *testing.T) {
 	for _, word := range append(settings.Words(), "plain") {
 		for _, value := range []string{word + ":alice", word + ".session:alice"} {

@@ -71,7 +71,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// A value has one name, whatever its encoding, also when it is too long.
+// A value has one name, for any encoding, also when the value is too long.
 func TestLongValues(t *testing.T) {
 	for _, n := range []int{Longest - 1, Longest, Longest + 1, 3 * Longest, 100_000} {
 		plain := strings.Repeat("ab", n/2) + strings.Repeat("c", n%2)
@@ -203,7 +203,7 @@ func cookieOf(header, name string) (string, bool) {
 	return "", false
 }
 
-// Well-formed cookies are also those of net/http.
+// net/http finds the same well-formed cookies.
 func FuzzCookie(f *testing.F) {
 	for _, c := range cookies {
 		f.Add(c.text, c.name)

@@ -38,7 +38,7 @@ func own(text string) (C.abi_bytes, func()) {
 	return C.abi_bytes{ptr: p, length: C.size_t(len(text))}, func() { C.free(unsafe.Pointer(p)) }
 }
 
-// room is what a parser may write to, with a guard of its own behind it.
+// room is memory that a parser may write to, followed by guard bytes.
 type room [Longest + 64]byte
 
 func newRoom() *room {
@@ -60,7 +60,7 @@ func (r *room) free() {
 	C.free(unsafe.Pointer(r))
 }
 
-// result copies a view after checking that it lies in one of the places allowed.
+// result copies a view after checking that the view is inside one of the allowed places.
 func result(value C.abi_bytes, in C.abi_bytes, r *room) string {
 	within := func(start unsafe.Pointer, n int) bool {
 		from := uintptr(unsafe.Pointer(value.ptr))
@@ -68,7 +68,7 @@ func result(value C.abi_bytes, in C.abi_bytes, r *room) string {
 	}
 	if value.length > 0 && !within(unsafe.Pointer(in.ptr), int(in.length)) &&
 		(r == nil || !within(unsafe.Pointer(r), Longest)) {
-		panic(fmt.Sprintf("a result of %d bytes that lies nowhere", int(value.length)))
+		panic(fmt.Sprintf("a result of %d bytes outside the allowed places", int(value.length)))
 	}
 	return C.GoStringN(value.ptr, C.int(value.length))
 }
@@ -114,7 +114,7 @@ func Address(text string, v4, v6 int) (value string, ok bool) {
 	return value, ok
 }
 
-// Forwarded is titrate_forwarded; left is what remains of hops.
+// Forwarded calls titrate_forwarded; left is the number of remaining hops.
 func Forwarded(header string, hops int) (entry string, left int, ok bool) {
 	n := C.int(hops)
 	guarded(header, func(in C.abi_bytes) {
