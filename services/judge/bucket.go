@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bucket is an exact token bucket over any number of gateways: what one central
-// counter without delay would decide. Full at first.
+// Bucket is an exact token bucket over any number of gateways: the decisions of one central counter without
+// delay. Full at first.
 type Bucket struct {
 	Rate, Burst float64 // cost units/s, cost units
 	spent       float64
@@ -56,11 +56,11 @@ func (b *Bucket) Count(t time.Duration, cost float64) bool {
 	return ok
 }
 
-// Free is what is left for requests, cost units; below 0 when overdrawn.
+// Free returns the tokens left, cost units; below 0 when overdrawn.
 func (b *Bucket) Free() float64 { return b.Burst - b.spent }
 
-// Central asks a bucket about all requests of one client and keeps what it needs to
-// find wrongful refusals when the client's last request is known.
+// Central asks a bucket about all requests of one client. It keeps enough state to find wrongful refusals when
+// the client's last request is known.
 type Central struct {
 	Bucket
 	over     []time.Duration // turned away by the bucket

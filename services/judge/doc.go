@@ -1,6 +1,6 @@
-// Package judge has the definitions by which Titrate is judged, once for all that
-// judge it: the demo's verdict, the simulator, the benchmarks and the robustness runs.
-// It has no clock and no I/O; it does not know where the figures come from.
+// Package judge has the definitions by which Titrate is judged. The demo's verdict, the simulator, the
+// benchmarks and the robustness runs share them. It has no clock and no I/O; it does not know where the figures
+// come from.
 //
 // # What an exact system would do
 //

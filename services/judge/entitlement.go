@@ -6,14 +6,14 @@ import (
 	"github.com/titrate/titrate/control/fairshare"
 )
 
-// Pool is what tenants share.
+// Pool is a pool shared by tenants.
 type Pool struct {
 	Capacity  float64             // cost units/s
 	Guarantee fairshare.Guarantee // of max-min fairness; with Alpha it is a minimum
 	Alpha     float64             // shares are α-fair, by weight^(1/α); 0: max-min fair by weight
 }
 
-// Tenant is what one tenant may and wants to use of a pool, cost units/s.
+// Tenant is one tenant's demand for a pool, and its bounds, cost units/s.
 type Tenant struct {
 	Weight     float64
 	Guaranteed float64
@@ -24,7 +24,7 @@ type Tenant struct {
 // Asks is the demand within the quota.
 func (t Tenant) Asks() float64 { return min(t.Max, t.Demand) }
 
-// Entitlement is what a tenant should get of a pool.
+// Entitlement is the due share of a tenant in a pool.
 type Entitlement struct {
 	Share float64 // cost units/s
 	Held  bool    // by the pool or its guarantee: it asks for more

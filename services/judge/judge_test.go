@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The bucket against the definition: no window holds more than rate·t + burst, and
-// what it refuses would have been too much.
+// The bucket against the definition: no window has more than rate·t + burst, and every refused request would
+// have exceeded it.
 func TestBucketOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Bucket{Rate: rapid.Float64Range(.1, 100).Draw(t, "rate"),
@@ -71,7 +71,7 @@ func TestWrongful(t *testing.T) {
 		refused, conforms   bool
 	}{
 		{0, 0, true, true},     // nothing is turned away within 2 s
-		{3, 0, true, true},     // half a second before one that is
+		{3, 0, true, true},     // half a second before a rejected one
 		{3, 500, true, false},  // too much: rightly refused
 		{5, 0, true, true},     // 1.5 s after it
 		{6, 0, false, true},    // admitted
@@ -121,7 +121,7 @@ func TestLevelAndWindowOracle(t *testing.T) {
 	})
 }
 
-// A burst that shrinks makes no excess of what was within it.
+// A smaller burst makes no excess of requests that were within the larger one.
 func TestLevelSet(t *testing.T) {
 	l := Level{Rate: 10, Burst: 100}
 	for range 100 {
@@ -170,7 +170,7 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// Water-filling by hand: who asks for least by weight is satisfied first.
+// Water-filling by hand: the tenant with the smallest demand by weight is satisfied first.
 func TestEntitle(t *testing.T) {
 	none := math.Inf(1)
 	got := Pool{Capacity: 40}.Entitle([]Tenant{{1, 0, 15, 40}, {1, 0, none, 100}, {0, 0, none, 5}})

@@ -12,8 +12,8 @@ type Level struct {
 	last        time.Duration
 }
 
-// Admit counts what was admitted at t and returns the worst excess of the windows that
-// end with it: 0 or less is within rate·t + burst.
+// Admit counts a cost admitted at t and returns the worst excess of the windows that end with it: 0 or less is
+// within rate·t + burst.
 func (l *Level) Admit(t time.Duration, cost float64) (excess float64) {
 	l.Advance(t)
 	l.level += cost
@@ -28,7 +28,7 @@ func (l *Level) Advance(t time.Duration) {
 	}
 }
 
-// Repay takes off what may be admitted in addition.
+// Repay subtracts a cost that may be admitted in addition.
 func (l *Level) Repay(amount float64) { l.level = max(0, l.level-amount) }
 
 // Set changes rate and burst from t on. What was admitted under a larger burst is no

@@ -7,15 +7,15 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Limit is what one key may use over all gateways together.
+// Limit is a limit of one key over all gateways together.
 type Limit struct {
 	Rate, Burst float64 // cost units/s, cost units
 	Strict      bool    // STRICT; otherwise OPTIMISTIC, the default
 }
 
-// ExactSlack is what all gateways together may admit beyond rate·t + burst in any window of a
-// limit with `precision: EXACT`, while the owner of the key is heard (docs/guarantees.md), with τ
-// the way between two agents:
+// ExactSlack returns the cost that all gateways together may admit beyond rate·t + burst in any window of a
+// limit with `precision: EXACT`, while the owner of the key can be reached (docs/guarantees.md), with τ the
+// delay between two agents:
 //
 //	1 + 8·r·τ
 func (l Limit) ExactSlack(way time.Duration) float64 { return 1 + 8*l.Rate*way.Seconds() }
@@ -33,9 +33,9 @@ func Lag(agents int, delay time.Duration, losses bool) time.Duration {
 	return delay + 5*exchange.DefaultPeriod/2
 }
 
-// Slack is what k gateways may admit beyond rate·t + burst in any window while claims
-// take the given lag, and what they may admit in addition once, to be repaid, if all
-// begin cold within one lag (docs/guarantees.md). With r the rate and b the burst:
+// Slack returns the cost that k gateways may admit beyond rate·t + burst in any window while claims take the
+// given lag. cold is the cost that they may admit in addition once, and then repay, if all begin cold within
+// one lag (docs/guarantees.md). With r the rate and b the burst:
 //
 //	STRICT      (Lc − b) + (k − 1) + 2^p·r·δ      Lc = max(b, 3 + r·δ)
 //	OPTIMISTIC  the same + r·δ, cold (k − 1)·Lc   p = 3 if r·δ ≤ 1/4, 2 if ≤ 1, else 1

@@ -2,8 +2,7 @@ package judge
 
 import "time"
 
-// Window sums what was admitted in a window that slides. It remembers what is in the
-// window only.
+// Window sums the admitted cost in a window that slides. It keeps only the window's requests.
 type Window struct {
 	Width time.Duration
 	queue []admission
@@ -16,7 +15,7 @@ type admission struct {
 	cost float64
 }
 
-// Admit counts what was admitted at t and returns the sum over (t − Width, t].
+// Admit counts a cost admitted at t and returns the sum over (t − Width, t].
 func (w *Window) Admit(t time.Duration, cost float64) float64 {
 	for w.first < len(w.queue) && w.queue[w.first].at <= t-w.Width {
 		w.sum -= w.queue[w.first].cost

@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// large is a minute of 20 replicas and 100 keys at moderate rates: every client
-// reaches all replicas, a third of them want more than their limit.
+// large is a minute of 20 replicas and 100 keys at moderate rates: every client reaches all replicas, and a
+// third of the clients ask for more than their limit.
 func large() *scenario.Scenario {
 	s := scenario.New(time.Minute, 20)
 	s.Resources = []resource.Message{
@@ -27,7 +27,7 @@ func large() *scenario.Scenario {
 	return s
 }
 
-// BenchmarkLarge is what a user waits for.
+// BenchmarkLarge measures the time that a user waits for a run.
 func BenchmarkLarge(b *testing.B) {
 	for b.Loop() {
 		if _, err := Run(context.Background(), large(), Options{Series: true}); err != nil {

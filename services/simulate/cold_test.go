@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// local is a scenario with one LOCAL limit. Packets, links and processes are late by chance, so that what two
-// gateways say of themselves may come to a third in one message.
+// local is a scenario with one LOCAL limit. Packets, links and processes have random delays, so that the claims
+// of two gateways may reach a third in one message.
 func local(duration time.Duration, gateways int, seed uint64, rate string) *scenario.Scenario {
 	s := scenario.New(duration, gateways)
 	s.Seed, s.Gossip.Jitter = seed, 10*time.Millisecond
@@ -20,8 +20,9 @@ func local(duration time.Duration, gateways int, seed uint64, rate string) *scen
 	return s
 }
 
-// Cold gateways that a client rushes, one right after the other, may each admit a burst once. All of it is
-// debt: when the client comes again, after the time of two bursts, it gets no more than is repaid.
+// A client sends many requests to cold gateways, one right after the other. Each gateway may admit a burst
+// once. All these requests are debt: when the client comes again, after the time of two bursts, it gets no more
+// than it has repaid.
 func TestColdGatewaysForgetNoDebt(t *testing.T) {
 	const rate, burst, rounds, seeds = 10, 10, 5, 20
 	for _, k := range []int{2, 3, 5, 10} {
@@ -48,8 +49,8 @@ func TestColdGatewaysForgetNoDebt(t *testing.T) {
 	}
 }
 
-// Two sides of a cut admit up to a bucket each. What was admitted too much is repaid after the cut: a client
-// that asks for twice its limit all the time has got what a central bucket admits, but for the slack.
+// Two sides of a cut admit up to a bucket each. After the cut the excess is repaid: a client that always asks
+// for twice its limit has got as much as a central bucket admits, within the slack.
 func TestDebtOfACutIsRepaid(t *testing.T) {
 	const rate, burst, begins, seeds = 5, 10, 10 * time.Second, 20
 	slack, _ := judge.Limit{Rate: rate, Burst: burst}.Slack(3, judge.Lag(3, 20*time.Millisecond, false))

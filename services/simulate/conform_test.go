@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// watched checks what package system asks of a system.
+// watched checks that a system keeps the rules of package system.
 type watched struct {
 	t        *testing.T
 	played   system.System
@@ -23,8 +23,8 @@ type watched struct {
 func watch(t *testing.T, make system.Maker) (system.Maker, *watched) {
 	w := &watched{t: t, offered: map[int]time.Duration{}}
 	return func(s system.Stage) (system.System, error) {
-		tell := s.Answer
-		s.Answer = func(a system.Answer) { w.answer(a); tell(a) }
+		answer := s.Answer
+		s.Answer = func(a system.Answer) { w.answer(a); answer(a) }
 		var err error
 		w.played, err = make(s)
 		return w, err
@@ -61,7 +61,7 @@ func (w *watched) Advance(now time.Duration) {
 	w.played.Advance(now)
 }
 
-// Every system keeps what package system says, whatever happens.
+// Every system keeps the rules of package system, with all kinds of events.
 func TestConformance(t *testing.T) {
 	all := Options{Baselines: Baselines()}
 	contenders, err := all.contenders()

@@ -9,9 +9,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// One of three agents is cut off, so each side of a limit with precision EXACT has an owner and a
-// bucket. Half a second after the cut has ended there is one owner again, and one bucket: no gateway
-// goes on with that of the owner before.
+// One of three agents is cut off, so each side of a limit with precision EXACT has an owner and a bucket. Half
+// a second after the cut has ended there is one owner again, and one bucket: no gateway still uses the bucket
+// of the owner before.
 func TestExactAfterACut(t *testing.T) {
 	const rate, burst, cut = 100, 100, 20 * time.Second
 	for _, lone := range []string{"gw-1", "gw-2", "gw-3"} {

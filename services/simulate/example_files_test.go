@@ -18,7 +18,7 @@ import (
 
 const examples = "../../lab/examples/"
 
-// claims are what each example says of its outcome.
+// claims are the checks of what each example promises in its comments.
 var claims = map[string]func(c *claim){
 	"simulate-1-one-client": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.Wrongful <= 1 && k.AboveMean > 9.5 && k.AboveMean < 10.5 })
@@ -35,7 +35,7 @@ var claims = map[string]func(c *claim){
 	},
 	"simulate-4-partition": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WorstExcess < 100 && k.AboveMean < 32.5 && k.AboveMean > 28 })
-		p := c.played.Pools[0] // the highest is the first second, in which both begin beyond what the pool has
+		p := c.played.Pools[0] // highest in the first second, in which both begin above the pool's capacity
 		c.that(fmt.Sprintf("the pool holds: %.0f/s, %.0f in the highest second", p.Admitted, p.HighestSecond),
 			p.HighestSecond < 200*1.25 && p.Admitted < 205)
 	},
@@ -172,11 +172,11 @@ func (c *claim) named(system string) *measure.System {
 	return nil
 }
 
-// Every example of the lab holds what it promises, beside all baselines; the large fleet, cut
-// short, without them.
+// Every example of the lab keeps its promises. All baselines run the same requests, except those of the large
+// fleet, which is also cut short.
 func TestExamplesTeachWhatIsSo(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plays every example beside all baselines")
+		t.Skip("plays every example with all baselines")
 	}
 	files, err := filepath.Glob(examples + "simulate-*.yaml")
 	if err != nil || len(files) != len(claims) {

@@ -100,7 +100,7 @@ func TestFiguresOfClosed(t *testing.T) {
 	}
 }
 
-// Entitlements are the weighted max-min shares; a swap of them shows.
+// Entitlements are the weighted max-min shares; if two are swapped, the check fails.
 func TestFiguresOfShares(t *testing.T) {
 	s := shared(1, 30*time.Second)
 	for i, rate := range []float64{300, 200, 20} {

@@ -11,11 +11,12 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// A client that has used up its limit then asks for three quarters of it. It is refused nothing while an agent
-// is cut off, or after that one is heard again, though agents stand still for a moment now and then. What
-// gateways assumed of each other is no debt: the client asked for more before the cut.
+// A client that has used up its limit then asks for three quarters of the limit. None of its requests is
+// refused while an agent is cut off, or after the agent is connected again, though agents pause for a moment
+// now and then. Requests that gateways only assumed of each other are no debt: the client asked for more before
+// the cut.
 func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
-	seeds := []uint64{180, 242, 292} // were refused by what was assumed
+	seeds := []uint64{180, 242, 292} // were refused because of assumed requests
 	for seed := range uint64(40) {
 		seeds = append(seeds, seed)
 	}
@@ -29,7 +30,7 @@ func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 	}
 }
 
-// healed is a cut of 2 to 5 s beside pauses of agents, which are as long as a busy machine makes them.
+// healed is a cut of 2 to 5 s, with pauses of agents that are as long as on a busy machine.
 func healed(seed uint64) *scenario.Scenario {
 	const begins = 10 * time.Second
 	r := rand.New(rand.NewPCG(seed, 7)) // the same scenario each time

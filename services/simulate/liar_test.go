@@ -21,20 +21,20 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// The agent of gw-3 lies from liesFrom to liesUntil. Then gw-3 and its agent are gone.
+// The agent of gw-3 sends false packets from liesFrom to liesUntil. Then gw-3 and its agent are gone.
 const (
 	liesFrom, liesUntil = 2 * time.Second, 7 * time.Second
 	liesRate, liesBurst = 20., 20.
-	// From soon on nothing of it counts: the others count what a silent gateway last claimed for 15 s.
+	// From soon on the lies have no effect: the others count the last claim of an unreachable gateway for 15 s.
 	soon = liesUntil + 17*time.Second
-	// late is the same of a LOCAL limit where it has made up what it has admitted: until soon each of three
-	// gateways is taken to have admitted Lc and 15 s of the rate. Lc is 3 + r·δ here, as it can make δ 2 s.
+	// late is the time after which a LOCAL limit has also repaid false claims: until soon each of three
+	// gateways may be counted with Lc and 15 s of the rate. Lc is 3 + r·δ here, as the liar can make δ 2 s.
 	late = soon + 3*((3+2*liesRate)*time.Second/liesRate+15*time.Second)
 	// judged is for how long the others are judged then.
 	judged = 4 * time.Second
 )
 
-// lied records the requests of a run in which one agent lies.
+// lied records the requests of a run in which one agent sends false packets.
 type lied struct {
 	system.System
 	clients  []traffic.Client
@@ -83,7 +83,8 @@ func (l *lied) refused(client string, from time.Duration) (n int) {
 	return n
 }
 
-// liesScenario has clients: those of acme and other use keys of which the liar speaks, those of calm do not.
+// liesScenario has clients: clients of acme and other use keys that the liar names, clients of calm use other
+// keys.
 func liesScenario(forgotten time.Duration) *scenario.Scenario {
 	s := scenario.New(forgotten+judged, 3)
 	s.Gossip.Delay, s.Lead = 250*time.Microsecond, 5*time.Second
@@ -110,9 +111,9 @@ func liesScenario(forgotten time.Duration) *scenario.Scenario {
 	return s
 }
 
-// playLies plays a liar that sends what tell makes of each of its packets, until it is forgotten.
+// playLies plays a liar that sends the result of falsify for each of its packets, until its lies are forgotten.
 func playLies(t *testing.T, forgotten time.Duration,
-	tell func(n int, speaks *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet) *lied {
+	falsify func(n int, bad *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet) *lied {
 	t.Helper()
 	s, report := liesScenario(forgotten), progress{passes: 2}
 	reference, err := rehearse(t.Context(), s, &report)
@@ -120,7 +121,7 @@ func playLies(t *testing.T, forgotten time.Duration,
 		t.Fatal(err)
 	}
 	calm, n := map[uint64]bool{}, 0
-	speaks := &liar.Liar{Spare: func(key uint64) bool { return calm[key] }}
+	bad := &liar.Liar{Spare: func(key uint64) bool { return calm[key] }}
 	l := &lied{owned: map[string]bool{}, from: forgotten}
 	_, err = perform(t.Context(), s, contender{Titrate, func(stage system.Stage) (system.System, error) {
 		answer := stage.Answer
@@ -137,12 +138,12 @@ func playLies(t *testing.T, forgotten time.Duration,
 				calm[q.GetKey()] = calm[q.GetKey()] || q.GetTenant() == "calm"
 				l.owned[string(q.GetClient())] = l.owned[string(q.GetClient())] || to == "gw-3"
 			}
-			speaks.Hear(p)
+			bad.Hear(p)
 			if from != "gw-3" || now() < liesFrom || now() >= liesUntil {
 				return []*gossipv1.Packet{p}
 			}
 			n++
-			return tell(n, speaks, p)
+			return falsify(n, bad, p)
 		}
 		return l, err
 	}}, reference, false, &report)
@@ -152,7 +153,7 @@ func playLies(t *testing.T, forgotten time.Duration,
 	return l
 }
 
-// check holds what docs/guarantees.md says of one bad agent.
+// check checks the bounds of docs/guarantees.md for one bad agent.
 func (l *lied) check(t *testing.T, what string, names bool) {
 	t.Helper()
 	for _, client := range []string{"exact-a", "exact-b", "local"} {
@@ -177,8 +178,8 @@ func (l *lied) check(t *testing.T, what string, names bool) {
 	}
 }
 
-// An agent gives each field of each record of its packets values at, below and beyond its bounds, and what
-// others have said there: their keys, processes, sessions and names. Each second packet says the truth.
+// An agent sets each field of each record of its packets to values at, below and beyond its bounds, and to
+// values that others have sent there: their keys, processes, sessions and names. Each second packet is correct.
 func TestALiarInOneFieldOfItsPackets(t *testing.T) {
 	for _, path := range liar.Fields((&gossipv1.Packet{}).ProtoReflect().Descriptor()) {
 		if path == "agent" {
@@ -189,7 +190,7 @@ func TestALiarInOneFieldOfItsPackets(t *testing.T) {
 		if path == "replicas.process" || path == "replicas.keys.admitted" {
 			forgotten = late
 		}
-		l := playLies(t, forgotten, func(n int, speaks *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet {
+		l := playLies(t, forgotten, func(n int, bad *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet {
 			if n%2 == 0 || tokens != (p.GetTokens() != nil) && n%8 != 1 {
 				return []*gossipv1.Packet{p}
 			}
@@ -197,7 +198,7 @@ func TestALiarInOneFieldOfItsPackets(t *testing.T) {
 			if tokens && p.GetTokens() == nil {
 				q = &gossipv1.Packet{Agent: p.GetAgent(), Incarnation: p.GetIncarnation()}
 			}
-			if speaks.Tell(q, path, n/16); tokens == (p.GetTokens() != nil) {
+			if bad.Tell(q, path, n/16); tokens == (p.GetTokens() != nil) {
 				return []*gossipv1.Packet{q}
 			}
 			return []*gossipv1.Packet{p, q}
@@ -206,14 +207,14 @@ func TestALiarInOneFieldOfItsPackets(t *testing.T) {
 	}
 }
 
-// The same of several fields at once, drawn anew for each packet.
+// The same with several fields at once, drawn again for each packet.
 func TestALiarInManyFieldsOfItsPackets(t *testing.T) {
 	paths := slices.DeleteFunc(liar.Fields((&gossipv1.Packet{}).ProtoReflect().Descriptor()), func(path string) bool {
 		return path == "agent" || strings.HasSuffix(path, ".key")
 	})
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		l := playLies(t, late, func(_ int, speaks *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet {
+		l := playLies(t, late, func(_ int, bad *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet {
 			if random.IntN(3) == 0 {
 				return []*gossipv1.Packet{p}
 			}
@@ -221,7 +222,7 @@ func TestALiarInManyFieldsOfItsPackets(t *testing.T) {
 			for range 1 + random.IntN(3) {
 				path := paths[random.IntN(len(paths))]
 				if strings.HasPrefix(path, "tokens.") == (p.GetTokens() != nil) {
-					speaks.Tell(q, path, random.IntN(1000))
+					bad.Tell(q, path, random.IntN(1000))
 				}
 			}
 			return []*gossipv1.Packet{q}

@@ -77,10 +77,10 @@ func keyOf(t *testing.T, r *Result, client string) measure.Key {
 	return measure.Key{}
 }
 
-// A client of one tenant invents names of a slow limit, 182 a second of 5/h. They are whole again after 12
-// minutes only, so none of them is forgotten. Clients of another tenant have one burst over all three gateways
-// as before, while it lasts and after it. (What happens when the limit has used up its part of the room:
-// control/budget, services/agent/tokens: TestNoRoom.)
+// A client of one tenant invents names of a slow limit, 182 a second of 5/h. Their buckets are full again only
+// after 12 minutes, so none of the names is forgotten. Clients of another tenant have one burst over all three
+// gateways as before, during the flood and after it. (What happens when the limit has used up its part of the
+// room: control/budget, services/agent/tokens: TestNoRoom.)
 func TestNamesOfASlowLimitTakeNothingFromOthers(t *testing.T) {
 	const flood = 40 * time.Second
 	othersAreExact(t, flood+20*time.Second, "5/h", invented(182, 0, flood), 12*time.Second, 30*time.Second,
@@ -100,8 +100,8 @@ func TestAPatientAttackerTakesNothingFromOthers(t *testing.T) {
 	othersAreExact(t, 2*every, "1/s", names, at...)
 }
 
-// othersAreExact plays a client that asks for names of one tenant's limit at one gateway, and one of another
-// tenant that asks for six bursts at given times over all gateways.
+// othersAreExact plays a client that invents names of one tenant's limit at one gateway, and a client of
+// another tenant that sends six bursts at given times over all gateways.
 func othersAreExact(t *testing.T, d time.Duration, rate string, names scenario.Demand, at ...time.Duration) {
 	t.Helper()
 	s := scenario.New(d, 3)

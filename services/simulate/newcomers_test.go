@@ -41,9 +41,9 @@ func equal(n int, part float64) []float64 {
 	return rates
 }
 
-// While a pool has room the share refuses nobody, not even tenants that begin together in a pool that has
-// been idle. Where they ask for all of it, chance asks for more now and then once shares are measured: there
-// the first half second counts.
+// While a pool has room, no request is refused for its share, not even of tenants that begin together in a pool
+// that has been idle. If they ask for the whole pool, chance exceeds the pool now and then once shares are
+// measured: there only the first half second counts.
 func TestNewcomersHaveTheRoom(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -78,13 +78,13 @@ func TestNewcomersHaveTheRoom(t *testing.T) {
 	}
 }
 
-// Tenants that begin together and ask for three times a pool get it, and no more than docs/guarantees.md says:
-// for two rounds the unused capacity may be used beside the idle shares.
+// Tenants that begin together and ask for three times a pool get the pool, and at most the bound of
+// docs/guarantees.md: for two rounds the unused capacity may be used in addition to the idle shares.
 func TestNewcomersKeepThePool(t *testing.T) {
 	for _, c := range []struct {
 		law    quotav1.Aqm
 		pinned bool
-		most   float64 // requests of 300/s, as docs/guarantees.md says, and a tenth more
+		most   float64 // requests of 300/s: the bound of docs/guarantees.md, and a tenth more
 	}{
 		{quotav1.Aqm_VARIABLE_STRUCTURE, false, 515}, {quotav1.Aqm_VARIABLE_STRUCTURE, true, 415},
 		{quotav1.Aqm_POLICE, false, 715}, {quotav1.Aqm_POLICE, true, 435},

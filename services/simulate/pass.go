@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// stride is how much time is played between two looks at the context.
+// stride is the virtual time that is played between two looks at the context.
 const stride = 100 * time.Millisecond
 
 // pass is one way through a scenario, from its start to its end.
@@ -25,7 +25,7 @@ type pass struct {
 	buf  []traffic.Request
 }
 
-// hooks are what a pass calls; happen may be nil.
+// hooks are the functions that a pass calls; happen may be nil.
 type hooks struct {
 	offer   func(id int, r *traffic.Request)
 	before  func(now time.Duration) // nothing more happens before now
@@ -102,19 +102,19 @@ func (p *pass) set(gateway string, up bool) {
 	p.up[i] = up
 }
 
-// progress adds up what is done over passes.
+// progress adds up the progress of all passes.
 type progress struct {
-	tell         func(float64)
+	report       func(float64)
 	passes, done int
-	told         float64
+	reported     float64
 }
 
-// at tells how far a pass is, if it is a hundredth further than told last.
+// at reports the progress of a pass, if it is a hundredth more than last reported.
 func (r *progress) at(now, end time.Duration) {
 	f := (float64(r.done) + float64(now)/float64(end)) / float64(r.passes)
-	if r.tell != nil && (f-r.told >= .01 || f >= 1 && r.told < 1) {
-		r.told = min(f, 1)
-		r.tell(r.told)
+	if r.report != nil && (f-r.reported >= .01 || f >= 1 && r.reported < 1) {
+		r.reported = min(f, 1)
+		r.report(r.reported)
 	}
 }
 

@@ -24,7 +24,7 @@ type Options struct {
 	Alone bool
 	// Series asks for the rates over time.
 	Series bool
-	// Progress is told now and then what part of the whole is done, 0 to 1.
+	// Progress is called now and then with the part of the whole that is done, 0 to 1.
 	Progress func(fraction float64)
 }
 
@@ -42,7 +42,7 @@ func Run(ctx context.Context, s *scenario.Scenario, o Options) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	report := progress{tell: o.Progress, passes: 1 + len(contenders)}
+	report := progress{report: o.Progress, passes: 1 + len(contenders)}
 	reference, err := rehearse(ctx, s, &report)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func outline(s *scenario.Scenario) *Result {
 	return r
 }
 
-// rehearse plays the requests to nobody, to know what is wanted.
+// rehearse plays the requests without a system, to measure the demand.
 func rehearse(ctx context.Context, s *scenario.Scenario, report *progress) (*measure.Reference, error) {
 	p := newPass(s, report)
 	reference := measure.NewReference(p.s, p.cast)

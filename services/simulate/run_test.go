@@ -197,9 +197,9 @@ func TestPoolShared(t *testing.T) {
 	}
 }
 
-// settles plays events with five seeds and wants the shares right again soon after in
-// most, and enough of them meanwhile in all. In one run of ten chance alone takes a
-// tenant out of the tolerance again, for one second of the ten that are judged.
+// settles plays events with five seeds. It wants the shares within the tolerance soon after each event in most
+// runs, and meanwhile in enough seconds of all runs. In one run of ten, chance alone takes a tenant out of the
+// tolerance again, for one second of the ten that are judged.
 func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scenario.Event) {
 	t.Helper()
 	s.Events = events
@@ -251,9 +251,9 @@ func TestRestart(t *testing.T) {
 		Replica: "gw-2"})
 }
 
-// A limit stays shared by a gateway whose agent is dead: its filter charges the others as
-// they last claimed. Without that it would admit all of the limit by itself, 10/s more. For the
-// five seconds after T2 the others use all of the limit, and it has its part by weight.
+// A limit stays shared by a gateway whose agent is dead: its filter counts the others with their last claims.
+// Otherwise this gateway would admit the whole limit, 10/s more. For the five seconds after T2 the others use
+// the whole limit, and this gateway has its part by weight.
 func TestAgentLost(t *testing.T) {
 	s := limited(3, 40*time.Second, 10, 10, scenario.Poisson(90), scenario.Route{})
 	s.Events = []scenario.Event{
@@ -300,9 +300,8 @@ func TestLimitChange(t *testing.T) {
 	}
 }
 
-// What a crashed gateway had is held for it until ForgetAfter, and its part of the
-// shares until the coordinator strikes it off the members, half a minute later: the
-// others go on with their own meanwhile.
+// The rates of a crashed gateway are reserved until ForgetAfter, and its part of the shares until the
+// coordinator removes it from the members, half a minute later: until then the others keep their own shares.
 func TestCrash(t *testing.T) {
 	s := shared(3, 60*time.Second)
 	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.Crash, Replica: "gw-2"}}
@@ -319,13 +318,13 @@ func TestCrash(t *testing.T) {
 
 func TestProgressAndCancel(t *testing.T) {
 	s := limited(2, 10*time.Second, 10, 10, scenario.Poisson(5), scenario.Route{})
-	var told []float64
+	var reported []float64
 	if _, err := Run(context.Background(), s,
-		Options{Progress: func(f float64) { told = append(told, f) }}); err != nil {
+		Options{Progress: func(f float64) { reported = append(reported, f) }}); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) < 50 || told[len(told)-1] != 1 || !slices.IsSorted(told) {
-		t.Errorf("told %v", told)
+	if len(reported) < 50 || reported[len(reported)-1] != 1 || !slices.IsSorted(reported) {
+		t.Errorf("reported %v", reported)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := Run(ctx, s, Options{Progress: func(f float64) {

@@ -9,9 +9,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Two gateways have all of a pool while nothing comes to the third. The agent of one is lost
-// in the moment in which that ends, so its gateway hears nothing of it and keeps its half: the
-// two others share what it leaves.
+// Two gateways use a whole pool while the third has no requests. The agent of one is lost at the moment at
+// which the third gets requests. The gateway without an agent does not learn of them and keeps its half: the
+// two others share the other half.
 func TestGatewayWithoutAgentMakesNoRoom(t *testing.T) {
 	const begins = 20 * time.Second
 	s := scenario.New(begins+8*time.Second, 3)

@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// smallPool is a pool of 60/s behind three gateways: three tenants want less than their
-// share, one has a maximum, two want twice what is left.
+// smallPool is a pool of 60/s behind three gateways: three tenants want less than their share, one has a
+// maximum, two want twice the rest.
 func smallPool(seed uint64, demand func(rate float64) scenario.Demand) *scenario.Scenario {
 	s := scenario.New(2*time.Minute, 3)
 	s.Seed, s.Warmup = seed, 10*time.Second

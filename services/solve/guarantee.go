@@ -2,10 +2,10 @@ package solve
 
 import "math"
 
-// standing is what the guarantees alone come to.
+// standing are the guarantees, before any sharing.
 type standing struct {
 	floor  []float64 // per tenant: its guarantee as far as it can use it, scaled
-	full   []bool    // per pool: guarantees fill it, and somebody wants more
+	full   []bool    // per pool: guarantees fill it, and a tenant wants more
 	scaled bool      // they did not fit
 }
 
@@ -44,7 +44,7 @@ func (p *Problem) settle() *standing {
 	return s
 }
 
-// load is what the given shares take of each pool, cost units/s.
+// load returns the load of each pool with the given shares, cost units/s.
 func (p *Problem) load(shares []float64) []float64 {
 	load := make([]float64, len(p.Pools))
 	for i := range p.Tenants {

@@ -56,8 +56,8 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// feasible checks what holds of every result: shares within bounds, pools not
-// overdrawn, figures that agree with each other.
+// feasible checks properties of every result: shares within bounds, pools not overdrawn, figures that agree
+// with each other.
 func feasible(t failer, p *solve.Problem, r *solve.Result) {
 	t.Helper()
 	used := make([]float64, len(p.Pools))
@@ -87,8 +87,8 @@ func feasible(t failer, p *solve.Problem, r *solve.Result) {
 	}
 }
 
-// truthful checks that what is said to hold each tenant does: that is Pareto
-// efficiency, since a full pool or a bound stands in the way of every share.
+// truthful checks that the named holder of each tenant does hold it. This is Pareto efficiency: a full pool or
+// a bound keeps every share from growing.
 func truthful(t failer, p *solve.Problem, r *solve.Result) {
 	t.Helper()
 	for i, got := range r.Tenants {
@@ -185,8 +185,8 @@ func TestMaxMin(t *testing.T) {
 	})
 }
 
-// A share is the tenant's at the price of its path, and what is priced is full:
-// the conditions of the α-fair optimum, which are sufficient.
+// A share is the tenant's demand at the price of its path, and every pool with a price is full: the conditions
+// of the α-fair optimum, which are sufficient.
 func TestProportional(t *testing.T) {
 	const tolerance = 1e-6 // (w/q)^(1/α) raises the last digits of q to the tenth power
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,10 +18,10 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// mostFlows bounds what is asked when no Demand says so: all tenants times all pools.
+// mostFlows bounds the flows without a Demand: all tenants times all pools.
 const mostFlows = 1_000_000
 
-// place is where a pool stands among the problems.
+// place is the place of a pool among the problems.
 type place struct{ problem, pool int }
 
 // parser reads problems.
@@ -33,12 +33,12 @@ type parser struct {
 	places       map[string]place // by pool
 	problems     []*Problem
 	taken        map[string]int          // flows by name
-	asked        map[allocation.Flow]int // flows by what they are of
+	asked        map[allocation.Flow]int // flows by tenant and pool
 }
 
-// Parse reads what some files ask: pools, tenants and quotas, and at most one Demand.
-// Pools of one law make one problem. All mistakes are reported at once (up to 20 of each
-// file), each a *document.Error with line and field.
+// Parse reads a problem from files: pools, tenants and quotas, and at most one Demand. Pools of one law make
+// one problem. All mistakes are reported at once (up to 20 of each file), each a *document.Error with line and
+// field.
 func Parse(files []*document.File) ([]*Problem, error) {
 	p := &parser{places: map[string]place{}, taken: map[string]int{}, asked: map[allocation.Flow]int{}}
 	p.resources(files)
@@ -62,7 +62,7 @@ func Parse(files []*document.File) ([]*Problem, error) {
 	return p.problems, nil
 }
 
-// resources takes in the documents, and notes what they refer to without a document.
+// resources takes in the documents, and notes references to resources that have no document.
 func (p *parser) resources(files []*document.File) {
 	byName := map[string]*quotav1.Resource{}
 	var all []*document.Document
@@ -137,7 +137,7 @@ func (p *parser) everything() {
 	}
 }
 
-// use adds a pool to what the tenant uses, with the quota that it has there.
+// use adds a pool to the tenant's uses, with the tenant's quota there.
 func (t *Tenant) use(q allocation.Quota, u Use) {
 	t.Weight = q.Weight
 	t.Max, t.Guaranteed = min(t.Max, q.Max/u.Cost), min(t.Guaranteed, q.Guaranteed/u.Cost)
@@ -156,7 +156,7 @@ func (p *parser) demand(e *document.Extra) {
 	}
 }
 
-// flow reads what is asked for a tenant of one pool or of several.
+// flow reads a tenant's demand for one pool or for several.
 func (p *parser) flow(n *yaml.Node, i int) {
 	path := fmt.Sprintf("flows[%d]", i)
 	f := p.Fields(n, path, "name", "tenant", "pool", "uses", "demand")
@@ -210,7 +210,7 @@ func (p *parser) name(n *yaml.Node, line int, path, tenant string, costs []cost)
 	return name
 }
 
-// cost is what a unit of a flow takes of a pool.
+// cost is the cost of one unit of a flow in a pool.
 type cost struct {
 	pool string
 	cost float64

@@ -103,7 +103,7 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 				t.Errorf("%T has no place", err)
 			}
 			if lines := strings.Count(err.Error(), "\n"); lines > 0 {
-				t.Errorf("one mistake, told %d times:\n%v", lines+1, err)
+				t.Errorf("one mistake, noted %d times:\n%v", lines+1, err)
 			}
 		})
 	}
@@ -147,8 +147,8 @@ func TestFlowsThroughSeveralPools(t *testing.T) {
 	}
 }
 
-// Resources alone are solved too: all want all they can get. Pools of another law are a
-// problem of their own, and the results come together.
+// Resources without a Demand are solved too: all tenants ask for all that they can get. Pools of another law
+// are a separate problem, and the results come together.
 func TestWithoutADemand(t *testing.T) {
 	problems, err := parse("[{\"apiVersion\": \"titrate.dev/v1alpha1\",\n\t\"kind\": \"Pool\", \"name\": \"pools/p\", " +
 		"\"spec\": {\"capacity\": 30}},\n\t" + strings.TrimPrefix(head, "- ") +
@@ -184,7 +184,7 @@ type failing struct{}
 
 func (*failing) Read([]byte) (int, error) { return 0, errors.New("torn") }
 
-// Whatever bytes come in: no panic, and what is read can be solved and written.
+// For any bytes: no panic, and a problem that is read can be solved and written.
 func FuzzParse(f *testing.F) {
 	f.Add(good)
 	f.Add(head + "kind: Pool, name: pools/p, spec: {capacity: 1e-3, sharing: PROPORTIONAL, alpha: 2}}\n" + head +

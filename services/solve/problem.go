@@ -1,11 +1,11 @@
-// Package solve answers what-if questions about sharing: given pools, tenants and
-// what they ask for, who gets how much, and what holds each of them there. It is
-// the calculator behind `titrate solve`, and runs the same laws as the coordinator.
+// Package solve answers what-if questions about sharing: given pools, tenants and their demands, how much does
+// each tenant get, and what bounds it? It is the calculator behind `titrate solve`, and runs the same laws as
+// the coordinator.
 //
 // # Format
 //
-// What is shared are the documents that `titrate apply` takes: pools, tenants, quotas. What
-// is asked of them is one document of the kind Demand:
+// Pools, tenants and quotas are the documents that `titrate apply` takes. The demands are one document of the
+// kind Demand:
 //
 //	apiVersion: titrate.dev/v1alpha1
 //	kind: Demand
@@ -14,12 +14,11 @@
 //	    - {tenant: web, pool: api, demand: 50}
 //	    - {tenant: acme, uses: {api: 1, db: 2}}
 //
-// A flow is what a tenant asks of a pool, or of several pools at once. Its rates are in a
-// unit of its own per second; a unit takes cost a_ri (uses; 1 with pool) of pool r. Absent
-// demand means unbounded. Without a Demand each tenant asks for all that it can get of
-// each pool. A flow through several pools has the smallest guarantee and max that the
-// tenant has in them, as units of the flow, and no guarantee if one of them has none.
-// Weight 0 (of a quota) has its guarantee and nothing more.
+// A flow is a tenant's demand for a pool, or for several pools at once. Its rates are in units of the flow per
+// second; a unit takes cost a_ri (uses; 1 with pool) of pool r. Absent demand means unbounded. Without a Demand
+// each tenant asks for all that it can get of each pool. A flow through several pools has the smallest
+// guarantee and max that the tenant has in them, as units of the flow, and no guarantee if one of them has
+// none. Weight 0 (of a quota) has its guarantee and nothing more.
 //
 // # Model
 //
@@ -33,9 +32,9 @@
 // the smallest factor of its pools; the status says so. A pool that guarantees fill
 // to the last unit has fair rate 0 and no price: no finite one buys anything.
 //
-// The fair rate of a pool is what a tenant of weight 1 and cost 1 that uses only
-// this pool would get: f_r, or p_r^(−1/α). The price is 1/f_r for MAX_MIN and the
-// multiplier p_r for PROPORTIONAL; both are 0 where the pool does not bind.
+// The fair rate of a pool is the rate of a tenant of weight 1 and cost 1 that uses only this pool: f_r, or
+// p_r^(−1/α). The price is 1/f_r for MAX_MIN and the multiplier p_r for PROPORTIONAL; both are 0 where the pool
+// does not bind.
 //
 // # Invariants
 //
@@ -57,7 +56,7 @@ import "math"
 const (
 	ByDemand    = "DEMAND"    // it has all that it asks for
 	ByMax       = "MAX"       // it has its maximum
-	ByGuarantee = "GUARANTEE" // it has its guarantee, scaled perhaps, and no more
+	ByGuarantee = "GUARANTEE" // it has only its guarantee, perhaps scaled
 )
 
 // Sharing is the law that divides a pool.
@@ -69,7 +68,7 @@ const (
 	Proportional Sharing = "PROPORTIONAL" // α-fair utility pricing
 )
 
-// Guarantee is what a guaranteed rate m means beside the fair share.
+// Guarantee is the meaning of a guaranteed rate m in relation to the fair share.
 type Guarantee string
 
 // The meanings of a guarantee.
@@ -78,8 +77,7 @@ const (
 	Additive Guarantee = "ADDITIVE" // a base below it
 )
 
-// Problem is what is to be shared by one law. Parse gives problems that are valid; Solve
-// relies on that.
+// Problem is a set of pools shared by one law. Parse returns valid problems; Solve relies on that.
 type Problem struct {
 	Sharing   Sharing
 	Alpha     float64 // α of Proportional, resource.MinAlpha to resource.MaxAlpha
@@ -94,7 +92,7 @@ type Pool struct {
 	Capacity float64 // cost units/s, > 0
 }
 
-// Tenant is someone who wants a share: a flow.
+// Tenant is a flow, which gets a share.
 type Tenant struct {
 	Name       string
 	Weight     float64 // ≥ 0; 0 = only the guarantee
@@ -104,7 +102,7 @@ type Tenant struct {
 	Uses       []Use   // in the order of the file
 }
 
-// Use says that a unit of the tenant's share takes Cost of Pools[Pool].
+// Use is a use of a pool: a unit of the tenant's share takes Cost of Pools[Pool].
 type Use struct {
 	Pool int
 	Cost float64 // > 0

@@ -7,9 +7,9 @@ import (
 	"github.com/titrate/titrate/control/pricing"
 )
 
-// goodEnough is how far a pool's load may be from its capacity where prices do not
-// come to rest. Shares are always what their prices say, so they are the optimum of
-// capacities that are off by so little.
+// goodEnough is the relative difference between a pool's load and its capacity that is accepted where prices do
+// not come to rest. Shares always follow from their prices, so they are the optimum for capacities that differ
+// by this much.
 const goodEnough = 1e-7
 
 // proportional runs the α-fair law.
@@ -36,7 +36,7 @@ func (p *Problem) proportional() (*outcome, error) {
 	return o, nil
 }
 
-// unsettled says which pool did not clear.
+// unsettled names the pool that did not clear.
 func (p *Problem) unsettled(o *outcome, got pricing.Outcome) error {
 	worst, by := 0, 0.0
 	load := p.load(o.shares)
@@ -50,8 +50,8 @@ func (p *Problem) unsettled(o *outcome, got pricing.Outcome) error {
 		got.Cycles, p.Pools[worst].Name, load[worst], p.Pools[worst].Capacity, p.Alpha)
 }
 
-// dearest is the pool that takes most of the price of the tenant's path, the first
-// of equals: the one that holds it.
+// dearest returns the pool with the largest part of the price of the tenant's path, the first of equals: this
+// pool bounds the tenant.
 func dearest(t *Tenant, price []float64) (pool int) {
 	const equal = 1e-9
 	most := -1.0

@@ -28,24 +28,23 @@ type Result struct {
 // PoolResult is the state of a pool.
 type PoolResult struct {
 	Name string `json:"name" yaml:"name"`
-	// Used is what the shares take of it, cost units/s.
+	// Used is the load of the pool by the shares, cost units/s.
 	Used float64 `json:"used" yaml:"used"`
-	// FairRate is what a tenant of weight 1 and cost 1 would get, units/s; nil where
-	// the pool does not bind.
+	// FairRate is the rate of a tenant of weight 1 and cost 1, units/s; nil if the pool does not bind.
 	FairRate *float64 `json:"fairRate" yaml:"fairRate"`
 	// Price is the price of a cost unit/s: 0 where the pool does not bind, nil where
 	// guarantees fill it, so that none is for sale.
 	Price *float64 `json:"price" yaml:"price"`
 }
 
-// TenantResult is what a tenant gets.
+// TenantResult is the share of a tenant.
 type TenantResult struct {
 	Name    string  `json:"name" yaml:"name"`
 	Share   float64 `json:"share" yaml:"share"` // units/s
 	BoundBy string  `json:"boundBy" yaml:"boundBy"`
 }
 
-// outcome is what a law says, before it is put into words.
+// outcome is the result of a law as numbers.
 type outcome struct {
 	shares   []float64
 	holder   []int     // the pool that holds a tenant, if its cap or guarantee does not
@@ -103,7 +102,7 @@ func Together(results []*Result) *Result {
 	return all
 }
 
-// shareOf is the share of tenant i, and what holds it.
+// shareOf returns the share of tenant i, and its bound.
 func (p *Problem) shareOf(t *Tenant, s *standing, o *outcome, i int) (share float64, boundBy string) {
 	share, holder := o.shares[i], o.holder[i]
 	for _, u := range t.Uses {
@@ -134,7 +133,7 @@ func (p *Problem) demands() []fairshare.Demand {
 	return demands
 }
 
-// topology is the capacities of the pools and who uses what of them.
+// topology returns the capacities of the pools, and each tenant's use of them.
 func (p *Problem) topology() (capacity []float64, uses []fairshare.Use) {
 	for _, pool := range p.Pools {
 		capacity = append(capacity, pool.Capacity)
@@ -163,7 +162,7 @@ func (p *Problem) maxMin() (*outcome, error) {
 	return o, nil
 }
 
-// meaning is what a guarantee means, in the terms of the laws.
+// meaning translates the meaning of a guarantee to the laws' type.
 func (p *Problem) meaning() fairshare.Guarantee {
 	if p.Guarantee == Additive {
 		return fairshare.Additive
@@ -171,7 +170,7 @@ func (p *Problem) meaning() fairshare.Guarantee {
 	return fairshare.Minimum
 }
 
-// finite is nil for +Inf, which JSON does not know.
+// finite returns nil for +Inf, which JSON cannot represent.
 func finite(v float64) *float64 {
 	if math.IsInf(v, 1) {
 		return nil

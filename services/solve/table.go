@@ -45,7 +45,7 @@ type table struct {
 	rich    bool
 }
 
-// headline says which law ran and how the guarantees fared.
+// headline names the law, and the state of the guarantees.
 func (t *table) headline() string {
 	law := string(t.problem.Sharing)
 	if t.problem.Sharing == Proportional {

@@ -13,15 +13,15 @@ import (
 type vector struct {
 	vectortest.Vector
 	in struct {
-		Mu        any // a number, or a list of them
+		Mu        any // a number, or a list of numbers
 		W, M, Cap []float64
 		A         [][]float64
 		Alpha     float64
 	}
 }
 
-// expectation is what a vector of sharing expects; f and price are single numbers
-// in vectors of one pool.
+// expectation is the expected result of a vector of sharing; f and price are single numbers in vectors of one
+// pool.
 type expectation struct {
 	F, Price   any
 	X, Load    []float64
@@ -97,12 +97,12 @@ func (v *vector) check(t *testing.T) {
 			t.Errorf("tenant %d is bound by %s, want %s", i, r.Tenants[i].BoundBy, name)
 		}
 	}
-	if v.Kind != "alpha-fair" { // those have no fair rate
+	if v.Kind != "alpha-fair" { // alpha-fair vectors have no fair rate
 		for k, f := range listOf(want.F) {
 			near(t, fmt.Sprintf("fair rate %d", k), r.Pools[k].FairRate, f, v.Tol)
 		}
 	}
-	if v.Kind != "multi-maxmin" { // those have no price
+	if v.Kind != "multi-maxmin" { // multi-maxmin vectors have no price
 		for k, price := range listOf(want.Price) {
 			near(t, fmt.Sprintf("price %d", k), r.Pools[k].Price, price, v.Tol)
 		}

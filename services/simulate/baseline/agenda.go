@@ -22,7 +22,7 @@ type message struct {
 	kind     uint8
 }
 
-// agenda is what is due, and the network that it comes through.
+// agenda has the pending messages and timers, and the network that delivers them.
 type agenda struct {
 	due    []message // a heap
 	order  int
@@ -37,7 +37,7 @@ func newAgenda(s *scenario.Scenario, gateways int) *agenda {
 		groups: make([]int, gateways+1)}
 }
 
-// put notes what is due.
+// put adds a message that is due later.
 func (a *agenda) put(m message) {
 	a.order++
 	m.order = a.order
@@ -54,7 +54,7 @@ func (a *agenda) send(now time.Duration, m message) {
 	a.put(m)
 }
 
-// reaches tells that one can hear the other.
+// reaches reports whether a message passes between two places.
 func (a *agenda) reaches(from, to int) bool {
 	if a.lost && (from == centre || to == centre) {
 		return false
@@ -97,7 +97,7 @@ func (a *agenda) next(until time.Duration) (message, bool) {
 	return heap.Pop(a).(message), true
 }
 
-// Len and what follows make it a heap by time.
+// Len and the next methods make agenda a heap by time.
 func (a *agenda) Len() int { return len(a.due) }
 func (a *agenda) Less(i, j int) bool {
 	if a.due[i].at != a.due[j].at {

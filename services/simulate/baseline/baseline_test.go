@@ -37,7 +37,7 @@ func play(t rapid.TB, name, text string) *measure.System {
 	return &r.Systems[0]
 }
 
-// admitted is what a gateway admitted per second from one time to another.
+// admitted returns the mean rate that a gateway admitted between two times, units/s.
 func admitted(s *measure.System, gateway int, from, to float64) float64 {
 	sum, n := 0.0, 0
 	for i, v := range s.Series.Gateways[gateway].Admitted {
@@ -71,7 +71,7 @@ const uneven = `- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants
       - {name: z, demand: {constant: 10/s}, route: {pinned: gw-3}}
 `
 
-// shared has two tenants who want 300 and 50 of 200/s.
+// shared has two tenants that want 300 and 50 of 200/s.
 const shared = `- {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 200}}
 - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/big}
 - {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/small}
@@ -173,7 +173,7 @@ func TestCentralIsExact(t *testing.T) {
 	})
 }
 
-// The small tenant has what it wants, the big one the rest but for what is spared.
+// The small tenant gets its demand, the big tenant the rest except the spare part.
 func TestCentralAndWaterfillShareByMaxMin(t *testing.T) {
 	for _, name := range []string{"central", "waterfill"} {
 		s := play(t, name, shared)
@@ -182,7 +182,7 @@ func TestCentralAndWaterfillShareByMaxMin(t *testing.T) {
 	}
 }
 
-// One bucket for all gives in proportion to what is asked for.
+// One bucket for all tenants gives in proportion to demand.
 func TestSharedDoesNotTellTenantsApart(t *testing.T) {
 	s := play(t, "shared", strings.NewReplacer("capacity: 200", "capacity: 120", "constant", "poisson").Replace(shared))
 	offered := s.Flows[0].Wanted + s.Flows[1].Wanted
@@ -220,7 +220,7 @@ func TestFPSFollowsArrivals(t *testing.T) {
 	for g, want := range []float64{30, 15, 5} {
 		near(t, fmt.Sprint("gateway ", g), admitted(s, g, 10, 40), want, .05*want)
 	}
-	// Who does not hear of the others for a second takes all: 50, and 30 + 10.
+	// A gateway without messages from the others for a second takes the whole limit: 50, and 30 + 10.
 	s = play(t, "fps", strings.Replace(uneven, "clients:",
 		"events: [{at: 20s, partition: [[gw-1], [gw-2, gw-3]]}]\n    clients:", 1))
 	near(t, "alone", admitted(s, 0, 25, 40), 50, 1)

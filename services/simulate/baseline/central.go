@@ -21,7 +21,7 @@ type central struct {
 	delay   time.Duration
 	every   time.Duration
 	buckets []judge.Bucket   // keys, then flows; or pools, if whole
-	whole   bool             // one bucket per pool: tenants are not told apart
+	whole   bool             // one bucket per pool for all tenants
 	pools   []int            // by flow, its pool's place in the scenario
 	arrived []float64        // by flow, since the last turn
 	demand  []float64        // by flow, smoothed
@@ -34,7 +34,7 @@ type question struct {
 	answer system.Answer
 }
 
-// The kinds of what is due, beside tick.
+// The kinds of messages, besides tick.
 const (
 	asking    = iota + 2 // a request arrives at the service
 	answering            // its answer at the gateway

@@ -13,14 +13,14 @@ import (
 func Claims(stage system.Stage) (system.System, error) {
 	n := len(stage.Cast.Gateways)
 	return newCluster(stage, stage.Scenario.Gossip.Period,
-		&claims{heard: newHearsay(n, nil), own: make([][]drc.Controller, n)})
+		&claims{others: newAnnounced(n, nil), own: make([][]drc.Controller, n)})
 }
 
-// claims is the law of Claims. What is told are three figures per unit: the claim,
-// the weight if saturated, and the claim if not.
+// claims is the law of Claims. A message has three figures per unit: the claim, the weight if saturated, and
+// the claim if not saturated.
 type claims struct {
-	heard *hearsay
-	own   [][]drc.Controller // by gateway and unit
+	others *announced
+	own    [][]drc.Controller // by gateway and unit
 }
 
 func (l *claims) reset(c *cluster, now time.Duration) {
@@ -53,23 +53,23 @@ func (c *cluster) controller(g, u int) drc.Params {
 	}
 }
 
-func (l *claims) hear(c *cluster, m *message) { l.heard.hear(c, m) }
+func (l *claims) receive(c *cluster, m *message) { l.others.receive(c, m) }
 
 func (l *claims) turn(c *cluster, now time.Duration) {
 	for g := range c.gateways {
 		if !c.up[g] {
 			continue
 		}
-		told := make([]float64, 3*len(c.total))
-		others := l.heard.sums(g, now, forgetAfter, make([]float64, len(told)))
+		sent := make([]float64, 3*len(c.total))
+		others := l.others.sums(g, now, forgetAfter, make([]float64, len(sent)))
 		for u := range l.own[g] {
 			own := &l.own[g][u]
 			own.Step(c.every.Seconds(), c.gateways[g].wanted[u],
 				drc.Sums{Claims: others[3*u], Active: others[3*u+1], Unsaturated: others[3*u+2]})
 			c.set(g, u, own.Rate(), now)
 			claim := own.Publish()
-			told[3*u], told[3*u+1], told[3*u+2] = claim.Claim, claim.Active, claim.Unsaturated
+			sent[3*u], sent[3*u+1], sent[3*u+2] = claim.Claim, claim.Active, claim.Unsaturated
 		}
-		l.heard.tell(c, g, now, told)
+		l.others.send(c, g, now, sent)
 	}
 }

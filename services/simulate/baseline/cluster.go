@@ -17,11 +17,10 @@ import (
 // baseline has.
 const MaxBuckets = 4_000_000
 
-// flowBurst is how much of a flow's rate its bucket holds.
+// flowBurst is the burst of a flow's bucket, in seconds of its rate.
 const flowBurst = .25 // s
 
-// cluster is gateways that each decide from buckets of their own. Its units are the
-// cast's keys, then its flows.
+// cluster is a set of gateways that each decide from their own buckets. Its units are the keys, then the flows.
 type cluster struct {
 	stage  system.Stage
 	law    law
@@ -34,7 +33,7 @@ type cluster struct {
 	gateways     []gateway
 }
 
-// gateway is what one of them knows.
+// gateway is the state of one gateway.
 type gateway struct {
 	buckets          []judge.Bucket // by unit
 	wanted, admitted []float64      // by unit: cost since the last turn
@@ -43,12 +42,12 @@ type gateway struct {
 
 // law divides the totals among gateways.
 type law interface {
-	// reset is told that gateways or totals have changed.
+	// reset is called when gateways or totals have changed.
 	reset(c *cluster, now time.Duration)
 	// turn is called each c.every.
 	turn(c *cluster, now time.Duration)
-	// hear is told of a message that arrived.
-	hear(c *cluster, m *message)
+	// receive is called with each message that arrives.
+	receive(c *cluster, m *message)
 }
 
 // tick is the kind of message that is a turn's clock.
@@ -98,7 +97,7 @@ func (c *cluster) setShares(of []float64) {
 // set gives a gateway its rate of a unit.
 func (c *cluster) set(g, unit int, rate float64, now time.Duration) {
 	b := &c.gateways[g].buckets[unit]
-	b.Fits(now, 0) // what was earned so far, at the old rate
+	b.Fits(now, 0) // add the tokens earned so far, at the old rate
 	part := 0.0
 	if c.total[unit] > 0 {
 		part = rate / c.total[unit]
@@ -169,12 +168,12 @@ func (c *cluster) Advance(now time.Duration) {
 			}
 			c.agenda.put(message{at: m.at + c.every, kind: tick})
 		case m.to == centre || c.up[m.to]:
-			c.law.hear(c, &m)
+			c.law.receive(c, &m)
 		}
 	}
 }
 
-// measure smooths what arrived since the last turn.
+// measure smooths the arrivals since the last turn.
 func (c *cluster) measure() {
 	a, span := gain(c.every), c.every.Seconds()
 	for i := range c.gateways {

@@ -14,16 +14,16 @@ type static struct{}
 
 func (static) reset(c *cluster, now time.Duration) { c.byWeight(now) }
 func (static) turn(*cluster, time.Duration)        {}
-func (static) hear(*cluster, *message)             {}
+func (static) receive(*cluster, *message)          {}
 
 // FPS makes gateways whose parts follow their share of the arrivals.
 func FPS(stage system.Stage) (system.System, error) {
-	return newCluster(stage, stage.Scenario.Gossip.Period, newHearsay(len(stage.Cast.Gateways), proportional))
+	return newCluster(stage, stage.Scenario.Gossip.Period, newAnnounced(len(stage.Cast.Gateways), proportional))
 }
 
 // AIMD makes gateways that probe upwards while the total fits, and back off.
 func AIMD(stage system.Stage) (system.System, error) {
-	return newCluster(stage, probeEvery, newHearsay(len(stage.Cast.Gateways), probe))
+	return newCluster(stage, probeEvery, newAnnounced(len(stage.Cast.Gateways), probe))
 }
 
 const (
@@ -33,29 +33,29 @@ const (
 	forgetAfter = time.Second            // of FPS; AIMD forgets after two turns and a delay
 )
 
-// hearsay is a law by which each gateway hears a figure of each other, per unit, and
-// sets its own rates from the sum.
-type hearsay struct {
-	heard [][][]float64     // by listener and teller
-	at    [][]time.Duration // when
-	law   func(h *hearsay, c *cluster, g int, now time.Duration)
+// announced is a law by which each gateway receives a figure of each other gateway, per unit, and sets its own
+// rates from the sum.
+type announced struct {
+	received [][][]float64     // by receiver and sender
+	at       [][]time.Duration // when
+	law      func(h *announced, c *cluster, g int, now time.Duration)
 }
 
-func newHearsay(n int, l func(*hearsay, *cluster, int, time.Duration)) *hearsay {
-	h := &hearsay{law: l, heard: make([][][]float64, n), at: make([][]time.Duration, n)}
+func newAnnounced(n int, l func(*announced, *cluster, int, time.Duration)) *announced {
+	h := &announced{law: l, received: make([][][]float64, n), at: make([][]time.Duration, n)}
 	for g := range n {
-		h.heard[g], h.at[g] = make([][]float64, n), make([]time.Duration, n)
+		h.received[g], h.at[g] = make([][]float64, n), make([]time.Duration, n)
 	}
 	return h
 }
 
-func (h *hearsay) reset(c *cluster, now time.Duration) { c.byWeight(now) }
+func (h *announced) reset(c *cluster, now time.Duration) { c.byWeight(now) }
 
-func (h *hearsay) hear(_ *cluster, m *message) {
-	h.heard[m.to][m.from], h.at[m.to][m.from] = m.rates, m.at
+func (h *announced) receive(_ *cluster, m *message) {
+	h.received[m.to][m.from], h.at[m.to][m.from] = m.rates, m.at
 }
 
-func (h *hearsay) turn(c *cluster, now time.Duration) {
+func (h *announced) turn(c *cluster, now time.Duration) {
 	for g := range c.gateways {
 		if c.up[g] {
 			h.law(h, c, g, now)
@@ -63,8 +63,8 @@ func (h *hearsay) turn(c *cluster, now time.Duration) {
 	}
 }
 
-// tell sends a figure to all others.
-func (h *hearsay) tell(c *cluster, g int, now time.Duration, rates []float64) {
+// send sends a figure to all others.
+func (h *announced) send(c *cluster, g int, now time.Duration, rates []float64) {
 	for to := range c.gateways {
 		if to != g && c.up[to] {
 			c.agenda.send(now, message{from: g, to: to, rates: rates})
@@ -72,11 +72,10 @@ func (h *hearsay) tell(c *cluster, g int, now time.Duration, rates []float64) {
 	}
 }
 
-// sums adds up what a gateway has heard of the others not longer ago than that, and
-// the figure of its own.
-func (h *hearsay) sums(g int, now, ago time.Duration, own []float64) []float64 {
+// sums adds up the figures that a gateway has received from the others at most ago before now, and its own.
+func (h *announced) sums(g int, now, ago time.Duration, own []float64) []float64 {
 	out := append([]float64(nil), own...)
-	for from, rates := range h.heard[g] {
+	for from, rates := range h.received[g] {
 		if rates != nil && now-h.at[g][from] <= ago {
 			for u, v := range rates {
 				out[u] += v
@@ -87,7 +86,7 @@ func (h *hearsay) sums(g int, now, ago time.Duration, own []float64) []float64 {
 }
 
 // proportional is the law of FPS: a part is the own weight over all.
-func proportional(h *hearsay, c *cluster, g int, now time.Duration) {
+func proportional(h *announced, c *cluster, g int, now time.Duration) {
 	own := append([]float64(nil), c.gateways[g].demand...)
 	even := c.even(g)
 	for u, sum := range h.sums(g, now, forgetAfter, own) {
@@ -97,11 +96,11 @@ func proportional(h *hearsay, c *cluster, g int, now time.Duration) {
 		}
 		c.set(g, u, c.total[u]*part, now)
 	}
-	h.tell(c, g, now, own)
+	h.send(c, g, now, own)
 }
 
 // probe is the law of AIMD.
-func probe(h *hearsay, c *cluster, g int, now time.Duration) {
+func probe(h *announced, c *cluster, g int, now time.Duration) {
 	own := make([]float64, len(c.total))
 	for u, cost := range c.gateways[g].admitted {
 		own[u] = cost / c.every.Seconds()
@@ -116,7 +115,7 @@ func probe(h *hearsay, c *cluster, g int, now time.Duration) {
 		}
 		c.set(g, u, rate, now)
 	}
-	h.tell(c, g, now, own)
+	h.send(c, g, now, own)
 }
 
 // even is a gateway's part by weight.
@@ -131,17 +130,17 @@ func (c *cluster) even(g int) float64 {
 // Waterfill makes gateways whose parts a coordinator works out from their demands.
 func Waterfill(stage system.Stage) (system.System, error) {
 	n := len(stage.Cast.Gateways)
-	return newCluster(stage, stage.Scenario.Control.Round, &waterfill{told: make([][]float64, n)})
+	return newCluster(stage, stage.Scenario.Control.Round, &waterfill{demands: make([][]float64, n)})
 }
 
 // waterfill is the coordinator.
-type waterfill struct{ told [][]float64 } // by gateway: demands by unit
+type waterfill struct{ demands [][]float64 } // by gateway: demands by unit
 
 func (w *waterfill) reset(c *cluster, now time.Duration) { c.byWeight(now) }
 
-func (w *waterfill) hear(c *cluster, m *message) {
+func (w *waterfill) receive(c *cluster, m *message) {
 	if m.to == centre {
-		w.told[m.from] = m.rates
+		w.demands[m.from] = m.rates
 		return
 	}
 	for u, rate := range m.rates {
@@ -149,12 +148,13 @@ func (w *waterfill) hear(c *cluster, m *message) {
 	}
 }
 
-// turn lets the coordinator divide what it knows of, then the gateways tell it more.
+// turn lets the coordinator divide by the demands that it has received. Then the gateways send it their present
+// demands.
 func (w *waterfill) turn(c *cluster, now time.Duration) {
 	keys := len(c.stage.Cast.Keys)
 	c.setShares(shares(c.stage.Scenario, c.stage.Cast, func(f int) float64 {
 		sum := 0.0
-		for g := range w.told {
+		for g := range w.demands {
 			sum += w.demand(c, g, keys+f)
 		}
 		return sum*(1+sparePart) + spareRate
@@ -180,10 +180,10 @@ func (w *waterfill) turn(c *cluster, now time.Duration) {
 	}
 }
 
-// demand is what a gateway was last known to want.
+// demand returns the last demand that the coordinator received from a gateway.
 func (w *waterfill) demand(c *cluster, g, unit int) float64 {
-	if w.told[g] == nil || c.weights[g] == 0 {
+	if w.demands[g] == nil || c.weights[g] == 0 {
 		return 0
 	}
-	return w.told[g][unit]
+	return w.demands[g][unit]
 }

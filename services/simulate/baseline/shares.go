@@ -12,18 +12,18 @@ import (
 // smoothing is the time constant of demands.
 const smoothing = 500 * time.Millisecond
 
-// spare is what a demand gets beyond itself: parts of it, and units/s.
+// sparePart and spareRate are added to a demand: a part of the demand, and units/s.
 const (
 	sparePart = .1
 	spareRate = 1
 )
 
-// gain is how far a mean with the smoothing follows a new value after a while.
+// gain returns how far a mean with the smoothing follows a new value after span, 0 to 1.
 func gain(span time.Duration) float64 {
 	return -math.Expm1(-span.Seconds() / smoothing.Seconds())
 }
 
-// unbounded is a demand for each flow that is larger than any pool.
+// unbounded is an unlimited demand for each flow.
 func unbounded(int) float64 { return math.Inf(1) }
 
 // shares divides the scenario's pools among the flows of a cast by weighted
@@ -62,8 +62,7 @@ func shares(s *scenario.Scenario, c *traffic.Cast, demand func(flow int) float64
 	return out
 }
 
-// split divides a rate over gateways by max-min of their demands, and what is left
-// over by weight.
+// split divides a rate over gateways by max-min of their demands, and the rest by weight.
 func split(rate float64, demands, weights []float64) []float64 {
 	d := make([]fairshare.Demand, len(demands))
 	total := 0.0

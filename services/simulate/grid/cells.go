@@ -14,11 +14,10 @@ type limit struct {
 	rate, burst float64
 }
 
-// slow tells that a limit must be played for minutes to say anything of it.
+// slow reports whether a limit must be played for minutes to give a meaningful figure.
 func (l limit) slow() bool { return l.rate < 4 }
 
-// limits are what users configure; burst one second's (minute's, hour's) worth and
-// 1, 5 and 20.
+// limits are limits that users configure. Bursts are one second's (minute's, hour's) worth, and 1, 5 and 20.
 func limits(quick bool) []limit {
 	if quick {
 		return []limit{{"5/s", 5, 5}, {"10/s", 10, 1}, {"100/s", 100, 20}, {"100/min", 100. / 60, 5}}
@@ -38,12 +37,12 @@ func limits(quick bool) []limit {
 	return out
 }
 
-// Cell is what the gateways of one scenario share.
+// Cell are the common conditions of the gateways of one scenario.
 type Cell struct {
 	Replicas int           `json:"replicas"`
 	Delay    time.Duration `json:"delayNs"` // of the gossip, one way, ± 40 %
 	Loss     float64       `json:"loss"`    // of packets, 0 to 1
-	Events   string        `json:"events"`  // "" or what happens
+	Events   string        `json:"events"`  // "" or the event
 }
 
 func (c Cell) String() string {
@@ -54,7 +53,7 @@ func (c Cell) String() string {
 	return s
 }
 
-// cells are the conditions; slow limits are played longer, in fewer of them.
+// cells are the conditions. Slow limits run longer, and in fewer cells.
 func cells(quick bool) []Cell {
 	const ms = time.Millisecond
 	if quick {
@@ -77,7 +76,7 @@ func cells(quick bool) []Cell {
 	return out
 }
 
-// plays tells whether a cell plays a limit: many gateways and events only some.
+// plays reports whether a cell plays a limit: cells with many gateways or with events play only some.
 func (c Cell) plays(l limit) bool {
 	switch {
 	case c.Replicas >= 30:
@@ -88,7 +87,7 @@ func (c Cell) plays(l limit) bool {
 	return true
 }
 
-// span is how long a cell is played.
+// span returns for how long a cell is played.
 func (c Cell) span(quick, slow bool) time.Duration {
 	switch {
 	case quick:

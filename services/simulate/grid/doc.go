@@ -1,30 +1,27 @@
-// Package grid plays the question of small limits and bursts: a grid of limits,
-// numbers of gateways, gossip delays and losses, with clients that keep to their
-// limit in every way that used to be refused, and clients that do not. It answers
-// with one row for each limit, number of gateways and system.
+// Package grid plays the question of small limits and bursts: a grid of limits, numbers of gateways, gossip
+// delays and losses, with clients that stay within their limit in every way that was once refused, and clients
+// that exceed it. The result has one row for each limit, number of gateways and system.
 //
 // # Model
 //
-// A cell is what its gateways share: how many, the gossip's delay and loss, how long
-// it is played, and what happens to it (nothing, or joins, crashes, restarts and a
-// partition). One scenario plays a cell: each limit and each kind of client in it is
-// a tenant of its own, so that they share the gossip and nothing else. Titrate plays
-// it twice, OPTIMISTIC and STRICT; then baselines play it.
+// A cell are the common conditions of its gateways: their number, the gossip's delay and loss, the time that it
+// is played, and its events (none, or joins, crashes, restarts and a partition). One scenario plays a cell.
+// Each limit and each kind of client is a tenant, so that they share the gossip and nothing else. Titrate plays
+// the scenario twice, OPTIMISTIC and STRICT; then baselines play it.
 //
 //	client below its limit   none of its requests is refused by one central bucket;
 //	                         Wrongful is the worst share refused
-//	client above its limit   Mean is what it gets of what the central bucket gives it;
+//	client above its limit   Mean is its admitted part of what the central bucket admits;
 //	                         Excess is the worst over rate·t + burst of any window
 //
-// Rows take the worst over cells and clients and tell where it was.
+// Rows have the worst figure over cells and clients, and where it was found.
 //
 // # One site
 //
-// Limits with precision EXACT are for gateways of one site. They are played there, beside
-// LOCAL ones, without loss and at ways of 0.25 to 2 ms between two agents: SiteRow. The
-// agents have known each other for longer than owners listen for what others know. Links take no time
-// there and no process is late, so that the way between two agents is all that counts; elsewhere the
-// delays of links and processes are a scenario's defaults.
+// Limits with precision EXACT are for gateways of one site. They are compared with LOCAL limits there, without
+// loss and with delays of 0.25 to 2 ms between two agents: SiteRow. The agents have known each other for longer
+// than new owners collect counts. Links take no time there and no process is late, so that only the delay
+// between two agents counts; elsewhere the delays of links and processes are a scenario's defaults.
 //
 // # Bounds
 //

@@ -8,15 +8,15 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// Writer is whose part of docs/control.md this is.
+// Writer names this program at its part of docs/control.md.
 const Writer = "make grid"
 
-// titles are how a document calls the systems.
+// titles are the names of the systems in a document.
 var titles = map[string]string{Optimistic: "OPTIMISTIC", Strict: "STRICT", "static": "static split",
 	"claims": "plain claims"}
 
-// Document is the result in Markdown: what was refused in all, and a table of the rows in
-// which nothing but loss goes wrong and one of those with events.
+// Document returns the result in Markdown: the total of refused requests, a table of the rows without events,
+// and a table of the rows with events.
 func (r *Result) Document() string {
 	calm := func(row *Row) bool { return row.Events == "" }
 	var b strings.Builder
@@ -30,7 +30,7 @@ func (r *Result) Document() string {
 	return b.String()
 }
 
-// refusals is what was refused of the requests of clients below their limit, without events.
+// refusals counts the refused requests of clients below their limit, without events.
 func (r *Result) refusals() string {
 	within, refused := map[string]int{}, map[string]int{}
 	for _, row := range r.Rows {

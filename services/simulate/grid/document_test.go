@@ -29,7 +29,7 @@ func lines(text string) map[string][]string {
 	return out
 }
 
-// closeTo tells whether a figure of the document is what is played now, but for so much.
+// closeTo reports whether a figure of the document differs from the present one by at most most.
 func closeTo(is, was string, most float64) bool {
 	a, errA := strconv.ParseFloat(is, 64)
 	b, errB := strconv.ParseFloat(was, 64)
@@ -39,18 +39,19 @@ func closeTo(is, was string, most float64) bool {
 	return math.Abs(a-b) <= most
 }
 
-// wideTolerance is 2 % of the requests, 0.05 of the mean, 2 requests of excess and a tenth of it.
+// wideTolerance is 2 % of the requests, 0.05 of the mean, and for the excess 2 requests and a tenth of the
+// excess.
 func wideTolerance(column, columns int, is string) float64 {
 	excess, _ := strconv.ParseFloat(is, 64)
 	return []float64{2, .05, 2 + .1*math.Abs(excess)}[column/(columns/3)]
 }
 
-// siteTolerance is a few requests and hundredths of a mean; what is missed may change.
+// siteTolerance is a few requests and hundredths of a mean; the missed targets may change.
 func siteTolerance(column, _ int, _ string) float64 {
 	return []float64{0, 0, 5, 20, .02, .05, .02, .05, 2, 20, 0, math.Inf(1)}[column]
 }
 
-// docs/control.md has what the grid gives: the whole of it with -update, a part without.
+// docs/control.md has the grid's present output: the whole output is compared with -update, a part without.
 func TestDocument(t *testing.T) {
 	if *update {
 		writeDocument(t)
@@ -107,7 +108,7 @@ func played(t *testing.T, jobs []job, choose func(*job) bool) *Result {
 	return r
 }
 
-// compare holds the lines of text against those of a part of the document.
+// compare compares the lines of text with the lines of a part of the document.
 func compare(t *testing.T, raw, writer, text string, tolerance func(column, columns int, is string) float64) {
 	between, err := markdown.Part(raw, writer)
 	if err != nil {

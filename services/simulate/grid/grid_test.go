@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// TestQuick plays the quick grid and holds both sides of the guarantee against it:
-// no client below its limit is refused, and what is above rate·t + burst stays
-// within the stated bound.
+// TestQuick plays the quick grid and checks both sides of the guarantee: no client below its limit is refused,
+// and the excess over rate·t + burst stays within the stated bound.
 func TestQuick(t *testing.T) {
 	r, err := Run(context.Background(), Options{Quick: true})
 	if err != nil {

@@ -15,7 +15,7 @@ type load struct {
 	make  func(l limit, span time.Duration) (scenario.Demand, scenario.Route)
 }
 
-// started is when clients begin: a moment after the gateways.
+// started is the time at which clients begin: a moment after the gateways.
 const started = 100 * time.Millisecond
 
 // sixty is the load of a client of 60 % of its limit whose requests come by chance.
@@ -91,8 +91,8 @@ func trace(l limit, every, span time.Duration) []scenario.Arrival {
 	}
 }
 
-// shaped is Poisson at twice the rate of which a bucket, a thousandth smaller than
-// the limit's, lets pass what it can.
+// shaped is Poisson traffic at twice the rate, reduced to the requests that a bucket a thousandth smaller than
+// the limit's admits.
 func shaped(l limit, span time.Duration) (scenario.Demand, scenario.Route) {
 	random := rand.New(rand.NewPCG(uint64(1000*l.rate), uint64(l.burst)))
 	var out []scenario.Arrival

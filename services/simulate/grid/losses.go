@@ -11,7 +11,7 @@ func byOrder(a, b string) int {
 	return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 }
 
-// finish sorts the rows and looks for what rivals do better.
+// finish sorts the rows and finds the figures in which rivals do better.
 func (r *Result) finish() {
 	r.sortSite()
 	slices.SortStableFunc(r.Rows, func(a, b *Row) int {

@@ -12,30 +12,28 @@ type Result struct {
 	Quick bool   `json:"quick"`
 	Seed  uint64 `json:"seed"`
 	Rows  []*Row `json:"rows"`
-	// Site is gateways of one site: EXACT limits beside LOCAL ones.
+	// Site are gateways of one site: EXACT limits compared with LOCAL ones.
 	Site []*SiteRow `json:"site"`
-	// Losses tell where a rival does better than OPTIMISTIC, worst first.
+	// Losses are the figures in which a rival does better than OPTIMISTIC, worst first.
 	Losses []Loss `json:"losses"`
 }
 
-// Row is what a system makes of a limit at a number of gateways, the worst over all
-// cells and clients.
+// Row has the figures of a system with a limit at a number of gateways, the worst over all cells and clients.
 type Row struct {
 	Limit    string  `json:"limit"`
 	Burst    float64 `json:"burst"`
 	Replicas int     `json:"replicas"`
-	Events   string  `json:"events,omitempty"` // what happened; "" nothing
+	Events   string  `json:"events,omitempty"` // the event; "" none
 	System   string  `json:"system"`
 
 	Within   int     `json:"within"`   // requests of clients below the limit
-	Refused  int     `json:"refused"`  // of them
+	Refused  int     `json:"refused"`  // requests of Within
 	Wrongful Extreme `json:"wrongful"` // largest part refused of any client's
-	// Over clients above the limit. Mean is what was admitted over what the central
-	// bucket admits, or over the rate if that is less; Over is admitted over the rate.
+	// Over clients above the limit. Mean is admitted over the central bucket's admitted, or over the rate if
+	// the rate is less; Over is admitted over the rate.
 	Mean Extreme `json:"mean"`
 	Over Extreme `json:"over"`
-	// Excess is over rate·t + burst, requests; Spared is Excess over Slack, and says
-	// how much of the bound is used.
+	// Excess is over rate·t + burst, requests; Spared is Excess over Slack, the used part of the bound.
 	Excess Extreme `json:"excess"`
 	Spared Extreme `json:"spared"`
 
@@ -86,12 +84,12 @@ func (r *Result) row(l limit, c Cell, system string) *Row {
 	return row
 }
 
-// like tells that rows are of the same line.
+// like reports whether rows are of the same line.
 func (row *Row) like(o *Row) bool {
 	return row.Limit == o.Limit && row.Burst == o.Burst && row.Replicas == o.Replicas && row.Events == o.Events
 }
 
-// add takes in what became of one client.
+// add adds the figures of one client.
 func (row *Row) add(c Cell, l load, k *measure.Key) {
 	where := fmt.Sprintf("%s, %v", l.name, c)
 	if l.below {

@@ -20,7 +20,7 @@ type Options struct {
 	Gateways []int                  // only cells of so many gateways; nil: all
 	Delays   []time.Duration        // only cells of these delays; nil: all
 	Seed     uint64                 // 0: 1
-	Progress func(fraction float64) // told now and then, 0 to 1; may be nil
+	Progress func(fraction float64) // called now and then, 0 to 1; may be nil
 }
 
 // Systems of a row besides the baselines.
@@ -29,7 +29,7 @@ const (
 	Strict     = "strict"
 )
 
-// ErrNoCells is the error of options that no cell meets.
+// ErrNoCells is returned if no cell has the wanted gateways and delays.
 var ErrNoCells = errors.New("grid: no cell has these gateways and delays")
 
 // Run plays the grid. The error is ErrNoCells, ctx's, or a fault of the grid itself.
@@ -117,7 +117,7 @@ func (j *job) scenario() *scenario.Scenario {
 	return s
 }
 
-// precision is that of the job's limits.
+// precision returns the precision of the job's limits.
 func (j *job) precision() quotav1.Precision {
 	if j.site == Exact {
 		return quotav1.Precision_EXACT
@@ -158,20 +158,19 @@ func (j *job) play(ctx context.Context, r *Result, progress func(float64)) error
 	return nil
 }
 
-// rivals are the baselines that are played beside Titrate. The central bucket is
-// what all figures are relative to.
+// rivals are the baselines that are compared with Titrate. All figures are relative to the central bucket.
 func rivals() []string {
 	return slices.DeleteFunc([]string{"static", "claims"}, func(name string) bool {
 		return !slices.Contains(simulate.Baselines(), name)
 	})
 }
 
-// add adds what a system made of the job.
+// add adds a system's figures of the job.
 func (j *job) add(r *Result, system string, keys []measure.Key) error {
 	return j.each(keys, func(l limit, of load, k *measure.Key) { r.row(l, j.cell, system).add(j.cell, of, k) })
 }
 
-// each calls f with each limit and load, and what became of it.
+// each calls f with each limit and load, and the figures of its key.
 func (j *job) each(keys []measure.Key, f func(limit, load, *measure.Key)) error {
 	byTenant := make(map[string]*measure.Key, len(keys))
 	for i := range keys {
@@ -181,7 +180,7 @@ func (j *job) each(keys []measure.Key, f func(limit, load, *measure.Key)) error 
 		for k, load := range j.loads {
 			key := byTenant[tenant(i, k)]
 			if key == nil {
-				return fmt.Errorf("grid: %v: the simulation tells nothing of %s under %s, burst %g", j.cell, load.name,
+				return fmt.Errorf("grid: %v: the simulation has no figures of %s under %s, burst %g", j.cell, load.name,
 					l.name, l.burst)
 			}
 			f(l, load, key)

@@ -18,7 +18,7 @@ const (
 // Targets of EXACT limits where nothing is lost and the way between two agents is 2 ms at most.
 const (
 	mostRefused = .001 // of the requests of clients below their limit
-	meanOff     = .01  // of what a central bucket admits
+	meanOff     = .01  // as a part of the central bucket's admitted cost
 )
 
 // siteCells are gateways of one site: no loss, and a way of 0.25 to 2 ms.
@@ -41,7 +41,7 @@ func siteCells(quick bool) []Cell {
 // siteLead is the quiet time before the clients begin: owners have been owners for long.
 const siteLead = 5 * time.Second
 
-// siteSpan is how long a limit is played at a site: the lower the rate, the longer.
+// siteSpan returns for how long a limit is played at a site: the lower the rate, the longer.
 func siteSpan(quick bool, c Cell, l limit) time.Duration {
 	switch {
 	case c.Replicas >= 100:
@@ -80,7 +80,7 @@ func (o Options) siteJobs() []job {
 	return out
 }
 
-// SiteRow is what a system makes of a limit on gateways of one site.
+// SiteRow has the figures of a system with a limit on gateways of one site.
 type SiteRow struct {
 	Limit    string        `json:"limit"`
 	Burst    float64       `json:"burst"`
@@ -89,13 +89,13 @@ type SiteRow struct {
 	System   string        `json:"system"`
 
 	Within   int     `json:"within"`   // requests of clients below the limit
-	Refused  int     `json:"refused"`  // of them
+	Refused  int     `json:"refused"`  // requests of Within
 	Wrongful Extreme `json:"wrongful"` // largest part refused of any client's
-	// Over clients above the limit: what was admitted in the whole run over what the central
-	// bucket admits, the least and the most.
+	// Over clients above the limit: admitted in the whole run over the central bucket's admitted, the least and
+	// the most.
 	Least Extreme `json:"least"`
 	Most  Extreme `json:"most"`
-	// Excess is over rate·t + burst, requests; Bound is what EXACT may have.
+	// Excess is over rate·t + burst, requests; Bound is the bound for EXACT.
 	Excess Extreme `json:"excess"`
 	Bound  float64 `json:"bound"`
 
@@ -127,7 +127,7 @@ func (r *Result) siteRow(l limit, c Cell, system string) *SiteRow {
 	return row
 }
 
-// add takes in what became of one client.
+// add adds the figures of one client.
 func (row *SiteRow) add(l load, k *measure.Key) {
 	if l.below {
 		row.Within += k.Within
@@ -167,9 +167,9 @@ func (row *SiteRow) misses() (out []string) {
 	return out
 }
 
-// refusedBy is why clients below their limit were refused: order, if the worst of them is one whose
-// requests come by chance and no larger a part of them was refused than another request may
-// overtake on the longest way; else a bucket that went from gateway to gateway.
+// refusedBy returns why clients below their limit were refused. "order": the worst client sends at random
+// times, and no larger part was refused than the requests that another request can overtake on the longest way.
+// "hand-over": a bucket moved from gateway to gateway.
 func (row *SiteRow) refusedBy() string {
 	if row.Wrongful.Where == sixty && row.Wrongful.Value <= .6*row.rate*1.4*row.Delay.Seconds() {
 		return "order"

@@ -9,10 +9,10 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// SiteWriter is whose part of docs/control.md a cell of a site is.
+// SiteWriter names this program at the part of docs/control.md about a cell of a site.
 func SiteWriter(c Cell) string { return fmt.Sprintf("%s, N = %d, %v", Writer, c.Replicas, c.Delay) }
 
-// SiteLegend says what the figures of a site are.
+// SiteLegend explains the figures of a site.
 const SiteLegend = `Gateways of one site, no loss; "way" is what a packet takes between two agents, one way, ± 40 %.
 Of each system: refused requests of clients below the limit, the least and the most that a client
 above it gets of what one central bucket admits in the whole run, and the worst excess over
@@ -49,7 +49,7 @@ func (r *Result) siteLines(show func(exact *SiteRow) bool) (lines [][]string) {
 	return lines
 }
 
-// line is a row of EXACT and that of LOCAL beside it.
+// line joins a row of EXACT and the row of LOCAL.
 func (row *SiteRow) line(local *SiteRow) []string {
 	two := func(format string, of func(*SiteRow) any) []string {
 		return []string{fmt.Sprintf(format, of(row)), fmt.Sprintf(format, of(local))}
@@ -72,8 +72,8 @@ func (r *Result) sortSite() {
 	})
 }
 
-// SiteDocument is the gateways of one site in Markdown: what was refused in all and how many
-// targets were missed, and the table.
+// SiteDocument returns the gateways of one site in Markdown: the totals of refused requests and missed targets,
+// and the table.
 func (r *Result) SiteDocument() string {
 	rows, within := 0, 0
 	refused, missed := map[string]int{}, map[string]int{}

@@ -6,9 +6,9 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// Slack is the stated bound on what may be admitted over rate·t + burst with all
-// gateways of a cell active (judge.Limit.Slack), all of which begin cold. A partition
-// adds a burst and what the others go on with until it is noticed.
+// Slack returns the stated bound on the excess over rate·t + burst if all gateways of a cell are active and
+// begin cold (judge.Limit.Slack). A partition adds a burst, and the rate that the other side uses until it
+// notices the partition.
 func Slack(rate, burst float64, c Cell, strict bool) float64 {
 	slack, cold := judge.Limit{Rate: rate, Burst: burst, Strict: strict}.Slack(c.Replicas, Lag(c))
 	if c.Events == "partition" || c.Events == "cut 6s" {

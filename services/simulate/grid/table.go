@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Legend says what the three figures of each system are.
+// Legend explains the three figures of each system.
 const Legend = `Of each system: wrongful 429s of clients below the limit (% of the worst client's requests),
 mean of clients above it (over what one central bucket admits, the rate at most; the
 worst), and the worst excess over rate·t + burst of any window, requests. Worst over
@@ -47,7 +47,7 @@ func (r *Result) Table() (titles []string, lines [][]string) {
 // cell has the three figures of Legend.
 func (row *Row) cell() string { return strings.Join(row.figures(), " ") }
 
-// LossTable is where a rival does better, as text.
+// LossTable returns the figures in which a rival does better, as text.
 func (r *Result) LossTable() (titles []string, lines [][]string) {
 	titles = []string{"LIMIT", "BURST", "N", "EVENT", "FIGURE", "RIVAL", "THEIRS", "OURS", "WHERE OURS WAS"}
 	for _, l := range r.Losses {

@@ -1,9 +1,10 @@
-// Package liar changes fields of the messages that agents send each other, for tests of agents that lie.
+// Package liar changes fields of the messages that agents send each other, for tests of agents that send false
+// messages.
 //
-// A field is named by its path in a message, such as "replicas.keys.claim". A lie gives it one of its
-// values in each record of the message that has it: numbers at, below and beyond every bound that agents
-// have, and what others have said in fields of that name, so that a liar speaks of others' keys, processes
-// and sessions, too. A message without such a record gets one, of what others have said.
+// A field is named by its path in a message, such as "replicas.keys.claim". A lie sets the field to one of its
+// values in each record of the message that has it. The values are numbers at, below and beyond every bound
+// that agents have, and values that others have sent in fields of the same name, so that a liar also uses
+// others' keys, processes and sessions. A message without such a record gets one, filled with values of others.
 package liar
 
 import (
@@ -14,18 +15,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Liar remembers what others have said. The zero value has heard nothing. Not safe for concurrent use.
+// Liar remembers the packets of others. The zero value has none. Not safe for concurrent use.
 type Liar struct {
-	// Spare names keys of which it does not speak; nil: none.
+	// Spare names keys that it does not falsify; nil: none.
 	Spare func(key uint64) bool
 
-	heard map[protoreflect.Name][]protoreflect.Value
+	seen map[protoreflect.Name][]protoreflect.Value
 }
 
 // remembered bounds the values of a field that are kept: the last ones.
 const remembered = 8
 
-// Fields returns the paths of all fields of a message that have a value of their own, in order.
+// Fields returns the paths of all scalar fields of a message, in order.
 func Fields(m protoreflect.MessageDescriptor) (paths []string) {
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
@@ -41,39 +42,39 @@ func Fields(m protoreflect.MessageDescriptor) (paths []string) {
 	return paths
 }
 
-// Hear remembers what a message says.
+// Hear remembers the values of a message.
 func (l *Liar) Hear(m proto.Message) {
-	if l.heard == nil {
-		l.heard = map[protoreflect.Name][]protoreflect.Value{}
+	if l.seen == nil {
+		l.seen = map[protoreflect.Name][]protoreflect.Value{}
 	}
-	l.hear(m.ProtoReflect())
+	l.remember(m.ProtoReflect())
 }
 
-func (l *Liar) hear(m protoreflect.Message) {
+func (l *Liar) remember(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() { // not Range, which has no order
 		f := m.Descriptor().Fields().Get(i)
 		switch v := m.Get(f); {
 		case !m.Has(f):
 		case f.IsList() && f.Message() != nil:
 			for i := range v.List().Len() {
-				l.hear(v.List().Get(i).Message())
+				l.remember(v.List().Get(i).Message())
 			}
 		case f.Message() != nil:
-			l.hear(v.Message())
+			l.remember(v.Message())
 		case f.IsList() || f.Name() == "key" && l.Spare != nil && l.Spare(v.Uint()):
 		default:
-			all := append(l.heard[f.Name()], v)
-			l.heard[f.Name()] = all[max(0, len(all)-remembered):]
+			all := append(l.seen[f.Name()], v)
+			l.seen[f.Name()] = all[max(0, len(all)-remembered):]
 		}
 	}
 }
 
-// Tell gives a field of a message the n-th of its values; they begin again after the last one.
+// Tell sets a field of a message to the n-th of its possible values, modulo their number.
 func (l *Liar) Tell(m proto.Message, path string, n int) {
-	l.tell(m.ProtoReflect(), strings.Split(path, "."), n)
+	l.falsify(m.ProtoReflect(), strings.Split(path, "."), n)
 }
 
-func (l *Liar) tell(m protoreflect.Message, path []string, n int) {
+func (l *Liar) falsify(m protoreflect.Message, path []string, n int) {
 	f := m.Descriptor().Fields().ByName(protoreflect.Name(path[0]))
 	switch {
 	case f.Message() == nil && f.IsList():
@@ -87,23 +88,23 @@ func (l *Liar) tell(m protoreflect.Message, path []string, n int) {
 			l.fill(list.Get(0).Message())
 		}
 		for i := range list.Len() {
-			l.tell(list.Get(i).Message(), path[1:], n)
+			l.falsify(list.Get(i).Message(), path[1:], n)
 		}
 	default:
 		if !m.Has(f) {
 			l.fill(m.Mutable(f).Message())
 		}
-		l.tell(m.Mutable(f).Message(), path[1:], n)
+		l.falsify(m.Mutable(f).Message(), path[1:], n)
 	}
 }
 
-// fill makes a record of what others have said in fields of the same names.
+// fill fills a record with values that others have sent in fields of the same names.
 func (l *Liar) fill(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
-		heard := l.heard[f.Name()]
-		if len(heard) > 0 && f.Message() == nil && !f.IsList() && fits(f, heard[len(heard)-1]) {
-			m.Set(f, heard[len(heard)-1])
+		seen := l.seen[f.Name()]
+		if len(seen) > 0 && f.Message() == nil && !f.IsList() && fits(f, seen[len(seen)-1]) {
+			m.Set(f, seen[len(seen)-1])
 		}
 	}
 }
@@ -111,7 +112,7 @@ func (l *Liar) fill(m protoreflect.Message) {
 // value returns the n-th value of a field.
 func (l *Liar) value(f protoreflect.FieldDescriptor, n int) protoreflect.Value {
 	values := valuesOf(f.Kind())
-	for _, v := range l.heard[f.Name()] {
+	for _, v := range l.seen[f.Name()] {
 		if fits(f, v) {
 			values = append(values, v)
 		}
@@ -119,7 +120,7 @@ func (l *Liar) value(f protoreflect.FieldDescriptor, n int) protoreflect.Value {
 	return values[n%len(values)]
 }
 
-// fits reports whether a field can have a value, which was that of a field of the same name.
+// fits reports whether a field can have a value of a field of the same name.
 func fits(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 	switch v.Interface().(type) {
 	case bool:
@@ -150,7 +151,7 @@ var amounts = []float64{0, 1, -1, 1e6, 1.1e6, 1e9, 1.1e9, 1e12, 1.1e12, 1e15, 1.
 var counts = []int64{0, 1, -1, 1_000_000, 60_000_000_000, 1 << 31, 1<<32 - 1, 1 << 59, 3 << 60, 3<<60 + 1,
 	math.MaxInt64, math.MinInt64}
 
-// valuesOf returns the values of a kind of field, whatever others have said.
+// valuesOf returns the fixed values of a kind of field.
 func valuesOf(k protoreflect.Kind) (out []protoreflect.Value) {
 	switch k {
 	case protoreflect.BoolKind:

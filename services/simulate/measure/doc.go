@@ -1,15 +1,13 @@
-// Package measure turns what a system answered into the figures of a result.
+// Package measure turns the answers of a system into the figures of a result.
 //
 // # Model
 //
-// The reference is what one central, exact and instant system would do with the same
-// requests. For a limited key that is one token bucket, whose decisions the traffic
-// carries. For a flow (a tenant's use of a pool) it is the weighted max-min share
-// of what its clients want within their limits: its entitlement.
+// The reference is one central, exact and instant system with the same requests. For a limited key it is one
+// token bucket, whose decisions are part of the traffic. For a flow (a tenant's use of a pool) it is the
+// weighted max-min share of its clients' demand within their limits: its entitlement.
 //
-// The run is cut into phases, at events and at bends of demand; a phase is a second
-// long at least. Demand is constant in a phase as far as the scenario knows, so its
-// mean in the phase is what entitlements are filled from.
+// The run is cut into phases, at events and at bends of demand; a phase is at least a second long. The
+// scenario's demand is constant in a phase, so entitlements are filled from the mean demand of the phase.
 //
 // # Figures
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/services/simulate/system"
 )
 
-// enough is how many cost units must be expected for a deviation to be counted:
-// with fewer, one request is more than 2 %.
+// enough is the number of cost units that must be expected before a deviation is counted: with fewer, one
+// request is more than 2 %.
 const enough = 50
 
 // Finish ends the recording and gives the figures.
@@ -127,7 +127,7 @@ func (p *Recorder) judge(out *Flow, fair float64, served []float64, ph phase) {
 	}
 }
 
-// sum is what bins hold between two times; bins cut by them count in part.
+// sum adds up bins between two times; a bin that one of the times divides counts in part.
 func (t *Reference) sum(bins []float64, from, to time.Duration) float64 {
 	total := 0.0
 	for i := t.binOf(from); i < t.bins && time.Duration(i)*t.bin < to; i++ {

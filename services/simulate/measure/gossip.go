@@ -2,7 +2,7 @@ package measure
 
 import "github.com/titrate/titrate/services/simulate/system"
 
-// NewGossip works out what an agent sends per second.
+// NewGossip computes the rates at which an agent sends.
 func NewGossip(sent []system.Sent) *Gossip {
 	return &Gossip{
 		Bytes:   figure(sent, func(s *system.Sent) int { return s.Bytes }),

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/system"
 )
 
-// Agents that never ran count for nothing; one that ran for a while counts by its rate then.
+// Agents that never ran are left out; an agent that ran for a while counts with its rate of that time.
 func TestGossip(t *testing.T) {
 	g := NewGossip([]system.Sent{{Bytes: 1000, Packets: 10, Records: 40, Time: 10 * time.Second}, {},
 		{Bytes: 600, Packets: 6, Records: 2, Time: 2 * time.Second}})

@@ -13,7 +13,7 @@ const (
 	mostCells   = 4 << 20 // bins × rows
 	mostPhases  = 4000
 	leastPhase  = time.Second
-	settleAfter = 3 * time.Second // of a phase, at most half of it
+	settleAfter = 3 * time.Second // after the start of a phase, at most half of the phase
 )
 
 // phase is a stretch in which demand and configuration do not change.
@@ -24,10 +24,10 @@ type phase struct {
 
 func (p phase) seconds() float64 { return (p.to - p.from).Seconds() }
 
-// settled is where its judged part begins.
+// settled returns the beginning of the phase's judged part.
 func (p phase) settled() time.Duration { return p.from + min(settleAfter, (p.to-p.from)/2) }
 
-// plan is how a run is cut up.
+// plan divides a run into phases and bins.
 type plan struct {
 	end    time.Duration
 	warm   time.Duration // the end of the warm-up
@@ -49,8 +49,8 @@ func newPlan(s *scenario.Scenario, rows int) plan {
 	return p
 }
 
-// cut makes phases: events and the end of the warm-up always begin one, a bend of
-// demand where it leaves each of them long enough.
+// cut makes phases. Events and the end of the warm-up always begin a phase; a bend of demand begins one if both
+// phases are then long enough.
 func (p *plan) cut(s *scenario.Scenario) {
 	hard := []time.Duration{0, s.Warmup, s.Duration}
 	for i := range p.events {

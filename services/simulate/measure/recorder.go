@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// Recorder records what a system answers. Tell it each request before the system, and
-// each answer as it comes.
+// Recorder records the answers of a system. Give it each request before the system, and each answer as it
+// comes.
 type Recorder struct {
 	t    *Reference
 	cast *traffic.Cast // as this pass has it
@@ -27,7 +27,7 @@ type Recorder struct {
 	limit [][]float64 // admitted cost by limit and bin
 }
 
-// counters are of requests and waits.
+// counters count requests and waits.
 type counters struct {
 	counts [system.Fates]int
 	offer  int
@@ -79,7 +79,7 @@ func (t *Reference) Record(cast *traffic.Cast) *Recorder {
 	return p
 }
 
-// Changed tells that the cast has new numbers from now on, or a pool.
+// Changed notes that the keys have new numbers from now on, or that a pool has.
 func (p *Recorder) Changed(now time.Duration) {
 	for i := range p.keys {
 		k := &p.cast.Keys[i]
@@ -93,7 +93,7 @@ func (p *Recorder) Changed(now time.Duration) {
 	}
 }
 
-// Offered tells of the request that the system is about to be offered.
+// Offered notes the request that is about to be offered to the system.
 func (p *Recorder) Offered(id int, r *traffic.Request) {
 	p.Unanswered()
 	p.id, p.current, p.open = id, *r, true
@@ -101,7 +101,7 @@ func (p *Recorder) Offered(id int, r *traffic.Request) {
 	p.flows[p.t.flowOf[r.Client]].offer++
 }
 
-// Unanswered tells that the offer is over: without an answer the request waits.
+// Unanswered notes that the offer has ended: a request without an answer waits.
 func (p *Recorder) Unanswered() {
 	if p.open {
 		p.waiting[p.id], p.open = p.current, false

@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// Reference is what was asked for in a run, and what each should get of it. It is made
-// in one pass over the requests, before any system plays; then it only reads.
+// Reference has the demand of a run, and the entitlement of each key and flow. It is made in one pass over the
+// requests, before any system plays, and does not change after that.
 type Reference struct {
 	plan
 	s    *scenario.Scenario // as the pass has it: follows the events
@@ -30,7 +30,7 @@ type Reference struct {
 	flowOf  []int // by client: place in flows
 }
 
-// flowReference is a flow: what it wants, and per phase what it is entitled to.
+// flowReference is a flow: its demand, and its entitlement per phase.
 type flowReference struct {
 	tenant, pool string
 	wanted       float64   // cost after the warm-up
@@ -103,7 +103,7 @@ func NewReference(s *scenario.Scenario, cast *traffic.Cast) *Reference {
 
 func (t *Reference) addFlows() {
 	flows := t.cast.Flows
-	if len(t.pools) == 0 { // without pools a tenant is a flow of its own
+	if len(t.pools) == 0 { // without pools a tenant is one flow
 		for _, tenant := range slices.Sorted(maps.Keys(t.s.InForce.Allocation.Tenants)) {
 			flows = append(flows, traffic.Flow{Tenant: tenant})
 		}
@@ -135,7 +135,7 @@ func (t *Reference) placeClients() {
 	}
 }
 
-// note takes down what is configured in the phase that begins.
+// note notes the configuration in force in the phase that begins.
 func (t *Reference) note() {
 	for i := range t.pools {
 		t.pools[i].capacity[t.at] = t.s.Serves(t.s.InForce.Allocation.Pools[i])
@@ -183,8 +183,8 @@ func (t *Reference) count(key, bin int, r *traffic.Request) {
 	}
 }
 
-// Advance tells that all requests before now were told. Call it at an event before
-// the scenario changes, and with Changed after.
+// Advance notes that all requests before now were given. Call it at an event before the scenario changes, and
+// Changed after.
 func (t *Reference) Advance(now time.Duration) {
 	for t.at+1 < len(t.phases) && now >= t.phases[t.at].to {
 		t.closeKeys()
@@ -193,7 +193,7 @@ func (t *Reference) Advance(now time.Duration) {
 	}
 }
 
-// Changed tells that the scenario and the cast have new numbers.
+// Changed notes that the scenario and its keys have new numbers.
 func (t *Reference) Changed() { t.note() }
 
 // closeKeys settles which keys were above their rate in the phase that ends.
@@ -214,7 +214,7 @@ func (t *Reference) closeKeys() {
 	}
 }
 
-// isAbove tells that more than its rate was wanted of a key in a phase.
+// isAbove reports whether the demand for a key was above its rate in a phase.
 func (k *keyReference) isAbove(phase int) bool { return phase < len(k.above) && k.above[phase] }
 
 // margin is by how much more than it can get a flow or key must want to count as

@@ -1,6 +1,6 @@
 package measure
 
-// Result is the outcome of a scenario: what each system made of it.
+// Result is the outcome of a scenario: the figures of each system.
 type Result struct {
 	Name            string   `json:"name,omitempty"`
 	Seed            uint64   `json:"seed"`
@@ -17,7 +17,7 @@ type Event struct {
 	What      string  `json:"what"` // such as "crash gw-2"
 }
 
-// System is what one system made of the scenario.
+// System has the figures of one system.
 type System struct {
 	Name     string     `json:"name"`
 	Requests Requests   `json:"requests"` // of the whole run
@@ -30,8 +30,8 @@ type System struct {
 	Series   *Series    `json:"series,omitempty"`
 }
 
-// Gossip is what an agent sends to other agents per second while it runs, without the headers
-// of IP and UDP, and without what sealing a packet adds.
+// Gossip are the rates at which an agent sends to other agents while it runs, without the headers of IP and
+// UDP, and without the bytes that sealing adds to a packet.
 type Gossip struct {
 	Bytes   Figure `json:"bytesPerSecond"`
 	Packets Figure `json:"packetsPerSecond"`
@@ -56,8 +56,8 @@ type Requests struct {
 	Reasons   map[string]int `json:"reasons,omitempty"` // of the rejected
 }
 
-// Waits says how long admitted requests waited, milliseconds. Those that did not
-// wait count as 0. P50 and P99 are exact to 2 %.
+// Waits are the waits of admitted requests, milliseconds. Requests that did not wait count as 0. P50 and P99
+// are exact to 2 %.
 type Waits struct {
 	MeanMs float64 `json:"meanMs"`
 	P50Ms  float64 `json:"p50Ms"`
@@ -65,14 +65,14 @@ type Waits struct {
 	MaxMs  float64 `json:"maxMs"`
 }
 
-// Pool is how a pool was used.
+// Pool is the use of a pool.
 type Pool struct {
 	Pool          string  `json:"pool"`
 	Capacity      float64 `json:"capacity"`      // mean after the warm-up, units/s
 	Demand        float64 `json:"demand"`        // mean after the warm-up, within limits, units/s
 	Admitted      float64 `json:"admitted"`      // mean after the warm-up, units/s
 	Use           float64 `json:"use"`           // Admitted/Capacity
-	WantedSeconds float64 `json:"wantedSeconds"` // after the warm-up, in phases that want all of it
+	WantedSeconds float64 `json:"wantedSeconds"` // after the warm-up, in phases with demand for the whole pool
 	WantedUse     float64 `json:"wantedUse"`     // use in those phases; 0 without any
 	HighestSecond float64 `json:"highestSecond"` // most admitted in any second of the run, units
 	WorstExcess   float64 `json:"worstExcess"`   // over capacity·t, any window of the run, units
@@ -87,17 +87,16 @@ type Flow struct {
 	Requests Requests `json:"requests"`
 	Waits    Waits    `json:"waits"`
 
-	// Means after the warm-up, units/s. Wanted is all that was asked for, Demand
-	// what of it one central bucket per limit lets pass, Entitlement the exact
-	// weighted max-min share of Demand.
+	// Means after the warm-up, units/s. Wanted is the whole demand, Demand the part that one central bucket per
+	// limit admits, Entitlement the exact weighted max-min share of Demand.
 	Wanted      float64 `json:"wanted"`
 	Demand      float64 `json:"demand"`
 	Entitlement float64 `json:"entitlement"`
 	Served      float64 `json:"served"`
 
-	// WorstDeviation is the largest |served/fair − 1| over the phases in which it
-	// wants more than its share; SaturatedSeconds is how long those judged are
-	// together, WorstAtSeconds where the worst begins. 0 without any.
+	// WorstDeviation is the largest |served/fair − 1| over the phases in which the flow wants more than its
+	// share. SaturatedSeconds is the total length of these phases, WorstAtSeconds the beginning of the worst. 0
+	// without any.
 	WorstDeviation   float64 `json:"worstDeviation"`
 	WorstAtSeconds   float64 `json:"worstAtSeconds"`
 	SaturatedSeconds float64 `json:"saturatedSeconds"`
@@ -109,8 +108,7 @@ type Flow struct {
 	Wrongful int `json:"wrongful"`
 }
 
-// Key is what a limit counts: one client, or a tenant as a whole. All of the whole
-// run.
+// Key is a key of a limit: one client, or a whole tenant. Figures are of the whole run.
 type Key struct {
 	Tenant string  `json:"tenant"`
 	Limit  string  `json:"limit"`
@@ -121,32 +119,32 @@ type Key struct {
 	Offered       int     `json:"offered"`       // requests
 	Admitted      int     `json:"admitted"`      // requests
 	Central       int     `json:"central"`       // requests that one central bucket admits
-	Rejected      int     `json:"rejected"`      // requests, for whatever reason
+	Rejected      int     `json:"rejected"`      // requests, for any reason
 	WorstExcess   float64 `json:"worstExcess"`   // over rate·t + burst, any window, units; below 0: room left
 	HighestSecond float64 `json:"highestSecond"` // units
 
-	// Above are the phases in which more is wanted than the rate: how long, and
-	// what was admitted and what the central bucket admits then, units/s.
+	// Above are the phases in which the demand is above the rate: their length, the admitted rate, and the
+	// central bucket's admitted rate in them, units/s.
 	AboveSeconds float64 `json:"aboveSeconds"`
 	AboveMean    float64 `json:"aboveMean"`
 	AboveCentral float64 `json:"aboveCentral"`
 
-	// Within counts requests that keep the client within rate and burst, Wrongful
-	// those of them that were rejected for a limit; WrongfulShare = Wrongful/Within.
+	// Within counts requests that keep the client within rate and burst. Wrongful counts the requests of Within
+	// that a limit rejected; WrongfulShare = Wrongful/Within.
 	Within        int     `json:"within"`
 	Wrongful      int     `json:"wrongful"`
 	WrongfulShare float64 `json:"wrongfulShare"`
 }
 
-// Settling is what followed an event.
+// Settling is the settling time after an event.
 type Settling struct {
 	AtSeconds float64 `json:"atSeconds"`
 	What      string  `json:"what"`
 	// Seconds until all pools, saturated flows and limits stayed within 5 % until
 	// the next event; null if they did not.
 	Seconds *float64 `json:"seconds"`
-	// By is what settled last, such as "pool api", "flow acme/api" or "limit
-	// acme/per-client"; "" if nothing was off.
+	// By names the last part to settle, such as "pool api", "flow acme/api" or "limit acme/per-client"; "" if
+	// nothing was off.
 	By string `json:"by,omitempty"`
 }
 
@@ -183,7 +181,7 @@ type LimitSeries struct {
 	Limit    string    `json:"limit"`
 	Rate     []float64 `json:"rate"` // sum over keys
 	Offered  []float64 `json:"offered"`
-	Central  []float64 `json:"central"` // what one central bucket per key admits
+	Central  []float64 `json:"central"` // admitted by one central bucket per key
 	Admitted []float64 `json:"admitted"`
 }
 

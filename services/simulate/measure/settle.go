@@ -23,8 +23,7 @@ type quantity struct {
 	largest float64            // cost of a request
 }
 
-// settling finds, for each event, when all quantities stayed close to what they
-// should be.
+// settling finds, for each event, the time after which all quantities stayed close to their right values.
 func (p *Recorder) settling() []Settling {
 	out := []Settling{}
 	quantities := p.quantities()
@@ -117,8 +116,7 @@ func (p *Recorder) quantities() []quantity {
 	return out
 }
 
-// crowded tells that a tenant is saturated somewhere: then its limits are not what
-// holds it.
+// crowded reports whether a tenant is saturated in a pool: then the pool and not a limit bounds the tenant.
 func (t *Reference) crowded(tenant string, phase int) bool {
 	for i := range t.flows {
 		if t.flows[i].tenant == tenant && t.flows[i].saturated[phase] {

@@ -17,10 +17,10 @@ import (
 	"github.com/titrate/titrate/services/simulate/measure"
 )
 
-// mostLines is how many of a row's lines are drawn.
+// mostLines is the number of a row's lines that are drawn.
 const mostLines = 8
 
-// colours are told apart by most eyes (Okabe and Ito).
+// colours are colours that most people can distinguish (Okabe and Ito).
 var colours = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255},
@@ -96,7 +96,7 @@ const headroom = 1.05
 // systemTitles are names of systems in words; others are titles as they are.
 var systemTitles = map[string]string{"titrate": "Titrate", "shared": "one shared bucket"}
 
-// height is how far up a panel reaches.
+// height returns the largest value of a panel.
 func height(lines []line, step float64) float64 {
 	most, all := 0.0, 0.0
 	for _, l := range lines {
@@ -217,12 +217,10 @@ func panel(r *measure.Result, s *measure.System, row row, first bool) (*plot.Plo
 	return p, nil
 }
 
-// mostPoints is how many points a line has at most: with more, chance hides the
-// course of things.
+// mostPoints is the largest number of points of a line: with more, noise hides the trend.
 const mostPoints = 120
 
-// coarse is how many steps one point of a line is the mean of: half a second, more
-// in long runs.
+// coarse returns how many steps are averaged into one point of a line: half a second, more in long runs.
 func coarse(steps int, step float64) int {
 	return max(1, int(math.Round(.5/step)), (steps+mostPoints-1)/mostPoints)
 }
@@ -247,7 +245,7 @@ func points(values []float64, step float64) plotter.XYs {
 	return out
 }
 
-// events draws a vertical line for each event, with what it is if named.
+// events draws a vertical line for each event, with the event's text if named.
 type events struct {
 	at    []measure.Event
 	named bool

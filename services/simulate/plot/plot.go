@@ -2,13 +2,12 @@
 //
 // # Model
 //
-// A drawing is a grid. Each system has a column, Titrate the first, so that
-// baselines stand beside it; each row is one question, with the same axes in all
-// columns:
+// A drawing is a grid. Each system has a column, Titrate the first, then the baselines. Each row is one
+// question, with the same axes in all columns:
 //
-//	pool P            admitted, against capacity and what is wanted
+//	pool P            admitted, against capacity and demand
 //	tenants of P      served (full) against fair share (dashed)
-//	limit T/L         admitted, against the rate and what one central bucket admits
+//	limit T/L         admitted, against the rate and the admitted of one central bucket
 //	gateways          admitted by each
 //
 // Events are vertical lines through all rows. A row shows the largest few of its
@@ -35,7 +34,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/measure"
 )
 
-// The size of one panel, and what is around them.
+// The size of one panel, and of the margins around panels.
 const (
 	panelWidth  = 17 * vg.Centimeter
 	panelHeight = 6 * vg.Centimeter
@@ -44,8 +43,7 @@ const (
 	legendBelow = 6 * vg.Millimeter // the height of the title
 )
 
-// mostPanels bounds a drawing: rows of a scenario with a thousand limits help
-// nobody.
+// mostPanels bounds a drawing: a drawing with rows for a thousand limits is of no use.
 const mostPanels = 12
 
 // Format is the format that a file's name asks for, svg or png.
@@ -60,8 +58,8 @@ func Format(path string) (string, error) {
 	}
 }
 
-// Write draws a result into a file, of which others see nothing or all: it is
-// written beside and renamed. Only rows of these kinds are drawn; nil: all.
+// Write draws a result into a file. It writes a temporary file and renames it, so that other processes see the
+// whole file or none. Only rows of these kinds are drawn; nil: all.
 func Write(path string, r *measure.Result, kinds []string) (err error) {
 	format, err := Format(path)
 	if err != nil {
@@ -123,7 +121,7 @@ func Draw(w io.Writer, r *measure.Result, format string, kinds []string) error {
 	return err
 }
 
-// drawPanel draws a panel with its legend beside it, where no line crosses it.
+// drawPanel draws a panel with its legend on the right, where no line crosses the legend.
 func drawPanel(p *plot.Plot, at draw.Canvas) {
 	legend := p.Legend
 	p.Legend = plot.NewLegend()

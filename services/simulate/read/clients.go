@@ -68,8 +68,8 @@ func (p *parser) only(n *yaml.Node, path string, f map[string]*yaml.Node, option
 	return ""
 }
 
-// unknown reports whether a mapping has a name that nobody knows, which has been
-// told: it may be the one that is missing.
+// unknown reports whether a mapping has an unknown name. Its error is already noted: the name may be the
+// missing one, misspelled.
 func (p *parser) unknown(n *yaml.Node, options []string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if key := n.Content[i].Value; !slices.Contains(options, key) && key != "at" && key != "arrivals" {
@@ -83,7 +83,7 @@ func (p *parser) demand(n *yaml.Node, path string) (d scenario.Demand) {
 	f := p.fields(n, path, append(slices.Clone(shapes), "arrivals")...)
 	shape := p.only(n, path, f, shapes)
 	v, field := f[shape], path+"."+shape
-	d = scenario.Constant(0) // of what is wrong
+	d = scenario.Constant(0) // for a wrong demand
 	switch shape {
 	case "constant":
 		d = scenario.Constant(p.rate(v, n.Line, field))
@@ -103,7 +103,7 @@ func (p *parser) demand(n *yaml.Node, path string) (d scenario.Demand) {
 	switch arrivals := f["arrivals"]; {
 	case arrivals == nil:
 	case slices.Contains([]string{"constant", "poisson", "trace"}, shape):
-		p.Wrong(arrivals.Line, path+".arrivals", "belongs to onOff, step and ramp; want no such field beside %s", shape)
+		p.Wrong(arrivals.Line, path+".arrivals", "belongs to onOff, step and ramp; want no such field together with %s", shape)
 	default:
 		d.Random = p.Choice(arrivals, path+".arrivals", "EVEN", "POISSON") == "POISSON"
 	}

@@ -1,5 +1,5 @@
-// Package read reads scenarios: documents of the kind Scenario, with the resources that
-// stand beside them. docs/simulate.md is the reference of the format.
+// Package read reads scenarios: documents of the kind Scenario, with the resources in the same file.
+// docs/simulate.md is the reference of the format.
 //
 // # Model
 //

@@ -8,11 +8,11 @@ import (
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
-// kinds are the kinds of events, of which there is one beside at.
+// kinds are the kinds of events; an event has one of them, and at.
 var kinds = []string{"partition", "heal", "join", "leave", "crash", "restart", "agentLost", "agentBack",
 	"agentPaused", "agentResumed", "coordinator", "apply", "upstream"}
 
-// ofReplica are those that name a gateway.
+// ofReplica are the kinds that name a gateway.
 var ofReplica = map[string]scenario.EventKind{
 	"join": scenario.Join, "leave": scenario.Leave, "crash": scenario.Crash, "restart": scenario.Restart,
 	"agentLost": scenario.AgentLost, "agentBack": scenario.AgentBack,
@@ -28,7 +28,7 @@ func (p *parser) event(n *yaml.Node, path string) {
 	kind := p.only(n, path, f, kinds)
 	v, field := f[kind], path+"."+kind
 	switch kind {
-	case "": // told already
+	case "": // already noted
 	case "partition":
 		e.Kind, e.Groups = scenario.Partition, p.groups(v, field)
 	case "heal":

@@ -18,7 +18,7 @@ import (
 // Open opens a trace by the name that the scenario in a file has for it.
 type Open func(file, name string) (io.ReadCloser, error)
 
-// place is where a field of the scenario stood, and what the file calls it.
+// place is the line of a field of the scenario, and the field's name in the file.
 type place struct {
 	line  int
 	shown string
@@ -61,7 +61,7 @@ func Parse(files []*document.File, open Open) (*scenario.Scenario, error) {
 	} else {
 		p.spec(e.Spec)
 		for _, wrong := range p.s.Check() {
-			p.tell(wrong)
+			p.note(wrong)
 		}
 	}
 	if err := document.Mistakes(files); err != nil {
@@ -74,7 +74,7 @@ func Parse(files []*document.File, open Open) (*scenario.Scenario, error) {
 func (p *parser) add(d *document.Document) {
 	p.resources[fmt.Sprintf("resources[%d]", len(p.s.Resources))] = d
 	p.s.Resources = append(p.s.Resources, d.Resource)
-	ref, _ := resource.Parse(d.Name()) // what has no name is no document
+	ref, _ := resource.Parse(d.Name()) // a document without a name was already refused
 	switch ref.Kind {
 	case resource.Pool:
 		p.pools = append(p.pools, ref.ID)
@@ -83,9 +83,9 @@ func (p *parser) add(d *document.Document) {
 	}
 }
 
-// tell notes a mistake that the scenario found in itself: at the resource, or at the
-// nearest place that the file has. A field that could not be read is told once.
-func (p *parser) tell(e *scenario.FieldError) {
+// note notes a mistake that the scenario found in itself: at the resource, or at the nearest place that the
+// file has. A field that could not be read is noted once.
+func (p *parser) note(e *scenario.FieldError) {
 	shown := e.Field
 	for up := e.Field; ; up = up[:max(0, strings.LastIndexAny(up, ".["))] {
 		if d := p.resources[up]; d != nil {
@@ -216,7 +216,7 @@ func (p *parser) coordinator(n *yaml.Node) {
 	c.Settle = p.Duration(f["settle"], "coordinator.settle", c.Settle, 0, time.Minute)
 }
 
-// upstream reads what is said of what answers in an adaptive pool.
+// upstream reads the upstream of an adaptive pool.
 func (p *parser) upstream(n *yaml.Node, path string) {
 	f := p.fields(n, path, "pool", "capacity", "takes")
 	p.s.Upstreams = append(p.s.Upstreams, scenario.Upstream{
@@ -225,7 +225,7 @@ func (p *parser) upstream(n *yaml.Node, path string) {
 	})
 }
 
-// capacity reads what an upstream serves.
+// capacity reads an upstream's capacity.
 func (p *parser) capacity(n *yaml.Node, line int, path string) float64 {
 	if n == nil {
 		p.Wrong(line, path, "missing; want what the upstream serves, in cost units per second")

@@ -163,7 +163,7 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 				t.Errorf("%T has no place", err)
 			}
 			if lines := strings.Count(err.Error(), "\n"); lines > 0 {
-				t.Errorf("one mistake, told %d times:\n%v", lines+1, err)
+				t.Errorf("one mistake, noted %d times:\n%v", lines+1, err)
 			}
 		})
 	}
@@ -316,7 +316,7 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// Whatever bytes come in: no panic, and what is read passes its own check.
+// For any bytes: no panic, and a scenario that is read passes its own check.
 func FuzzParse(f *testing.F) {
 	f.Add(good)
 	f.Add(everything)

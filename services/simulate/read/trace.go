@@ -21,8 +21,8 @@ const (
 	mostRequests = 2_000_000
 )
 
-// trace reads the requests of a trace file. What is wrong with it is told at the
-// field that names it, with the line of the trace.
+// trace reads the requests of a trace file. A mistake is noted at the field that names the file, with the line
+// of the trace.
 func (p *parser) trace(n *yaml.Node, path string) []scenario.Arrival {
 	name := p.Text(n, n.Line, path)
 	if name == "" {
@@ -45,10 +45,9 @@ func (p *parser) trace(n *yaml.Node, path string) []scenario.Arrival {
 	return arrivals
 }
 
-// Trace reads lines "t client cost", parted by commas or white space: seconds from
-// the start, the client's name, cost units (absent: 1). Times must not run back.
-// Empty lines, what follows # and a first line that begins with t are passed over.
-// Errors begin with the line's number.
+// Trace reads lines "t client cost", separated by commas or white space: seconds from the start, the client's
+// name, cost units (absent: 1). Times must not decrease. Empty lines, text after # and a first line that begins
+// with t are skipped. Errors begin with the line's number.
 func Trace(in io.Reader) ([]scenario.Arrival, error) {
 	limited := &io.LimitedReader{R: in, N: MaxTrace + 1}
 	lines := bufio.NewScanner(limited)

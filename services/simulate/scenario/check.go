@@ -40,14 +40,14 @@ type checker struct {
 	adaptive map[string]bool // pools
 	tenants  map[string]bool
 	noAgent  map[string]bool // gateways whose agent is lost
-	paused   map[string]bool // gateways whose agent stands still
+	paused   map[string]bool // gateways whose agent is paused
 }
 
 func (c *checker) wrong(field, format string, args ...any) {
 	c.errs = append(c.errs, &FieldError{field, fmt.Sprintf(format, args...)})
 }
 
-// number checks that v lies in [least, most]; NaN does not.
+// number checks that v is in [least, most]; NaN is not.
 func (c *checker) number(field string, v, least, most float64) {
 	if !(v >= least && v <= most) {
 		c.wrong(field, "want %g to %g, found %g", least, most, v)
@@ -134,7 +134,7 @@ func (c *checker) network() {
 	c.span("coordinator.settle", s.Control.Settle, 0, time.Minute)
 }
 
-// resources checks each resource as the API does, and that what it refers to is there.
+// resources checks each resource as the API does, and that all resources that it refers to exist.
 func (c *checker) resources() {
 	for _, m := range c.s.Resources {
 		c.names[m.GetName()] = true
@@ -175,7 +175,7 @@ func (c *checker) resource(path string, m resource.Message) {
 	}
 }
 
-// upstreams checks what serves the adaptive pools.
+// upstreams checks the upstreams of adaptive pools.
 func (c *checker) upstreams() {
 	for _, m := range c.s.Resources {
 		if p, ok := m.(*quotav1.Pool); ok && p.GetAdaptive() != nil {
@@ -194,7 +194,7 @@ func (c *checker) upstreams() {
 	}
 }
 
-// known checks that a name is one of those given.
+// known checks that a name is one of the given names.
 func (c *checker) known(field, name string, names map[string]bool, what string) bool {
 	if names[name] {
 		return true
@@ -221,8 +221,7 @@ func list(names map[string]bool) string {
 	return strings.Join(sorted, ", ") + more
 }
 
-// configuration asks those who compile resources whether they take them together, also
-// after each event.
+// configuration checks that the resources compile together, also after each event.
 func (c *checker) configuration() {
 	resources := c.s.Resources
 	if _, err := compiled(resources, 1, 1); err != nil {

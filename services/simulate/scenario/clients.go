@@ -182,8 +182,8 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 	}
 }
 
-// apply checks a resource that an event replaces. What is measured is fixed at the start:
-// so there are no new pools, tenants and limits, and a limit goes on to count the same.
+// apply checks a resource that an event replaces. Pools, tenants and limits are fixed at the start, since
+// figures are kept for each: an event adds none of them, and a limit continues to count by the same identity.
 func (c *checker) apply(path string, m resource.Message) {
 	c.resource(path, m)
 	if resource.KindOf(m) != resource.Quota && !c.known(path+".name", m.GetName(), c.names, "resource") {
@@ -226,7 +226,7 @@ func (c *checker) groups(path string, groups [][]string) {
 	}
 }
 
-// Order lists the events' places in order of time; those of one time as given.
+// Order lists the events' places in order of time; events of one time keep their given order.
 func (s *Scenario) Order() []int {
 	order := make([]int, len(s.Events))
 	for i := range order {

@@ -14,12 +14,12 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Configuration is what resources come to, compiled by the code that agents and the
-// coordinator run. It does not change: an event makes a new one, of the next revision.
+// Configuration are compiled resources, made by the code that agents and the coordinator run. It does not
+// change: an event makes a new one, of the next revision.
 type Configuration struct {
 	Gateways   *config.Config
 	Allocation *allocation.Config
-	Limits     map[string][]config.Limit // by tenant, those that it inherits included
+	Limits     map[string][]config.Limit // by tenant, including inherited limits
 }
 
 // compiled compiles resources with the defaults that the API fills in.
@@ -49,12 +49,12 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 	return c, nil
 }
 
-// Quota is what holds for a tenant in a pool.
+// Quota returns the quota in force of a tenant in a pool.
 func (c *Configuration) Quota(tenant, pool string) allocation.Quota {
 	return c.Allocation.Quota(allocation.Flow{Tenant: tenant, Pool: pool})
 }
 
-// Serves is what the upstream of a pool serves, cost units/s.
+// Serves returns the rate of a pool's upstream, cost units/s.
 func (s *Scenario) Serves(pool allocation.Pool) float64 {
 	for i := range s.Upstreams {
 		if s.Upstreams[i].Pool == pool.Name {
@@ -64,8 +64,8 @@ func (s *Scenario) Serves(pool allocation.Pool) float64 {
 	return pool.Capacity
 }
 
-// Clone is a scenario of its own, which events may change, with its configuration in
-// force and an upstream for each adaptive pool. s must have passed Check.
+// Clone returns a copy that events may change, with its configuration in force and an upstream for each
+// adaptive pool. s must have passed Check.
 func (s *Scenario) Clone() *Scenario {
 	c := *s
 	c.Resources, c.Upstreams = slices.Clone(s.Resources), slices.Clone(s.Upstreams)
@@ -83,7 +83,7 @@ func (s *Scenario) Clone() *Scenario {
 	return &c
 }
 
-// putInForce compiles the resources anew.
+// putInForce compiles the resources again.
 func (s *Scenario) putInForce(revision int64) {
 	c, err := compiled(s.Resources, revision, s.Seed)
 	if err != nil {

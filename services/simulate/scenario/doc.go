@@ -1,19 +1,16 @@
-// Package scenario describes what `titrate simulate` plays: gateways and the
-// network between them, pools, tenants with limits, clients with a demand over
-// time, and what goes wrong when.
+// Package scenario describes what `titrate simulate` plays: gateways and the network between them, pools,
+// tenants with limits, clients with a demand over time, and faults at given times.
 //
 // # Model
 //
-// A [Scenario] is data: built in code, or read from documents by package read. What is
-// configured in it (pools, tenants, quotas, limits) are the resources that `titrate apply`
-// takes. They are compiled by the code that agents and the coordinator run, so that what
-// is played is what would be in force ([Configuration]).
+// A [Scenario] is data: built in code, or read from documents by package read. Its pools, tenants, quotas and
+// limits are the resources that `titrate apply` takes. They are compiled by the code that agents and the
+// coordinator run, so that the simulation has the same configuration in force ([Configuration]).
 //
-// Times are counted from the scenario's start. A client has a demand, a rate over time that
-// is turned into arrivals evenly or as a Poisson process, and a route, the rule by
-// which each of its requests finds a gateway. Gateways that are down get nothing:
-// a pinned client goes to the next one in the list, as behind a load balancer.
-// docs/simulate.md has the format in which people write a scenario.
+// Times are counted from the scenario's start. A client has a demand, a rate over time that is turned into
+// arrivals evenly or as a Poisson process, and a route, the rule by which each of its requests finds a gateway.
+// Gateways that are down get nothing: a pinned client goes to the next one in the list, as behind a load
+// balancer. docs/simulate.md has the format of scenario files.
 //
 // # Invariant
 //

@@ -11,12 +11,12 @@ import (
 // Coordinator is the name of the coordinator in a partition.
 const Coordinator = "coordinator"
 
-// Scenario is what is played. Start from [New] in code: zero is no default.
+// Scenario is the input of a simulation. In code, start from [New]: zero values are not the defaults.
 type Scenario struct {
 	Name     string        // for titles
 	Duration time.Duration // > 0
 	Warmup   time.Duration // left out of means and deviations, < Duration
-	Lead     time.Duration // quiet time before 0 in which gateways meet; 0: a cold start
+	Lead     time.Duration // quiet time before 0 in which gateways find each other; 0: a cold start
 	Seed     uint64
 
 	Replicas []Replica // there from the start
@@ -31,7 +31,7 @@ type Scenario struct {
 	Clients   []Client
 	Events    []Event // in any order
 
-	// InForce is what Resources come to. It is nil but of a clone, whose events change it.
+	// InForce are the compiled Resources. It is nil except in a clone, whose events change it.
 	InForce *Configuration
 }
 
@@ -59,7 +59,7 @@ func New(duration time.Duration, n int) *Scenario {
 // aLittle is the delay of a process on a machine that is not busy: 0.2 ± 0.2 ms.
 var aLittle = Delay{200 * time.Microsecond, 200 * time.Microsecond}
 
-// Replica is a gateway with an agent of its own.
+// Replica is a gateway and its agent.
 type Replica struct {
 	Name   string
 	Weight float64 // in the split of shares, > 0
@@ -72,15 +72,15 @@ type Gossip struct {
 	Delay, Jitter time.Duration
 	Loss          float64       // 0 to 1
 	SplitAfter    time.Duration // T1: a cut-off agent falls to its static part
-	ForgetAfter   time.Duration // T2 > T1: a silent replica's claims count for so long
+	ForgetAfter   time.Duration // T2 > T1: an unreachable replica's claims count for so long
 	ExactWithin   time.Duration // limits that state no precision are EXACT while the way takes this at most; 0: LOCAL
 }
 
 // Delay is Delay ± Jitter, evenly spread, at least 0.
 type Delay struct{ Delay, Jitter time.Duration }
 
-// Late has the delays with which processes do what is due and handle what they receive from each other.
-// Requests are decided when they come.
+// Late has the delays with which processes do due work and handle received messages. Requests are decided when
+// they come.
 type Late struct{ Gateways, Agents Delay }
 
 // Control is the coordinator and the way to it.
@@ -88,19 +88,19 @@ type Control struct {
 	Round      time.Duration // least time between rounds
 	Delay      time.Duration // one way, at least 1 ms
 	SoftExpiry time.Duration // of leases
-	Settle     time.Duration // what a new leader waits before its first leases
+	Settle     time.Duration // a new leader's wait before its first leases
 }
 
-// Upstream is what answers in a pool whose capacity Titrate is not told: one server
-// without end of patience, that takes requests in the order of arrival. The upstream of
-// any other pool serves what is configured, and answers at once.
+// Upstream serves a pool whose capacity is unknown to Titrate: one server that takes requests in the order of
+// arrival and never gives up. The upstream of any other pool serves the configured capacity, and answers at
+// once.
 type Upstream struct {
 	Pool     string
 	Capacity float64       // cost units/s that it serves
-	Takes    time.Duration // of an answer beside the wait for the server
+	Takes    time.Duration // of an answer, without the wait for the server
 }
 
-// DefaultTakes is what an upstream takes if nothing is said of it.
+// DefaultTakes is the time of an upstream's answer if the scenario has none.
 const DefaultTakes = 10 * time.Millisecond
 
 // Client sends requests. Count > 1 makes as many, named Name-1, Name-2, …; 0 is 1.
@@ -112,12 +112,12 @@ type Client struct {
 	Demand       Demand
 	Route        Route
 	Patience     time.Duration // gives up waiting after this; 0: never
-	// Identities and Classes are those of all its requests, for limits that ask for them.
+	// Identities and Classes are the identities and classes of all its requests, for limits that refer to them.
 	Identities map[string]string
 	Classes    []string
 }
 
-// Names are the clients that it stands for; of a trace, those in it.
+// Names returns the names of the clients that it stands for; for a trace, the clients in the trace.
 func (c *Client) Names() []string {
 	if len(c.Demand.Trace) > 0 {
 		var names []string
@@ -140,7 +140,7 @@ func (c *Client) Names() []string {
 	return names
 }
 
-// RouteKind is how requests find a gateway.
+// RouteKind is the rule by which requests find a gateway.
 type RouteKind uint8
 
 // The routes.
@@ -154,26 +154,26 @@ const (
 // Route is the rule by which requests find a gateway that is up.
 type Route struct {
 	Kind    RouteKind
-	Weights map[string]float64 // by gateway; one that is not named gets nothing
+	Weights map[string]float64 // by gateway; a gateway without a weight gets nothing
 	Replica string
 	Every   time.Duration
 }
 
-// EventKind is what happens.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The events.
 const (
-	Partition        EventKind = iota // Groups hear only themselves
-	Heal                              // all hear all
+	Partition        EventKind = iota // messages pass only within Groups
+	Heal                              // messages pass everywhere
 	Join                              // Replica starts, with nothing known
 	Leave                             // Replica drains in order
 	Crash                             // Replica and its agent die
 	Restart                           // Replica's process is replaced, its agent lives on
 	AgentLost                         // Replica's agent dies, its process lives on
-	AgentBack                         // a new agent beside Replica
-	AgentPaused                       // Replica's agent stands still, as by SIGSTOP
-	AgentResumed                      // and goes on
+	AgentBack                         // a new agent for Replica
+	AgentPaused                       // Replica's agent is stopped, as by SIGSTOP
+	AgentResumed                      // and runs again
 	CoordinatorLost                   // no rounds, no leases
 	CoordinatorBack                   // a new leader, with nothing known
 	Apply                             // Resource replaces the one of its name
@@ -195,7 +195,7 @@ type Event struct {
 	Capacity float64          // of Serve, cost units/s
 }
 
-// String says what happens.
+// String describes the event.
 func (e *Event) String() string {
 	name := "?"
 	if e.Kind < numberEventKinds {

@@ -102,7 +102,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The last gateway cannot leave, and one that left can come back.
+// The last gateway cannot leave, and a gateway that has left can come back.
 func TestCheckOrderOfEvents(t *testing.T) {
 	s := sound()
 	s.Events = []Event{

@@ -8,27 +8,24 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// System is played by the one who made it. Times count from the scenario's start
-// and never run back.
+// System is a rate limiting system. Times count from the scenario's start and never decrease.
 type System interface {
 	// Offer brings a request at r.At; id is larger than all before. The request is
 	// the caller's: keep no pointer to it.
 	Offer(id int, r *traffic.Request)
-	// Happen tells of an event at e.At. Stage's Scenario and Cast have its numbers
-	// in force already.
+	// Happen plays an event at e.At. Stage's Scenario and Cast already have its numbers in force.
 	Happen(e *scenario.Event)
-	// Advance does what is due until now, that included.
+	// Advance does the work that is due until now, inclusive.
 	Advance(now time.Duration)
 }
 
-// Talker is a System whose agents tell each other what their gateways use.
+// Talker is a System whose agents report to each other what their gateways use.
 type Talker interface {
-	// Sent is what each agent has sent since the scenario's start, by place in
-	// Cast.Gateways.
+	// Sent returns the traffic that each agent has sent since the scenario's start, by place in Cast.Gateways.
 	Sent() []Sent
 }
 
-// Sent is what one agent has sent to other agents.
+// Sent is the traffic that one agent has sent to other agents.
 type Sent struct {
 	Bytes, Packets, Records int           // without the headers of IP and UDP, and the seal
 	Time                    time.Duration // that the agent ran
@@ -37,15 +34,15 @@ type Sent struct {
 // Maker makes a system that stands at −Scenario.Lead.
 type Maker func(Stage) (System, error)
 
-// Stage is where a system plays. It belongs to the caller: a system only reads it.
+// Stage is the surroundings of a system. It belongs to the caller: a system only reads it.
 type Stage struct {
 	Scenario *scenario.Scenario // its limits and capacities follow the events
 	Cast     *traffic.Cast      // its keys' rates follow the events
 	Up       []bool             // by place in Cast.Gateways: there at the start
-	Answer   func(Answer)       // takes what became of requests
+	Answer   func(Answer)       // takes the outcomes of requests
 }
 
-// Fate is what became of a request.
+// Fate is the outcome of a request.
 type Fate uint8
 
 // The fates.
@@ -54,7 +51,7 @@ const (
 	Rejected       // with a 429
 	Abandoned      // its client was tired of waiting
 	Lost           // it waited at a gateway that died
-	Fates          // how many there are; none of them
+	Fates          // the number of fates; not a fate
 )
 
 var fateNames = [Fates]string{"admitted", "rejected", "abandoned", "lost"}
@@ -67,7 +64,7 @@ func (f Fate) String() string {
 	return "unknown"
 }
 
-// Answer is what became of a request.
+// Answer is the outcome of one request.
 type Answer struct {
 	ID     int
 	At     time.Duration // when it was decided; later than the request if it waited

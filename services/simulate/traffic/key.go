@@ -19,7 +19,7 @@ type Client struct {
 	Flow               int   // place in Flows, -1 without a pool
 }
 
-// Key is what an enforced limit counts: a client, or a tenant as a whole.
+// Key is a key of an enforced limit: a client, or a whole tenant.
 type Key struct {
 	Tenant, Limit string
 	Client        string // "" for a tenant's
@@ -30,7 +30,7 @@ type Key struct {
 // Flow is a tenant's use of a pool.
 type Flow struct{ Tenant, Pool string }
 
-// Cast is who acts in a scenario, in a fixed order.
+// Cast lists the gateways, clients, keys and flows of a scenario, in a fixed order.
 type Cast struct {
 	Gateways []string // all that are ever there
 	Weights  []float64
@@ -42,7 +42,7 @@ type Cast struct {
 	origin []int // of Clients: place in the scenario's
 }
 
-// Gateways are all that are ever there in a scenario, and what they weigh.
+// Gateways returns all gateways that ever exist in a scenario, and their weights.
 func Gateways(s *scenario.Scenario) (names []string, weights []float64) {
 	for _, r := range s.Replicas {
 		names, weights = append(names, r.Name), append(weights, r.Weight)
@@ -55,7 +55,7 @@ func Gateways(s *scenario.Scenario) (names []string, weights []float64) {
 	return names, weights
 }
 
-// NewCast lists who acts in a clone of a checked scenario.
+// NewCast returns the cast of a clone of a checked scenario.
 func NewCast(s *scenario.Scenario) *Cast {
 	c := &Cast{}
 	c.Gateways, c.Weights = Gateways(s)
@@ -122,14 +122,14 @@ func (c *Cast) classes(of *scenario.Client) (mask uint32) {
 	return mask
 }
 
-// applies tells whether a limit is enforced on a client's requests.
+// applies reports whether a limit is enforced on a client's requests.
 func applies(l *config.Limit, c *scenario.Client) bool {
 	in := func(class string) bool { return slices.Contains(c.Classes, class) }
 	return l.Mode == config.Enforce && (len(l.Pools) == 0 || slices.Contains(l.Pools, c.Pool)) &&
 		(len(l.Classes) == 0 || slices.ContainsFunc(l.Classes, in))
 }
 
-// limits are the keys of the limits that a client of a group meets.
+// limits returns the keys of the limits that apply to a client of a group.
 func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key) {
 	for _, l := range s.InForce.Limits[c.Tenant] {
 		if !applies(&l, group) {

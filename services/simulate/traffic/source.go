@@ -19,8 +19,8 @@ type Request struct {
 	Gateway int32 // place in Cast.Gateways
 	Cost    float64
 	Central bool // one central bucket per key would have admitted it
-	// Within says that, besides, all that its client wanted stays within rate and
-	// burst: to reject it for a limit is wrongful. See judge.Bucket.Count.
+	// Within reports in addition that the client's whole demand so far stays within rate and burst: to reject
+	// this request for a limit is wrongful. See judge.Bucket.Count.
 	Within bool
 }
 
@@ -30,8 +30,8 @@ type Source struct {
 	end     float64
 	streams streams
 	up      []bool
-	there   []int          // places of those that are up
-	central []judge.Bucket // by key: what is admitted
+	there   []int          // places of the gateways that are up
+	central []judge.Bucket // by key: the admitted requests
 	wanted  []judge.Bucket // by key: all that is asked for
 }
 
@@ -68,8 +68,7 @@ func sharesOf(r *scenario.Route, gateways []string) (out []share) {
 	return out
 }
 
-// NewSource starts the clients of a checked scenario; up says which gateways are
-// there at first.
+// NewSource starts the clients of a checked scenario; up are the gateways that are up at first.
 func NewSource(s *scenario.Scenario, c *Cast, up []bool) *Source {
 	src := &Source{cast: c, end: s.Duration.Seconds(), up: slices.Clone(up), central: make([]judge.Bucket, len(c.Keys)),
 		wanted: make([]judge.Bucket, len(c.Keys))}
@@ -174,7 +173,7 @@ func (s *Source) conforms(c *Client, t time.Duration, cost float64) (central, wi
 	return central, central && within
 }
 
-// SetUp tells that a gateway is up, or no more.
+// SetUp notes that a gateway is up, or no longer up.
 func (s *Source) SetUp(gateway int, up bool) {
 	s.up[gateway] = up
 	s.list()
@@ -222,7 +221,7 @@ func (s *Source) from(gateway int) int {
 	return gateway
 }
 
-// nth is the n-th gateway of those that are up, counted round.
+// nth returns the n-th gateway that is up, counted modulo their number.
 func (s *Source) nth(n int) int {
 	if len(s.there) == 0 {
 		return 0

@@ -141,7 +141,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// Central admits what conforms and no more; what stays below the limit is within.
+// Central admits exactly the conforming requests; requests below the limit are Within.
 func TestCentral(t *testing.T) {
 	got, _ := all(one(scenario.Constant(30), scenario.Route{}), time.Second)
 	central, within := 0, 0
@@ -167,7 +167,7 @@ func TestCentral(t *testing.T) {
 	}
 }
 
-// A limit counts what it tells requests apart by, and only requests of its classes.
+// A limit counts by its identity, and only requests of its classes.
 func TestIdentitiesAndClasses(t *testing.T) {
 	s := one(scenario.Constant(1), scenario.Route{})
 	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/t"},

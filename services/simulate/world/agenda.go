@@ -2,17 +2,17 @@ package world
 
 import "time"
 
-// task is what is to be done at a time.
+// task is a kind of work that is due at a time.
 type task uint8
 
 const (
 	tickGateway   task = iota // who: gateway
 	sendClaims                // who: gateway; its messages to the agent
 	linkGateway               // who: gateway
-	unlinkGateway             // who: gateway; its agent stands still
+	unlinkGateway             // who: gateway; its agent is paused
 	tickAgent                 // who: agent
 	gossip                    // who: agent
-	hearPacket                // who: agent; load: *letter
+	deliverPacket             // who: agent; load: *letter
 	reportUp                  // who: agent; to the coordinator
 	takeReport                // who: agent that sent it; load: *controlv1.Report
 	takeLeases                // who: agent; load: *controlv1.Leases

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/delivery"
 )
 
-// agent is the process beside a gateway, or the place where one was or will be.
+// agent is the agent of a gateway, or the place of an agent that has ended or not yet begun.
 type agent struct {
 	place     int32
 	name      string // also its gateway's
@@ -34,7 +34,7 @@ type agent struct {
 	lastPause time.Duration // how long that was
 }
 
-// peer is what the modelled memberlist has reported of another agent.
+// peer is the modelled memberlist's last report of another agent.
 type peer struct {
 	life  uint32 // 0: nothing yet
 	alive bool
@@ -74,7 +74,7 @@ func (w *World) stopAgent(a *agent) {
 	a.life++
 }
 
-// perform does what follows from an event at an agent.
+// perform performs the effects of an event at an agent.
 func (w *World) perform(a *agent, e core.Effects) {
 	g := &w.gateways[a.place]
 	for _, f := range e.Frames {
@@ -98,7 +98,7 @@ func (w *World) planTokens(a *agent) {
 	}
 }
 
-// tickTokens has the owners of keys do what is due.
+// tickTokens lets an agent do the due work for the keys that it owns.
 func (w *World) tickTokens(a *agent) {
 	a.tokens.done(w.due)
 	w.perform(a, a.core.TickTokens(a.time(w)))
@@ -118,7 +118,7 @@ func (w *World) tickAgent(a *agent) {
 	w.perform(a, a.core.Tick(a.time(w)))
 }
 
-// sendState sends what an agent has to tell the other agents, if it is due.
+// sendState sends an agent's state to the other agents, if it is due.
 func (w *World) sendState(a *agent, soon bool) {
 	w.updatePeers(a)
 	out, _ := a.core.Round(a.time(w), soon)
@@ -141,15 +141,15 @@ func (w *World) sendPackets(a *agent, out []schedule.Outgoing) {
 			letters = append(letters, letter{a.place, a.life, p})
 			if delay, ok := w.net.carry(a.place, to.place); ok {
 				delay += w.draw(w.stage.Scenario.Late.Agents)
-				w.plan(delay, hearPacket, to.place, to.life, &letters[len(letters)-1])
+				w.plan(delay, deliverPacket, to.place, to.life, &letters[len(letters)-1])
 			}
 		}
 	}
 }
 
-// hear gives an agent a packet. It is sealed for the sender's life that memberlist has
-// reported: of another one it does not open.
-func (w *World) hear(a *agent, l *letter) {
+// receivePacket gives an agent a packet. The packet is sealed for the sender's life that memberlist has reported: a
+// packet of another life does not open.
+func (w *World) receivePacket(a *agent, l *letter) {
 	w.updatePeer(a, &w.agents[l.from])
 	if a.peers[l.from].life != l.life {
 		return
@@ -158,8 +158,8 @@ func (w *World) hear(a *agent, l *letter) {
 	w.perform(a, out)
 }
 
-// updatePeers gives an agent what the modelled memberlist reports of the others. That
-// changes for a while after something has happened, and not again before the next event.
+// updatePeers gives an agent the modelled memberlist's reports of the others. They change for a while after an
+// event, and not again before the next event.
 func (w *World) updatePeers(a *agent) {
 	if a.looked > w.net.touched+longest {
 		return

@@ -121,7 +121,7 @@ func (w *World) takeDown(g *gateway, p *parcel) {
 	}
 }
 
-// copied is a message as it comes out of the link: the gateway uses the memory of its own again.
+// copied returns a message as it comes out of the link: the gateway reuses the memory of the original.
 func copied(m link.Message) link.Message {
 	var wire bytes.Buffer
 	to := link.NewWriter(&wire)

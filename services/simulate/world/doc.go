@@ -1,4 +1,4 @@
-// Package world is Titrate on virtual time: the code that ships, without its
+// Package world is Titrate on virtual time: the production code, without its
 // sockets, goroutines and clocks.
 //
 // # Model
@@ -20,15 +20,15 @@
 //
 // # What happens
 //
-//   - Join: a new agent with a new gateway; the others hear it after a fifth of a second.
-//   - Leave: requests that wait are released, the claims are withdrawn at once, the agent
-//     gossips that for a while and leaves.
-//   - Crash: gateway and agent are gone; requests that wait are lost. The others count the
+//   - Join: a new agent with a new gateway; the others receive its claims after a fifth of a second.
+//   - Leave: waiting requests are released, the claims are withdrawn at once, the agent
+//     gossips the withdrawal for a while and leaves.
+//   - Crash: gateway and agent are gone; waiting requests are lost. The others count the
 //     last claim until ForgetAfter.
-//   - Restart: the gateway's process is replaced at once, its agent lives on; requests
-//     that wait are lost. The new process gets from the agent what clients have spent.
-//   - Agent paused: what comes to it waits, packets as far as the kernel has room; its gateway
-//     gives the link up. Resumed: it takes all of that at once, and its gateway links again.
+//   - Restart: the gateway's process is replaced at once, its agent goes on; waiting
+//     requests are lost. The new process gets from the agent what clients have spent.
+//   - Agent paused: its messages wait, packets as far as the kernel has room; its gateway gives
+//     the link up. Resumed: it takes all messages at once, and its gateway links again.
 //   - Partition: nothing passes between groups; the coordinator may be in one.
 //   - Coordinator lost: no rounds; shares freeze. Back: a new leadership without any state; the
 //     agents find it within a second and report what adaptive pools were found to serve.

@@ -91,7 +91,8 @@ func TestNewLeader(t *testing.T) {
 	}
 }
 
-// One that leaves is no member at once; one that crashes stays until it is given up.
+// A gateway that leaves stops being a member at once; a gateway that crashes stays a member until memberlist
+// declares it dead.
 func TestLeaveAndCrash(t *testing.T) {
 	w := three(t)
 	members := func() int { return w.gateways[0].sums.Replicas }
@@ -127,7 +128,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A change reaches those that are cut off when they are back.
+// A change reaches agents that are cut off when they are connected again.
 func TestChangeWhileCutOff(t *testing.T) {
 	w := three(t)
 	w.happen(time.Second, scenario.Event{Kind: scenario.Partition, Groups: [][]string{{"gw-1"}}}, time.Second)
@@ -148,8 +149,8 @@ func TestChangeWhileCutOff(t *testing.T) {
 	}
 }
 
-// Without its agent a gateway does what an agent does that has lost the others; with a
-// new one it hears them again.
+// Without its agent a gateway behaves like an agent that has lost the others. With a new agent it receives the
+// others' claims again.
 func TestAgentLost(t *testing.T) {
 	w := three(t)
 	w.happen(time.Second, scenario.Event{Kind: scenario.AgentLost, Replica: "gw-1"}, time.Second)

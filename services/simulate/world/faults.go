@@ -52,10 +52,10 @@ func (w *World) loseAgent(place int) {
 	}
 }
 
-// relinkWithin is how long a filter takes at most to find a new agent.
+// relinkWithin is the longest time that a filter takes to find a new agent.
 const relinkWithin = time.Second
 
-// backAgent starts a new agent beside a gateway's process.
+// backAgent starts a new agent for a gateway's process.
 func (w *World) backAgent(place int) {
 	w.startAgent(&w.agents[place])
 	g := &w.gateways[place]

@@ -59,8 +59,8 @@ type gateway struct {
 	up           []parcel      // on their way to the agent, in order
 	upAt, downAt time.Duration // when the last messages on the link are there
 
-	others   exchange.Estimator // while the agent is silent
-	withheld exchange.Withheld  // meanwhile
+	others   exchange.Estimator // while the agent is unreachable
+	withheld exchange.Withheld  // while the agent is unreachable
 }
 
 // process names the process to the agent.
@@ -113,7 +113,7 @@ func (w *World) linkGateway(g *gateway) {
 	g.engine.LinkTokens(w.time(), true)
 }
 
-// planPoll plans to send what the owners of keys are to be told, as the filter's link does.
+// planPoll plans to send the token questions for the owners of keys, as the filter's link does.
 func (w *World) planPoll(g *gateway, at time.Duration) {
 	if g.tokens.sooner(at) {
 		w.planTimer(g.tokens.set(max(at, w.now+1))-w.now, pollTokens, g.place, g.life)
@@ -162,9 +162,8 @@ func (w *World) receive(g *gateway, m link.Message) {
 // mostKeys bounds the key budgets of all gateways together, 32 bytes a key.
 const mostKeys = 1 << 23
 
-// keys is a key budget with room to spare: the table is no part of what is asked. Where there
-// are so many gateways that the budgets together would be too large, each gateway meets a few
-// of the keys.
+// keys returns a key budget with room to spare: the table's size is not under test. If so many gateways would
+// need too large a budget together, each gateway has only some of the keys.
 func (w *World) keys() int {
 	return max(1024, min(16*len(w.stage.Cast.Keys), mostKeys/len(w.gateways)))
 }
@@ -247,7 +246,7 @@ func (w *World) deliver(g *gateway) {
 	}
 }
 
-// goOn has a process go on without its agent while that is silent, as the filter does.
+// goOn lets a process run on estimates while its agent is unreachable, as the filter does.
 func (w *World) goOn(g *gateway) {
 	if g.link == 0 {
 		g.engine.ForgetUnused()
@@ -260,8 +259,8 @@ func (w *World) goOn(g *gateway) {
 	}
 }
 
-// sendToAgent sends what the filter sends its agent each period. Without a link it takes
-// the engine's claims, and keeps the keys that they withdraw.
+// sendToAgent sends the filter's periodic messages to its agent. Without a link it takes the engine's claims,
+// and keeps the keys that they withdraw.
 func (w *World) sendToAgent(g *gateway) {
 	w.planNext(sendEvery, sendClaims, g.place, g.life)
 	w.goOn(g)
@@ -307,7 +306,7 @@ func (w *World) sendToAgent(g *gateway) {
 	g.sends++
 }
 
-// stop ends the process; what waits is lost.
+// stop ends the process; waiting requests are lost.
 func (w *World) stop(g *gateway) {
 	for _, id := range slices.Sorted(maps.Keys(g.waiting)) {
 		w.answer(id, system.Lost, limiter.None, false)
@@ -316,7 +315,7 @@ func (w *World) stop(g *gateway) {
 	g.life++
 }
 
-// drain ends the process in order: what waits is released.
+// drain ends the process in order: waiting requests are released.
 func (w *World) drain(g *gateway) {
 	g.events = g.engine.Drain(w.time(), g.events[:0])
 	w.deliver(g)

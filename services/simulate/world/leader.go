@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
-// reconnectWithin is how long an agent takes at most to find the coordinator again.
+// reconnectWithin is the longest time that an agent takes to find the coordinator again.
 const reconnectWithin = time.Second
 
 // coordinatorPlace is its place in the network.
@@ -19,7 +19,7 @@ const coordinatorPlace = -1
 type leader struct {
 	loop   *leadership.Loop // nil: there is none
 	epoch  int64
-	series uint32 // number of the present series of rounds; those of earlier series are void
+	series uint32 // number of the present series of rounds; rounds of earlier series are void
 }
 
 // date is now as the coordinator counts.
@@ -71,7 +71,7 @@ func (w *World) reconnect() {
 	}
 }
 
-// connect opens an agent's stream: it says hello and gets what is newest.
+// connect opens an agent's stream: it sends a hello and receives the latest state.
 func (w *World) connect(a *agent) {
 	if a.connected || !w.reaches(a) {
 		return
@@ -86,7 +86,7 @@ func (w *World) connect(a *agent) {
 	w.sendLeases(a)
 }
 
-// sendLeases sends an agent what is new of its leases.
+// sendLeases sends an agent the changes of its leases.
 func (w *World) sendLeases(a *agent) {
 	for _, m := range w.lead.loop.Next(w.date(), a.receiver) {
 		w.plan(w.way(), takeLeases, a.place, a.life, m.Leases())
@@ -116,8 +116,8 @@ func (w *World) round(series uint32) {
 	w.plan(l.loop.Every(s.Control.Round, s.Gossip.Period), runRound, 0, l.series, nil)
 }
 
-// change puts the scenario's new configuration in force: at the coordinator now, at
-// agents with the next message, at those that are cut off when they are back.
+// change puts the scenario's new configuration in force: at the coordinator now, at agents with the next
+// message, at agents that are cut off when they are connected again.
 func (w *World) change() {
 	l := &w.lead
 	if l.loop == nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/titrate/titrate/services/simulate/scenario"
 )
 
-// What memberlist would know, by its usual times in a small mesh.
+// The modelled memberlist's times, as usual in a small mesh.
 const (
-	meetAfter   = 200 * time.Millisecond // a newcomer is known to all
-	giveUpAfter = 2 * time.Second        // a silent agent is given up
+	knownAfter  = 200 * time.Millisecond // a newcomer is known to all
+	giveUpAfter = 2 * time.Second        // an unreachable agent is declared dead
 	rejoinAfter = 500 * time.Millisecond // a lost one is found again
-	longest     = max(meetAfter, giveUpAfter, rejoinAfter)
+	longest     = max(knownAfter, giveUpAfter, rejoinAfter)
 )
 
 // leastWay is the least that a packet between two agents takes.
@@ -26,16 +26,16 @@ type network struct {
 	groups []int // by place; the last is the coordinator
 	whole  bool
 	since  time.Duration // of the groups, or of being whole again
-	// touched is when an agent started or ended, or the groups changed, last.
+	// touched is the last time at which an agent started or ended, or the groups changed.
 	touched time.Duration
-	before  []int // groups that the last heal ended, if they lasted until somebody was given up
+	before  []int // groups that the last heal ended, if they lasted until an agent was declared dead
 }
 
 func newNetwork(g *scenario.Gossip, random *rand.Rand, agents int) network {
 	return network{gossip: g, random: random, groups: make([]int, agents+1), whole: true}
 }
 
-// cut splits the network; whoever is in no group is in one with all others.
+// cut splits the network. Processes that are in no group form one group.
 func (n *network) cut(now time.Duration, names []string, groups [][]string) {
 	for i := range n.groups {
 		name := scenario.Coordinator
@@ -70,7 +70,7 @@ func (n *network) group(place int32) int {
 // believes reports whether an agent's memberlist knows another agent as alive.
 func (n *network) believes(a, b *agent, now time.Duration) bool {
 	switch {
-	case now < max(a.start, b.start)+meetAfter:
+	case now < max(a.start, b.start)+knownAfter:
 		return false
 	case !n.passes(a.place, b.place):
 		return now-n.since < giveUpAfter
@@ -80,7 +80,7 @@ func (n *network) believes(a, b *agent, now time.Duration) bool {
 	return true
 }
 
-// carry is how long a packet takes, or that it does not arrive.
+// carry returns the delay of a packet; false if the packet is lost.
 func (n *network) carry(from, to int32) (time.Duration, bool) {
 	if !n.passes(from, to) || n.gossip.Loss > 0 && n.random.Float64() < n.gossip.Loss {
 		return 0, false

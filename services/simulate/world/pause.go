@@ -9,32 +9,32 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// mostHeld bounds the packets that the kernel keeps for an agent that stands still. It keeps
-// the first ones; later packets are lost.
+// mostHeld bounds the packets that the kernel keeps for a paused agent. The kernel keeps the first packets;
+// later packets are lost.
 const mostHeld = 256
 
-// pause is an agent that stands still, and what comes to it meanwhile.
+// pause is a paused agent, and the messages and tasks that wait for it.
 type pause struct {
-	began  time.Duration
-	link   core.Link      // of its gateway, when it began
-	held   []item         // in the order in which they were due
-	heard  int            // packets of held
-	inbox  []link.Message // of its gateway, until that gives the link up
-	broken bool           // it has
+	began   time.Duration
+	link    core.Link      // of its gateway, when it began
+	held    []item         // in the order in which they were due
+	arrived int            // packets of held
+	inbox   []link.Message // of its gateway, until that gives the link up
+	broken  bool           // it has
 }
 
-// hold keeps what is due at the agent.
+// hold keeps a task that is due at the agent.
 func (p *pause) hold(i *item) {
-	if i.task == hearPacket {
-		if p.heard++; p.heard > mostHeld {
+	if i.task == deliverPacket {
+		if p.arrived++; p.arrived > mostHeld {
 			return
 		}
 	}
 	p.held = append(p.held, *i)
 }
 
-// receive keeps a message of the gateway. Reports and what clients have spent are left out: the
-// gateway uses their memory again, and a new link brings their state.
+// receive keeps a message of the gateway, except reports and spent tokens: the gateway reuses their memory, and
+// a new link brings their state.
 func (p *pause) receive(m link.Message) {
 	switch m := m.(type) {
 	case *exchange.Claims:
@@ -55,7 +55,7 @@ func (w *World) pauseAgent(place int) {
 	w.plan(link.DeadAfter, unlinkGateway, g.place, g.life, nil)
 }
 
-// unlinkPaused has a gateway give up the link to an agent that stands still.
+// unlinkPaused closes a gateway's link to a paused agent.
 func (w *World) unlinkPaused(g *gateway) {
 	if p := w.agents[g.place].paused; p != nil && g.link != 0 && w.now-p.began >= link.DeadAfter {
 		p.broken = true
@@ -71,7 +71,7 @@ func (w *World) unlink(g *gateway) {
 	}
 }
 
-// resumeAgent has an agent go on, with all that has come meanwhile at once.
+// resumeAgent lets an agent run again, with all kept messages at once.
 func (w *World) resumeAgent(place int) {
 	a, g := &w.agents[place], &w.gateways[place]
 	p := a.paused

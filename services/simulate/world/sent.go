@@ -28,7 +28,7 @@ func (w *World) ran(a *agent) {
 	}
 }
 
-// Sent is what agents have sent to each other, see [system.Talker].
+// Sent returns the traffic that agents have sent to each other, see [system.Talker].
 func (w *World) Sent() []system.Sent {
 	for i := range w.agents {
 		w.ran(&w.agents[i])

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/traffic"
 )
 
-// origin is what the world's time begins with: production's times are never 0.
+// origin is the first time of a run: production's times are never 0.
 const origin = time.Second
 
 // World is Titrate as a system of a simulation.
@@ -23,7 +23,7 @@ type World struct {
 	random   *rand.Rand
 	agenda   agenda
 	now      time.Duration // since the quiet time began, plus origin
-	due      time.Duration // when what is done now was due
+	due      time.Duration // when the present task was due
 	zero     time.Duration // the scenario's time 0, as now counts
 	gateways []gateway     // by place in the cast
 	agents   []agent       // by place in the cast
@@ -34,8 +34,8 @@ type World struct {
 	lead     leader
 	servers  []time.Duration // by upstream: when it has done all that it was sent
 
-	// Tamper, if set, returns what an agent sends to another one instead of a packet, which it does not
-	// change: for tests of agents that lie.
+	// Tamper, if set, returns the packets that are sent instead of an agent's packet, which it does not change:
+	// for tests of agents that send false packets.
 	Tamper func(from, to string, p *gossipv1.Packet) []*gossipv1.Packet
 }
 
@@ -72,12 +72,12 @@ func (w *World) plan(after time.Duration, t task, who int32, life uint32, load a
 	w.agenda.add(item{at: w.now + after, task: t, who: who, life: life, load: load})
 }
 
-// phase is where in a period something begins: no two processes are in step.
+// phase returns a random offset in a period, so that no two processes are in step.
 func (w *World) phase(period time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(period)))
 }
 
-// Advance does what is due until now.
+// Advance does the work that is due until now.
 func (w *World) Advance(now time.Duration) { w.until(now + w.zero) }
 
 func (w *World) until(end time.Duration) {
@@ -144,8 +144,8 @@ func (w *World) doAgent(a *agent, i *item) {
 	case gossip:
 		w.planNext(w.stage.Scenario.Gossip.Period/2, gossip, a.place, a.life)
 		w.sendState(a, false)
-	case hearPacket:
-		w.hear(a, i.load.(*letter))
+	case deliverPacket:
+		w.receivePacket(a, i.load.(*letter))
 	case reportUp:
 		w.report(a)
 	case takeLeases:
@@ -209,7 +209,7 @@ func (w *World) Happen(e *scenario.Event) {
 	}
 }
 
-// place is where a gateway and its agent are in the cast.
+// place returns the place of a gateway and its agent in the cast.
 func (w *World) place(name string) int {
 	i, ok := w.places[name]
 	if !ok {

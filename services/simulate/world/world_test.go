@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Items come by time; those of one time as they were planned, also when more are
-// planned in between.
+// Items come by time; items of one time come in the order in which they were planned, also if more are planned
+// in between.
 func TestAgenda(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a agenda
@@ -54,15 +54,15 @@ func TestNetwork(t *testing.T) {
 		t.Error("a packet through a cut")
 	}
 	if !n.believes(a, b, start+time.Second) || n.believes(a, b, start+giveUpAfter) {
-		t.Error("a silent agent is given up after giveUpAfter, not sooner")
+		t.Error("an unreachable agent is declared dead after giveUpAfter, not sooner")
 	}
 	n.heal(start + 5*time.Second)
 	if n.believes(a, c, start+5*time.Second) || !n.believes(a, c, start+5*time.Second+rejoinAfter) {
 		t.Error("a lost agent is found again after rejoinAfter, not sooner")
 	}
 	c.start = start + 10*time.Second
-	if n.believes(a, c, c.start) || !n.believes(a, c, c.start+meetAfter) {
-		t.Error("a newcomer is known after meetAfter, not sooner")
+	if n.believes(a, c, c.start) || !n.believes(a, c, c.start+knownAfter) {
+		t.Error("a newcomer is known after knownAfter, not sooner")
 	}
 	for range 1000 {
 		if d, ok := n.carry(0, 1); !ok || d < 15*time.Millisecond || d > 25*time.Millisecond {
