@@ -30,14 +30,14 @@ type Config struct {
 	Titrate string
 	// Envoy is the Envoy binary. Default: $ENVOY_BIN, or the one in the cache.
 	Envoy string
-	// Module is the filter. Default: libtitrate.so beside Titrate.
+	// Module is the filter. Default: libtitrate.so in the directory of the binary.
 	Module string
 	// BasePort is the first of consecutive ports to be used; 0 = any free ones.
 	BasePort int
 	// Keep keeps the run's directory even after a pass.
 	Keep bool
-	// JSON and Trace are files for the verdict and for one line per request;
-	// "" = none. The upstream's own trace lies beside Trace as *.upstream.ndjson.
+	// JSON and Trace are files for the verdict and for one line per request; "" = none. The upstream's own
+	// trace is written next to Trace, as *.upstream.ndjson.
 	JSON, Trace string
 	// Program is the name in printed commands: as the user called the program. Default: titrate.
 	Program string
@@ -45,7 +45,7 @@ type Config struct {
 	Verbose bool
 	// Film is a file for the live table as an animated SVG; "" = none.
 	Film string
-	// Out is where a human reads. Terminal says that it is one, for a live table.
+	// Out receives the text for a human. Terminal shows a live table there.
 	Out      io.Writer
 	Terminal bool
 }
@@ -53,11 +53,10 @@ type Config struct {
 // UsageError is a setting that no machine could satisfy.
 type UsageError struct{ error }
 
-// Unwrap gives what is wrong.
+// Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.error }
 
-// Complete fills in the defaults and finds the files, or says what is missing
-// and how to get it.
+// Complete fills in the defaults and finds the files. Its error names a missing file, and how to get it.
 func (c Config) Complete() (*Session, error) {
 	if c.Duration == 0 && !c.NoLoad {
 		c.Duration = time.Minute

@@ -43,12 +43,12 @@ func demoResources() ([]*quotav1.Resource, error) {
 }
 
 // dial opens a connection to the coordinator.
-func (w *World) dial() (*grpc.ClientConn, error) {
+func (w *Installation) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient(local.Address(w.ports.coordinator), grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
 // configure applies the demo's documents as `titrate apply` does.
-func (w *World) configure(ctx context.Context) error {
+func (w *Installation) configure(ctx context.Context) error {
 	resources, err := demoResources()
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (w *World) configure(ctx context.Context) error {
 
 // awaitEnforcement waits until every gateway has the configuration that was
 // applied, and shares from a leader.
-func (w *World) awaitEnforcement(ctx context.Context) error {
+func (w *Installation) awaitEnforcement(ctx context.Context) error {
 	return w.each(ctx, func(ctx context.Context, i int, _ string) error {
 		return w.envoys[i].Ready(ctx, func(ctx context.Context) error {
 			stats, err := w.stats(ctx, i)
@@ -87,7 +87,7 @@ func (w *World) awaitEnforcement(ctx context.Context) error {
 }
 
 // stats are the filter's gauges and counters without labels, by name.
-func (w *World) stats(ctx context.Context, gateway int) (map[string]int64, error) {
+func (w *Installation) stats(ctx context.Context, gateway int) (map[string]int64, error) {
 	page, err := w.rig.Get(ctx, "http://"+local.Address(w.ports.envoyAdmin[gateway])+"/stats?filter=titrate_")
 	stats := map[string]int64{}
 	for line := range strings.Lines(page) {

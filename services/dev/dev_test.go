@@ -35,8 +35,7 @@ func script(t *testing.T, name, body string) string {
 	return path
 }
 
-// fakes is a configuration whose programs are scripts, in a temporary directory
-// of its own.
+// fakes is a configuration whose programs are scripts, in a temporary directory.
 func fakes(t *testing.T, titrate string) Config {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -157,7 +156,7 @@ func TestFreePortsAreDifferentAndFree(t *testing.T) {
 	}
 }
 
-// demo.yaml is what the scenario believes to be configured.
+// The scenario has the figures of demo.yaml.
 func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
 	resources, err := demoResources()
 	if err != nil {
@@ -269,7 +268,7 @@ func TestReportSaysHowItEnded(t *testing.T) {
 	}
 }
 
-// What the live table says of a tenant fits its column.
+// The live table's text about a tenant fits its column.
 func TestStatesFitTheTable(t *testing.T) {
 	explained := func(e *quotav1.Explanation) map[string]*quotav1.Explanation {
 		return map[string]*quotav1.Explanation{"acme": e}
@@ -285,7 +284,7 @@ func TestStatesFitTheTable(t *testing.T) {
 	}
 }
 
-// What is printed for a person who drives the demo calls the program as that person does.
+// The instructions for a person who drives the demo call the program as that person does.
 func TestTheManualCallsTheProgramAsItWasCalled(t *testing.T) {
 	s, err := scenario.Demo(time.Minute, 2, 1)
 	if err != nil {
@@ -293,7 +292,7 @@ func TestTheManualCallsTheProgramAsItWasCalled(t *testing.T) {
 	}
 	p := &ports{gateways: []int{8000, 8001}, envoyAdmin: []int{8002, 8003}, coordinator: 8004, rest: 8005}
 	one := &Session{config: Config{Program: "bin/titrate"}, scenario: s}
-	text := one.manual(&World{ports: p})
+	text := one.manual(&Installation{ports: p})
 	for _, want := range []string{"\n  bin/titrate get pools\n", "\n  bin/titrate load --gateways " +
 		"http://127.0.0.1:8000/,http://127.0.0.1:8001/ --tenant "} {
 		if !strings.Contains(text, want) {

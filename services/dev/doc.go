@@ -3,12 +3,11 @@
 //
 // # Model
 //
-// A [World] is child processes: etcd, a coordinator, and per gateway an agent
-// and a real Envoy with the filter; and an upstream with a real capacity. They
-// are separate processes so that they can really be killed. A [scenario] says
-// what load is offered and which faults happen when; the load generator plays
-// the one and the world the other; the trace of every request goes to the
-// verdict, which knows nothing of the system.
+// An [Installation] is a set of child processes: etcd, a coordinator, and per gateway an agent and a real Envoy
+// with the filter; and an upstream with a real capacity. They are separate processes so that they can really be
+// killed. A [scenario] says which load is offered and which faults happen when. The load generator sends the
+// load, the Installation makes the faults. The trace of every request goes to the verdict, which knows nothing
+// of the system.
 //
 //	scenario ─► load ─► Envoys ─► upstream          children, one process group each
 //	    │         │        ▲
@@ -17,9 +16,9 @@
 //	    ▼         │
 //	  faults      └─► verdict ─► exit status
 //
-// The configuration is demo.yaml, applied through the admin API as a user
-// would. Everything of a run lies in one directory: configurations, sockets,
-// and a log per child. It is removed after a run that passed and kept otherwise.
+// The configuration is demo.yaml, applied through the admin API as a user would. All files of a run are in one
+// directory: configurations, sockets, and a log per child. The directory is removed after a run that passed and
+// kept otherwise.
 //
 // # Invariants
 //

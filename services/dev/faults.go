@@ -11,9 +11,9 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
-// play does the scenario's faults at their times. note says what was done. It
-// returns when all are done, or ctx ends, or one cannot be done.
-func (w *World) play(ctx context.Context, start time.Time, note func(string)) error {
+// play makes the scenario's faults at their times, and calls note with the text of each. It returns when all
+// faults are made, ctx ends, or a fault fails.
+func (w *Installation) play(ctx context.Context, start time.Time, note func(string)) error {
 	for _, phase := range w.scenario.Phases {
 		for _, event := range phase.Events {
 			timer := time.NewTimer(time.Until(start.Add(time.Duration(event.At * float64(time.Second)))))
@@ -33,8 +33,8 @@ func (w *World) play(ctx context.Context, start time.Time, note func(string)) er
 	return nil
 }
 
-// do does one fault and says what it did.
-func (w *World) do(ctx context.Context, e scenario.Event) (string, error) {
+// do makes one fault and returns its description.
+func (w *Installation) do(ctx context.Context, e scenario.Event) (string, error) {
 	switch e.Fault {
 	case scenario.KillCoordinator:
 		w.killCoordinator()
@@ -51,7 +51,7 @@ func (w *World) do(ctx context.Context, e scenario.Event) (string, error) {
 	return "", fmt.Errorf("unknown fault")
 }
 
-func (w *World) killCoordinator() {
+func (w *Installation) killCoordinator() {
 	w.mu.Lock()
 	p := w.coordinator
 	w.asked[p] = true
@@ -61,7 +61,7 @@ func (w *World) killCoordinator() {
 }
 
 // partition cuts the agent of a gateway off, or undoes it.
-func (w *World) partition(ctx context.Context, gateway string, on bool) error {
+func (w *Installation) partition(ctx context.Context, gateway string, on bool) error {
 	i := slices.IndexFunc(w.scenario.Gateways, func(g scenario.Gateway) bool { return g.Name == gateway })
 	if i < 0 {
 		return fmt.Errorf("no gateway %q", gateway)
@@ -77,7 +77,7 @@ func (w *World) partition(ctx context.Context, gateway string, on bool) error {
 }
 
 // CutOff reports whether a gateway's agent is cut off.
-func (w *World) CutOff(gateway string) bool {
+func (w *Installation) CutOff(gateway string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cut[gateway]

@@ -15,11 +15,11 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// live gathers what the view shows: counts of the load's records over the last
-// interval, and what the coordinator says once a second.
+// live gathers the figures of the view: counts of the load's records over the last interval, and the
+// coordinator's figures once a second.
 type live struct {
-	world *World
-	start time.Time
+	installation *Installation
+	start        time.Time
 
 	mu       sync.Mutex
 	tenants  map[string]*counts
@@ -40,11 +40,11 @@ type counts struct {
 	waits                       []float64
 }
 
-// interval is what rates are taken over.
+// interval is the time over which rates are averaged.
 const interval = time.Second
 
-func newLive(w *World, start time.Time) *live {
-	l := &live{world: w, start: start}
+func newLive(w *Installation, start time.Time) *live {
+	l := &live{installation: w, start: start}
 	l.reset(start)
 	l.last = &view.Sample{}
 	return l
@@ -99,7 +99,7 @@ func (l *live) note(text string) {
 
 // poll asks the coordinator once a second until ctx ends.
 func (l *live) poll(ctx context.Context) {
-	conn, err := l.world.dial()
+	conn, err := l.installation.dial()
 	if err != nil {
 		return
 	}
@@ -125,7 +125,7 @@ func (l *live) ask(ctx context.Context,
 	c quotav1.QuotaServiceClient) (*quotav1.PoolStatus, map[string]*quotav1.Explanation) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	s := l.world.scenario
+	s := l.installation.scenario
 	pool, err := c.GetPool(ctx, &quotav1.GetPoolRequest{Name: "pools/" + s.Pool.Name})
 	if err != nil {
 		return nil, nil
@@ -156,8 +156,8 @@ func (l *live) sample() *view.Sample {
 
 // rates turns the counts of an interval into rates.
 func (l *live) rates(seconds float64) *view.Sample {
-	out := &view.Sample{LateMs: l.late, Pool: view.Pool{Capacity: l.world.scenario.Pool.Capacity}}
-	for _, t := range l.world.scenario.Tenants {
+	out := &view.Sample{LateMs: l.late, Pool: view.Pool{Capacity: l.installation.scenario.Pool.Capacity}}
+	for _, t := range l.installation.scenario.Tenants {
 		c := l.tenants[t.Name].per(seconds)
 		out.Pool.Wants += c.wants
 		out.Pool.Gets += c.gets
@@ -171,7 +171,7 @@ func (l *live) rates(seconds float64) *view.Sample {
 			}
 		}
 	}
-	for _, g := range l.world.scenario.Gateways {
+	for _, g := range l.installation.scenario.Gateways {
 		c := l.gateways[g.Name].per(seconds)
 		out.Gateways = append(out.Gateways, view.Gateway{Name: g.Name, Wants: c.wants, Gets: c.gets,
 			Rejects: c.rejects})
@@ -186,9 +186,9 @@ func (c *counts) per(seconds float64) counts {
 	return counts{c.wants / seconds, c.gets / seconds, c.rejects / seconds, c.marks / seconds, c.waits}
 }
 
-// describe adds what is not a rate.
+// describe adds the texts and figures that are not rates.
 func (l *live) describe(s *view.Sample, now time.Time) {
-	sc := l.world.scenario
+	sc := l.installation.scenario
 	s.Elapsed = now.Sub(l.start)
 	s.Total = time.Duration(sc.Duration() * float64(time.Second))
 	index := sc.PhaseAt(s.Elapsed.Seconds())
@@ -217,13 +217,13 @@ func (l *live) describe(s *view.Sample, now time.Time) {
 	s.Gateways = slices.Clone(s.Gateways)
 	for i := range s.Gateways {
 		s.Gateways[i].State = "connected"
-		if l.world.CutOff(s.Gateways[i].Name) {
+		if l.installation.CutOff(s.Gateways[i].Name) {
 			s.Gateways[i].State = "agent cut off"
 		}
 	}
 }
 
-// tenantState says in at most view.StateWidth characters what holds a tenant's share.
+// tenantState describes in at most view.StateWidth characters what bounds a tenant's share.
 func tenantState(why map[string]*quotav1.Explanation, tenant string) string {
 	e := why[tenant]
 	switch {

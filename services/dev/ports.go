@@ -6,8 +6,8 @@ import (
 	"github.com/titrate/titrate/services/dev/local"
 )
 
-// ports are the run's, all on loopback. With a base port they follow each
-// other in the order of these fields, the per-gateway ones last.
+// ports are the run's ports, all on loopback. With a base port they follow each other in the order of these
+// fields, the per-gateway ports last.
 type ports struct {
 	gateways       []int // where requests go
 	coordinator    int   // gRPC: admin API and control
@@ -50,7 +50,7 @@ func (p *ports) slots() []slot {
 
 const maxPort = 65535
 
-// newPorts fills in the ports from base on, or free ones if base is 0.
+// newPorts fills in the ports from base on, or free ports if base is 0.
 func newPorts(base, gateways int) (*ports, error) {
 	p := &ports{
 		gateways:   make([]int, gateways),

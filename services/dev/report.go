@@ -37,7 +37,7 @@ func Report(out io.Writer, path string, v *verdict.Verdict, all bool) (Outcome, 
 	switch {
 	case v.Void:
 		fmt.Fprintln(out, "\nThe run is void and says nothing about Titrate: the machine was too busy for the load. "+
-			"Run it again with less beside it. (Exit status 3; README.md, VOID.)")
+			"Run it again with less other load on the machine. (Exit status 3; README.md, VOID.)")
 		return Void, nil
 	case v.Pass:
 		return Passed, nil
@@ -100,7 +100,7 @@ var inWords = map[string]string{
 }
 
 func reportChecks(out io.Writer, checks []verdict.Check) {
-	fmt.Fprintln(out, "\nfigure beside bound:")
+	fmt.Fprintln(out, "\nfigures and bounds:")
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, c := range checks {
 		mark, relation := "ok", "≤"

@@ -13,7 +13,7 @@ import (
 )
 
 // serve leaves the load to the user until ctx ends or the duration is over.
-func (s *Session) serve(ctx context.Context, w *World) (Outcome, error) {
+func (s *Session) serve(ctx context.Context, w *Installation) (Outcome, error) {
 	fmt.Fprint(s.config.Out, s.manual(w))
 	var over <-chan time.Time
 	if s.config.Duration > 0 {
@@ -32,8 +32,8 @@ func (s *Session) serve(ctx context.Context, w *World) (Outcome, error) {
 	return Passed, nil
 }
 
-// manual says how to use what runs.
-func (s *Session) manual(w *World) string {
+// manual returns instructions for the running installation.
+func (s *Session) manual(w *Installation) string {
 	var b strings.Builder
 	urls := w.URLs()
 	b.WriteString("\nready. The gateways:\n")

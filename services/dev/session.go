@@ -37,7 +37,7 @@ type Session struct {
 	ports    *ports
 }
 
-// Run starts the world, plays the scenario, stops everything, and judges. An
+// Run starts the installation, plays the scenario, stops everything, and judges. An
 // error means that there is no verdict; the outcome is then Failed.
 func (s *Session) Run(parent context.Context) (outcome Outcome, err error) {
 	dir, err := runDirectory()
@@ -46,7 +46,7 @@ func (s *Session) Run(parent context.Context) (outcome Outcome, err error) {
 	}
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
-	w, err := newWorld(&s.config, s.scenario, s.ports, dir, fail)
+	w, err := newInstallation(&s.config, s.scenario, s.ports, dir, fail)
 	if err != nil {
 		return Failed, err
 	}
@@ -94,7 +94,7 @@ func runDirectory() (string, error) {
 	return os.MkdirTemp(base, "titrate-dev-")
 }
 
-// tidy removes what nobody needs any more.
+// tidy removes the run's directory if it is no longer needed.
 func (s *Session) tidy(dir string, clean bool) {
 	if clean && !s.config.Keep {
 		os.RemoveAll(dir)
@@ -109,7 +109,7 @@ func (s *Session) tidy(dir string, clean bool) {
 }
 
 // load plays the scenario.
-func (s *Session) load(ctx context.Context, w *World, fail context.CancelCauseFunc) ([]trace.Record, error) {
+func (s *Session) load(ctx context.Context, w *Installation, fail context.CancelCauseFunc) ([]trace.Record, error) {
 	plan := load.NewPlan(s.scenario)
 	// A moment, so that the first starts are not late because of this setup.
 	start := time.Now().Add(200 * time.Millisecond)

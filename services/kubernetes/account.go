@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// serviceAccount is where a pod finds its account.
+// serviceAccount is the directory of a pod's service account.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // InCluster is the pod's own cluster and namespace, with the rights of its service account.

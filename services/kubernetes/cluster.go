@@ -14,11 +14,11 @@ import (
 const (
 	// MergePatch is the content type of a patch with the fields that change.
 	MergePatch = "application/merge-patch+json"
-	// ApplyPatch is that of a server-side apply. JSON is YAML.
+	// ApplyPatch is the content type of a server-side apply. JSON is YAML.
 	ApplyPatch = "application/apply-patch+yaml"
-	// JSON is that of a whole object.
+	// JSON is the content type of a whole object.
 	JSON = "application/json"
-	// maxAnswer bounds what is read of an answer, bytes. A page of 500 objects has less.
+	// maxAnswer bounds the bytes that are read of an answer. A page of 500 objects has less.
 	maxAnswer = 64 << 20
 )
 
@@ -37,7 +37,7 @@ type Refusal struct {
 	text string
 }
 
-// Error says what was asked, and what the API server said.
+// Error has the request, and the API server's message.
 func (r *Refusal) Error() string { return r.text }
 
 // Answered reports whether an error is a Refusal with one of the codes.
@@ -76,7 +76,7 @@ func (c *Cluster) Call(ctx context.Context, method, path, contentType string, bo
 	return nil
 }
 
-// Watch calls changed for whatever comes of a watch at a path, until the watch ends.
+// Watch calls changed for each event of a watch at a path, until the watch ends.
 func (c *Cluster) Watch(ctx context.Context, path string, changed func()) error {
 	request, err := c.request(ctx, http.MethodGet, path, "", nil)
 	if err != nil {

@@ -22,7 +22,7 @@ func get(ctx context.Context, api quotav1.QuotaServiceClient, kind resource.Kind
 	}
 }
 
-// remove deletes a resource that has an etag; one that is gone is passed over.
+// remove deletes a resource that has an etag; a missing resource is no error.
 func remove(ctx context.Context, api quotav1.QuotaServiceClient, kind resource.Kind, name, etag string) (err error) {
 	switch kind {
 	case resource.Pool:

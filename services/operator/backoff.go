@@ -46,7 +46,7 @@ func (p *pass) waiting(wanted []claim) (rest []claim) {
 	return rest
 }
 
-// backOff notes what a pass was refused, and returns the time of the next pass.
+// backOff notes the refused objects of a pass, and returns the time of the next pass.
 func (p *pass) backOff() time.Time {
 	r, now := &p.refused, time.Now()
 	switch {

@@ -12,9 +12,9 @@ import (
 
 const (
 	group = "/apis/titrate.dev/v1alpha1/"
-	// pageSize is how many objects a page of a list has, at most 1.5 MiB each.
+	// pageSize is the number of objects in a page of a list, at most 1.5 MiB each.
 	pageSize = 500
-	// watchSeconds is how long a watch lasts before it is opened anew.
+	// watchSeconds is the length of a watch; it is then opened again.
 	watchSeconds = 300
 )
 
@@ -47,7 +47,7 @@ func (c objects) list(ctx context.Context) ([]*object, error) {
 	return all, nil
 }
 
-// watch calls changed for whatever comes of a watch of a kind, until the watch ends.
+// watch calls changed for each event of a watch of a kind, until the watch ends.
 func (c objects) watch(ctx context.Context, kind resource.Kind, changed func()) error {
 	return c.Watch(ctx, fmt.Sprintf("%s%s?watch=1&timeoutSeconds=%d", group, kind.Collection(), watchSeconds), changed)
 }
@@ -64,7 +64,7 @@ func (c objects) patch(ctx context.Context, o *object, subresource string, chang
 	return err
 }
 
-// finalizers sets those of an object, unless it has changed since it was read.
+// finalizers sets an object's finalizers, unless the object has changed since it was read.
 func (c objects) finalizers(ctx context.Context, o *object, want []string) error {
 	return c.patch(ctx, o, "", map[string]any{"metadata": map[string]any{
 		"resourceVersion": o.Metadata.ResourceVersion, "finalizers": want}})

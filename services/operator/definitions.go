@@ -13,10 +13,10 @@ import (
 
 type fields = map[string]any
 
-// Definitions are the CustomResourceDefinitions of the four kinds, in YAML. The schema of a
-// spec is that of a document: it has fields and types. Whether values are valid the operator
-// says, in the condition InForce. Helm does not delete the definitions, for all custom
-// resources would go with them.
+// Definitions returns the CustomResourceDefinitions of the four kinds, in YAML. The schema of a spec is the
+// schema of a document: it has fields and types. The operator checks the values, and reports the result in the
+// condition InForce. Helm does not delete the definitions, since all custom resources would be deleted with
+// them.
 func Definitions() ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
@@ -50,7 +50,7 @@ func definition(kind resource.Kind) fields {
 	}
 }
 
-// schema is that of a whole object.
+// schema returns the schema of a whole object.
 func schema(kind resource.Kind) fields {
 	text := fields{"type": "string"}
 	number := fields{"type": "integer", "format": "int64"}

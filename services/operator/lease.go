@@ -12,14 +12,14 @@ import (
 const (
 	// leaseName is the name of the Lease in the operator's namespace.
 	leaseName = "titrate-operator"
-	// leaseTime is how long a leader that is silent keeps the lead.
+	// leaseTime is the time that a leader keeps the lead without renewing the Lease.
 	leaseTime = 15 * time.Second
-	// renewEvery is how often a leader renews it, and the others look.
+	// renewEvery is the interval at which a leader renews the Lease, and the others look.
 	renewEvery = 5 * time.Second
 )
 
-// lease says which operator leads. Clocks of different machines are not compared: another's
-// lease has run out when it was seen unchanged for leaseTime.
+// lease is the operators' Lease. Clocks of different machines are not compared: another operator's Lease has
+// run out when it was seen unchanged for leaseTime.
 type lease struct {
 	cluster *kubernetes.Cluster
 	holder  string
@@ -62,8 +62,8 @@ func (l *lease) hold(ctx context.Context, now time.Time) (bool, error) {
 	return l.held, err
 }
 
-// renew renews the lead in the middle of a pass, and reports whether it was held all the time:
-// nobody has written the Lease since this operator did.
+// renew renews the lead in the middle of a pass. It reports whether the lead was held all the time: no other
+// operator has written the Lease since this one did.
 func (l *lease) renew(ctx context.Context, now time.Time) (bool, error) {
 	if now.Sub(l.seen) < renewEvery {
 		return true, nil
@@ -115,7 +115,7 @@ func (l *lease) put(ctx context.Context, method, at, version, holder string, now
 	return err
 }
 
-// release gives the lead up, so that another takes it at once.
+// release gives the lead up, so that another operator can take it at once.
 func (l *lease) release(ctx context.Context, now time.Time) error {
 	err := l.put(ctx, http.MethodPut, "/"+leaseName, l.version, "", now)
 	if kubernetes.Answered(err, http.StatusConflict, http.StatusNotFound) {

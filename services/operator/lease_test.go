@@ -19,7 +19,7 @@ import (
 	"github.com/titrate/titrate/services/kubernetes"
 )
 
-// apiServer answers what an API server does about one Lease and some custom resources.
+// apiServer answers like an API server about one Lease and some custom resources.
 type apiServer struct {
 	version int // of the Lease; 0: there is none
 	holder  string
@@ -27,7 +27,7 @@ type apiServer struct {
 	patched []string // paths
 }
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := s.answer(r)
 	return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Request: r,
@@ -69,7 +69,7 @@ func (s *apiServer) stored() string {
 	return fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"spec":{"holderIdentity":%q}}`, s.version, s.holder)
 }
 
-// slow is a coordinator that is slow to apply; meanwhile something happens.
+// slow is a coordinator that is slow to apply, so that other events happen during the call.
 type slow struct {
 	quotav1.QuotaServiceClient
 	meanwhile func()
@@ -84,8 +84,8 @@ func (s *slow) Apply(_ context.Context, r *quotav1.ApplyRequest, _ ...grpc.CallO
 	return &quotav1.ApplyResponse{Resources: r.GetResources()}, nil
 }
 
-// An operator that loses the Lease in the middle of a pass writes nothing more: what it has read is
-// of the past, and another operator may have written since.
+// An operator that loses the Lease in the middle of a pass writes nothing more: its list may be out of date,
+// and another operator may have written since.
 func TestTheLeadIsLostInAPass(t *testing.T) {
 	for name, lost := range map[string]bool{"kept": false, "lost": true} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func (o *object) read() (resource.Message, error) {
 	return all[0].Resource, nil
 }
 
-// sentences are the mistakes of a document, without the lines of a text that nobody has written.
+// sentences returns the mistakes of a document without line numbers, since no file has these lines.
 func sentences(err error) string {
 	all := []error{err}
 	if joined, is := err.(interface{ Unwrap() []error }); is {
@@ -100,7 +100,7 @@ func sentences(err error) string {
 	return strings.Join(words, "; ")
 }
 
-// inOrder sorts objects: what others need first, then by age.
+// inOrder sorts objects: resources that others need first, then by age.
 func inOrder(all []*object) {
 	slices.SortFunc(all, func(a, b *object) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), a.Metadata.CreationTimestamp.Compare(b.Metadata.CreationTimestamp),

@@ -21,7 +21,7 @@ func TestReadAnObject(t *testing.T) {
 	}
 }
 
-// What is wrong is said with the field and what would be right, and without lines.
+// A message names the wrong field and a right value, and has no line numbers.
 func TestWrongObjects(t *testing.T) {
 	for want, o := range map[string]*object{
 		"spec.rate: ":     {Kind: "Limit", Name: "tenants/-/limits/a", Spec: json.RawMessage(`{"rate":"fast"}`)},

@@ -29,12 +29,12 @@ const (
 type Options struct {
 	Cluster *kubernetes.Cluster // with the namespace of the Lease
 	API     quotav1.QuotaServiceClient
-	// Set owns what is applied. Each cluster that has the same coordinator needs another one.
+	// Set owns the applied resources. Each cluster with the same coordinator needs another set.
 	Set string
 	// Name distinguishes this operator from others of the cluster.
 	Name string
-	// Resync is the longest time between two passes; shorter puts back sooner what somebody
-	// has changed by other means, and costs more.
+	// Resync is the longest time between two passes. Shorter: changes by other means are reverted sooner, at a
+	// higher cost.
 	Resync time.Duration
 	Log    *slog.Logger
 }
@@ -89,7 +89,7 @@ func (o *Operator) watch(ctx context.Context, kind resource.Kind) {
 	for ctx.Err() == nil {
 		err := objects{o.o.Cluster}.watch(ctx, kind, o.change)
 		o.o.Log.Debug("watch ended", "kind", kind.String(), "error", err)
-		o.change() // what was missed
+		o.change() // for changes that were missed
 		pause(ctx, watchPause)
 	}
 }
@@ -134,7 +134,7 @@ func (o *Operator) lead(ctx context.Context) {
 	o.note(err, p.verdicts)
 	o.next = time.Now().Add(min(RetryEvery, o.o.Resync))
 	if err != nil {
-		o.o.Log.Error("pass failed; what is in force stays", "error", err)
+		o.o.Log.Error("pass failed; the configuration in force stays", "error", err)
 	}
 	if p.asked {
 		if next := p.backOff(); err == nil {
@@ -143,8 +143,8 @@ func (o *Operator) lead(ctx context.Context) {
 	}
 }
 
-// leads is an error if another operator may have led since the pass began: what this one has
-// listed is then of the past.
+// leads returns an error if another operator may have led since the pass began: this pass's list may then be
+// out of date.
 func (o *Operator) leads(ctx context.Context) error {
 	held, err := o.lease.renew(ctx, time.Now())
 	if err == nil && !held {
@@ -153,7 +153,7 @@ func (o *Operator) leads(ctx context.Context) error {
 	return err
 }
 
-// note keeps what came of a pass, for metrics and probes.
+// note keeps the outcome of a pass, for metrics and probes.
 func (o *Operator) note(err error, verdicts map[*object]verdict) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +168,7 @@ func (o *Operator) note(err error, verdicts map[*object]verdict) {
 	}
 }
 
-// Trouble is why the last pass failed, nil if it did not.
+// Trouble returns the error of the last pass, nil if it succeeded.
 func (o *Operator) Trouble() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -33,13 +33,13 @@ const (
 	DeletionRefused = "DeletionRefused" // others need it, so it is still in force: True
 )
 
-// Reasons are all of them.
+// Reasons lists all reasons.
 var Reasons = []string{Applied, NotEnforced, Invalid, Refused, Conflict, DeletionRefused}
 
-// kept ends the messages of what is not in force.
+// kept ends the messages of objects that are not in force.
 const kept = " What was applied before stays in force."
 
-// verdict is what a pass says of an object.
+// verdict is the outcome of a pass for an object.
 type verdict struct {
 	reason, message string
 }
@@ -55,8 +55,8 @@ type pass struct {
 	*Operator
 	verdicts map[*object]verdict
 	objects  []*object
-	denied   map[string]verdict // what the API refused in this pass, by UID; it may be right later
-	waits    bool               // what was refused before is not asked for again in this pass
+	denied   map[string]verdict // refused by the API in this pass, by UID; may be valid later
+	waits    bool               // objects refused before are not tried again in this pass
 	asked    bool               // the API has answered about all objects
 }
 
@@ -75,7 +75,7 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	p.asked = true
 	own := owners(all)
-	for _, x := range slices.Backward(all) { // limits and quotas before what they need
+	for _, x := range slices.Backward(all) { // limits and quotas before the resources that they need
 		if _, waits := p.verdicts[x]; !waits && x.deleting() && x.guarded() {
 			errs = append(errs, p.remove(ctx, x, own[x.id()]))
 		}
@@ -88,8 +88,8 @@ func (p *pass) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// wanted are the objects to apply. Of the others it says why not. The error is of objects that
-// could not get a finalizer: it holds up no others.
+// wanted returns the objects to apply, and gives the others their verdicts. The error is of objects that could
+// not get a finalizer: it does not block other objects.
 func (p *pass) wanted(ctx context.Context, all []*object) ([]claim, error) {
 	own := owners(all)
 	var out []claim
@@ -111,7 +111,7 @@ func (p *pass) wanted(ctx context.Context, all []*object) ([]claim, error) {
 			out = append(out, claim{x, m})
 			continue
 		}
-		// It is applied in the next pass, which this change brings about.
+		// This change triggers the next pass, which applies it.
 		errs = append(errs, p.guard(ctx, x, append(slices.Clone(x.Metadata.Finalizers), finalizer)))
 	}
 	return out, errors.Join(errs...)
@@ -150,8 +150,8 @@ func tooLarge(err error) bool {
 	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.ResourceExhausted}, grpcstatus.Code(err))
 }
 
-// refuse gives the objects that an error names their verdicts, all of them if it names none, and
-// returns the others.
+// refuse gives the objects that an error names their verdicts, or all objects if it names none, and returns the
+// others.
 func (p *pass) refuse(all []claim, err error) (rest []claim) {
 	named := reasons(all, err)
 	for i, c := range all {
@@ -212,13 +212,13 @@ func reasons(all []claim, err error) map[int]string {
 	return named
 }
 
-// refused reports whether an error is about what was asked, not about who could not be asked.
+// refused reports whether an error is about the request, not about an API that cannot be reached.
 func refused(err error) bool {
 	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.Aborted,
 		codes.PermissionDenied, codes.ResourceExhausted}, grpcstatus.Code(err))
 }
 
-// applied says of each object that it is in force, or who does not enforce it.
+// applied gives each object the verdict that it is in force, or names the gateways that do not enforce it.
 func (p *pass) applied(all []claim, response *quotav1.ApplyResponse) {
 	doubts := map[string][]string{}
 	for _, w := range response.GetWarnings() {
@@ -278,7 +278,7 @@ func (p *pass) delete(ctx context.Context, x *object) error {
 	return remove(ctx, p.o.API, x.kind, x.Name, stored.GetEtag())
 }
 
-// say writes what a pass says of an object into its status, if it is not there.
+// say writes a pass's verdict about an object into its status, if it is not there.
 func (p *pass) say(ctx context.Context, x *object, v verdict) error {
 	next := condition{Type: inForce, Status: "False", Reason: v.reason, Message: v.message,
 		ObservedGeneration: x.Metadata.Generation, LastTransitionTime: time.Now().UTC().Truncate(time.Second)}

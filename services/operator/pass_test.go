@@ -30,7 +30,7 @@ func leading(api quotav1.QuotaServiceClient) *pass {
 	return &pass{Operator: o, verdicts: map[*object]verdict{}, denied: map[string]verdict{}}
 }
 
-// Of many objects the wrong ones are refused, each in the words of the API, and the others applied.
+// Of many objects the wrong ones are refused, each with the API's message, and the others applied.
 func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
 	api := quotatest.Client(t, quota.New(storetest.Open(t), nil))
 	theirs := &quotav1.Pool{Name: "pools/theirs", Capacity: 1}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parent starts a child, says its number and waits to be killed.
+// parent starts a child, prints its process ID and waits to be killed.
 func parent(log string) {
 	p, err := NewGroup().Start(Spec{Name: "sleeper", Path: "/bin/sleep", Args: []string{"600"}, Log: log})
 	if err != nil {
@@ -128,7 +128,7 @@ func TestStartSaysWhatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// A parent killed by SIGKILL leaves nothing, whatever its threads did.
+// A parent killed by SIGKILL leaves nothing, also if its threads have ended.
 func TestDeathOfTheParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "CHILD_TEST_PARENT="+filepath.Join(t.TempDir(), "log"))

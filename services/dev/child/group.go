@@ -37,9 +37,8 @@ type Group struct {
 // NewGroup makes an empty group. Close ends it.
 func NewGroup() *Group { return NewGroupOn(nil) }
 
-// NewGroupOn is a group whose processes are started by a thread that prepare has
-// run on, and inherit what it did to the thread, such as entering a namespace. If
-// prepare fails, so does every Start.
+// NewGroupOn returns a group that starts its processes from a thread on which prepare has run. The processes
+// inherit the thread's state, such as a namespace that it has entered. If prepare fails, so does every Start.
 func NewGroupOn(prepare func() error) *Group {
 	g := &Group{forks: make(chan func())}
 	go func() {

@@ -63,7 +63,7 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 		if last == nil {
 			return nil
 		}
-		if err == nil || ctx.Err() == nil { // a probe that was cut short has nothing to say
+		if err == nil || ctx.Err() == nil { // a probe that was cut short is no evidence
 			err = last
 		}
 		select {
@@ -76,8 +76,8 @@ func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) 
 	}
 }
 
-// Obituary says how the process ended, with the end of its log. Call it only
-// after Exited.
+// Obituary returns an error that says how the process ended, with the end of its log. Call it only after
+// Exited.
 func (p *Process) Obituary() error {
 	how := "with status 0"
 	if p.err != nil {
@@ -86,7 +86,7 @@ func (p *Process) Obituary() error {
 	return fmt.Errorf("%s ended by itself: %s%s", p.Name, how, p.logged())
 }
 
-// Bounds of what an error quotes of a log.
+// Bounds of the part of a log that an error quotes.
 const (
 	tailLines = 12
 	tailBytes = 16 << 10

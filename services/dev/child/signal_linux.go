@@ -51,7 +51,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// A signal to a process that is dead is no error: it is what was wanted.
+// A signal to a dead process is no error: the process was to end.
 func terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
 
 func kill(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }

@@ -2,12 +2,10 @@
 //
 // # Model
 //
-// The whole schedule is fixed before the run by the scenario and its seed
-// ([NewPlan]): who sends what, when, through which gateway. The generator then
-// starts each request at its time and never waits for an answer, so a slow
-// system is not spared (no coordinated omission); latency counts from the
-// intended time. Requests in flight are bounded; a start beyond the bound is
-// dropped and recorded as such.
+// The scenario and its seed fix the whole schedule before the run ([NewPlan]): the client, time and gateway of
+// each request. The generator then starts each request at its time and never waits for an answer, so a slow
+// system gets the whole load (no coordinated omission); latency counts from the intended time. Requests in
+// flight are bounded; a start beyond the bound is dropped and recorded as such.
 //
 // A generator that falls behind its own schedule proves nothing: each record
 // carries its lateness and the verdict declares the run void beyond a bound.

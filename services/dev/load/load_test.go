@@ -104,8 +104,8 @@ func TestClientsAreSpreadSixThreeOne(t *testing.T) {
 	}
 }
 
-// Clients that hop send their whole burst at once, each through the next gateway: of a rush RushGap after
-// the one before until all gateways had one, of the others when the rate says.
+// Clients that hop send a whole burst at once, each burst through the next gateway. In a rush the next burst
+// comes after RushGap until all gateways have had one; otherwise it comes at the client's rate.
 func TestBurstsHopBetweenGateways(t *testing.T) {
 	s := demo(t, 3)
 	shots := map[string][]Shot{}

@@ -25,5 +25,5 @@ func (g *Generator) Loop(ctx context.Context, s scenario.Scenario, start time.Ti
 	}
 }
 
-// planAhead is how long before a round its schedule is made.
+// planAhead is the time before a round at which its schedule is made.
 const planAhead = 100 * time.Millisecond

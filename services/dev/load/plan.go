@@ -31,8 +31,8 @@ func NewPlan(s *scenario.Scenario) []Shot {
 	return plan
 }
 
-// clientPlan draws one client's requests from a source of its own, so that
-// another client's numbers never move them.
+// clientPlan draws one client's requests from the client's own random source, so that another client's numbers
+// never move them.
 func clientPlan(s *scenario.Scenario, tenant, client int) []Shot {
 	c := &s.Tenants[tenant].Clients[client]
 	h := fnv.New64a()

@@ -16,8 +16,8 @@ import (
 	"github.com/titrate/titrate/services/dev/upstream"
 )
 
-// Headers by which the demo's gateways know tenants and clients, and by which
-// they report what they did.
+// Headers that name tenants and clients for the demo's gateways, and headers in which gateways report their
+// decisions.
 const (
 	TenantHeader = "x-tenant"
 	ClientHeader = "x-client"
@@ -34,16 +34,15 @@ type Generator struct {
 	// file descriptors, smaller drops starts when the system is slow.
 	// Default 4096.
 	MaxInFlight int
-	// Timeout of one request; longer than any wait at a gateway. Default 10 s.
+	// Timeout bounds one request. It must be longer than the longest wait at a gateway. Default 10 s.
 	Timeout time.Duration
 	// Observe, if set, sees each record as it ends. It is called from many
 	// goroutines at once.
 	Observe func(*trace.Record)
 }
 
-// Run sends the plan from start on and returns one record per shot, in the
-// order of their ends. When ctx ends before the plan, it sends no more, gives
-// up what is in flight, and returns the context's error.
+// Run sends the plan from start on and returns one record per shot, in the order of their ends. When ctx ends
+// before the plan, it sends no more, abandons requests in flight, and returns the context's error.
 func (g *Generator) Run(ctx context.Context, s *scenario.Scenario, plan []Shot,
 	start time.Time) ([]trace.Record, error) {
 	if len(g.URLs) != len(s.Gateways) {
@@ -115,7 +114,7 @@ func (r *run) launch(ctx context.Context, shot Shot) {
 	})
 }
 
-// send does one request and fills in what came of it.
+// send sends one request and records its outcome.
 func (r *run) send(ctx context.Context, shot Shot, rec *trace.Record) {
 	due := r.due(shot.T)
 	rec.Late = max(0, time.Since(due).Seconds())

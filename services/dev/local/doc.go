@@ -6,7 +6,7 @@
 //	Rig ── a directory with logs, configurations and sockets, and a child.Group
 //	    ── Etcd, Coordinator, Agent, Upstream, Envoy: a Server each, as it is started
 //
-// A [Server] says how a process is started and which URL answers once it serves. Who
-// starts it, starts it again or kills it is the caller's. An [Envoy] has one worker, one
-// listener and one filter: Titrate's, one of Envoy's own to compare with, or none.
+// A [Server] has the command of a process, and the URL that answers once the process serves. The caller starts,
+// restarts and kills it. An [Envoy] has one worker, one listener and one filter: Titrate's, one of Envoy's own
+// to compare with, or none.
 package local

@@ -9,11 +9,11 @@ import (
 	"text/template"
 )
 
-// Filter is what an Envoy has before its router.
+// Filter is the filter of an Envoy, before its router.
 type Filter string
 
-// The filters: none; Envoy's local_ratelimit with one bucket for everybody, or
-// with a dynamic descriptor per client; Envoy's ratelimit filter; Titrate.
+// The filters: none; Envoy's local_ratelimit with one bucket for all clients, or with a dynamic descriptor per
+// client; Envoy's ratelimit filter; Titrate.
 const (
 	Plain   Filter = "plain"
 	Local   Filter = "local"
@@ -29,8 +29,8 @@ type Limit struct {
 	Rate   int
 }
 
-// Envoy is an Envoy with one worker, one listener and one filter. What tells tenants and
-// clients are the headers x-tenant and x-client.
+// Envoy is an Envoy with one worker, one listener and one filter. The headers x-tenant and x-client name the
+// tenant and the client.
 type Envoy struct {
 	Name   string // unique within the rig; of a gateway, its agent's
 	Filter Filter
@@ -38,23 +38,23 @@ type Envoy struct {
 	Limits []Limit
 	// Host is the address that Envoy listens on; "" is 127.0.0.1.
 	Host string
-	// Port takes requests, Admin is that of Envoy's admin page.
+	// Port takes requests; Admin is the port of Envoy's admin page.
 	Port, Admin int
 	// Upstream is the port that requests are sent on to; 0 answers them.
 	Upstream int
 	// UpstreamHost is the address of Upstream; "" is 127.0.0.1.
 	UpstreamHost string
-	// Routes is a file with the routes, an RDS response that may be replaced while
-	// Envoy runs; "" has one route, as Upstream says.
+	// Routes is a file with the routes, an RDS response that may be replaced while Envoy runs; "" has one
+	// route, to Upstream.
 	Routes string
 	// AnyProtocol takes HTTP/2 besides HTTP/1.1.
 	AnyProtocol bool
-	// Sign adds the header x-gateway, with Name, to what is sent on.
+	// Sign adds the header x-gateway, with Name, to forwarded requests.
 	Sign bool
 	// Stamp adds the header x-at to answers: when the request arrived, in
 	// microseconds of Unix time.
 	Stamp bool
-	// Keys is Titrate's key budget, Contended that of contended keys; 0 is its default.
+	// Keys is Titrate's key budget, Contended its budget of contended keys; 0 is the default.
 	Keys, Contended int
 	// PoolHeader takes Titrate's pool from the header x-pool; it is api otherwise.
 	PoolHeader bool
@@ -65,10 +65,10 @@ type Envoy struct {
 	// Spans is the port of an OTLP receiver, gRPC, that gets the spans of requests with the header
 	// x-client-trace-id, with one span for each call of the upstream; 0: there are no spans.
 	Spans int
-	// Base is what the generations of a hot restart have in common, and nobody else
-	// on this machine; 0 is any, and the Envoy cannot be restarted hot.
+	// Base is the base ID that the generations of a hot restart share, unique on this machine; 0 is any, and
+	// the Envoy cannot be restarted hot.
 	Base int
-	// Socket is that of Titrate's agent; "" is that of the agent of this name.
+	// Socket is the socket of Titrate's agent; "" is the socket of the agent with this name.
 	Socket string
 	// Born is described at child.Spec.
 	Born func(pid int) error
@@ -81,7 +81,7 @@ type Envoy struct {
 //go:embed envoy.yaml.tmpl
 var envoyTemplate string
 
-// A JSON string is a YAML string, whatever is in it.
+// A JSON string is a YAML string, with any contents.
 var bootstrap = template.Must(template.New("envoy.yaml").Funcs(template.FuncMap{
 	"json": func(s string) (string, error) {
 		b, err := json.Marshal(s)
@@ -102,7 +102,7 @@ func (e Envoy) Bootstrap() (string, error) {
 	return b.String(), err
 }
 
-// Generation are the arguments that say which Envoy of a hot restart it is.
+// Generation returns the arguments that select the n-th Envoy of a hot restart.
 func (e *Envoy) Generation(n int) []string {
 	if e.Base == 0 {
 		return []string{"--disable-hot-restart"}
@@ -118,11 +118,11 @@ func (e *Envoy) address(port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// Address is where requests go, URL the same as a URL.
+// Address returns the address for requests; URL returns it as a URL.
 func (e *Envoy) Address() string { return e.address(e.Port) }
 
 // URL is described at Address.
 func (e *Envoy) URL() string { return "http://" + e.Address() + "/" }
 
-// AdminURL is that of Envoy's admin page.
+// AdminURL returns the URL of Envoy's admin page.
 func (e *Envoy) AdminURL() string { return "http://" + e.address(e.Admin) }

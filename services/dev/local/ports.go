@@ -20,14 +20,14 @@ const (
 // Address is a port's on loopback.
 func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// Port is that of an address, 0 if it has none.
+// Port returns the port of an address, 0 if it has none.
 func Port(address string) int {
 	_, text, _ := net.SplitHostPort(address)
 	p, _ := strconv.Atoi(text)
 	return p
 }
 
-// Ports finds n ports of loopback that nobody has, for TCP and UDP, all different.
+// Ports finds n different ports of loopback that are free for TCP and UDP.
 func Ports(n int) ([]int, error) {
 	var found []int
 	next := Lowest + rand.IntN(Highest-Lowest)
@@ -50,7 +50,7 @@ func Ports(n int) ([]int, error) {
 	return found, nil
 }
 
-// Addresses are those of n free ports.
+// Addresses returns the addresses of n free ports.
 func Addresses(n int) ([]string, error) {
 	ports, err := Ports(n)
 	all := make([]string, len(ports))
@@ -60,7 +60,7 @@ func Addresses(n int) ([]string, error) {
 	return all, err
 }
 
-// Try says why a port of loopback cannot be had for TCP, and UDP if so said, or nil.
+// Try returns nil if a port of loopback is free for TCP (and UDP, if asked), else the reason.
 func Try(port int, udp bool) error {
 	release, err := hold(port, udp)
 	if errors.Is(err, syscall.EADDRINUSE) {

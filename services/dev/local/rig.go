@@ -55,7 +55,7 @@ func (r *Rig) Close() {
 // File is a path in the rig's directory.
 func (r *Rig) File(name string) string { return filepath.Join(r.Dir, name) }
 
-// Socket is that of an agent.
+// Socket returns the path of an agent's socket.
 func (r *Rig) Socket(agent string) string { return r.File(agent + ".sock") }
 
 // Launch starts a server. Its log is in the rig's directory, under its name.
@@ -115,7 +115,7 @@ func (r *Rig) Upstream(address string, more ...string) Server {
 		append([]string{"upstream", "--listen", address}, more...)...)
 }
 
-// Envoy writes an Envoy's configuration; its name is that of its gateway.
+// Envoy writes an Envoy's configuration; its name is the name of its gateway.
 func (r *Rig) Envoy(e Envoy) (Server, error) {
 	if e.Socket == "" {
 		e.Socket = r.Socket(e.Name)

@@ -21,9 +21,9 @@ const (
 	Agent       = "agent"
 )
 
-// The demo's numbers. Capacity and limits are those of services/dev/demo.yaml,
-// which a test compares. They are chosen for two shared cores: 420 requests/s
-// offered in the steady phase, 480 while clients hop, 620 under greed, 300 admitted.
+// The demo's numbers. Capacity and limits are the same as in services/dev/demo.yaml; a test compares them. They
+// are chosen for two shared cores: 420 requests/s offered in the steady phase, 480 while clients hop, 620 under
+// greed, 300 admitted.
 const (
 	demoCapacity  = 300
 	demoTarget    = .2 // s
@@ -36,20 +36,18 @@ const (
 	hopBurst      = 10
 )
 
-// Demo is the built-in scenario over the given duration (at least MinDuration)
-// and number of gateways (1 to MaxGateways).
+// Demo returns the built-in scenario over the given duration (at least MinDuration) and number of gateways (1
+// to MaxGateways).
 //
-// Three tenants want more than their fair share in every phase, so that
-// fairness means something: acme, bolt and dart, of whom dart turns greedy and
-// triples. The fourth, core, stays below its share, which a guarantee keeps ready
-// for it, and owns the two limited clients: a 429 for one of those below its limit
-// can only be an error. Of the two faults, each finds one of them above its limit
-// and one below.
+// Three tenants ask for more than their fair share in every phase, so that the run tests fairness: acme, bolt
+// and dart. In the phase greed, dart triples its demand. The fourth, core, stays below its share, which a
+// guarantee reserves for it, and has the two limited clients: a 429 for a client of core below its limit is
+// always an error. Of the two faults, each finds one of these clients above its limit and one below.
 //
-// A fifth tenant, hop, has three clients that hop between the gateways in full bursts, in
-// the phase of that name: exact and local ask for three times the same limit, whose
-// precision is EXACT for the one and LOCAL for the other; within stays below its EXACT limit. Its share
-// is not enforced, so that nothing but these limits delays a burst.
+// A fifth tenant, hop, has three clients that hop between the gateways in full bursts, in the phase of that
+// name. exact and local ask for three times the same limit, whose precision is EXACT for exact and LOCAL for
+// local; within stays below its EXACT limit. The share of hop is not enforced, so that only these limits delay
+// a burst.
 func Demo(duration time.Duration, gateways int, seed uint64) (*Scenario, error) {
 	if duration < MinDuration {
 		return nil, fmt.Errorf("a demo of %v is too short to show its five phases, the least is %v", duration,
@@ -121,12 +119,11 @@ func clients(tenant string, n int, total [5]float64) []Client {
 	return out
 }
 
-// demoPhases divides the run 28 % steady, 15 % hops, 15 % greed, 25 % coordinator, 17 %
-// agent. A fault strikes soon after its phase begins and ends before its middle,
-// so that each phase shows the system before, during and after. The coordinator's
-// phase is the longest: a successor is elected only when the lease of the killed
-// one in etcd has run out, a few seconds later, and in the shortest demo that must
-// be over before the next fault.
+// demoPhases divides the run 28 % steady, 15 % hops, 15 % greed, 25 % coordinator, 17 % agent. A fault strikes
+// soon after its phase begins and ends before its middle, so that each phase shows the system before, during
+// and after. The coordinator's phase is the longest: a successor is elected only when the killed coordinator's
+// lease in etcd has run out, a few seconds later. In the shortest demo the election must be over before the
+// next fault.
 func demoPhases(total float64, gateways []Gateway) []Phase {
 	a, b, c, d := .28*total, .43*total, .58*total, .83*total
 	cut := gateways[min(1, len(gateways)-1)].Name

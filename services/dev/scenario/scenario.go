@@ -1,10 +1,8 @@
-// Package scenario describes the demo's load and faults as data: who asks for
-// how much, when, through which gateway, under which limits, and what is
-// broken meanwhile.
+// Package scenario describes the demo's load and faults as data: the clients with their rates, times, gateways
+// and limits, and the faults with their times.
 //
-// A Scenario is written before the run, travels inside the trace, and is all
-// that the verdict needs beside the trace itself. It holds no code and does
-// not change during a run.
+// A Scenario is written before the run, is stored inside the trace, and is all that the verdict needs besides
+// the trace. It has no code and does not change during a run.
 //
 // # Model
 //
@@ -30,7 +28,7 @@ import (
 // Version is the form of Scenario that this program writes and understands.
 const Version = 1
 
-// Process is how a client's requests are spaced.
+// Process is the spacing of a client's requests.
 type Process string
 
 const (
@@ -46,7 +44,7 @@ const (
 	Rush Process = "rush"
 )
 
-// RushGap is the time between two bursts of a Rush, s: less than gateways need to hear of each
+// RushGap is the time between two bursts of a Rush, s: less than the time in which gateways learn of each
 // other's use by gossip.
 const RushGap = .02
 
@@ -97,12 +95,12 @@ type Tenant struct {
 	Weight float64 `json:"weight"`
 	// Guaranteed is the least that it gets if it asks for it, requests/s.
 	Guaranteed float64 `json:"guaranteed,omitempty"`
-	// Unshared: its share is not enforced, so that it gets what its clients' limits let pass.
+	// Unshared: its share is not enforced, so that only its clients' limits bound it.
 	Unshared bool     `json:"unshared,omitempty"`
 	Clients  []Client `json:"clients"`
 }
 
-// Sure is what it gets of a demand whatever the others ask for, requests/s.
+// Sure returns the rate that a tenant gets for a demand, however much the others ask for, requests/s.
 func (t *Tenant) Sure(demand float64) float64 {
 	if t.Unshared {
 		return demand
@@ -110,7 +108,7 @@ func (t *Tenant) Sure(demand float64) float64 {
 	return math.Min(t.Guaranteed, demand)
 }
 
-// Rate is what its clients offer together in a phase, requests/s.
+// Rate returns the rate that its clients offer together in a phase, requests/s.
 func (t *Tenant) Rate(phase int) float64 {
 	sum := 0.0
 	for _, c := range t.Clients {
@@ -183,7 +181,7 @@ func (s *Scenario) PhaseAt(t float64) int {
 	return len(s.Phases) - 1
 }
 
-// Validate says what is wrong with the scenario, or nil.
+// Validate returns the first mistake of the scenario, or nil.
 func (s *Scenario) Validate() error {
 	switch {
 	case s.Version != Version:

@@ -6,11 +6,10 @@
 //	{"t":1.204512,"gateway":"gw-1","tenant":"acme","client":"acme-3","status":200,
 //	 "waitMs":12.4,"late":0.000113,"latency":0.071,"at":1.217}
 //
-// Every line is a request. The first line carries the run's scenario beside its
-// request (key "scenario"), so that a trace is whole in itself. Times are
-// seconds since the start of the load.
+// Every line is a request. The first line also has the run's scenario (key "scenario"), so that a trace is
+// complete. Times are seconds since the start of the load.
 //
-// Lines stand in the order in which requests ended, not in which they began.
+// Lines are in the order in which requests ended, not in which they began.
 package trace
 
 import (
@@ -25,26 +24,26 @@ import (
 
 // Record is one request, seen from its client.
 type Record struct {
-	// T is when the schedule wanted it sent, s.
+	// T is the time of the request in the schedule, s.
 	T       float64 `json:"t"`
 	Gateway string  `json:"gateway"`
 	Tenant  string  `json:"tenant"`
 	Client  string  `json:"client"`
 	// Status is the HTTP status; 0 = no answer, see Error.
 	Status int `json:"status"`
-	// WaitMs is how long the gateway held it, ms, as the gateway says.
+	// WaitMs is the time that the gateway held the request, ms, as the gateway reports it.
 	WaitMs float64 `json:"waitMs"`
-	// Late is how long after T it was really sent, s.
+	// Late is the time from T until the request was really sent, s.
 	Late float64 `json:"late"`
 	// Latency is from T to the end of the answer, s.
 	Latency float64 `json:"latency"`
-	// At is when the upstream received it, s; 0 = it never did.
+	// At is the time at which the upstream received the request, s; 0: never.
 	At float64 `json:"at,omitempty"`
 	// Mark: the answer carried a congestion mark.
 	Mark bool `json:"mark,omitempty"`
-	// Reason of a 429, as the gateway says.
+	// Reason of a 429, from the gateway.
 	Reason string `json:"reason,omitempty"`
-	// Error says why there was no answer; Dropped is the generator's own.
+	// Error is the reason why there was no answer; Dropped is the generator's own.
 	Error string `json:"error,omitempty"`
 }
 
@@ -52,14 +51,14 @@ type Record struct {
 // too many were in flight.
 const Dropped = "dropped by the load generator: too many in flight"
 
-// Sent is when it was really sent, s since the start.
+// Sent returns the time at which the request was really sent, s since the start.
 func (r *Record) Sent() float64 { return r.T + r.Late }
 
 // Admitted reports whether it got past the gateway.
 func (r *Record) Admitted() bool { return r.At > 0 || r.Status/100 == 2 }
 
-// AdmittedAt is when it got past the gateway: when the upstream says that it
-// received it, or else when it was sent plus what the gateway held it.
+// AdmittedAt returns the time at which the request passed the gateway: the upstream's time of receipt, or
+// otherwise the time of sending plus the gateway's wait.
 func (r *Record) AdmittedAt() float64 {
 	if r.At > 0 {
 		return r.At

@@ -1,5 +1,4 @@
-// Package upstream is an HTTP server with a real capacity: what the demo's
-// gateways protect.
+// Package upstream is an HTTP server with a real capacity, which the demo's gateways protect.
 //
 // # Model
 //
@@ -8,9 +7,8 @@
 // bounded length; when it is full the answer is 503 at once. So an overloaded
 // upstream first becomes slow, by at most queue·s/k, and then fails.
 //
-// Each answer says when the request arrived (ArrivalHeader), which is the
-// instant that counts as its admission, and an optional trace has one NDJSON
-// line per request.
+// Each answer has the arrival time of the request (ArrivalHeader), which counts as the time of its admission.
+// An optional trace has one NDJSON line per request.
 //
 // # Invariants
 //
@@ -50,7 +48,7 @@ type Config struct {
 	Trace io.Writer
 }
 
-// Validate says what is wrong with the configuration, or nil.
+// Validate returns the first mistake of the configuration, or nil.
 func (c *Config) Validate() error {
 	switch {
 	case c.Workers < 1:
@@ -100,7 +98,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.trace.write(r, arrived, waited, status)
 }
 
-// statusAbandoned is what the trace says of a request whose client went away.
+// statusAbandoned is the trace's status of a request whose client went away.
 const statusAbandoned = 499
 
 func (s *Server) serve(ctx context.Context) (status int, waited time.Duration) {

@@ -8,42 +8,42 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// The bounds that a run must keep, and what the run itself must be like to be judged.
+// The bounds that a run must keep, and the conditions under which a run can be judged.
 const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
-	// maxWait of a saturated tenant in steady, over all gateways, at the 99th
-	// percentile of what is admitted, in delay targets, as far as so few requests show. The lateness of
-	// the machine comes on top: of the load's starts, and on the path to the upstream.
+	// maxWait is the bound of a saturated tenant's wait in steady, over all gateways, at the 99th percentile of
+	// admitted requests, in delay targets, as far as so few requests show. The lateness of the machine is
+	// added: of the load's starts, and on the path to the upstream.
 	maxWait = 1.5
-	// minEntitlement that each tenant gets of what it is entitled to, in every phase.
+	// minEntitlement is the least part of its entitlement that each tenant gets in every phase.
 	minEntitlement = .90
 	// clientMean is the long-run mean of a limited client over its rate, after
 	// the one burst and the slack that it may have.
 	clientMean = 1.02
-	// clientLeast is what it gets at least of its rate when it asks for more.
+	// clientLeast is the least part of its rate that a client gets when it asks for more.
 	clientLeast = .98
 
 	// maxLateP99Ms, of starts and on the path to the upstream, and maxDropped void a run.
 	maxLateP99Ms = 50
 	maxDropped   = .001
 
-	// gossipDelay is what loopback and scheduling take at most.
+	// gossipDelay is the most that loopback and scheduling take.
 	gossipDelay = 10 * time.Millisecond
 	// follow is the time in which the coordinator follows a change of demand that
 	// it cannot distinguish from noise at once (package coordinator/allocation), s.
 	follow = 1.5
 )
 
-// A pool of capacity μ admits at most Mean·t + burst in any window t, the burst being
-// what stands in buckets and what may be overdrawn before the coordinator notices.
+// A pool of capacity μ admits at most Mean·t + burst in any window t. The burst is the tokens in buckets, and
+// the overdraft until the coordinator notices.
 
 // pool is the scenario's.
 func pool(s *scenario.Scenario) judge.Pool { return judge.Pool{Capacity: s.Pool.Capacity} }
 
-// overdraft is what tenants may use beyond the capacity in a window of a phase,
-// requests: the pool's swing, and the jumps of guarantees and of what is not shared, which a
-// tenant may use at once, until the coordinator has followed them.
+// overdraft returns the cost that tenants may use beyond the capacity in a window of a phase, requests: the
+// pool's swing, and the jumps of guarantees and of unshared demand, which a tenant may use at once, until the
+// coordinator has followed them.
 func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 	total := pool(s).Swing()
 	for i := range s.Tenants {
@@ -56,9 +56,9 @@ func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 	return total
 }
 
-// frozen is what the tenants of limited clients may use beyond the capacity in [from, to), requests:
-// while an agent is cut off, a gateway below its share may use 1.5 times its last claim, and no other
-// gateway gives way (docs/guarantees.md).
+// frozen returns the cost that the tenants of limited clients may use beyond the capacity in [from, to),
+// requests: while an agent is cut off, a gateway below its share may use 1.5 times its last claim, and the
+// other gateways keep their rates (docs/guarantees.md).
 func frozen(s *scenario.Scenario, from, to float64) (sum float64) {
 	for _, c := range cuts(s) {
 		seconds := max(0, min(to, c.joined)-max(from, c.from))
@@ -81,7 +81,7 @@ func meanBound(s *scenario.Scenario, phase int) float64 {
 	return pool(s).Mean() + more/length
 }
 
-// slidingBound bounds what the pool may admit in any second that ends in a phase.
+// slidingBound bounds the pool's admitted requests in any second that ends in a phase.
 func slidingBound(s *scenario.Scenario, phase int) float64 {
 	p := pool(s)
 	bound := p.Mean() + p.Saved(len(s.Tenants)*len(s.Gateways)) + overdraft(s, phase, 1)
@@ -103,15 +103,15 @@ func slack(l *scenario.Limit, gateways int) float64 {
 	return max(1, stated)
 }
 
-// excessBound bounds a limited client's worst excess of the windows that end in a
-// phase: what the whole of the gateways may admit, and what two sides of a cut may on top.
+// excessBound bounds a limited client's worst excess of the windows that end in a phase: the excess of
+// connected gateways, and in addition the excess of two sides of a cut.
 func excessBound(s *scenario.Scenario, phase int, c *scenario.Client) float64 {
 	p := &s.Phases[phase]
 	return whole(c, len(s.Gateways)) + allowance(s, c.Limit, p.Start, p.End)
 }
 
-// whole bounds the excess of gateways that hear each other: the slack; and of a LOCAL limit, what gateways
-// that start cold one right after the other admit once, if the client rushes.
+// whole bounds the excess of gateways that receive each other's claims: the slack; and if the client rushes,
+// for a LOCAL limit also the cost that gateways that start cold one right after the other admit once.
 func whole(c *scenario.Client, gateways int) float64 {
 	bound := slack(c.Limit, gateways)
 	if c.Process == scenario.Rush && !c.Limit.Exact {
@@ -122,8 +122,8 @@ func whole(c *scenario.Client, gateways int) float64 {
 	return bound
 }
 
-// grace is how long, before and after, the ideal bucket must turn nothing away
-// for its client to count as below its limit.
+// grace returns the time, before and after a request, in which the ideal bucket must reject no request for the
+// client to count as below its limit.
 func grace(l *scenario.Limit, gateways int) time.Duration {
 	return at((l.Burst + slack(l, gateways)) / l.Rate)
 }

@@ -23,7 +23,7 @@ const (
 	CheckFailed      = "failed"             // requests ≤ 0
 )
 
-// checks puts every figure beside its bound.
+// checks compares every figure with its bound.
 func checks(j *evidence, l *Load, phases []Phase) []Check {
 	var out []Check
 	s := j.s
@@ -63,8 +63,8 @@ func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	return out
 }
 
-// repaidChecks ask that what two sides admitted too much during a cut is repaid: from the time on
-// when they hear each other again, the excess falls at the limit's rate until it is within the slack.
+// repaidChecks check that the two sides of a cut repay the cost that they admitted too much: from the time at
+// which they are connected again, the excess falls at the limit's rate until it is within the slack.
 func repaidChecks(j *evidence) []Check {
 	var out []Check
 	for _, c := range cuts(j.s) {
@@ -85,8 +85,8 @@ func repaidChecks(j *evidence) []Check {
 	return out
 }
 
-// unpaid returns the most by which the excess after from is above what is left of the debt at from if
-// that is repaid at the limit's rate.
+// unpaid returns the most by which the excess after from is above the rest of the debt, if the debt at from is
+// repaid at the limit's rate.
 func (c *clientSummary) unpaid(l *scenario.Limit, from, to float64) (most float64) {
 	debt := 0.0
 	first, _ := slices.BinarySearch(c.admitted, from)
@@ -125,7 +125,7 @@ func meanChecks(j *evidence, phases []Phase) []Check {
 }
 
 // meanOf bounds the mean over a stretch. During a cut excessBound allows more, and bounds it; so the upper
-// bound is for what comes after the last cut.
+// bound is for the time after the last cut.
 func (j *evidence) meanOf(c *scenario.Client, stretch []Phase) (out []Check) {
 	var names []string
 	for _, p := range stretch {
@@ -146,7 +146,7 @@ func (j *evidence) meanOf(c *scenario.Client, stretch []Phase) (out []Check) {
 	return append(out, atLeast(CheckClientLeast, where, c.Name, mean(whole), c.Limit.Rate*clientLeast))
 }
 
-// between counts what was admitted in [from, to), s.
+// between counts the admitted requests in [from, to), s.
 func (c *clientSummary) between(from, to float64) float64 {
 	first, _ := slices.BinarySearch(c.admitted, from)
 	end, _ := slices.BinarySearch(c.admitted, to)

@@ -6,10 +6,10 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
-// cut is a time in which an agent hears no other.
+// cut is a time in which an agent receives nothing from the others.
 type cut struct {
 	from   float64 // s
-	joined float64 // when the two sides hear each other again, s; +Inf: never
+	joined float64 // when the two sides are connected again, s; +Inf: never
 }
 
 // joins bounds the time from the end of a cut until agents receive from each other again, s: an agent
@@ -35,9 +35,9 @@ func cuts(s *scenario.Scenario) (all []cut) {
 	return all
 }
 
-// allowance returns what cuts add to a limit's excess in windows that end in [start, end), requests. Each
-// side of a cut may admit rate·t + burst (docs/guarantees.md), so that both admit burst + rate·t more
-// until they hear each other. Then they repay it, at the rate.
+// allowance returns the part of a limit's excess that is due to cuts, in windows that end in [start, end),
+// requests. Each side of a cut may admit rate·t + burst (docs/guarantees.md), so that both together admit burst
+// + rate·t more until they are connected again. Then they repay it, at the rate.
 func allowance(s *scenario.Scenario, l *scenario.Limit, start, end float64) (most float64) {
 	all := cuts(s)
 	moments := []float64{start, end}

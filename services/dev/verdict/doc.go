@@ -31,8 +31,8 @@
 //
 // # While an agent is cut off
 //
-// From the cut until the two sides hear each other again, at most 2 s after its end, each side
-// may admit rate·t + burst. So the excess may be burst + rate·t more. Afterwards:
+// From the cut until the two sides are connected again, at most 2 s after its end, each side may admit rate·t +
+// burst. So the excess may be burst + rate·t more. Afterwards:
 //
 //   - what was admitted too much is repaid: the excess that is left 2 s after the end of the cut falls
 //     at the limit's rate, until it is within the slack (client_repaid). A system that forgets the

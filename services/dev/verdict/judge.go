@@ -41,7 +41,7 @@ type evidence struct {
 // clientSummary is a limited client's run.
 type clientSummary struct {
 	admitted    []float64 // times, sorted, s
-	excess      []float64 // over rate·t + burst of the worst window that ends with each of them
+	excess      []float64 // over rate·t + burst of the worst window that ends with each request
 	worstExcess []float64 // per phase
 	wrongful    []int     // per phase
 }
@@ -106,8 +106,8 @@ func (j *evidence) summarise(name string, l *scenario.Limit) *clientSummary {
 	return sum
 }
 
-// arrival is a request and the latest time at which a gateway may have decided about it, s: one
-// that was admitted may have been on its way to the gateway until the upstream received it.
+// arrival is a request and the latest time at which a gateway may have decided about it, s: an admitted request
+// may have been on its way to the gateway until the upstream received it.
 type arrival struct {
 	request int // of evidence.sent
 	at      float64

@@ -23,7 +23,7 @@ func (j *evidence) phase(i int) Phase {
 	seconds := p.End - out.MeasuredFrom
 	for _, t := range j.s.Tenants {
 		for _, c := range t.Clients {
-			if c.Limit != nil { // what a client repays now, its tenant is not entitled to
+			if c.Limit != nil { // a client's repayment reduces its tenant's entitlement
 				owed := j.clients[c.Name].owed(c.Limit, out.MeasuredFrom)
 				tenants[t.Name].demand -= min(owed, clients[c.Name].demand)
 			}
@@ -51,8 +51,8 @@ func (j *evidence) phase(i int) Phase {
 	return out
 }
 
-// until is the end of phase i for what leaves nothing out: the last phase takes
-// what ends after the run.
+// until returns the end of phase i for figures that leave nothing out: the last phase includes requests that
+// end after the run.
 func (j *evidence) until(i int) float64 {
 	if i == len(j.s.Phases)-1 {
 		return 1e18
@@ -72,8 +72,8 @@ func highestSecond(times []float64, from, to float64) (most float64) {
 	return most
 }
 
-// count tallies per tenant and per client what was offered in [from, to), by
-// its intended time, and admitted in it, by its time of admission.
+// count tallies per tenant and per client the requests offered in [from, to), by intended time, and admitted in
+// it, by time of admission.
 func (j *evidence) count(phase int, from, to float64) (tenants, clients map[string]*tally) {
 	tenants, clients = map[string]*tally{}, map[string]*tally{}
 	for _, t := range j.s.Tenants {

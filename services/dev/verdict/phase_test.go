@@ -27,8 +27,8 @@ func TestHighestSecondIsTheLargestOfAllWindows(t *testing.T) {
 					n++
 				}
 			}
-			// Requests at the same instant belong to every window that ends
-			// there, and the last of them sees them all.
+			// Requests at the same instant belong to every window that ends there; the last of these requests
+			// counts them all.
 			want = max(want, n)
 		}
 		if got := highestSecond(times, from, to); got != want {

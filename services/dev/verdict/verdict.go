@@ -12,7 +12,7 @@ type Verdict struct {
 	Checks      []Check  `json:"checks"`
 }
 
-// Load says how well the machine kept up.
+// Load has the figures of how well the machine kept up.
 type Load struct {
 	Planned   int     `json:"planned"`
 	Recorded  int     `json:"recorded"`
@@ -24,7 +24,7 @@ type Load struct {
 	PathP99Ms float64 `json:"pathP99Ms"`
 }
 
-// Phase is what happened in one phase of the scenario.
+// Phase has the figures of one phase of the scenario.
 type Phase struct {
 	Name string `json:"name"`
 	// Start, End and MeasuredFrom are seconds of the run. Means are over
@@ -34,7 +34,7 @@ type Phase struct {
 	MeasuredFrom float64  `json:"measuredFrom"`
 	Pool         Pool     `json:"pool"`
 	Tenants      []Tenant `json:"tenants"`
-	Clients      []Client `json:"clients"` // the limited ones
+	Clients      []Client `json:"clients"` // limited clients
 	// Failed counts the requests of the phase that ended in anything but 2xx
 	// and 429.
 	Failed int `json:"failed"`
@@ -63,8 +63,8 @@ type Tenant struct {
 	Rejected  float64 `json:"rejected"`
 	Marked    float64 `json:"marked"`
 	WaitP99Ms float64 `json:"waitP99Ms"`
-	// WaitP99LeastMs is what the 99th percentile is at least, were the run longer: two
-	// standard errors of its rank below. Of 200 requests the two slowest say little.
+	// WaitP99LeastMs is a lower bound of the 99th percentile in a longer run: the wait two standard errors of
+	// the rank below. With 200 requests the two slowest have little weight.
 	WaitP99LeastMs float64 `json:"waitP99LeastMs"`
 }
 
@@ -82,14 +82,14 @@ type Client struct {
 	Wrongful429 int     `json:"wrongful429"`
 }
 
-// Check is one figure beside its bound.
+// Check is one figure and its bound.
 type Check struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase"` // of several, joined by "+"
 	// Subject is the tenant or client that it is about, if any.
 	Subject string  `json:"subject,omitempty"`
 	Value   float64 `json:"value"`
-	// Bound is what Value must be at most, or at least if AtLeast.
+	// Bound is the most that Value may be, or the least if AtLeast.
 	Bound   float64 `json:"bound"`
 	AtLeast bool    `json:"atLeast,omitempty"`
 	Pass    bool    `json:"pass"`

@@ -18,10 +18,9 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// ideal answers a scenario's plan as a perfect central limiter would: limited
-// clients by a token bucket, core (which stays below its share) and hop always, the
-// saturated tenants by the pool's fair rate of their weight and by what is left
-// of the pool.
+// ideal answers a scenario's plan as a perfect central limiter would: limited clients by a token bucket, core
+// (which stays below its share) and hop always, the saturated tenants by the pool's fair rate of their weight
+// and by the rest of the pool.
 func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
 	t.Helper()
 	plan := load.NewPlan(s)
@@ -192,7 +191,7 @@ func failed(v *Verdict, name string) bool {
 	return false
 }
 
-// A wait is judged by what the machine itself was late by.
+// A wait is judged together with the machine's own lateness.
 func TestWaitsOfALateMachine(t *testing.T) {
 	s, records := demo(t)
 	for i := range records {
@@ -241,8 +240,8 @@ func TestALoadThatWasNotTheScenariosIsVoid(t *testing.T) {
 	}
 }
 
-// What two sides of a cut admit too much passes if it is repaid after the cut, and not if it is forgotten.
-// Between 33.5 s and 36.3 s one agent is cut off, and until 38.3 s the two sides may not hear each other.
+// If two sides of a cut admit too much, the run passes if they repay it after the cut, and fails if they forget
+// it. Between 33.5 s and 36.3 s one agent is cut off; until 38.3 s the two sides may be unconnected.
 func TestDebtOfACut(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to float64 // all requests of small are refused
@@ -281,8 +280,8 @@ func TestDebtOfACut(t *testing.T) {
 	}
 }
 
-// A burst that reaches the upstream late, as on a busy machine, is charged late: what is refused after it for lack
-// of time is no error. Without that delay it is.
+// A burst that reaches the upstream late, as on a busy machine, is charged late: refusals after it are no error
+// if they are due to this delay. Without the delay they are.
 func TestRefusedAfterALateBurst(t *testing.T) {
 	for late, want := range map[float64]int{.001: 1, .27: 0} {
 		s, records := demo(t)
@@ -378,7 +377,7 @@ func TestFairShareIsTheWaterFill(t *testing.T) {
 	})
 }
 
-// The bounds of the demo, spelled out, so that nobody loosens them unseen.
+// The bounds of the demo as numbers, so that a change that loosens them fails here.
 func TestBoundsOfTheDemo(t *testing.T) {
 	s, _ := demo(t)
 	if got := slidingBound(s, 0); math.Abs(got-432) > 1e-9 {
@@ -392,7 +391,7 @@ func TestBoundsOfTheDemo(t *testing.T) {
 	if got, want := meanBound(s, 1), 306+(30*.5+69*1.5)/(s.Phases[1].End-s.Phases[1].Start); math.Abs(got-want) > 1e-6 {
 		t.Errorf("mean: bound %v, want %v", got, want)
 	}
-	// The agent is cut off for .4·6.8 s, and is heard 2 s later at most.
+	// The agent is cut off for .4·6.8 s, and connected again at most 2 s later.
 	for phase, want := range []float64{26.3, 26.3, 26.3, 26.3, 26.3 + 60 + 60*(2.72+2)} {
 		if got := excessBound(s, phase, s.Client("global")); math.Abs(got-want) > 1e-9 {
 			t.Errorf("excess in phase %d: bound %v, want %v", phase, got, want)

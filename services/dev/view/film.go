@@ -11,9 +11,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Film keeps the live table as it was at equal steps of time, and writes it as an
-// animated SVG: it plays in a browser and in a README, without a script, and stands still at its
-// last frame for those who want no motion. Equal lines are stored once.
+// Film keeps the live table as it was at equal steps of time, and writes it as an animated SVG. The film plays
+// in a browser and in a README, without a script; for readers who prefer reduced motion it shows its last
+// frame. Equal lines are stored once.
 type Film struct {
 	frames [][]string // lines of each frame
 }

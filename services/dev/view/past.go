@@ -12,13 +12,14 @@ const (
 	pastLength = 30
 )
 
-// Past keeps what tenants and clients got in the last minute. The zero value has nothing. A nil one keeps nothing.
+// Past keeps the rates of tenants and clients in the last minute. The zero value is empty. A nil Past keeps
+// nothing.
 type Past struct {
 	at   time.Duration // of the latest numbers
 	gets map[string][]float64
 }
 
-// Add adds what a sample says, if the one before is old enough.
+// Add adds a sample, if the one before is old enough.
 func (p *Past) Add(s *Sample) {
 	if p.gets == nil {
 		p.gets = map[string][]float64{}

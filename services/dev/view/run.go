@@ -47,8 +47,7 @@ func lines(ctx context.Context, out io.Writer, source Source) {
 	}
 }
 
-// screen runs the live table. A terminal that cannot be had (no input, say)
-// leaves the run without a view, not without an end.
+// screen runs the live table. Without a usable terminal (no input, say) the run continues without a view.
 func screen(ctx context.Context, out io.Writer, source Source, interrupt func()) {
 	p := tea.NewProgram(&model{source: source, interrupt: interrupt, sample: source(), width: width, height: height},
 		tea.WithContext(ctx), tea.WithOutput(out), tea.WithoutSignalHandler())

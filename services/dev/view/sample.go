@@ -1,11 +1,9 @@
-// Package view shows a run while it goes on: a live table in a terminal, one
-// line every other second elsewhere.
+// Package view shows a run in progress: a live table in a terminal, one line every other second elsewhere.
 //
 // # Model
 //
-// A [Sample] is all there is to show of one moment. [Table] and [Line] turn one
-// into text, as pure functions; [Run] asks for a sample at fixed times and
-// prints it. Nothing here measures anything.
+// A [Sample] has the figures of one moment. [Table] and [Line] turn a sample into text, as pure functions;
+// [Run] asks for a sample at fixed times and prints it. The package measures nothing itself.
 package view
 
 import "time"
@@ -38,7 +36,7 @@ type Tenant struct {
 	Weight    float64
 	Wants     float64
 	Gets      float64
-	FairShare float64 // exact, of what the scenario offers
+	FairShare float64 // exact, for the scenario's demand
 	WaitMs    float64 // p99
 	Marks     float64
 	Rejects   float64
@@ -46,7 +44,7 @@ type Tenant struct {
 	State     string
 }
 
-// Client with a limit of its own.
+// Client is a client with its own limit.
 type Client struct {
 	Name                     string
 	Rate, Burst, Wants, Gets float64

@@ -76,7 +76,8 @@ func TestNotesHaveTheRest(t *testing.T) {
 	}
 }
 
-// A larger terminal is used: all notes, the last minute and bars. No line is longer than it, whatever its size.
+// A larger terminal is used: all notes, the last minute and bars. No line is longer than the terminal, at any
+// size.
 func TestAWideTerminalIsUsed(t *testing.T) {
 	var past Past
 	s := full()

@@ -46,7 +46,7 @@ const (
 // StateWidth is the most columns of a tenant's state: with it a tenant's row fits the terminal.
 const StateWidth = 22
 
-// mostNotes is how many notes are shown if there is room.
+// mostNotes is the number of notes that are shown if there is room.
 const mostNotes = 4
 
 // Table is a sample as a screen of text for a terminal of 80 columns and 24 lines.
@@ -87,7 +87,7 @@ func header(s *Sample, width int) string {
 		bar(s.Pool.Gets, s.Pool.Capacity, max(width-56, 1)), total, price)
 }
 
-// bar draws a part of a whole in some characters, and what is beyond it in another colour.
+// bar draws a part of a whole in characters, and the part beyond the whole in another colour.
 func bar(part, whole float64, characters int) string {
 	n := 0
 	if whole > 0 {

@@ -17,14 +17,14 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
-// Deadlines of starting and stopping. A fast machine needs a fifth of them.
+// Deadlines of starting and stopping. A fast machine needs a fifth of these times.
 const (
 	startDeadline = 45 * time.Second
 	stopGrace     = 15 * time.Second
 )
 
-// World is the running system.
-type World struct {
+// Installation is the running system.
+type Installation struct {
 	config   *Config
 	scenario *scenario.Scenario
 	ports    *ports
@@ -43,20 +43,21 @@ type World struct {
 	cut         map[string]bool // gateways whose agent is cut off
 }
 
-// newWorld prepares a world in a directory. fail is called when a child ends
+// newInstallation prepares an installation in a directory. fail is called when a child ends
 // unasked.
-func newWorld(c *Config, s *scenario.Scenario, p *ports, dir string, fail context.CancelCauseFunc) (*World, error) {
+func newInstallation(c *Config, s *scenario.Scenario, p *ports, dir string,
+	fail context.CancelCauseFunc) (*Installation, error) {
 	rig, err := local.NewRig(local.Programs{Titrate: c.Titrate, Module: c.Module, Envoy: c.Envoy}, dir, nil)
 	n := len(s.Gateways)
-	return &World{
+	return &Installation{
 		config: c, scenario: s, ports: p, rig: rig, fail: fail, asked: map[*child.Process]bool{},
 		agents: make([]*child.Process, n), envoys: make([]*child.Process, n), cut: map[string]bool{},
 	}, err
 }
 
-// Start starts everything in the order of who needs whom, and returns when
-// every gateway enforces the configuration.
-func (w *World) Start(ctx context.Context) error {
+// Start starts all processes in the order of their dependencies, and returns when every gateway enforces the
+// configuration.
+func (w *Installation) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startDeadline, fmt.Errorf("not within %v", startDeadline))
 	defer cancel()
 	for _, step := range []func(context.Context) error{
@@ -70,7 +71,7 @@ func (w *World) Start(ctx context.Context) error {
 }
 
 // start starts a server, watches over it, and waits until it serves.
-func (w *World) start(ctx context.Context, s local.Server, into **child.Process) error {
+func (w *Installation) start(ctx context.Context, s local.Server, into **child.Process) error {
 	p, err := w.rig.Launch(s.Spec)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (w *World) start(ctx context.Context, s local.Server, into **child.Process)
 	return w.rig.Serving(ctx, p, s.URL)
 }
 
-func (w *World) startEtcd(ctx context.Context) error {
+func (w *Installation) startEtcd(ctx context.Context) error {
 	return w.start(ctx, w.rig.Etcd("etcd", local.Address(w.ports.etcd), local.Address(w.ports.etcdPeer)), &w.etcd)
 }
 
@@ -101,7 +102,7 @@ const (
 	upstreamQueue  = 100
 )
 
-func (w *World) startUpstream(ctx context.Context) error {
+func (w *Installation) startUpstream(ctx context.Context) error {
 	args := []string{"--capacity", fmt.Sprint(w.scenario.Pool.Capacity * upstreamMargin),
 		"--queue", fmt.Sprint(upstreamQueue)}
 	if w.config.Trace != "" {
@@ -110,18 +111,18 @@ func (w *World) startUpstream(ctx context.Context) error {
 	return w.start(ctx, w.rig.Upstream(local.Address(w.ports.upstream), args...), &w.upstream)
 }
 
-// UpstreamTrace is where the upstream's own trace lies, beside the run's.
+// UpstreamTrace returns the path of the upstream's own trace, next to the run's.
 func UpstreamTrace(trace string) string {
 	return strings.TrimSuffix(trace, filepath.Ext(trace)) + ".upstream.ndjson"
 }
 
-func (w *World) startCoordinator(ctx context.Context) error {
+func (w *Installation) startCoordinator(ctx context.Context) error {
 	return w.start(ctx, w.rig.Coordinator("coordinator", local.Address(w.ports.coordinator),
 		local.Address(w.ports.coordinatorWeb), local.Address(w.ports.etcd), "--rest", local.Address(w.ports.rest)),
 		&w.coordinator)
 }
 
-func (w *World) startAgents(ctx context.Context) error {
+func (w *Installation) startAgents(ctx context.Context) error {
 	var gossip []string
 	for _, port := range w.ports.gossip {
 		gossip = append(gossip, local.Address(port))
@@ -132,7 +133,7 @@ func (w *World) startAgents(ctx context.Context) error {
 	})
 }
 
-func (w *World) startEnvoys(ctx context.Context) error {
+func (w *Installation) startEnvoys(ctx context.Context) error {
 	return w.each(ctx, func(ctx context.Context, i int, name string) error {
 		envoy, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: w.ports.gateways[i],
 			Admin: w.ports.envoyAdmin[i], Upstream: w.ports.upstream, AnyProtocol: true, Sign: true, Also: DemoClasses})
@@ -144,7 +145,7 @@ func (w *World) startEnvoys(ctx context.Context) error {
 }
 
 // each does something for every gateway at once.
-func (w *World) each(ctx context.Context, do func(context.Context, int, string) error) error {
+func (w *Installation) each(ctx context.Context, do func(context.Context, int, string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, gw := range w.scenario.Gateways {
 		g.Go(func() error { return do(ctx, i, gw.Name) })
@@ -153,7 +154,7 @@ func (w *World) each(ctx context.Context, do func(context.Context, int, string) 
 }
 
 // URLs of the gateways.
-func (w *World) URLs() []string {
+func (w *Installation) URLs() []string {
 	urls := make([]string, len(w.ports.gateways))
 	for i, p := range w.ports.gateways {
 		urls[i] = "http://" + local.Address(p) + "/"
@@ -163,7 +164,7 @@ func (w *World) URLs() []string {
 
 // Stop stops everything in reverse order. What does not stop in time is killed,
 // and named in the error.
-func (w *World) Stop() error {
+func (w *Installation) Stop() error {
 	w.mu.Lock()
 	w.stopping = true
 	coordinator := w.coordinator
