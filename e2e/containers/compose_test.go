@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// prometheusImage is that of docker-compose.yml. Where it is not there, Debian's Prometheus runs in
-	// debianImage in its place.
+	// prometheusImage is the image of docker-compose.yml. If it is not available, Debian's Prometheus runs in
+	// debianImage instead.
 	prometheusImage = "prom/prometheus:v3.5.0"
 	debianImage     = "debian:bookworm-slim"
-	// composePatience is how long the test waits for what takes seconds on a machine that is not busy.
+	// composePatience is the time that the test waits for states that take seconds on an idle machine.
 	composePatience = 4 * time.Minute
 )
 
-// compose is docker-compose.yml in containers of its own.
+// compose is docker-compose.yml in the test's own containers.
 type compose struct {
 	program    []string
 	prometheus string // host:port
@@ -72,8 +72,8 @@ func startCompose(t *testing.T) *compose {
 	return c
 }
 
-// composeFile is docker-compose.yml without Grafana and without ports of this machine but Prometheus', one
-// that is free.
+// composeFile is docker-compose.yml without Grafana, and with one port of this machine only: Prometheus', a
+// free one.
 func composeFile(t *testing.T) []byte {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -24,16 +24,16 @@ const (
 	silverOffer  = 200
 )
 
-// upstreamOfUnknownCapacity: the upstream serves a third of what the example
-// document begins with, and the offer is far above. Shares must come down to what it
-// serves, gold and silver 3:1 of it, and requests must not wait there for long.
-func (w *world) upstreamOfUnknownCapacity(t *testing.T) {
+// upstreamOfUnknownCapacity: the upstream serves a third of the example document's initial capacity, and the
+// load is far above. Shares must come down to the served rate, 3:1 for gold and silver, and requests must not
+// wait there for long.
+func (w *installation) upstreamOfUnknownCapacity(t *testing.T) {
 	w.swapUpstream("--capacity", strconv.Itoa(slowCapacity), "--service-time", slowService, "--queue", "400")
 	defer func() {
 		w.swapUpstream("--capacity", "2000", "--service-time", "5ms", "--queue", "2000")
 		w.apply(documents)
 		w.inForce(t, patience)
-		// A flow that wakes beside demand that has just gone has a small share at first.
+		// A flow that becomes active just after other demand has ended has a small share at first.
 		eventually(t, "the coordinator forgets the load", patience, func() string {
 			if _, out, _ := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml"); strings.Contains(out,
 				"demand:") {
@@ -57,7 +57,7 @@ func (w *world) upstreamOfUnknownCapacity(t *testing.T) {
 	})
 	r.pass(t, 9) // the first look at an upstream without a backlog is over
 	from := time.Since(r.began).Seconds()
-	const windows, long = 3, 6 // s; a machine that does other things as well may spoil one of them
+	const windows, long = 3, 6 // s; other work of the machine may spoil one of them
 	r.pass(t, windows*long+2)
 	r.stop()
 	records := <-r.done
@@ -111,7 +111,7 @@ func slowShares(t *testing.T, records []trace.Record, from, until float64) strin
 }
 
 // swapUpstream replaces the upstream by one of another capacity.
-func (w *world) swapUpstream(args ...string) {
+func (w *installation) swapUpstream(args ...string) {
 	w.t.Helper()
 	w.kill(w.upstream)
 	listen := slices.Index(w.upstream.of.Args, "--listen")
@@ -122,8 +122,8 @@ func (w *world) swapUpstream(args ...string) {
 
 var capacityShown = regexp.MustCompile(`(?m)^status:(?:\n +.*)*?\n +capacity: ([0-9.e+]+)`)
 
-// capacity is what is shared now, as users see it.
-func (w *world) capacity(t *testing.T) float64 {
+// capacity returns the capacity shared now, as users see it.
+func (w *installation) capacity(t *testing.T) float64 {
 	t.Helper()
 	status, out, complaint := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml")
 	found := capacityShown.FindStringSubmatch(out)
@@ -138,7 +138,7 @@ func (w *world) capacity(t *testing.T) float64 {
 }
 
 // offer starts a load of two tenants, evenly on both gateways.
-func (w *world) offer(t *testing.T, a string, rateA float64, b string, rateB float64) *traffic {
+func (w *installation) offer(t *testing.T, a string, rateA float64, b string, rateB float64) *traffic {
 	t.Helper()
 	one := func(name string, rate float64) scenario.Tenant {
 		return scenario.Tenant{Name: name, Weight: 1,

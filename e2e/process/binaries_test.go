@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// envoyVersion is the one that the filter is built for.
+// envoyVersion is the version that the filter is built for.
 const envoyVersion = "1.40.0"
 
 // binaries are the files under test.

@@ -33,8 +33,8 @@ func (b binaries) devArgs(more ...string) []string {
 	return append([]string{"dev", "--envoy", b.envoy, "--module", b.module}, more...)
 }
 
-// dev starts titrate dev in a scene.
-func (b binaries) dev(s *scene, log string, more ...string) *child.Process {
+// dev starts titrate dev in a sandbox.
+func (b binaries) dev(s *sandbox, log string, more ...string) *child.Process {
 	s.t.Helper()
 	return s.launch(child.Spec{Name: "dev", Path: b.titrate, Args: b.devArgs(more...), Log: log})
 }
@@ -43,7 +43,7 @@ func (b binaries) dev(s *scene, log string, more ...string) *child.Process {
 // test is skipped, as nothing was judged.
 func TestDemo(t *testing.T) {
 	b := need(t)
-	files, s := t.TempDir(), newScene(t)
+	files, s := t.TempDir(), newSandbox(t)
 	verdict, lines, again := filepath.Join(files, "verdict.json"), filepath.Join(files, "trace.ndjson"),
 		filepath.Join(files, "again.json")
 	log := filepath.Join(files, "log")
@@ -86,7 +86,7 @@ func read(t *testing.T, path string) map[string]any {
 	return v
 }
 
-// complete checks that the JSON has what is promised of it.
+// complete checks that the JSON has all documented fields.
 func complete(t *testing.T, v map[string]any) {
 	t.Helper()
 	list := func(in map[string]any, key string) []map[string]any {
@@ -124,7 +124,7 @@ func complete(t *testing.T, v map[string]any) {
 	}
 }
 
-// broken are the checks that did not pass, as they stand in the JSON.
+// broken returns the checks that did not pass, as in the JSON.
 func broken(v map[string]any) []string {
 	var out []string
 	checks, _ := v["checks"].([]any)
@@ -166,9 +166,9 @@ func upstreamAgrees(t *testing.T, path string) {
 	t.Logf("%d requests, of which %d arrived at the upstream", len(records), seen)
 }
 
-// TestInterrupt: Ctrl-C while the world runs ends all of it.
+// TestInterrupt: Ctrl-C during the run ends all processes.
 func TestInterrupt(t *testing.T) {
-	b, s := need(t), newScene(t)
+	b, s := need(t), newSandbox(t)
 	log := filepath.Join(t.TempDir(), "log")
 	p := b.dev(s, log, "--no-load", "--gateways", "2")
 	urls := regexp.MustCompile(`gw-\d+ +(http://\S+)`)
@@ -223,7 +223,7 @@ func TestInterrupt(t *testing.T) {
 
 // TestTakenPort: the port in the way is named before anything is started.
 func TestTakenPort(t *testing.T) {
-	b, s := need(t), newScene(t)
+	b, s := need(t), newSandbox(t)
 	// Below the range that kernels give to outgoing connections, since the port before it
 	// must be free.
 	ports, err := local.Ports(1)
@@ -237,7 +237,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer taken.Close()
 	log := filepath.Join(t.TempDir(), "log")
-	// The second of the ports is the one that is taken.
+	// The second port is already in use.
 	p := b.dev(s, log, "--no-load", "--base-port", strconv.Itoa(port-1))
 	status := exited(t, p, patience)
 	said := child.Tail(log, 10)

@@ -1,18 +1,16 @@
 // Package process tests Titrate as its processes: the real `titrate` binary as
 // etcd, coordinator, agents and upstream, the real filter, and the real Envoy.
 //
-// It has tests only. Nothing in them is faked, so what they kill is what an
-// operator's machine would kill:
+// It has tests only. Nothing in them is faked, so they kill real processes, as on an operator's machine:
 //
 //   - the demo, judged by its own verdict, by a second reading of its trace, and
 //     by what it leaves behind;
-//   - one world of two gateways that the other tests share: requests that their
-//     clients give up, an Envoy that is asked to end, agents, coordinators and an
-//     etcd that are killed and come back, strangers on the agent's socket, bad
-//     documents, quotas that change while requests wait, a limit by user and
-//     method;
+//   - one installation of two gateways that the other tests share: requests that
+//     their clients give up, an Envoy that receives SIGTERM, agents, coordinators and
+//     an etcd that are killed and come back, strangers on the agent's socket, bad
+//     documents, quotas that change while requests wait, a limit by user and method;
 //   - the developer's commands: Ctrl-C, a port that is taken;
-//   - an installation of the version before, whose parts are replaced by those of this version one
+//   - an installation of the version before, whose parts are replaced by parts of this version one
 //     after the other in any order, and back (`make e2e-upgrade`).
 //
 // # What they need
@@ -26,10 +24,10 @@
 //
 // # Invariants
 //
-//   - everything is on loopback, and dies with the test process even when that
-//     is itself killed (services/dev/child);
-//   - nothing waits for a time to pass but traffic: a test polls for what it
-//     waits for, with a deadline that only a broken system reaches;
+//   - everything is on loopback, and ends with the test process even when the test
+//     process is killed (services/dev/child);
+//   - only traffic waits for a time to pass: a test polls for a state, with a deadline
+//     that only a broken system reaches;
 //   - rates are checked from above over every window, as the guarantee is, and
 //     from below only where less would be a fault on any machine.
 package process

@@ -14,17 +14,17 @@ const (
 	tryIt    = "../../docs/how-to/README.md" // starts what the how-tos need
 )
 
-// followedAtOnce bounds how many how-tos are followed at a time: each starts an installation of its own.
+// followedAtOnce bounds how many how-tos are followed at a time: each starts its own installation.
 const followedAtOnce = 3
 
-// The tutorial, as a new user would go through it: what it shows is what the commands say.
+// The tutorial, as a new user would go through it: its outputs are the outputs of its commands.
 func TestTutorial(t *testing.T) {
 	b := need(t)
 	t.Parallel()
 	guide.Follow(t, b.clone(t, map[string]string{"envoy": b.envoy}), tutorial)
 }
 
-// Each how-to does what it says, in an installation of its own.
+// Each how-to works as written, in its own installation.
 func TestHowTos(t *testing.T) {
 	b := need(t)
 	t.Parallel()

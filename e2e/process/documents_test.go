@@ -10,7 +10,7 @@ import (
 )
 
 // resources is everything that is configured.
-func (w *world) resources(t *testing.T) string {
+func (w *installation) resources(t *testing.T) string {
 	t.Helper()
 	status, out, complaint := w.bin.run(t, "", "export", "--server", w.api)
 	if status != 0 {
@@ -52,8 +52,8 @@ var badDocuments = []struct{ name, text, names string }{
 		"{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/fed, spec: {weight: 9}, etag: '1'}", "fed"},
 }
 
-// documentsRefused: a mistake in one document applies none of them.
-func (w *world) documentsRefused(t *testing.T) {
+// documentsRefused: after a mistake in one document, none of the documents is applied.
+func (w *installation) documentsRefused(t *testing.T) {
 	before, revision := w.resources(t), w.filter(0, "titrate_config_revision")
 	for _, bad := range badDocuments {
 		text := tenant("innocent", 1) + "---\n" + bad.text
@@ -78,7 +78,7 @@ const movedLater = 3 * time.Second
 
 // quotaMoves: requests that wait for a small quota go when it becomes large, on
 // every gateway, and what comes after a cut waits again. No Envoy is reloaded.
-func (w *world) quotaMoves(t *testing.T) {
+func (w *installation) quotaMoves(t *testing.T) {
 	const rounds, waiting = 3, 8
 	w.apply(tenant("moved", 1) + "---\n" + quota("moved", 8))
 	w.linked(t, patience, 0)
@@ -120,13 +120,13 @@ func (w *world) quotaMoves(t *testing.T) {
 	}
 }
 
-// atOnce is more than a request takes that does not wait, even on a slow machine,
-// and less than one that waits for a quota of 8/s.
+// atOnce is longer than a request without a wait, even on a slow machine, and shorter than a wait for a quota
+// of 8/s.
 const atOnce = 100 * time.Millisecond
 
-// heldAgain sends requests to all gateways in rounds until one has to wait at
-// each. It returns those, and when the last of them was sent.
-func (w *world) heldAgain(t *testing.T) (waiting []<-chan answer, sent time.Time) {
+// heldAgain sends requests to all gateways in rounds until one request waits at each gateway. It returns the
+// waiting requests, and the time at which the last was sent.
+func (w *installation) heldAgain(t *testing.T) (waiting []<-chan answer, sent time.Time) {
 	t.Helper()
 	pass := slices.Clone(w.fronts) // where requests still pass at once
 	eventually(t, "a request waits at every gateway", patience, func() string {
@@ -157,8 +157,8 @@ func quota(tenant string, max float64) string {
 		"%v}}\n", tenant, max)
 }
 
-// unmoved is what a reload or a lost link would change.
-func (w *world) unmoved() string {
+// unmoved returns the state that a reload or a lost link would change.
+func (w *installation) unmoved() string {
 	var all []string
 	for i := range w.admins {
 		stats := w.admins[i] + "/stats/prometheus"

@@ -18,15 +18,14 @@ import (
 // heldMax is the quota of the tenant whose requests wait, requests/s.
 const heldMax = 50
 
-// answer is what came of a request: a status and when the upstream received it,
-// or an error.
+// answer is the outcome of a request: a status and the time at which the upstream received it, or an error.
 type answer struct {
 	status  int
 	arrived time.Time
 	err     error
 }
 
-// ask sends one request of a tenant on a connection of its own.
+// ask sends one request of a tenant on its own connection.
 func ask(ctx context.Context, client *http.Client, url, tenant string) answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -60,9 +59,9 @@ func askAgain(ctx context.Context, client *http.Client, url, tenant string) answ
 	return a
 }
 
-// flood sends n requests of a tenant to each gateway at once, and again those that are refused; the channel
-// is closed after the last has ended.
-func (w *world) flood(ctx context.Context, n int, tenant string, urls ...string) <-chan answer {
+// flood sends n requests of a tenant to each gateway at once, and repeats refused requests. The channel is
+// closed after the last request has ended.
+func (w *installation) flood(ctx context.Context, n int, tenant string, urls ...string) <-chan answer {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}, Timeout: 2 * patience}
 	answers := make(chan answer, n*len(urls))
 	var all sync.WaitGroup
@@ -80,7 +79,7 @@ func (w *world) flood(ctx context.Context, n int, tenant string, urls ...string)
 }
 
 // holding waits until the gateways hold at least n requests each.
-func (w *world) holding(t *testing.T, n float64, indexes ...int) {
+func (w *installation) holding(t *testing.T, n float64, indexes ...int) {
 	t.Helper()
 	for _, i := range indexes {
 		eventually(t, fmt.Sprintf("gateway %d holds %v requests", i+1, n), patience, func() string {
@@ -93,7 +92,7 @@ func (w *world) holding(t *testing.T, n float64, indexes ...int) {
 }
 
 // holdingNone waits until no gateway holds a request.
-func (w *world) holdingNone(t *testing.T) {
+func (w *installation) holdingNone(t *testing.T) {
 	t.Helper()
 	eventually(t, "nothing is held", patience, func() string {
 		for i := range w.admins {
@@ -108,7 +107,7 @@ func (w *world) holdingNone(t *testing.T) {
 // abortWhileHeld: clients leave by the hundred while their requests wait. Their
 // places are given back, and what comes after gets the share that is due: no less,
 // and no more for the backlog that went away.
-func (w *world) abortWhileHeld(t *testing.T) {
+func (w *installation) abortWhileHeld(t *testing.T) {
 	const flood, rounds, later = 200, 2, 60
 	cancelled := 0.0
 	for range rounds {
@@ -148,9 +147,9 @@ func (w *world) abortWhileHeld(t *testing.T) {
 	}
 }
 
-// termWhileHeld: an Envoy that is told to end with requests held ends in time,
-// and every one of them gets an answer or a closed connection.
-func (w *world) termWhileHeld(t *testing.T) {
+// termWhileHeld: an Envoy that receives SIGTERM with held requests ends in time, and every held request gets an
+// answer or a closed connection.
+func (w *installation) termWhileHeld(t *testing.T) {
 	const flood = 150
 	w.holdingNone(t) // what an earlier test left would count as held
 	answers := w.flood(t.Context(), flood, "held", w.fronts[0])

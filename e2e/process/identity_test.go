@@ -9,8 +9,7 @@ import (
 	"github.com/titrate/titrate/services/dev/load"
 )
 
-// whose is what the gateways of the world know of requests besides the demo's
-// configuration.
+// whose is the gateways' configuration of identities and classes, in addition to the demo's configuration.
 const whose = `
                           identities: {user: {query: user}}
                           classes: [{name: writes, match: {methods: [POST]}}]`
@@ -28,7 +27,7 @@ spec: {rate: 6/min, burst: 20, identity: user, classes: [writes]}
 
 const writesBurst = 20
 
-func (w *world) identitiesTravel(t *testing.T) {
+func (w *installation) identitiesTravel(t *testing.T) {
 	w.apply(writes)
 	w.inForce(t, patience)
 	clients := 0

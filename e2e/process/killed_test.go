@@ -9,7 +9,7 @@ import (
 
 // agentKilled: without its agent a gateway goes on with what it last knew; a new
 // agent finds its orders again, and the filter finds it.
-func (w *world) agentKilled(t *testing.T) {
+func (w *installation) agentKilled(t *testing.T) {
 	revision, epoch := w.filter(0, "titrate_config_revision"), w.filter(0, "titrate_shares_epoch")
 	sessions := w.filter(0, "titrate_link_sessions_total")
 	load := w.begin(t)
@@ -28,16 +28,16 @@ func (w *world) agentKilled(t *testing.T) {
 	if n := w.filter(0, "titrate_link_sessions_total"); n != sessions+1 {
 		t.Errorf("%v sessions of the link, want one more than %v", n, sessions)
 	}
-	// Without its agent a gateway takes the others to go on as they last claimed; what
-	// it did not hear in time comes to a second's worth at most. The new agent's count
-	// starts afresh, which may charge what is spent a second time.
+	// Without its agent a gateway assumes that the others keep their last claimed rates; the claims that it
+	// missed come to a second's worth at most. The new agent starts its count again, which may charge spent
+	// cost a second time.
 	load.pass(t, 1)
 	load.end(t, allowance{more: thirtyRate, less: thirtyBurst})
 }
 
-// coordinatorKilled: the shares hold; the one that comes back has a higher epoch,
-// leases again, and knows a change that is repeated with its ID.
-func (w *world) coordinatorKilled(t *testing.T) {
+// coordinatorKilled: the shares hold. The new coordinator has a higher epoch, grants leases again, and
+// recognises a change that is repeated with its ID.
+func (w *installation) coordinatorKilled(t *testing.T) {
 	epoch := w.filter(0, "titrate_shares_epoch")
 	again := w.repeatable(t)
 	again()
@@ -62,9 +62,9 @@ func (w *world) coordinatorKilled(t *testing.T) {
 // refusedWithin: titrate asks again for its --timeout of 5 s.
 const refusedWithin = 7 * time.Second
 
-// etcdStopped: no request notices that the store is gone. Who wants to change
-// something is told, and can again when the store is back.
-func (w *world) etcdStopped(t *testing.T) {
+// etcdStopped: no request notices that the store is gone. A change during this time gets an error, and succeeds
+// when the store is back.
+func (w *installation) etcdStopped(t *testing.T) {
 	load := w.begin(t)
 	w.kill(w.etcd)
 	asked := time.Now()
@@ -94,7 +94,7 @@ func tenant(name string, weight int) string {
 		weight)
 }
 
-// unless is what eventually wants to hear.
+// unless returns "" if fine, else why, as eventually needs it.
 func unless(fine bool, why string) string {
 	if fine {
 		return ""

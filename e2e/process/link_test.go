@@ -39,14 +39,14 @@ const (
 type stranger struct {
 	name string
 	says []byte
-	// silent: says no more, and waits; otherwise it closes its side
-	silent bool
+	// quiet: sends nothing more, and waits; otherwise it closes its side
+	quiet bool
 	// metric that counts it, and a piece of its labels
 	metric, labels string
 }
 
-// strangers sends nothing that a filter could be: a Hello names a gateway of no
-// weight to speak of, so that the ones that get this far change no share.
+// strangers returns senders of messages that no filter sends. A Hello names a gateway of almost no weight, so
+// that strangers that are accepted change no share.
 func strangers(t *testing.T) []stranger {
 	const malformed, refused, ofLink = "titrate_agent_malformed_total", "titrate_agent_link_refused_total",
 		`source="link"`
@@ -84,7 +84,7 @@ func strangers(t *testing.T) []stranger {
 
 // strangersOnTheLink: the agent closes them, counts them, and serves its Envoy as
 // if they had never been.
-func (w *world) strangersOnTheLink(t *testing.T) {
+func (w *installation) strangersOnTheLink(t *testing.T) {
 	metrics := w.agentWeb[0] + "/metrics"
 	sessions, revision := w.filter(0, "titrate_link_sessions_total"), w.filter(0, "titrate_config_revision")
 	load := w.begin(t)
@@ -108,8 +108,7 @@ func (w *world) strangersOnTheLink(t *testing.T) {
 		t.Errorf("the real filter has revision %v, before %v", now, revision)
 	}
 	w.linked(t, patience, 0)
-	// The key is new to both gateways: each may give its burst once before it hears
-	// of the other's.
+	// The key is new to both gateways: each may give its burst once before it receives the other's use.
 	load.end(t, allowance{more: (gateways - 1) * thirtyBurst})
 }
 
@@ -125,7 +124,7 @@ func visit(t *testing.T, socket string, s stranger) {
 	if _, err := conn.Write(s.says); err != nil {
 		return // closed while it was still speaking
 	}
-	if !s.silent {
+	if !s.quiet {
 		_ = conn.(*net.UnixConn).CloseWrite()
 	}
 	if _, err := io.Copy(io.Discard, conn); err != nil && isTimeout(err) {

@@ -13,14 +13,14 @@ import (
 // Deadlines of what is said of an agent that hangs.
 const (
 	behindWithin = 3 * time.Second  // a change is shown as missing at its gateway
-	warnedWithin = 20 * time.Second // check names the gateway: 10 s after it was heard last
+	warnedWithin = 20 * time.Second // check names the gateway: 10 s after its last report
 	caughtWithin = 10 * time.Second // after the agent goes on, its gateway has what it lacked
 )
 
-// agentPaused: an agent hangs, and a change does not arrive at its gateway. Whoever asks is told of which
-// gateway, what it lacks and since when; the gateway goes on with what it has. The agent goes on, and all is
-// in force everywhere. Clients below their limits are refused nothing.
-func (w *world) agentPaused(t *testing.T) {
+// agentPaused: an agent hangs, and a change does not arrive at its gateway. `check` names the gateway, the
+// missing change, and since when it is missing; the gateway keeps its configuration. After the agent resumes,
+// the change is in force everywhere. No request of clients below their limits is refused.
+func (w *installation) agentPaused(t *testing.T) {
 	upToDate := []string{`gw-1 +\S+ +\d+ +0 +- +up to date`, `gw-2 +\S+ +\d+ +0 +- +up to date`}
 	w.says(t, patience, "get gateways", upToDate...)
 	asked := w.keepAsking(t)
@@ -48,7 +48,7 @@ func (w *world) agentPaused(t *testing.T) {
 }
 
 // signal sends a signal to a server alone.
-func (w *world) signal(t *testing.T, s *server, sig syscall.Signal) {
+func (w *installation) signal(t *testing.T, s *server, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(s.PID(), sig); err != nil {
 		t.Errorf("%v to %s: %v", sig, s.Name, err)
@@ -56,7 +56,7 @@ func (w *world) signal(t *testing.T, s *server, sig syscall.Signal) {
 }
 
 // says waits until a command succeeds and says all of the patterns, and returns how long that took.
-func (w *world) says(t *testing.T, within time.Duration, command string, patterns ...string) time.Duration {
+func (w *installation) says(t *testing.T, within time.Duration, command string, patterns ...string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	eventually(t, "titrate "+command, within, func() string {
@@ -72,7 +72,7 @@ func (w *world) says(t *testing.T, within time.Duration, command string, pattern
 }
 
 // repeatable is a change with an ID. The function repeats the change, and wants the first answer again.
-func (w *world) repeatable(t *testing.T) (again func()) {
+func (w *installation) repeatable(t *testing.T) (again func()) {
 	change := func() string {
 		status, out, complaint := w.bin.run(t, tenant("repeated", 2), "apply", "--server", w.api, "-f", "-",
 			"--request-id", "made-once", "-m", "made once")

@@ -5,7 +5,7 @@ import "testing"
 // TestWorld breaks one installation in every way that it must survive, one after
 // the other: what a test leaves behind would show in the next.
 func TestWorld(t *testing.T) {
-	w := newWorld(t)
+	w := newInstallation(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)
@@ -28,10 +28,10 @@ func TestWorld(t *testing.T) {
 		{"Envoy told to end", w.termWhileHeld},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w.scene.t = t // whose helpers report
+			w.sandbox.t = t // whose helpers report
 			test.run(t)
 			w.healthy(t)
 		})
-		w.scene.t = t
+		w.sandbox.t = t
 	}
 }

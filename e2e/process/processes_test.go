@@ -17,7 +17,7 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// patience is how long a test waits for what a sound system does at once.
+// patience is the time that a test waits for states that a sound system reaches at once.
 const patience = 20 * time.Second
 
 // poll is the time between two looks.
@@ -71,21 +71,21 @@ func (b binaries) run(t *testing.T, stdin string, args ...string) (status int, s
 	return cmd.ProcessState.ExitCode(), out.String(), complaint.String()
 }
 
-// scene is a temporary directory that marks every process that has it as its
-// TMPDIR, so that they can be found whoever adopts them.
-type scene struct {
+// sandbox is a temporary directory that marks every process that has it as its TMPDIR, so that they can be found
+// after their parent has ended.
+type sandbox struct {
 	t     *testing.T
 	dir   string
 	group *child.Group
 }
 
-func newScene(t *testing.T) *scene {
+func newSandbox(t *testing.T) *sandbox {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "titrate-e2e-") // short: sockets lie in it
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{t: t, dir: dir, group: child.NewGroup()}
+	s := &sandbox{t: t, dir: dir, group: child.NewGroup()}
 	t.Cleanup(func() {
 		s.group.Close()
 		os.RemoveAll(dir)
@@ -93,9 +93,9 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// launch starts a process whose log lies outside the scene's directory, so that
-// an empty directory means that nothing was left there.
-func (s *scene) launch(spec child.Spec) *child.Process {
+// launch starts a process whose log is outside the marked directory, so that an empty directory means that no
+// file was left there.
+func (s *sandbox) launch(spec child.Spec) *child.Process {
 	s.t.Helper()
 	spec.Env = append(spec.Env, "TMPDIR="+s.dir)
 	p, err := s.group.Start(spec)
@@ -105,8 +105,8 @@ func (s *scene) launch(spec child.Spec) *child.Process {
 	return p
 }
 
-// processes are those alive that were started in the scene, by whomever.
-func (s *scene) processes() map[int]string {
+// processes returns the live processes that were started in the sandbox, also by its processes.
+func (s *sandbox) processes() map[int]string {
 	s.t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *scene) processes() map[int]string {
 	return found
 }
 
-// processesGone fails the test if a process of the scene lives on.
-func (s *scene) processesGone() {
+// processesGone fails the test if a process of the sandbox still runs.
+func (s *sandbox) processesGone() {
 	s.t.Helper()
 	eventually(s.t, "no process left", patience, func() string {
 		left := s.processes()
@@ -135,7 +135,7 @@ func (s *scene) processesGone() {
 }
 
 // empty fails the test if a process, a socket or any other file is left.
-func (s *scene) empty() {
+func (s *sandbox) empty() {
 	s.t.Helper()
 	s.processesGone()
 	left, err := os.ReadDir(s.dir)

@@ -12,22 +12,22 @@ import (
 	"github.com/titrate/titrate/services/dev/load"
 )
 
-// What the clients of restarted have. A restart adds what refills in the 250 ms for
-// which a key is not told, and what a killed Envoy admitted in its last 250 ms, which
-// is nothing here (docs/guarantees.md).
+// The load of restarted's clients. A restart adds the tokens that refill in the 250 ms for which a key is not
+// reported, and the cost that a killed Envoy admitted in its last 250 ms, which is nothing here
+// (docs/guarantees.md).
 const (
 	restartedRate  = 6. / 60
 	restartedBurst = 20
 	restartedSlack = 1
 	restarts       = 3
-	// enough refusals, one each 5 ms or slower, that the agent has heard of what was
-	// admitted before them: it does within 250 ms.
+	// enough refusals, one each 5 ms or slower, that the agent has the reports of requests that were admitted
+	// before them: they come within 250 ms.
 	enough = 100
 )
 
-// restarted: an Envoy that is started again beside its living agent, without a hot
-// restart, gives no client its burst again and opens no window without limits.
-func (w *world) restarted(t *testing.T) {
+// restarted: an Envoy that is started again while its agent runs, without a hot restart, gives no client its
+// burst again and opens no window without limits.
+func (w *installation) restarted(t *testing.T) {
 	for client, signal := range map[string]syscall.Signal{"terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 		began := time.Now()
 		load := w.ask(t, client)
@@ -63,7 +63,7 @@ type asking struct {
 	ended                     sync.WaitGroup
 }
 
-func (w *world) ask(t *testing.T, client string) *asking {
+func (w *installation) ask(t *testing.T, client string) *asking {
 	a := &asking{stop: make(chan struct{})}
 	a.ended.Go(func() {
 		tick := time.NewTicker(5 * time.Millisecond)

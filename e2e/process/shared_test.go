@@ -14,11 +14,11 @@ const one, two = "coordinator", "coordinator-2"
 // found is a second pool.
 const found = "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/found, spec: {capacity: 100}}\n"
 
-// TestCoordinatorsShare: two coordinators lead a pool each, and whoever is asked answers for both. One
-// is killed under traffic: the other leads both pools, and no request is worse off. It comes back, and
-// the same with the other.
+// TestCoordinatorsShare: two coordinators lead a pool each, and either answers for both. One is killed under
+// traffic: the other leads both pools, and no request is affected. It comes back, and the same is done with the
+// other.
 func TestCoordinatorsShare(t *testing.T) {
-	w := newWorldOf(t, need(t), true, "--share-pools")
+	w := newInstallationOf(t, need(t), true, "--share-pools")
 	w.apply(documents + "---\n" + found)
 	w.sharedBy(t, two, one)
 	w.begin(t).end(t, allowance{more: thirtyBurst}) // both gateways begin cold
@@ -45,7 +45,7 @@ func TestCoordinatorsShare(t *testing.T) {
 
 // sharedBy waits until each coordinator says that these lead the pools api and found, and each agent
 // has a stream to each.
-func (w *world) sharedBy(t *testing.T, api, found string) {
+func (w *installation) sharedBy(t *testing.T, api, found string) {
 	t.Helper()
 	for _, server := range []string{w.api, w.standbyAPI} {
 		eventually(t, "the pools are shared", patience, func() string { return w.led(t, server, api, found) })
@@ -78,8 +78,8 @@ func (w *world) sharedBy(t *testing.T, api, found string) {
 	}
 }
 
-// led says which coordinators lead the pools api and found as one of them tells, "" if it is these.
-func (w *world) led(t *testing.T, server, api, found string) string {
+// led returns "" if these coordinators lead the pools api and found, as one of them reports, else the leaders.
+func (w *installation) led(t *testing.T, server, api, found string) string {
 	t.Helper()
 	for pool, want := range map[string]string{"api": api, "found": found} {
 		status, said, complaint := w.bin.run(t, "", "get", "pools/"+pool, "--server", server, "-o", "yaml")

@@ -21,14 +21,14 @@ const callersSpan = "00f067aa0ba902b7"
 // traceOfHeldRequests sends requests that wait, once for their tenant's share and once for the owner of an
 // EXACT limit's key. Each trace goes on through the wait: the caller's span, Envoy's span of the request
 // with the decision, and its span of the call of the upstream, which begins after the wait.
-func (w *world) traceOfHeldRequests(t *testing.T) {
+func (w *installation) traceOfHeldRequests(t *testing.T) {
 	w.apply(exactLimits)
 	w.inForce(t, patience)
 	for _, of := range []struct {
 		wait, tenant string
 		requests     int
 		client       func(i int) string
-		leastMs      int // that one of them waited at least
+		leastMs      int // the least wait of one of them
 	}{
 		{"its share", "held", 40, func(int) string { return "traced" }, 50},
 		{"its owner", "exact", 20, func(i int) string { return fmt.Sprint("traced-", i) }, 0},
@@ -61,7 +61,7 @@ func (w *world) traceOfHeldRequests(t *testing.T) {
 }
 
 // traced sends a request of a caller that has a trace.
-func (w *world) traced(t *testing.T, front, trace, tenant, client string) {
+func (w *installation) traced(t *testing.T, front, trace, tenant, client string) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front, nil)
 	if err != nil {
 		t.Error(err)
@@ -101,7 +101,7 @@ func (r *receiver) request(trace string) (request, upstream *tracev1.Span) {
 	return request, upstream
 }
 
-// heldFor is how long a request waited, as its span says; waited is false if it was admitted at once.
+// heldFor returns how long a request waited, from its span; waited is false if it was admitted at once.
 func heldFor(t *testing.T, request, upstream *tracev1.Span) (ms int, waited bool) {
 	said := map[string]string{}
 	for _, a := range request.Attributes {

@@ -45,16 +45,15 @@ func stage() *scenario.Scenario {
 	}
 }
 
-// traffic is load that runs beside a test.
+// traffic is load that runs during a test.
 type traffic struct {
 	began time.Time
 	stop  context.CancelFunc
 	done  chan []trace.Record
 }
 
-// begin starts the traffic and returns once a second of it has passed: what
-// comes then breaks something that was at work.
-func (w *world) begin(t *testing.T) *traffic {
+// begin starts the traffic and returns after a second, so that the next fault hits a system under load.
+func (w *installation) begin(t *testing.T) *traffic {
 	t.Helper()
 	s := stage()
 	plan := load.NewPlan(s)
@@ -92,15 +91,14 @@ type figures struct {
 	late                     float64 // longest delay of a request behind its time, s
 }
 
-// allowance is what the limited client may get beside its due where the gateways
-// could not count for each other, what the capped tenant may get more, and how often
-// the unlimited client may be refused, requests. A stage with a request that was later
-// than void, in seconds, is not judged; 0 judges all.
+// allowance has the numbers of requests that are allowed beyond the bounds: more for the limited client beyond
+// its due rate where the gateways could not count for each other, less below it, capped for the capped tenant,
+// refused for the unlimited client. A stage with a request that was later than void, in seconds, is not judged;
+// 0 judges all.
 type allowance struct{ more, less, capped, refused, void float64 }
 
-// end stops the traffic and judges it by what holds whatever was broken: no
-// request failed, the unlimited client always passed, nobody got more than its
-// limits in any window.
+// end stops the traffic and checks the invariants that hold after any fault: no request failed, the unlimited
+// client always passed, no client got more than its limits in any window.
 func (r *traffic) end(t *testing.T, a allowance) {
 	t.Helper()
 	r.stop()
@@ -141,10 +139,10 @@ func (r *traffic) end(t *testing.T, a allowance) {
 	f.judge(t, a)
 }
 
-// Slack over the exact limits that this world may use, requests. For the client it is what docs/guarantees.md states,
-// without what a cold start may add: the gateways hear of each other long before the client's burst is spent. For the
-// tenant: it starts with the immediate parts of all flows at both gateways, and has a bucket there of 5 % of the share;
-// together within half a second of its max.
+// Slack over the exact limits in this installation, requests. For the client it is the bound of
+// docs/guarantees.md, without the part of a cold start: the gateways receive each other's use long before the
+// client's burst is spent. For the tenant: it starts with the immediate parts of all flows at both gateways,
+// and has a bucket there of 5 % of the share; together within half a second of its max.
 const (
 	gossipDelay = 10 * time.Millisecond // what loopback and scheduling take at most
 	cappedSlack = .5 * cappedMax

@@ -39,7 +39,7 @@ type part struct {
 
 func (p part) String() string { return fmt.Sprint(p.kind, " ", p.n) }
 
-// orders are those of the kinds, and some in which the versions of a kind stay mixed, drawn at random.
+// orders returns the orders by kind, and some random orders in which the versions of a kind stay mixed.
 func orders() (all [][]part) {
 	for _, kinds := range []string{"coordinator agent filter", "coordinator filter agent", "agent coordinator filter",
 		"agent filter coordinator", "filter coordinator agent", "filter agent coordinator"} {
@@ -57,9 +57,9 @@ func orders() (all [][]part) {
 	return all
 }
 
-// change gives a part another version, as an operator does: a service is told to end and started again with its
+// change gives a part another version, as an operator does: a service is stopped and started again with its
 // flags and files, an Envoy is restarted hot.
-func (w *world) change(p part, to binaries) {
+func (w *installation) change(p part, to binaries) {
 	w.t.Helper()
 	switch {
 	case p.kind == "filter":
@@ -73,7 +73,7 @@ func (w *world) change(p part, to binaries) {
 	}
 }
 
-func (w *world) replace(s *server, to binaries) {
+func (w *installation) replace(s *server, to binaries) {
 	w.t.Helper()
 	if err := child.Stop(patience, s.Process); err != nil {
 		w.t.Errorf("%s did not end when it was told to: %v", s.of.Name, err)
@@ -82,8 +82,8 @@ func (w *world) replace(s *server, to binaries) {
 	w.start(s)
 }
 
-// reload starts an Envoy with another module beside the one that runs, and waits for the end of that one.
-func (w *world) reload(gateway int, to binaries) {
+// reload starts an Envoy with another module while the old one runs, and waits for the old one's end.
+func (w *installation) reload(gateway int, to binaries) {
 	w.t.Helper()
 	s := w.envoys[gateway]
 	epoch := slices.Index(s.of.Args, "--restart-epoch") + 1
@@ -132,7 +132,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 func upgrade(t *testing.T, from, to binaries, order []part) {
-	w := newWorldOf(t, from, true)
+	w := newInstallationOf(t, from, true)
 	w.apply(strings.Replace(documents, "delayTarget: 10s", "delayTarget: 1s", 1))
 	w.linked(t, patience, 0)
 	load := w.begin(t)

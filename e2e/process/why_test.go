@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/services/dev/load"
 )
 
-// A tenant with a limit that refuses most, one in SHADOW that would refuse more, and one that
-// sends nothing. In SHADOW the ledger of each gateway may let two requests pass above its burst.
+// A tenant with a limit that refuses most requests, a tenant with a limit in SHADOW that would refuse more, and
+// a tenant without requests. In SHADOW the ledger of each gateway may let two requests pass above its burst.
 const limited = `
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/refused, spec: {weight: 1}}
 ---
@@ -21,8 +21,8 @@ const limited = `
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/idle, spec: {weight: 1}}
 `
 
-// whyNamesTheLimit is a limit that refuses, and what an operator is told of it.
-func (w *world) whyNamesTheLimit(t *testing.T) {
+// whyNamesTheLimit checks the text of titrate why about a limit that refuses.
+func (w *installation) whyNamesTheLimit(t *testing.T) {
 	w.apply(limited)
 	w.inForce(t, patience)
 	const sent = 40

@@ -36,12 +36,12 @@ type Result struct {
 	Logs     string          `json:"-"`
 }
 
-// Requests that were sent, and what came of them.
+// Requests are the numbers of sent requests, by outcome.
 type Requests struct {
 	Sent, Admitted, Refused, Excused int
 }
 
-// Check is a figure beside its bound.
+// Check is a figure and its bound.
 type Check struct {
 	Name    string  `json:"name"`
 	Subject string  `json:"subject,omitempty"`
@@ -59,7 +59,7 @@ const answeredWithin = 4 * time.Second
 // shortest quiet span that is judged.
 const shortest = 5 * time.Second
 
-// seen is what is judged besides the requests.
+// seen are the judged figures besides the requests.
 type seen struct {
 	*disturbance
 	*watcher
@@ -105,9 +105,8 @@ func (r *Result) found(name string) {
 	r.atMost(name, "", float64(n), 0, "")
 }
 
-// mostStalled is the part of a run that the machine may stand still for. Runs of five
-// minutes whose figures the machine has not touched had up to 4 %; those that failed only
-// because of it had 11 % and more.
+// mostStalled is the part of a run that the machine may stand still for. Runs of five minutes whose figures the
+// machine has not affected had up to 4 %; runs that failed only because of the machine had 11 % and more.
 const mostStalled = .05
 
 // conclude passes a run, fails it or makes it void: too slow a machine excuses what depends
@@ -143,7 +142,7 @@ func (r *Result) asNew(again recovery) {
 	}
 }
 
-// settled is when the load's beginning has settled.
+// settled is the time after which the load's beginning has settled.
 const settled = 8 * time.Second
 
 func (r *Result) atMost(name, subject string, figure, bound float64, unit string) {
@@ -186,10 +185,10 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 	r.excess("pool, excess", "api", x)
 }
 
-// bound of a limit on so many gateways, whose claims take a lag and whose packets a way at most. An
-// EXACT limit is bound by one token bucket while the owner of the key is heard. Otherwise ledgers
-// decide, as for a LOCAL limit that begins cold; and of a gateway that had the bucket to itself, a
-// burst more may pass.
+// bound returns the bound of a limit on so many gateways, whose claims take a lag and whose packets a way at
+// most. An EXACT limit is bound by one token bucket while the owner of the key can be reached. Otherwise
+// ledgers decide, as for a LOCAL limit that begins cold, and a gateway that had the bucket alone may admit a
+// burst more.
 func (l limit) bound(gateways int, lag, way time.Duration) check.Bound {
 	limit := judge.Limit{Rate: l.rate, Burst: l.burst, Strict: l.strict}
 	slack, cold := limit.Slack(gateways, lag)
@@ -211,8 +210,8 @@ func (r *Result) excess(name, subject string, x check.Excess) {
 
 var pool = judge.Pool{Capacity: capacity}
 
-// poolBound is what the demo's verdict allows a pool as well, and the floor φ = 1/4 of
-// the part of a gateway that has joined, until it is in the shares.
+// poolBound is the bound of the demo's verdict for a pool, and in addition the floor φ = 1/4 of the part of a
+// gateway that has joined, until the gateway is in the shares.
 func poolBound() check.Bound {
 	saved := pool.Saved(len(tenants) * world.Gateways)
 	floor := .25 * capacity / world.Gateways * joins.Seconds()
@@ -220,8 +219,8 @@ func poolBound() check.Bound {
 		Frozen: pool.Frozen()}
 }
 
-// joins is how long a gateway is not in the shares after it has joined: a new
-// leader hears agents for that long first (--settle).
+// joins is the time after which a gateway that has joined is in the shares: a new leader collects agents'
+// reports for that long first (--settle).
 const joins = 2 * time.Second
 
 func arrivals(records []load.Record, of func(*load.Client) bool) (all []time.Duration) {
@@ -234,8 +233,8 @@ func arrivals(records []load.Record, of func(*load.Client) bool) (all []time.Dur
 	return all
 }
 
-// entitled judges each tenant in each quiet span, and that nobody is refused who
-// stays below.
+// entitled judges each tenant in each quiet span, and checks that no request of a tenant below its entitlement
+// is refused.
 func (r *Result) entitled(records []load.Record, quiet, stalls []check.Span) {
 	for _, q := range quiet {
 		r.Quiet += q.Length().Seconds()

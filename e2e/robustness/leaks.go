@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// usage is what a process has at a time.
+// usage is the use of a process at a time.
 type usage struct {
 	at                       time.Duration
 	goroutines, files, bytes float64
@@ -104,10 +104,10 @@ func median(of []usage, value func(usage) float64) float64 {
 	return judge.Quantile(all, .5)
 }
 
-// emptyWithin is how long gateways may hold requests when clients have gone.
+// emptyWithin is the longest time that gateways may hold requests after clients have gone.
 const emptyWithin = 10 * time.Second
 
-// held is what the gateways hold when the load has gone, after a while.
+// held returns the number of requests that the gateways still hold a while after the load has ended.
 func (s *scene) held(ctx context.Context) (held float64) {
 	deadline := time.Now().Add(emptyWithin)
 	for ; time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {

@@ -1,5 +1,5 @@
-// Command robustness breaks a whole installation at random, under traffic, and
-// judges whether it kept what it guarantees (docs/robustness.md).
+// Command robustness breaks a whole installation at random, under traffic, and judges whether it kept its
+// guarantees (docs/robustness.md).
 //
 // # Model
 //
@@ -8,11 +8,10 @@
 //	load     clients at constant rates, and the upstream
 //	calls    use of the API
 //	fault    kinds of faults with their graces, and the schedule of a seed
-//	check    what was seen against what is guaranteed
+//	check    figures against the guarantees
 //
-// This program starts itself once more for each seed, in a network namespace of
-// its own, so that seeds can run beside each other. Whatever ends it, its
-// processes end with it.
+// This program starts itself once more for each seed, in a separate network namespace, so that seeds can run at
+// the same time. Its processes always end with it, even if it is killed.
 package main
 
 import (

@@ -78,8 +78,7 @@ func version(ctx context.Context, titrate string) string {
 	return name[min(1, len(name)-1)]
 }
 
-// judgedAfter is how long the load goes on after the grace of the last fault: a
-// quiet span.
+// judgedAfter is the time that the load continues after the grace of the last fault: a quiet span.
 const judgedAfter = shortest + time.Second
 
 // changeEvery is the time between two changes of the configuration.
@@ -98,15 +97,14 @@ func (s *scene) means() string {
 	return "hosts are network namespaces on a switch in user space"
 }
 
-// disturbance is what was done.
+// disturbance are the faults of a run.
 type disturbance struct {
 	mu       sync.Mutex
 	faults   []check.Fault
 	findings []check.Finding
 }
 
-// undoWithin is how long a fault may take to be undone: processes start, links
-// heal.
+// undoWithin is the longest time of undoing a fault: processes start, links heal.
 const undoWithin = 40 * time.Second
 
 // disturb does the faults at their times and returns when all are undone.

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// seconds writes what each client got in each second, at all gateways and at each,
-// for those who look for the cause of a failure: second, pool, tenant, client,
-// gateway, sent, admitted, refused, failed.
+// seconds writes the requests of each client in each second, at all gateways and at each, to help find the
+// cause of a failure: second, pool, tenant, client, gateway, sent, admitted, refused, failed.
 func (s *scene) seconds(file string) error {
 	type key struct {
 		second                        time.Duration

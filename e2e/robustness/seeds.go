@@ -23,7 +23,7 @@ import (
 // is the one in the namespace.
 const insideVariable = "TITRATE_ROBUSTNESS_RESULT"
 
-// all runs the seeds and prints what came of them.
+// all runs the seeds and prints the outcomes.
 func all(ctx context.Context, o options) error {
 	dir, err := os.MkdirTemp("/tmp", "titrate-robust-") // short: sockets lie in it
 	if err != nil {
@@ -52,10 +52,10 @@ func all(ctx context.Context, o options) error {
 	return o.verdict(ctx, results)
 }
 
-// stopGrace is how long a run that is asked to end may take to tidy up.
+// stopGrace is the time that a run has to tidy up after a signal.
 const stopGrace = 30 * time.Second
 
-// one runs a seed in a process and a network namespace of its own.
+// one runs a seed in a separate process and network namespace.
 func (o *options) one(ctx context.Context, seed uint64, dir string) *Result {
 	r := &Result{Seed: seed, Seconds: o.duration.Seconds(), Only: o.faults, Logs: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -106,14 +106,14 @@ func (o *options) process(ctx context.Context, seed uint64, dir, file string) er
 	err = cmd.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		if _, missing := os.Stat(file); missing == nil {
-			return nil // a verdict of its own
+			return nil // it has its own verdict
 		}
 	}
 	return err
 }
 
-// cores is how many each process of a seed may use at once: the seed's part of the machine.
-// On two cores a seed takes a fifth less CPU with one than with two.
+// cores returns the number of cores that each process of a seed may use at once: the seed's part of the
+// machine. On two cores a seed takes a fifth less CPU with one than with two.
 func (o *options) cores() int { return max(1, runtime.NumCPU()/o.parallel) }
 
 func (o *options) args(seed uint64) []string {
@@ -122,7 +122,7 @@ func (o *options) args(seed uint64) []string {
 		"-clients", strconv.Itoa(o.crowd), "-share-pools=" + strconv.FormatBool(o.world.Share)}
 }
 
-// progress is where a run's lines go: with many seeds each names its own.
+// progress returns the writer of a run's lines: with many seeds each line names its seed.
 func (o *options) progress(seed uint64) io.Writer {
 	if len(o.seeds) == 1 {
 		return os.Stderr

@@ -77,7 +77,7 @@ func summary(rows [][]string, all []*Result) string {
 		strings.Join(slices.Compact(versions), ", "), kinds(all))
 }
 
-// merge replaces the rows of the same version, faults and length, and adds those that are new.
+// merge replaces the rows of the same version, faults and length, and adds the new rows.
 func merge(old, fresh [][]string) [][]string {
 	for _, row := range fresh {
 		i := slices.IndexFunc(old, func(o []string) bool { return slices.Equal(o[:3], row[:3]) })

@@ -29,8 +29,8 @@ type watcher struct {
 // delay of the gossip as an agent measures it.
 type delay struct{ at, value time.Duration }
 
-// delay is the longest of the gossip while nothing was broken: an agent that
-// was frozen for seconds has heard that late, which excuses nothing.
+// delay returns the longest gossip delay outside faults: an agent that was frozen for seconds measures such a
+// delay, which is no excuse.
 func (w *watcher) delay(faults []check.Fault) (longest time.Duration) {
 	for _, d := range w.delays {
 		if !check.During(d.at, faults) {
@@ -46,7 +46,7 @@ type epoch struct {
 	value float64
 }
 
-// status is what is read of an agent's page.
+// status are the fields that are read of an agent's page.
 type status struct {
 	Epoch          int64   `json:"epoch"`
 	ConfigRevision int64   `json:"configRevision"`
@@ -88,7 +88,7 @@ func watch(ctx context.Context, s *scene) *watcher {
 	return w
 }
 
-// measureEvery is how many seconds lie between two samples of the processes.
+// measureEvery is the number of seconds between two samples of the processes.
 const measureEvery = 4
 
 // done ends the watch.
@@ -98,8 +98,8 @@ func (w *watcher) done() *watcher {
 	return w
 }
 
-// lookWithin is how long a page may take; one that does not come is no finding:
-// its process may be dead or frozen.
+// lookWithin is the longest wait for a page; a page that does not come is no finding: its process may be dead
+// or frozen.
 const lookWithin = 500 * time.Millisecond
 
 func (w *watcher) look(ctx context.Context) {
@@ -146,14 +146,14 @@ func agentStatus(ctx context.Context, g *world.Gateway) (st status, err error) {
 	return st, json.Unmarshal([]byte(page), &st)
 }
 
-// recovery is how long it took after the last fault until all was as new.
+// recovery is the time from the last fault until everything was as new.
 type recovery struct {
 	From    time.Duration `json:"from"` // since the load's start
 	Took    time.Duration `json:"took"`
 	Missing string        `json:"missing,omitempty"` // what was not, "" if all was
 }
 
-// asNewWithin is how long that may take.
+// asNewWithin is the bound of this time.
 const asNewWithin = 15 * time.Second
 
 // recover waits until everything is as new, for twice as long as it may take.
@@ -217,5 +217,5 @@ func (s *scene) missing(ctx context.Context) string {
 	return strings.Join(missing, "; ")
 }
 
-// behind is how many revisions a filter may be behind while changes go on.
+// behind is the number of revisions that a filter may lag while changes continue.
 const behind = 2

@@ -151,8 +151,8 @@ func (a *API) Delete(ctx context.Context, limit string) error {
 // counterName is the limit that is changed all the time.
 const counterName = "tenants/probe/limits/counter"
 
-// Count changes the counter every so often until ctx ends. An acknowledged value
-// must never be lost; one that was not may be there or not.
+// Count changes the counter at this interval until ctx ends. An acknowledged value must never be lost; a value
+// without acknowledgement may be there or not.
 func (a *API) Count(ctx context.Context, every time.Duration) {
 	for value := 1; ; value++ {
 		select {
@@ -203,7 +203,7 @@ func (a *API) Read(ctx context.Context) (values []int, err error) {
 	return values, nil
 }
 
-// Revision is that of the latest change that was acknowledged.
+// Revision returns the revision of the latest acknowledged change.
 func (a *API) Revision() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

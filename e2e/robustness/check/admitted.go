@@ -9,17 +9,16 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// Bound is what may be admitted in a window of length t: Rate·t + Burst + Slack,
-// Cold in addition in windows that reach back to the load's start, and Frozen per second
-// while shares may be frozen.
+// Bound is the bound on admitted cost in a window of length t: Rate·t + Burst + Slack, Cold in addition in
+// windows that reach back to the load's start, and Frozen per second while shares may be frozen.
 type Bound struct {
 	Rate, Burst, Slack, Cold, Frozen float64
-	// Ledgers is what ledgers may admit in addition, once for each fault in which they may decide
-	// for an EXACT limit, and for each stall of the machine; 0: the limit is not EXACT.
+	// Ledgers is the cost that ledgers may admit in addition, once for each fault in which they may decide for
+	// an EXACT limit, and for each stall of the machine; 0: the limit is not EXACT.
 	Ledgers float64
 }
 
-// coldUntil is when what begins cold has settled.
+// coldUntil is the time after which a cold start has settled.
 const coldUntil = 5 * time.Second
 
 // Excess is the highest level of the bucket, relative to what is allowed at that
@@ -31,13 +30,12 @@ type Excess struct {
 	At     time.Duration `json:"at"`
 }
 
-// late is how long after a stall requests still arrive that were admitted before its
-// end.
+// late is the time after a stall in which requests still arrive that were admitted before its end.
 const late = 500 * time.Millisecond
 
-// Admitted checks arrivals, in order of time, against a bound. What was admitted
-// before or while the machine stood still arrives after it: the rate's worth of the
-// stall in addition, once; and the owner of an EXACT limit's key may not have been heard in time.
+// Admitted checks arrivals, in order of time, against a bound. Requests that were admitted before or during a
+// stall of the machine arrive after the stall: they may add the stall's length times the rate, once. Also, an
+// EXACT limit's owner may not have answered in time.
 func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) Excess {
 	m := meter{level: judge.Level{Rate: b.Rate}, worst: Excess{Beyond: math.Inf(-1)}}
 	m.amounts = append(m.amounts, amount{0, coldUntil, b.Cold})
@@ -70,7 +68,7 @@ func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) 
 	return m.worst
 }
 
-// amount is what may be admitted in addition in a span: once, or per second.
+// amount is the cost that may be admitted in addition in a span: once, or per second.
 type amount struct {
 	from, to time.Duration
 	value    float64

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// Tenant is one that a pool is shared with.
+// Tenant is one of the tenants that share a pool.
 type Tenant struct {
 	Name   string
 	Weight float64
@@ -29,7 +29,7 @@ type Entitlement struct {
 // Least is the part of its entitlement that a tenant gets at least.
 const Least = .9
 
-// chance is how many requests a count may be short for where it begins and ends.
+// chance is the number of requests that a count may lack at its begin and end.
 const chance = 3
 
 // Entitled judges each tenant in each quiet span. limit gives a client's rate, 0
@@ -74,7 +74,7 @@ func counts(records []load.Record, in func(*load.Record) bool) map[*load.Client]
 	return n
 }
 
-// shares is what is due to each tenant.
+// shares returns the share due to each tenant.
 func shares(capacity float64, tenants []Tenant, demand map[string]float64) map[string]float64 {
 	all := make([]judge.Tenant, len(tenants))
 	for i, t := range tenants {

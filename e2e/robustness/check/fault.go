@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Grace is what a kind of fault excuses. Its zero value excuses nothing.
+// Grace is the set of deviations that a kind of fault excuses. Its zero value excuses nothing.
 type Grace struct {
 	// Fails: requests at the fault's gateway that are under way while the fault
 	// begins or lasts may fail.
 	Fails bool
 	// Blocks: requests at the fault's gateway may wait until it is over.
 	Blocks bool
-	// Unfair is how long after the fault tenants may get less than they are
-	// entitled to; while it lasts they may anyhow, unless Fair.
+	// Unfair is the time after the fault in which tenants may get less than their entitlement. During the fault
+	// they may, too, unless Fair.
 	Unfair time.Duration
 	// Fair: entitlements hold also while the fault lasts.
 	Fair bool
@@ -28,16 +28,16 @@ type Grace struct {
 	Ledgers bool
 	// Sides: two sides may hold an EXACT limit each, while the fault lasts and for Unfair after it.
 	Sides bool
-	// Delay is how much longer the gossip may take because of the fault.
+	// Delay is the additional gossip delay because of the fault.
 	Delay time.Duration
-	// Bursts is how many times a limit's burst may be admitted in addition, once.
+	// Bursts is the number of a limit's bursts that may be admitted in addition, once.
 	Bursts float64
 }
 
-// AllGateways is the gateway of a fault that is done to all of them.
+// AllGateways is the gateway of a fault of all gateways.
 const AllGateways = "all"
 
-// Fault is one that was there, from its beginning to the end of its undoing.
+// Fault is a past fault, from its beginning to the end of its undoing.
 type Fault struct {
 	Kind     string        `json:"kind"`
 	What     string        `json:"what"`
@@ -46,10 +46,10 @@ type Fault struct {
 	Grace    Grace         `json:"-"`
 }
 
-// over is when the fault's grace ends.
+// over returns the end of the fault's grace.
 func (f *Fault) over() time.Duration { return f.To + f.Grace.Unfair }
 
-// Over is when the graces of all faults are over.
+// Over returns the time at which the graces of all faults have ended.
 func Over(faults []Fault) (last time.Duration) {
 	for i := range faults {
 		last = max(last, faults[i].over())
@@ -57,7 +57,7 @@ func Over(faults []Fault) (last time.Duration) {
 	return last
 }
 
-// During reports whether a time lies in a fault or its grace.
+// During reports whether a time is in a fault or its grace.
 func During(at time.Duration, faults []Fault) bool {
 	for i := range faults {
 		if at >= faults[i].From && at <= faults[i].over() {
@@ -95,7 +95,7 @@ func Quiet(faults []Fault, from, to, least time.Duration) (quiet []Span) {
 	return quiet
 }
 
-// Stalled is how long the machine stood still in a span. Stalls do not overlap.
+// Stalled returns for how long the machine stood still in a span. Stalls do not overlap.
 func Stalled(s Span, stalls []Span) (sum time.Duration) {
 	for _, x := range stalls {
 		sum += max(0, min(s.To, x.To)-max(s.From, x.From))

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// TestMain lets the test binary be a process that tells the time when it is asked.
+// TestMain lets the test binary be a process that prints the time when it is asked.
 func TestMain(m *testing.M) {
 	if os.Getenv("CLOCK_TEST_CHILD") != "" {
 		began := time.Now()

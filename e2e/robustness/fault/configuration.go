@@ -35,10 +35,10 @@ var invalidConfiguration = Kind{
 	},
 }
 
-// ErrAccepted is of a document that had to be refused, and was not.
+// ErrAccepted is returned if a document had to be refused, and was accepted.
 var ErrAccepted = errors.New("an invalid document was accepted")
 
-// ErrUnreachable is of a call that no coordinator has answered.
+// ErrUnreachable is returned if no coordinator has answered a call.
 var ErrUnreachable = errors.New("no coordinator has answered")
 
 var validConfiguration = Kind{
@@ -52,13 +52,13 @@ var validConfiguration = Kind{
 	},
 }
 
-// spare is a tenant that nobody uses, with a limit of a name and a rate.
+// spare is a tenant without requests, with a limit of a name and a rate.
 const spare = `
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: %s, spec: {rate: %d/s, burst: 20}}`
 
-// reached takes a call that nobody could answer for none.
+// reached returns nil for the error of a call that no coordinator could answer.
 func reached(err error) error {
 	if errors.Is(err, ErrUnreachable) {
 		return nil

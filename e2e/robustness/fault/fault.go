@@ -1,9 +1,8 @@
-// Package fault is what is done to the installation: kinds of faults, each with
-// its stated grace, and a schedule of them that is drawn from a seed.
+// Package fault has the faults of the installation: kinds of faults, each with its stated grace, and a schedule
+// of faults that is drawn from a seed.
 //
-// A kind draws one fault: it picks a target and says what is to be done. Faults
-// of kinds that touch the same part of the installation follow each other; others
-// may overlap.
+// A kind draws one fault: it picks a target and returns the actions. Faults of kinds that touch the same part
+// of the installation follow each other; others may overlap.
 package fault
 
 import (
@@ -29,7 +28,7 @@ type Kind struct {
 	Draw func(r *rand.Rand, s Scene) Fault
 }
 
-// Scene is what faults are done to.
+// Scene is the target of faults.
 type Scene interface {
 	World() *world.World
 	// Configure applies YAML documents; an invalid one is refused with an error.

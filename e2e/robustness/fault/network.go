@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/world"
 )
 
-// cutOff is what a side that is cut off may admit beside the others: its part by
-// weight (docs/guarantees.md). Each side keeps a ledger of its own meanwhile.
+// cutOff is the grace of a side that is cut off: in addition to the others it may admit its part by weight
+// (docs/guarantees.md). Each side keeps its own ledger during the cut.
 var cutOff = check.Grace{Unfair: 10 * second, More: 1. / world.Gateways, Bursts: 1, Ledgers: true, Sides: true}
 
 var partitionGateway = Kind{

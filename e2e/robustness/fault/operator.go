@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/world"
 )
 
-// What operators do on purpose: nothing fails because of it.
+// Actions of operators: nothing may fail because of them.
 
 var hotRestart = Kind{
 	Name: "hot-restart-envoy", Does: "an Envoy is replaced by --restart-epoch, under traffic",

@@ -13,8 +13,8 @@ import (
 
 const second = time.Second
 
-// membership is how long a gateway that crashed keeps its part (docs/guarantees.md),
-// and the time to divide it anew.
+// membership is how long a gateway that crashed keeps its part (docs/guarantees.md), and the time to divide it
+// again.
 const membership = 24 * second
 
 var killEnvoy = Kind{
@@ -36,8 +36,8 @@ var killEnvoy = Kind{
 	},
 }
 
-// ownPart is the part of an OPTIMISTIC limit that a gateway without its agent may admit in addition to
-// what the other gateways count of it: its part by weight.
+// ownPart is the part of an OPTIMISTIC limit that a gateway without its agent may admit in addition to the use
+// that the other gateways assume: its part by weight.
 const ownPart = 1. / world.Gateways
 
 var killAgent = Kind{
@@ -81,8 +81,8 @@ var killGateway = Kind{
 	},
 }
 
-// coldGateways begins anew everywhere at once: no agent knows what clients have spent, no gateway knows that
-// of another, and the load is there. So a client may spend its burst at each of them.
+// coldGateways restarts all gateways at once under load: no agent has the clients' spent tokens, and no gateway
+// has another's. So a client may spend its burst at each of them.
 var coldGateways = Kind{
 	Name: "cold-gateways", Does: "SIGKILL of all Envoys and agents at once, all started again at the same time",
 	Touches: Everything, Shortest: 0, Longest: 4 * second,
@@ -212,8 +212,8 @@ var restartEnvoy = Kind{
 	},
 }
 
-// drained is how long before SIGTERM a gateway gets no more requests: many times
-// what the upstream takes for one.
+// drained is how long before SIGTERM a gateway gets no more requests: many times the upstream's time for a
+// request.
 const drained = 300 * time.Millisecond
 
 func pause(ctx context.Context, d time.Duration) error {

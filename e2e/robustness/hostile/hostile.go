@@ -1,10 +1,10 @@
-// Package hostile is an agent that joins the gossip and lies, in a process of its own: the program calls
-// [Main] when it is started as one.
+// Package hostile is an agent that joins the gossip and sends false packets, in its own process: the program
+// calls [Main] when it is started as one.
 //
-// It has no gateway and no coordinator. It plays what it hears of others back to them, sealed in its own
-// name, with some fields at, below and beyond their bounds (package simulate/liar): also about the
-// gateways, keys, processes and sessions of others. It gives no answer about keys that it owns, so that
-// ledgers decide: as their owner it could grant what it likes.
+// It has no gateway and no coordinator. It sends packets of others back to them, sealed in its own name, with
+// some fields at, below and beyond their bounds (package simulate/liar): also about the gateways, keys,
+// processes and sessions of others. It gives no answer about keys that it owns, so that ledgers decide: as
+// their owner it could grant any amount.
 package hostile
 
 import (
@@ -32,7 +32,8 @@ import (
 // Command is the first argument of a program that is to be a hostile agent.
 const Command = "hostile-agent"
 
-// Args are the arguments of one: its name, where it listens, where it joins, and a seed of its lies.
+// Args returns the arguments of a hostile agent: its name, its address, the agents to join, and a seed of its
+// false packets.
 func Args(name, bind string, join []string, seed uint64) []string {
 	return []string{Command, name, bind, strings.Join(join, ","), strconv.FormatUint(seed, 10)}
 }
@@ -61,7 +62,7 @@ func Main(args []string) error {
 type agent struct {
 	name   string
 	join   []string
-	fields []string // that it lies in
+	fields []string // that it falsifies
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -131,7 +132,7 @@ func (a *agent) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool
 // PeerAddresses is described at PeerAlive.
 func (a *agent) PeerAddresses() (missing, heard []string) { return a.join, nil }
 
-// packet makes a lie of what it has heard; nil: it has heard nothing.
+// packet falsifies a packet that it has received; nil: it has received none.
 func (a *agent) packet(to string) *gossipv1.Packet {
 	if len(a.heard) == 0 {
 		return nil

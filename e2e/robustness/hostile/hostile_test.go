@@ -6,7 +6,8 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// It lies in its own name about what it has heard, to members only. It grants nothing of keys that it owns.
+// It sends false packets in its own name, made of packets that it has received, to members only. It grants
+// nothing of keys that it owns.
 func TestItLiesInItsOwnName(t *testing.T) {
 	a := newAgent("liar", nil, 1)
 	a.PeerAlive("gw1", "", true, 3)

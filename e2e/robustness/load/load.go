@@ -26,7 +26,7 @@ type Client struct {
 	Everywhere bool
 }
 
-// Record is what came of a request. Times are since the load's start.
+// Record is the outcome of a request. Times are since the load's start.
 type Record struct {
 	Client  *Client
 	Gateway string
@@ -68,7 +68,7 @@ const (
 // service is the upstream's time for a request.
 const service = 5 * time.Millisecond
 
-// Timeout of a request: longer than any bound that is checked.
+// Timeout is the timeout of a request: longer than any bound that is checked.
 const Timeout = 12 * time.Second
 
 // New makes a load whose upstream listens; targets gives the gateways that are in

@@ -1,5 +1,5 @@
-// Package member is one member of a cluster of etcd, in a process of its own:
-// the program calls [Main] when it is started as a member.
+// Package member is one member of a cluster of etcd, in its own process: the program calls [Main] when it is
+// started as a member.
 package member
 
 import (

@@ -1,5 +1,5 @@
-// Package wire is a network in user space: hosts in network namespaces of their
-// own, and a switch whose links can be cut, delayed and made to lose packets.
+// Package wire is a network in user space: hosts in separate network namespaces, and a switch whose links can
+// be cut, delayed and made to lose packets.
 //
 // # Model
 //
@@ -12,17 +12,15 @@
 //	loss    it is dropped with a probability
 //	delay   it is written later; jitter is added to that
 //
-// A fault holds for packets between two sets of hosts, or within one direction.
-// It does not reach packets that a filter spares, so that the clients' traffic
-// can go on while what the processes say to each other is disturbed.
+// A fault holds for packets between two sets of hosts, or within one direction. A filter can exempt packets, so
+// that the clients' traffic passes while the messages between processes are disturbed.
 //
-// A namespace lives as long as a process or a file descriptor uses it, and a TUN
-// device as long as its descriptor: whatever ends this process, nothing stays.
+// A namespace lives as long as a process or a file descriptor uses it, and a TUN device as long as its
+// descriptor: nothing is left behind, however this process ends.
 //
 // # What it needs
 //
-// /dev/net/tun, and CAP_NET_ADMIN in the namespace of this process: root, or a
-// user namespace. Without them [New] gives hosts that share this process's
-// loopback, each with an address of its own in 127.0.0.0/8, and no link can be
-// disturbed ([Switch.Disturbs]).
+// /dev/net/tun, and CAP_NET_ADMIN in the namespace of this process: root, or a user namespace. Without them
+// [New] gives hosts that share this process's loopback, each with its own address in 127.0.0.0/8, and no link
+// can be disturbed ([Switch.Disturbs]).
 package wire

@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// Own are the attributes of a process that gets a network namespace of its own,
-// and of a user namespace where this user is not root, and dies with the thread
-// that starts it.
+// Own returns the attributes of a process that gets its own network namespace, also its own user namespace if
+// this user is not root, and ends with the thread that starts it.
 func Own() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid := os.Geteuid(); uid != 0 {

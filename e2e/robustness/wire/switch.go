@@ -32,7 +32,7 @@ func (h *Host) Enter() error {
 	return unix.Setns(int(h.namespace.Fd()), unix.CLONE_NEWNET)
 }
 
-// Fault is what happens to packets of a link.
+// Fault is the disturbance of a link's packets.
 type Fault struct {
 	Cut           bool
 	Loss          float64 // probability that a packet is dropped, 0 to 1
@@ -43,7 +43,7 @@ type Fault struct {
 // each packet, by many goroutines.
 type Rule func(from, to *Host, p Packet) (Fault, bool)
 
-// Packet is what a rule may look at.
+// Packet are the fields of a packet that a rule may look at.
 type Packet struct {
 	// From and To are ports of TCP or UDP, 0 of others.
 	From, To uint16
@@ -175,7 +175,7 @@ func (s *Switch) forward(from *Host) {
 // deliver sends a packet on its way.
 func (s *Switch) deliver(from *Host, packet []byte) {
 	if len(packet) < 20 || packet[0]>>4 != 4 {
-		return // IPv6: nobody has an address
+		return // IPv6: no host has an address
 	}
 	to := (*s.table.Load())[netip.AddrFrom4([4]byte(packet[16:20]))]
 	if to == nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestMain runs the tests in a network namespace of their own, as root of a user
-// namespace where this user is not root.
+// TestMain runs the tests in a separate network namespace, as root of a user namespace if this user is not
+// root.
 func TestMain(m *testing.M) {
 	if os.Getenv("WIRE_TEST_INSIDE") != "" {
 		os.Exit(m.Run())

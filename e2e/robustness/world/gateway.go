@@ -39,8 +39,8 @@ const (
 	agentPort  = 7501
 )
 
-// AddGateway starts a gateway at a host of its own and returns when its filter
-// has its agent, shares and configuration.
+// AddGateway starts a gateway at a new host and returns when its filter has its agent, shares and
+// configuration.
 func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 	w.mu.Lock()
 	w.gatewaysEver++
@@ -128,7 +128,7 @@ func (g *Gateway) Away() bool {
 	return g.away
 }
 
-// Address is where requests go.
+// Address returns the address for requests.
 func (g *Gateway) Address() string { return address(g.Host, frontPort) }
 
 // AgentURL is the agent's admin page.

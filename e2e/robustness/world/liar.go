@@ -13,7 +13,7 @@ import (
 // firstLiar is the number of the first liar's host.
 const firstLiar = 100
 
-// AddLiar starts an agent at a host of its own that joins the gossip and lies to all others.
+// AddLiar starts an agent at a new host that joins the gossip and sends false packets to all others.
 func (w *World) AddLiar(ctx context.Context, seed uint64) (*Server, error) {
 	w.mu.Lock()
 	w.liars++

@@ -110,7 +110,7 @@ func (s *Server) adopt(p *child.Process) {
 	}()
 }
 
-// Process is the one that runs, or nil.
+// Process returns the running process, or nil.
 func (s *Server) Process() *child.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// stopGrace is how long a process may take to end by itself.
+// stopGrace is the time that a process has to end after a signal.
 const stopGrace = 10 * time.Second
 
 // Stop sends SIGTERM and waits for the end.
@@ -160,7 +160,7 @@ func (s *Server) signal(what syscall.Signal) error {
 	return nil
 }
 
-// Goroutines of the process; 0 of one that is not of Titrate.
+// Goroutines returns the number of goroutines of the process; 0 for a process that is not Titrate's.
 func (s *Server) Goroutines(ctx context.Context) (float64, error) {
 	if s.metrics == "" {
 		return 0, nil

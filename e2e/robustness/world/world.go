@@ -1,6 +1,5 @@
-// Package world is the installation that is disturbed: three members of etcd, two
-// coordinators, and gateways, each at a host of its own in the network of package
-// wire. The upstream is in this process.
+// Package world is the installation under test: three members of etcd, two coordinators, and gateways, each at
+// its own host in the network of package wire. The upstream is in this process.
 //
 //	own (10.77.0.1)    load, API calls, upstream
 //	etcd1 … etcd3      a member of etcd
@@ -44,10 +43,10 @@ const (
 	firstGateway     = 30
 )
 
-// patience is how long anything may take to serve.
+// patience is the longest time until a process serves.
 const patience = 30 * time.Second
 
-// UpstreamPort is where the upstream listens, at Own.
+// UpstreamPort is the port of the upstream, at Own.
 const UpstreamPort = 9000
 
 // Options name the programs.
@@ -230,7 +229,7 @@ func CoordinatorURL(coordinator *Server) string {
 	return "http://" + address(coordinator.Host, coordinatorWebPort)
 }
 
-// seeds are the agents that a new one joins: itself, and those that there are.
+// seeds returns the agents that a new one joins: itself, and the present ones.
 func (w *World) seeds(g *Gateway) []string {
 	all := []string{address(g.Host, GossipPort)}
 	for _, other := range w.Gateways() {
@@ -239,7 +238,7 @@ func (w *World) seeds(g *Gateway) []string {
 	return all
 }
 
-// Gateways are those that there are.
+// Gateways returns the present gateways.
 func (w *World) Gateways() []*Gateway {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,7 +255,7 @@ func (w *World) Servers() []*Server {
 // Get fetches a page and wants a 2xx.
 func (w *World) Get(ctx context.Context, url string) (string, error) { return w.rigs[0].Get(ctx, url) }
 
-// died notes the end of a process that nobody asked for.
+// died notes the unexpected end of a process.
 func (w *World) died(obituary error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -265,7 +264,7 @@ func (w *World) died(obituary error) {
 	}
 }
 
-// Deaths are the ends that nobody asked for.
+// Deaths returns the unexpected ends.
 func (w *World) Deaths() []error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,8 +288,8 @@ func (w *World) Close() error {
 	return errors.Join(errs...)
 }
 
-// keepLogs moves the logs of a rig's directory to that of temporary files. Their
-// names are those of the processes, which are unique.
+// keepLogs moves the logs of a rig's directory to the directory of temporary files. They are named after the
+// processes, whose names are unique.
 func (w *World) keepLogs(dir string) error {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	for _, path := range logs {
@@ -315,5 +314,5 @@ func numbers(page, separator string) map[string]float64 {
 	return found
 }
 
-// Upstream is where the upstream listens.
+// Upstream returns the address of the upstream.
 func (w *World) Upstream() string { return address(w.Own, UpstreamPort) }

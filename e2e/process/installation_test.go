@@ -16,8 +16,8 @@ import (
 	"github.com/titrate/titrate/services/dev/local"
 )
 
-// documents are the world's configuration. Requests wait long, and ten seconds of them, so that a test
-// has time to break something while they do.
+// documents are the installation's configuration. Requests wait for up to ten seconds, so that a test has time
+// to break something while they wait.
 const documents = `
 apiVersion: titrate.dev/v1alpha1
 kind: Pool
@@ -41,15 +41,15 @@ spec: {rate: 1000/s, burst: 1000, overrides: [{client: thirty, rate: 30/s, burst
   {client: terminated, rate: 6/min, burst: 20}, {client: killed, rate: 6/min, burst: 20}]}
 `
 
-// server is a process of the world that can be started again after its end.
+// server is a process of the installation that can be started again after its end.
 type server struct {
 	of local.Server
 	*child.Process
 }
 
-// world is a small installation.
-type world struct {
-	*scene
+// installation is a small installation under test.
+type installation struct {
+	*sandbox
 	bin                         binaries
 	client                      *http.Client
 	etcd, upstream, coordinator *server
@@ -65,19 +65,19 @@ type world struct {
 
 const gateways = 2
 
-func newWorld(t *testing.T) *world {
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	w := newWorldOf(t, need(t), false)
+	w := newInstallationOf(t, need(t), false)
 	w.apply(documents)
 	w.linked(t, patience, 0)
 	return w
 }
 
-// newWorldOf is a world of these programs, which knows nothing yet. One that is rolled has two coordinators, and
-// Envoys that can be restarted hot. flags are for the coordinators.
-func newWorldOf(t *testing.T, bin binaries, rolled bool, flags ...string) *world {
+// newInstallationOf returns an installation of these programs without a configuration. A rolled one has two
+// coordinators, and Envoys that can be restarted hot. flags are for the coordinators.
+func newInstallationOf(t *testing.T, bin binaries, rolled bool, flags ...string) *installation {
 	t.Helper()
-	w := &world{bin: bin, scene: newScene(t)}
+	w := &installation{bin: bin, sandbox: newSandbox(t)}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
 	t.Cleanup(w.client.CloseIdleConnections)
 	var err error
@@ -125,7 +125,7 @@ func newWorldOf(t *testing.T, bin binaries, rolled bool, flags ...string) *world
 }
 
 // servers are the processes, in the order in which they are started.
-func (w *world) servers() []*server {
+func (w *installation) servers() []*server {
 	all := []*server{w.etcd, w.upstream, w.coordinator}
 	if w.standby != nil {
 		all = append(all, w.standby)
@@ -134,12 +134,12 @@ func (w *world) servers() []*server {
 }
 
 // gateway is an agent and an Envoy; peers are the gossip addresses, its own first.
-func (w *world) gateway(name, coordinators string, peers []string, front, admin, web, upstream string) {
+func (w *installation) gateway(name, coordinators string, peers []string, front, admin, web, upstream string) {
 	w.t.Helper()
 	a := w.rig.Agent(name, coordinators, web, peers)
 	base := 0
 	if w.standby != nil {
-		base = local.Port(admin) // nobody else's, as long as Envoy has the port
+		base = local.Port(admin) // no other process gets it, as long as Envoy has the port
 	}
 	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: local.Port(front), Admin: local.Port(admin),
 		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose, Base: base,
@@ -153,7 +153,7 @@ func (w *world) gateway(name, coordinators string, peers []string, front, admin,
 }
 
 // start starts a server and waits until it serves.
-func (w *world) start(s *server) {
+func (w *installation) start(s *server) {
 	w.t.Helper()
 	var err error
 	if s.Process, err = w.rig.Launch(s.of.Spec); err != nil {
@@ -167,15 +167,14 @@ func (w *world) start(s *server) {
 }
 
 // kill sends SIGKILL and waits for the end.
-func (w *world) kill(s *server) {
+func (w *installation) kill(s *server) {
 	w.t.Helper()
 	s.Kill()
 	<-s.Exited()
 }
 
-// healthy fails the test if a server has died that nobody killed, or a filter has
-// recovered a panic.
-func (w *world) healthy(t *testing.T) {
+// healthy fails the test if a server has ended without being killed, or a filter has recovered a panic.
+func (w *installation) healthy(t *testing.T) {
 	t.Helper()
 	for _, s := range w.servers() {
 		select {
@@ -192,7 +191,7 @@ func (w *world) healthy(t *testing.T) {
 }
 
 // get fetches a URL; status 0 if there is no answer.
-func (w *world) get(url string) (status int, body string) {
+func (w *installation) get(url string) (status int, body string) {
 	resp, err := w.client.Get(url)
 	if err != nil {
 		return 0, err.Error()
@@ -208,7 +207,7 @@ func (w *world) get(url string) (status int, body string) {
 // metric sums the series of a Prometheus page that have the name and the given
 // piece of their labels; 0 if there is none. Envoy puts a prefix before what
 // modules define, unless a runtime flag takes it away.
-func (w *world) metric(url, name, labels string) float64 {
+func (w *installation) metric(url, name, labels string) float64 {
 	_, body := w.get(url)
 	sum := 0.0
 	for _, found := range regexp.MustCompile(`(?m)^(?:envoy_dynamicmodulescustom_)?`+name+
@@ -221,12 +220,12 @@ func (w *world) metric(url, name, labels string) float64 {
 }
 
 // filter reads a metric of a gateway's filter.
-func (w *world) filter(gateway int, name string) float64 {
+func (w *installation) filter(gateway int, name string) float64 {
 	return w.metric(w.admins[gateway]+"/stats/prometheus", name, "")
 }
 
 // inForce waits until every filter has the configuration that was applied last.
-func (w *world) inForce(t *testing.T, within time.Duration) {
+func (w *installation) inForce(t *testing.T, within time.Duration) {
 	t.Helper()
 	eventually(t, "every gateway has the latest configuration", within, func() string {
 		for i := range w.admins {
@@ -240,7 +239,7 @@ func (w *world) inForce(t *testing.T, within time.Duration) {
 
 // linked waits until every filter has its agent, the latest configuration, and
 // shares of an epoch beyond the given one.
-func (w *world) linked(t *testing.T, within time.Duration, beyond float64) {
+func (w *installation) linked(t *testing.T, within time.Duration, beyond float64) {
 	t.Helper()
 	w.inForce(t, within)
 	eventually(t, "every gateway has its agent and shares", within, func() string {
@@ -257,7 +256,7 @@ func (w *world) linked(t *testing.T, within time.Duration, beyond float64) {
 }
 
 // apply applies documents with the command that users have.
-func (w *world) apply(text string) {
+func (w *installation) apply(text string) {
 	w.t.Helper()
 	if status, complaint := w.tryApply(text); status != 0 {
 		w.t.Fatalf("titrate apply: exit status %d: %s", status, complaint)
@@ -267,8 +266,8 @@ func (w *world) apply(text string) {
 // etag of a resource is the revision that last changed it, in hexadecimal.
 var etag = regexp.MustCompile(`etag: "?([0-9a-f]+)"?`)
 
-// tryApply applies documents, or tells the exit status and what was said.
-func (w *world) tryApply(text string) (status int, said string) {
+// tryApply applies documents, and returns the exit status and the output.
+func (w *installation) tryApply(text string) (status int, said string) {
 	w.t.Helper()
 	status, out, complaint := w.bin.run(w.t, text, "apply", "--server", w.api, "-o", "yaml", "-f", "-")
 	for _, found := range etag.FindAllStringSubmatch(out, -1) {
