@@ -56,7 +56,7 @@ func limits(list ...config.Limit) []link.Message {
 	}
 }
 
-// log is what Envoy prints; safe to read while it runs.
+// log is Envoy's output; safe to read while Envoy runs.
 type log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -156,8 +156,8 @@ func front(t *testing.T, admin string, applied <-chan struct{}) string {
 	return ""
 }
 
-// agent speaks for `titrate agent`; applied is closed when the filter has said
-// that the configuration is in force.
+// agent acts as `titrate agent`; applied is closed when the filter has reported that the configuration is in
+// force.
 func agent(t *testing.T, socket string, state []link.Message) (applied <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)

@@ -31,7 +31,7 @@ type (
 	response = grpc_health_v1.HealthCheckResponse
 )
 
-// echo answers each message with one; unary calls tell a cost in their trailer.
+// echo answers each message with one message; unary calls have a cost in their trailer.
 var echo = grpc.ServiceDesc{
 	ServiceName: "titrate.test.Echo", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, ctx context.Context, decode func(any) error,
@@ -119,8 +119,8 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// A client with a retry policy waits for as long as it is told, instead of its own
-// two milliseconds after which it would be refused again.
+// A client with a retry policy waits for the time in the answer, instead of its own two milliseconds after
+// which it would be refused again.
 func TestPushbackIsHonoured(t *testing.T) {
 	t.Parallel()
 	const policy = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":2,"initialBackoff":"0.001s",
@@ -151,7 +151,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A stream that is held loses nothing of what its client sends meanwhile.
+// A held stream loses no message that its client sends while it is held.
 func TestHeldStream(t *testing.T) {
 	t.Parallel()
 	queue := config.Queue{Law: config.DropTail, MaxWait: 10 * time.Second, MaxRequests: 10}
@@ -175,7 +175,7 @@ func converse(ctx context.Context, conn *grpc.ClientConn, n int) error {
 	}
 	for range n {
 		if err := s.SendMsg(&request{Service: "a message"}); err != nil {
-			break // RecvMsg says why
+			break // RecvMsg returns the reason
 		}
 	}
 	if err := s.CloseSend(); err != nil {

@@ -28,7 +28,7 @@ type options struct {
 	effort
 }
 
-// effort is how long the parts measure, and how much.
+// effort is the duration and number of measurements.
 type effort struct {
 	rounds     int
 	duration   time.Duration
@@ -85,8 +85,8 @@ func (o *options) complete() (chosen []part, err error) {
 	return choose(o.only)
 }
 
-// run runs the parts that are wanted. One that fails does not keep the others
-// from running; what was measured is printed in any case.
+// run runs the wanted parts. A part that fails does not stop the others; the measured figures are printed in
+// any case.
 func run(ctx context.Context, o options) (err error) {
 	chosen, err := o.complete()
 	if err != nil {

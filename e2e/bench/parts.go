@@ -1,5 +1,5 @@
-// Command bench measures what Titrate costs in real Envoys, and how exactly it
-// limits, beside Envoy's own rate limits on the same machine.
+// Command bench measures the cost of Titrate in real Envoys, and how exactly it limits, compared with Envoy's
+// own rate limits on the same machine.
 //
 // # Parts
 //
@@ -12,10 +12,9 @@
 //	configuration many tenants: load, and one change           package configuration
 //	idle          memory and CPU of each part without traffic  package idle
 //
-// Each package says how it measures. All of them compare variants in one run, in
-// interleaved rounds: absolute figures of a shared machine mean little. Progress
-// goes to the standard error, tables to the standard output, every figure to
-// -json. The whole takes some 20 minutes.
+// Each package describes its method. All of them compare variants in one run, in interleaved rounds: absolute
+// figures of a shared machine mean little. Progress goes to the standard error, tables to the standard output,
+// every figure to -json. The whole takes some 20 minutes.
 //
 // With -compare, the parts cpu, latency and exactness measure only what the comparison of rate
 // limiters shows, and package comparison writes it into README.md and docs/comparison.md.

@@ -19,9 +19,9 @@ import (
 	"github.com/titrate/titrate/services/cli"
 )
 
-// rendered is what a set of values makes, by kind and name.
+// rendered are the objects that a set of values renders, by kind and name.
 type rendered struct {
-	secrets map[string]map[string][]byte // those of the Job
+	secrets map[string]map[string][]byte // the Job's secrets
 	maps    map[string]*corev1.ConfigMap
 	pods    map[string]corev1.PodSpec
 	ports   map[string][]corev1.ServicePort
@@ -50,7 +50,8 @@ func renderAll(t *testing.T, args ...string) rendered {
 	return r
 }
 
-// secretsOf are what the Job makes: its commands run here, with a directory instead of the cluster.
+// secretsOf returns the secrets that the Job makes: its commands run here, with a directory instead of the
+// cluster.
 func secretsOf(t *testing.T, job *batchv1.Job) map[string]map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,8 +106,8 @@ func certificate(t *testing.T, text []byte) *x509.Certificate {
 	return c
 }
 
-// The certificates that the chart makes are of one CA, and the policy makes that of
-// agents an agent's, that of admins an admin's, and that of coordinators nobody's.
+// The certificates that the chart makes are of one CA. In the policy, agents' certificates have the role of an
+// agent, admins' the role of an admin, and coordinators' no role.
 func TestCertificatesHaveTheirRoles(t *testing.T) {
 	r := renderAll(t)
 	roles := map[string]access.Role{}
@@ -174,7 +175,7 @@ func TestAccessValues(t *testing.T) {
 	}
 }
 
-// Tokens and JWTs are files of yours, where the coordinator's flags say.
+// Tokens and JWTs are files of the user, at the paths of the coordinator's flags.
 func TestTokenValues(t *testing.T) {
 	pod := renderAll(t, "--set", "access.tokensSecret=mine,access.jwt.keysConfigMap=keys,access.jwt.audience=titrate,"+
 		"access.jwt.issuer=https://login.example.org,access.jwt.claims.role=groups").pods["demo-coordinator"]
@@ -206,7 +207,7 @@ func TestTokenValues(t *testing.T) {
 	}
 }
 
-// Values that would lock everybody out are refused, and what to do is said.
+// Values that would lock all callers out are refused, with advice.
 func TestAccessValuesThatLackSomething(t *testing.T) {
 	for set, want := range map[string]string{
 		"tls.existingSecret=mine":            "access.grants",

@@ -37,7 +37,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return out.String() + problems.String(), err
 	}
-	return out.String(), nil // problems may have what go says while it fetches helm
+	return out.String(), nil // problems may have go's messages while it fetches helm
 }
 
 func render(t *testing.T, args ...string) string {
@@ -96,7 +96,7 @@ func withoutComments(doc string) string {
 	return strings.Join(kept, "")
 }
 
-// valuesFiles are sets of values that render: those of the chart, and all that can be switched on.
+// valuesFiles returns sets of values that render: the chart's own, and all optional parts.
 func valuesFiles(t *testing.T) map[string][]string {
 	t.Helper()
 	cases := map[string][]string{"defaults": nil, "everything": {"--values", abs(t, "testdata/everything.yaml")}}
@@ -167,7 +167,7 @@ func checkMemory(t *testing.T, object runtime.Object) {
 	}
 }
 
-// checkPods: what a pod mounts exists in it, and it keeps to the Pod Security Standard "restricted".
+// checkPods: the volumes that a pod mounts exist in it, and it keeps to the Pod Security Standard "restricted".
 // The DaemonSet may run as root, without any capability: its directory is the node's.
 func checkPods(t *testing.T, object runtime.Object) {
 	t.Helper()
@@ -216,8 +216,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestEnvoyConfigurations: Envoy with the filter accepts what the chart renders and what the image
-// carries.
+// TestEnvoyConfigurations: Envoy with the filter accepts the configurations of the chart and of the image.
 func TestEnvoyConfigurations(t *testing.T) {
 	envoy, modules := os.Getenv("ENVOY_BIN"), abs(t, "../../bin")
 	if _, err := os.Stat(modules + "/libtitrate.so"); envoy == "" || err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/e2e/guide"
 )
 
-// A gateway that ends asks its clients to close their connections, and serves them until it is told
-// to end: Envoy of the chart's configuration, and the hook that a kubelet runs before.
+// A gateway that ends asks its clients to close their connections, and serves them until it receives a signal
+// to end: Envoy with the chart's configuration, and the hook that a kubelet runs before.
 func TestGatewayDrains(t *testing.T) {
 	envoy, module := os.Getenv("ENVOY_BIN"), abs(t, "../../bin/libtitrate.so")
 	if _, err := os.Stat(module); envoy == "" || err != nil {
@@ -41,7 +41,7 @@ wait $hook && echo 'the hook is done'
 curl -so answer.txt -w 'serves %{http_code}\n' http://127.0.0.1:8000/
 curl -sf -o ready.txt -w 'ready %{http_code}\n' http://127.0.0.1:9901/ready
 `)
-	// 503: there is no upstream. It is Envoy that says so.
+	// 503: there is no upstream. Envoy itself answers.
 	const want = "closes while it drains\nthe hook is done\nserves 503\nready 200\n"
 	if !strings.HasSuffix(said, want) || strings.Contains(said, "before") {
 		t.Errorf("%s\nwant it to end with\n%s", said, want)

@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/e2e/guide"
 )
 
-// The guide's Deployment is valid, safe, and finds what it names in the chart's release.
+// The guide's Deployment is valid and safe, and all objects that it names exist in the chart's release.
 func TestGuideKubernetes(t *testing.T) {
 	const page, heading = "../../docs/your-own-envoy.md", "Kubernetes"
 	objects := decode(t, strings.Join(guide.Blocks(t, page, heading, "yaml"), "\n---\n"))

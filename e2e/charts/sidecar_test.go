@@ -16,7 +16,7 @@ import (
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 )
 
-// patched is testdata/edge.yaml after `kubectl patch` with what the chart renders.
+// patched returns testdata/edge.yaml after `kubectl patch` with the rendered patch.
 func patched(t *testing.T, patch string) *appsv1.Deployment {
 	t.Helper()
 	edge, err := os.ReadFile("testdata/edge.yaml")
@@ -42,7 +42,7 @@ func patched(t *testing.T, patch string) *appsv1.Deployment {
 	return &d
 }
 
-// The patch adds agent and module to a Deployment, and leaves what was there.
+// The patch adds agent and module to a Deployment, and leaves the rest unchanged.
 func TestSidecarPatch(t *testing.T) {
 	r := renderAll(t, "--values", abs(t, "testdata/everything.yaml"))
 	d := patched(t, r.maps["demo-sidecar"].Data["patch.yaml"])
@@ -95,7 +95,7 @@ func TestContentsOfConfigMaps(t *testing.T) {
 	}
 }
 
-// Names of images: registry and tag for those without one, the others as they are.
+// Names of images: registry and tag are added to images without one, the others stay as they are.
 func TestImages(t *testing.T) {
 	for set, want := range map[string]string{
 		"images.tag=":                                     "titrate/titrate:dev",

@@ -61,7 +61,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.titrate, "titrate", "../bin/titrate", "titrate's `binary`")
 	f.StringVar(&o.module, "module", "../bin/libtitrate.so", "the filter's `file`")
 	f.IntVar(&o.runs, "n", 30, "`runs`")
-	f.IntVar(&o.loops, "loops", 0, "busy `loops` that run beside the demos, each on a core of its own")
+	f.IntVar(&o.loops, "loops", 0, "busy `loops` that run together with the demos, each on its own core")
 	f.DurationVar(&o.duration, "duration", 36*time.Second, "length of each run's load")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the load's schedule")
 	f.BoolVar(&o.vary, "vary", false, "give each run the next seed")
@@ -96,7 +96,7 @@ func all(ctx context.Context, o *options, dir string, out io.Writer) int {
 		fmt.Fprintf(out, "| %d | %d | %s | %s | %.1f | %.1f | %s | %s |\n", i+1, r.seed, r.before, r.after, r.late,
 			r.path, r.word, strings.Join(r.why, "; "))
 	}
-	fmt.Fprintf(out, "\n%d PASS, %d FAIL, %d VOID, of %d runs of %v beside %d busy loops\n", counts[passed],
+	fmt.Fprintf(out, "\n%d PASS, %d FAIL, %d VOID, of %d runs of %v with %d busy loops\n", counts[passed],
 		counts[failed], counts[void], o.runs, o.duration, o.loops)
 	switch {
 	case ctx.Err() != nil || counts[failed] > 0:

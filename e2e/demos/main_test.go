@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fake stands for titrate: it leaves the verdict of its seed, and ends with the status of it.
+// fake replaces titrate: it writes the verdict of its seed, and exits with the status of this verdict.
 const fake = `#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in --seed) seed=$2 ;; --json) file=$2 ;; --trace) trace=$2 ;; esac

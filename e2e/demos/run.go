@@ -94,7 +94,7 @@ func (r *result) judge(ended error, file string) {
 	}
 }
 
-// broken says which bound a check has broken.
+// broken describes the bound that a check has broken.
 func broken(c *verdict.Check) string {
 	relation := ">"
 	if c.AtLeast {

@@ -13,9 +13,9 @@ import (
 // Bounds of a fleet with EXACT keys.
 const (
 	leastExact = 3
-	// mostExact is how many keys an owner has room for: four limits may have 3/16 each of 262,144.
+	// mostExact is the number of keys that an owner has room for: four limits may have 3/16 each of 262,144.
 	mostExact = 180_000
-	// exactMemory is what a key takes at its gateway and at its owner, bytes.
+	// exactMemory is the memory of a key at its gateway and its owner, bytes.
 	exactMemory = 3 << 10
 	// What a change may cost.
 	mostMessages  = 5  // of each key
@@ -24,8 +24,8 @@ const (
 	mostUnowned   = 1. // % of the keys that no agent owns
 )
 
-// exactMember is the gateway of a member, and in a phase how many links it had before and how many of them
-// the phase itself ends.
+// exactMember is the gateway of a member. before is the number of its links before a phase, ends the number of
+// links that the phase itself ends.
 type exactMember struct {
 	*exact.Gateway
 	before, ends uint64
@@ -40,17 +40,17 @@ func (t tally) note(a *agentUsage) {
 	t[a.pid] = a.metrics[asked] + a.metrics[granted] + a.metrics[recalled]
 }
 
-// Tokens is what a phase costs where keys are EXACT.
+// Tokens is the cost of a phase with EXACT keys.
 type Tokens struct {
-	Agreed   float64 `json:"agreedSeconds"` // from the event until each agent knows all others
+	Agreed   float64 `json:"agreedSeconds"` // from the event until each agent has found all others
 	Messages float64 `json:"messages"`      // about tokens, of gateways and owners
-	PerKey   float64 `json:"perKey"`        // of them beyond those of the steady phase
+	PerKey   float64 `json:"perKey"`        // messages per key, beyond the messages of the steady phase
 	Lost     int     `json:"linksLost"`     // that the event itself does not end
 	Requests int     `json:"requests"`      // from 3 s after the agreement on, at gateways with an agent
-	Decided  float64 `json:"decided"`       // part of them that owners decided
+	Decided  float64 `json:"decided"`       // part of the requests that owners decided
 	Refused  int     `json:"refused"`       // requests; no client is above its limit
 	Why      string  `json:"why,omitempty"` // the first refusal
-	Owned    float64 `json:"owned"`         // keys that agents own, of those in use
+	Owned    float64 `json:"owned"`         // keys that agents own, as a part of the keys in use
 	Late     float64 `json:"lateSeconds"`   // by how much clients were late, the most
 }
 
@@ -89,8 +89,8 @@ func (f *fleet) closeExact() {
 	})
 }
 
-// registered starts the clients once owners grant tokens, and waits until owners have the clients' keys, or
-// until that has taken too long: then the steady phase says so.
+// registered starts the clients once owners grant tokens. It waits until owners have the clients' keys, or
+// until that has taken too long: then the steady phase fails.
 func (f *fleet) registered(ctx context.Context) error {
 	if _, err := f.agreeExact(ctx, time.Now()); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (f *fleet) registered(ctx context.Context) error {
 // keysInUse returns the number of keys of all gateways.
 func (f *fleet) keysInUse() float64 { return float64(f.o.agents * f.o.keys) }
 
-// look is what has been until now.
+// look are the counts until now.
 type look struct {
 	usage
 	messages, owned float64
@@ -194,7 +194,7 @@ func (f *fleet) playExact(ctx context.Context, p phase) (r Phase, err error) {
 	return r, f.sound()
 }
 
-// watchExact waits, and then watches who decides requests for a while.
+// watchExact waits, and then counts for a while which requests owners decide.
 func (f *fleet) watchExact(ctx context.Context, wait, hold time.Duration, t *Tokens) error {
 	if err := rig.Sleep(ctx, wait); err != nil {
 		return context.Cause(ctx)
@@ -219,7 +219,7 @@ func (f *fleet) decisions() (sum exact.Counts) {
 	return sum
 }
 
-// beginExact begins to count what a phase does to gateways, and endExact notes it.
+// beginExact begins to count the effects of a phase on gateways, and endExact notes the counts.
 func (f *fleet) beginExact() {
 	for _, m := range f.members {
 		m.exact.before, m.exact.ends = m.exact.Counts().Links, 0
@@ -238,13 +238,14 @@ func (f *fleet) endExact(t *Tokens) {
 	}
 }
 
-// agreeExact waits until all agents know each other and have their gateways, and returns how long that took.
+// agreeExact waits until all agents have found each other and have their gateways, and returns how long that
+// took.
 func (f *fleet) agreeExact(ctx context.Context, began time.Time) (seconds float64, err error) {
 	for {
 		agreed, err := f.agreed(ctx)
 		seconds = time.Since(began).Seconds()
 		if err != nil || agreed || seconds > f.o.within.Seconds() {
-			return seconds, err // judge says what is wrong
+			return seconds, err // judge reports the mistake
 		}
 		if err := f.sound(); err != nil {
 			return seconds, err

@@ -46,7 +46,7 @@ func (f *fleet) leaveExact(ctx context.Context) (time.Time, error) {
 	return began, f.stopAgent(ctx, m)
 }
 
-// stopAgent ends an agent in order. Its gateway goes on.
+// stopAgent ends an agent in order. Its gateway keeps running.
 func (f *fleet) stopAgent(ctx context.Context, m *member) error {
 	if err := f.goes(ctx, m); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (f *fleet) startAgain(ctx context.Context, m *member) error {
 // second is a member that has clients. It is neither the first nor the last.
 func (f *fleet) second() *member { return f.members[1] }
 
-// killExact kills an agent. Its gateway goes on.
+// killExact kills an agent. Its gateway keeps running.
 func (f *fleet) killExact(ctx context.Context) (time.Time, error) {
 	m := f.second()
 	if err := f.goes(ctx, m); err != nil {
@@ -124,7 +124,7 @@ func (f *fleet) pauseGateway(context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// pauseAgent stops an agent's process for a while (SIGSTOP). Its gateway goes on.
+// pauseAgent stops an agent's process for a while (SIGSTOP). Its gateway keeps running.
 func (f *fleet) pauseAgent(ctx context.Context) (time.Time, error) {
 	m := f.second()
 	m.exact.ends++

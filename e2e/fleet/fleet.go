@@ -18,8 +18,8 @@ import (
 	"github.com/titrate/titrate/services/dev/local"
 )
 
-// The pool that the synthetic gateways share. Each tenant wants all of it, so the shares add
-// up to the capacity.
+// The pool that the synthetic gateways share. Each tenant wants the whole pool, so the shares add up to the
+// capacity.
 const (
 	pool     = "fleet"
 	capacity = 1000 // cost units/s
@@ -58,7 +58,7 @@ type fleet struct {
 	api         string // the coordinator's
 	etcd        *child.Process
 	coordinator *child.Process
-	members     []*member // synthetic gateways first, then those with an Envoy
+	members     []*member // members with synthetic gateways first, then members with an Envoy
 	tokens      tally
 	quiet       float64 // token messages/s while nothing happens
 	traffic     *traffic
@@ -75,10 +75,10 @@ type member struct {
 	exact             *exactMember      // of a fleet with EXACT keys; nil: there is none
 }
 
-// url is that of a page of the agent.
+// url returns the URL of a page of the agent.
 func (m *member) url(path string) string { return "http://" + m.web + path }
 
-// memory is what an agent takes at most here, by experience, and what has to be free.
+// memory is the most that an agent uses here, measured; so much must be free.
 const memory = 40 << 20
 
 // newFleet starts everything but the agents that join later.
@@ -121,7 +121,7 @@ func (f *fleet) startClaims(ctx context.Context) (err error) {
 	return f.startTraffic(ctx, f.members[synthetic:])
 }
 
-// memory is what an agent takes, with EXACT keys together with its gateway.
+// memory returns the memory of an agent; with EXACT keys, of the agent and its gateway.
 func (o *options) memory() int {
 	if o.exact {
 		return memory + o.keys*exactMemory
@@ -172,13 +172,13 @@ func (f *fleet) startCentre(ctx context.Context) error {
 	return nil
 }
 
-// membership is how long the coordinator counts a silent agent.
+// membership returns how long the coordinator counts an unreachable agent.
 func (o *options) membership() time.Duration { return o.forget * 4 / 3 }
 
-// split is when a cut-off agent falls to its part by weight.
+// split returns the time after which a cut-off agent falls to its part by weight.
 func (o *options) split() time.Duration { return o.forget * 2 / 3 }
 
-// atOnce is how many agents start at a time. They take most of a second of processor time each.
+// atOnce is the number of agents that start at a time. Each takes most of a second of processor time.
 const atOnce = 2
 
 // frugal are settings of Go's runtime for agents that share few processors with many others.
@@ -189,7 +189,7 @@ const atOnce = 2
 // The collector runs after 16 MiB, not after 4.
 var frugal = []string{"GOMAXPROCS=1", "GODEBUG=schedtrace=3600000", "GOGC=400"}
 
-// startAgents adds so many agents and returns when all are ready; the first of them get
+// startAgents adds so many agents and returns when all are ready. The first synthetic of the new agents get
 // synthetic gateways.
 func (f *fleet) startAgents(ctx context.Context, n, synthetic int) error {
 	ports, err := local.Addresses(2 * n)
@@ -215,7 +215,7 @@ func (f *fleet) startAgents(ctx context.Context, n, synthetic int) error {
 	return nil
 }
 
-// linked is how many members have a synthetic gateway.
+// linked returns the number of members with a synthetic gateway.
 func (f *fleet) linked() (n int) {
 	for _, m := range f.members {
 		if m.gateway != nil {
@@ -236,7 +236,7 @@ func each(members []*member, do func(*member) error) error {
 	return errors.Join(errs...)
 }
 
-// introduced is how many other agents' addresses an agent is given; gossip finds the rest.
+// introduced is the number of other agents whose addresses an agent is given; gossip finds the rest.
 const introduced = 3
 
 func (f *fleet) startAgent(ctx context.Context, m *member) (err error) {
@@ -264,7 +264,7 @@ func (f *fleet) link(members []*member) error {
 	})
 }
 
-// running are the members whose agents run, with a synthetic gateway only if so said.
+// running returns the members whose agents run; if synthetic, only members with a synthetic gateway.
 func (f *fleet) running(synthetic bool) (all []*member) {
 	for _, m := range f.members {
 		if m.running && (m.filter != nil || !synthetic) {
@@ -274,7 +274,7 @@ func (f *fleet) running(synthetic bool) (all []*member) {
 	return all
 }
 
-// sound reports whether nothing has ended by itself.
+// sound reports whether all processes still run.
 func (f *fleet) sound() error {
 	var errs []error
 	processes := []*child.Process{f.coordinator}

@@ -1,28 +1,27 @@
-// Command fleet runs many real agents and a real coordinator on one machine, and says what
-// an agent costs, how soon all agree after a change, and whether the sums are right
-// (docs/measurements.md).
+// Command fleet runs many real agents and a real coordinator on one machine. It measures the cost of an agent,
+// the time until all agents agree after a change, and whether the sums are right (docs/measurements.md).
 //
 // # Model
 //
 //	real       etcd, a coordinator, N agents (bin/titrate), and a few Envoys
 //	synthetic  the gateways of the other agents: all in this process, each on its
 //	           agent's Unix socket, with the protocol of the filter (package filter)
-//	workload   who uses which key, what it claims, and what it must be sent of the
-//	           others (package workload)
+//	workload   each gateway's keys and claims, and the sums that it must receive
+//	           (package workload)
 //	traffic    clients of the Envoys: one above its limit, one below
 //
-// A synthetic gateway whose link ends by itself connects again, as the filter does.
+// A synthetic gateway whose link fails connects again, as the filter does.
 //
-// A run goes through phases. Each begins with an event; then it is measured how long it
-// takes until each synthetic gateway is sent the exact sum of what the others claim of each
-// of its keys. After that the counts are watched for a while, and the sum of the shares.
+// A run goes through phases. Each begins with an event. Measured is the time until each synthetic gateway has
+// received the exact sum of the others' claims for each of its keys. After that the counts and the sum of the
+// shares are watched for a while.
 //
-// With -exact the gateways have clients of an EXACT limit instead (package exact), all of them; there are no
-// Envoys. Then it is measured what a change of the agents costs: token messages, links, and requests that no
-// owner decides (exact.go).
+// With -exact all gateways have clients of an EXACT limit instead (package exact), and there are no Envoys.
+// Measured is then the cost of a change of the agents: token messages, links, and requests that no owner
+// decides (exact.go).
 //
-// The figures of a phase are from its event to its end, per agent. CPU is what the kernel
-// has charged the process, bytes and packets are the agent's own metrics.
+// The figures of a phase are from its event to its end, per agent. CPU is the kernel's figure for the process,
+// bytes and packets are the agent's own metrics.
 package main
 
 import (
@@ -137,7 +136,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.pictures, "pictures", "",
 		"`directory` for charts of -sweep or -sweep-keys, as SVG, PNG and CSV (default none)")
 	f.BoolVar(&o.simulate, "simulate", false,
-		"with a sweep: play each fleet on virtual time, too, and put what an agent sends there beside it")
+		"with a sweep: also play each fleet on virtual time, and print what an agent sends there")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -171,7 +170,7 @@ func parse(args []string) (o options, err error) {
 // sweeps reports whether several fleets run, one after the other.
 func (o options) sweeps() bool { return len(o.sweep)+len(o.byKeys) > 0 }
 
-// numbers are those of a flag, nil for "".
+// numbers returns the numbers of a flag, nil for "".
 func numbers(flag, text, of string) (out []int, err error) {
 	if text == "" {
 		return nil, nil
@@ -186,7 +185,7 @@ func numbers(flag, text, of string) (out []int, err error) {
 	return out, nil
 }
 
-// runs are the options of the runs: one, or those of a sweep.
+// runs returns the options of the runs: of one run, or of a sweep.
 func (o options) runs() (all []options) {
 	for _, n := range o.sweep {
 		o.agents = n
@@ -202,7 +201,7 @@ func (o options) runs() (all []options) {
 	return all
 }
 
-// check says what is wrong with the options.
+// check returns the first mistake of the options.
 func (o *options) check() error {
 	names := namesOf(o.kind())
 	for _, p := range o.phases {
@@ -234,7 +233,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// checkExact says what is wrong with the options of a run with EXACT keys.
+// checkExact returns the first mistake of the options of a run with EXACT keys.
 func (o *options) checkExact() error {
 	switch most := mostExact * (o.agents - 1) / max(o.agents, 1); {
 	case o.sweeps():
@@ -259,7 +258,7 @@ func (o *options) kind() []phase {
 	return phases
 }
 
-// parts is how many agents join, leave, crash and are cut off.
+// parts returns the number of agents that join, leave, crash and are cut off.
 func (o *options) parts() int {
 	if o.part > 0 {
 		return o.part
@@ -267,7 +266,7 @@ func (o *options) parts() int {
 	return max(1, o.agents/8)
 }
 
-// play runs the fleet, or one fleet after the other, and writes what came of it.
+// play runs the fleet, or one fleet after the other, and writes the results.
 func play(ctx context.Context, o options) error {
 	var all []*Result
 	var failed error

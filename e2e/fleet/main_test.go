@@ -91,7 +91,7 @@ go_goroutines 7
 // finished is a result of one phase.
 func finished(claims float64) *Result {
 	r := &Result{Agents: 8, Keys: 10, Users: 3, Rate: 1, Phases: []Phase{{Name: steady, Claims: claims, Bound: 1,
-		BoundMembers: 1, CountsSeen: 1, Wrong: "gateway 3 hears 1 of key 7, want 2", Seconds: 5,
+		BoundMembers: 1, CountsSeen: 1, Wrong: "gateway 3 receives 1 for key 7, want 2", Seconds: 5,
 		Use: Use{CPU: Figure{.1, .2}, BytesOut: Figure{1e4, 2e4}, PacketsOut: Figure{10, 20}}}}}
 	r.judgePhase(&r.Phases[0])
 	r.Pass = !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
@@ -157,7 +157,7 @@ func TestOutput(t *testing.T) {
 		want []string
 	}{
 		{options{output: "table"}, finished(.5), []string{"each used by 3", "0.10 (0.20)", "\nPASS\n"}},
-		{options{output: "table"}, finished(2), []string{"gateway 3 hears 1", "\nFAIL\n"}},
+		{options{output: "table"}, finished(2), []string{"gateway 3 receives 1", "\nFAIL\n"}},
 		{options{output: "table", sweep: []int{8}}, finished(.5), []string{"| 8 ", "| 10000 ", "\nPASS\n"}},
 	} {
 		var out bytes.Buffer
@@ -201,7 +201,7 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// The number of agents that fit is half of those that were too many, or less if others use the
+// The number of agents that fit is half of a number that was too large, or less if other processes use the
 // machine.
 func TestFitting(t *testing.T) {
 	r := &Result{Agents: 64, Envoys: 3}
@@ -251,7 +251,7 @@ func need(t *testing.T, variable, otherwise, remedy string) string {
 	return path
 }
 
-// programs are those of a real fleet.
+// programs are the programs of a real fleet.
 func programs(t *testing.T) rig.Options {
 	cache, _ := os.UserCacheDir()
 	return rig.Options{Progress: t.Output(), Programs: local.Programs{
@@ -260,8 +260,8 @@ func programs(t *testing.T) rig.Options {
 		Envoy:   need(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-1.40.0", "envoy"), "make envoy")}}
 }
 
-// A small fleet with EXACT keys goes through its phases but for the longest. On a busy machine owners answer
-// late, so who decided requests is not judged here.
+// A small fleet with EXACT keys goes through all phases except the longest. On a busy machine owners answer
+// late, so it is not judged which requests owners decide.
 func TestExactFleet(t *testing.T) {
 	o, err := parse([]string{"-exact", "-n", "3", "-keys", "500", "-steady", "2s", "-hold", "1s",
 		"-phases", "steady,join,leave,kill,restart,gateway-paused"})

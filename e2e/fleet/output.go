@@ -69,7 +69,7 @@ func word(pass bool) string {
 	return "FAIL"
 }
 
-// what says what was run.
+// what describes the run.
 func (r *Result) what() string {
 	if r.Exact {
 		return fmt.Sprintf("%d agents, %d keys of EXACT limits at the gateway of each", r.Agents, r.Keys)
@@ -105,10 +105,10 @@ func (r *Result) phaseTable() *markdown.Section {
 	return t
 }
 
-// machineTable is who used the machine.
+// machineTable returns the processor use of the machine.
 func (r *Result) machineTable() *markdown.Section {
 	t := &markdown.Section{Title: "The machine, cores", Head: []string{"phase", "agents", "coordinator",
-		"synthetic gateways and clients", "all, whoever used them"}}
+		"synthetic gateways and clients", "all processes"}}
 	for i := range r.Phases {
 		p := &r.Phases[i]
 		t.Add(p.Name, short(p.Use.CPU.Mean*float64(p.Agents)), short(p.Coordinator), short(p.Harness), short(p.Busy))
@@ -147,7 +147,7 @@ var sweepHead = []string{"agents", "keys", "cores per agent", "gossip out per ag
 	"packets out per agent, 1/s", "records out per agent, 1/s", "memory per agent, MiB", "coordinator, cores",
 	"simulated: B/s", "simulated: packets/s", "simulated: records/s", "verdict"}
 
-// sweepRow is what a steady fleet costs.
+// sweepRow returns the cost of a steady fleet.
 func (r *Result) sweepRow() []string {
 	p := &r.Phases[0]
 	u := &p.Use
@@ -206,7 +206,7 @@ func writeCSV(to io.Writer, all []*Result) error {
 	return csv.NewWriter(to).WriteAll(rows)
 }
 
-// draw draws what an agent costs against the number of agents, or of keys.
+// draw draws the cost of an agent against the number of agents, or of keys.
 func draw(o options, all []*Result) error {
 	if err := os.MkdirAll(o.pictures, 0o755); err != nil {
 		return err
@@ -275,7 +275,7 @@ func amount(v float64) string {
 	return short(v) + " B"
 }
 
-// ready is what holds before the first phase.
+// ready returns the condition before the first phase.
 func (r *Result) ready() string {
 	if r.Exact {
 		return "each client has asked once"

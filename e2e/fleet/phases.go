@@ -15,16 +15,16 @@ import (
 // steady is the phase in which nothing happens.
 const steady = "steady"
 
-// repeat is how long agents take to say again what has not changed, and a little more.
+// repeat is the time in which agents repeat their unchanged state, and a little more.
 const repeat = 4 * time.Second
 
-// phase is an event, and what follows from it until the next one.
+// phase is an event, and the time after it until the next event.
 type phase struct {
 	name string
 	// event happens to the fleet and returns when it began to act.
 	event func(*fleet, context.Context) (time.Time, error)
-	// silent says that nobody informs the others: they find out after -forget.
-	silent bool
+	// unnoticed: the others are not informed; they find out after -forget.
+	unnoticed bool
 	// repair is the time after which the counts are right, too, once the claims are.
 	repair time.Duration
 }
@@ -34,8 +34,8 @@ var phases = []phase{
 	{name: steady, event: func(*fleet, context.Context) (time.Time, error) { return time.Now(), nil }},
 	{name: "join", event: (*fleet).join},
 	{name: "leave", event: (*fleet).leave},
-	{name: "crash", event: (*fleet).crash, silent: true},
-	{name: "partition", event: (*fleet).partition, silent: true},
+	{name: "crash", event: (*fleet).crash, unnoticed: true},
+	{name: "partition", event: (*fleet).partition, unnoticed: true},
 	{name: "heal", event: (*fleet).heal, repair: repeat},
 }
 
@@ -46,7 +46,7 @@ func namesOf(phases []phase) (names []string) {
 	return names
 }
 
-// join starts agents with gateways of their own. It acts when these are linked.
+// join starts agents with their own gateways. It returns the time at which the gateways are linked.
 func (f *fleet) join(ctx context.Context) (time.Time, error) {
 	before := len(f.members)
 	if err := f.startAgents(ctx, f.o.parts(), f.o.parts()); err != nil {
@@ -56,7 +56,7 @@ func (f *fleet) join(ctx context.Context) (time.Time, error) {
 	return time.Now(), err
 }
 
-// stopGrace is how long an agent may take to end in order.
+// stopGrace is the time that an agent has to end in order.
 const stopGrace = 10 * time.Second
 
 // some are so many synthetic members that run and are not cut off, from the first on.
@@ -70,12 +70,12 @@ func (f *fleet) some(n int) []*member {
 	return all
 }
 
-// drain is how long a gateway that leaves keeps its link after it has withdrawn its claims: an
-// agent informs others only of gateways that are linked, or whose process is gone, and the
-// process of the synthetic gateways lives on.
+// drain is the time that a gateway that leaves keeps its link after it has withdrawn its claims. An agent
+// informs others only of gateways that are linked or whose process is gone, and the process of the synthetic
+// gateways goes on.
 const drain = time.Second
 
-// leave has gateways withdraw what they claim, and then stops their agents.
+// leave lets gateways withdraw their claims, and then stops their agents.
 func (f *fleet) leave(ctx context.Context) (time.Time, error) {
 	began := time.Now()
 	return began, each(f.some(f.o.parts()), func(m *member) error {
@@ -109,7 +109,7 @@ func (f *fleet) partition(ctx context.Context) (time.Time, error) {
 	return began, each(f.some(f.o.parts()), func(m *member) error { return f.cut(ctx, m, true) })
 }
 
-// heal ends what partition began.
+// heal ends the partition.
 func (f *fleet) heal(ctx context.Context) (time.Time, error) {
 	var cut []*member
 	for _, m := range f.running(true) {
@@ -144,7 +144,7 @@ func (f *fleet) play(ctx context.Context, p phase) (r Phase, err error) {
 		return r, err
 	}
 	r = Phase{Name: p.name, Bound: f.o.within.Seconds(), BoundMembers: (f.o.within + f.o.membership()).Seconds()}
-	if p.silent {
+	if p.unnoticed {
 		r.Bound += f.o.forget.Seconds()
 	}
 	if err := f.agree(ctx, began, &r); err != nil {
@@ -170,7 +170,7 @@ func (f *fleet) play(ctx context.Context, p phase) (r Phase, err error) {
 	return r, f.sound()
 }
 
-// costs notes what a phase has cost.
+// costs notes the costs of a phase.
 func (f *fleet) costs(before, after usage, r *Phase) {
 	r.Seconds, r.Agents = after.at.Sub(before.at).Seconds(), len(f.running(false))
 	r.Use = f.spent(before, after)
@@ -186,8 +186,8 @@ const (
 	idle  = 10
 )
 
-// agree waits until all sums are right, and all agents count the same members. It notes when,
-// and what was wrong where the time was over.
+// agree waits until all sums are right, and all agents count the same members. It notes when, and the mistake
+// if the time was over.
 func (f *fleet) agree(ctx context.Context, began time.Time, r *Phase) error {
 	last, claims, members, split := 0, false, false, false
 	for {
@@ -207,7 +207,7 @@ func (f *fleet) agree(ctx context.Context, began time.Time, r *Phase) error {
 			return nil
 		}
 		if since > max(r.Bound, r.BoundMembers) {
-			return nil // judge says what is wrong
+			return nil // judge reports the mistake
 		}
 		if err := f.sound(); err != nil {
 			return err
@@ -224,24 +224,24 @@ func (f *fleet) sameMembers() bool {
 	there := f.some(len(f.members))
 	want := len(there) + f.o.envoys
 	for _, m := range there {
-		if m.gateway.Heard().Replicas != want {
+		if m.gateway.Received().Replicas != want {
 			return false
 		}
 	}
 	return true
 }
 
-// cutOffKnow reports whether those that are cut off know it.
+// cutOffKnow reports whether all cut-off gateways know that they are cut off.
 func (f *fleet) cutOffKnow() bool {
 	for _, m := range f.running(true) {
-		if m.gateway.Presence() == workload.CutOff && m.gateway.Heard().Isolation < exchange.Split {
+		if m.gateway.Presence() == workload.CutOff && m.gateway.Received().Isolation < exchange.Split {
 			return false
 		}
 	}
 	return true
 }
 
-// watch looks at counts and shares each second for a while, in which nobody comes or goes.
+// watch checks counts and shares each second for a while, in which no gateway comes or goes.
 func (f *fleet) watch(ctx context.Context, hold time.Duration, r *Phase) error {
 	f.work.Settle()
 	for end := time.Now().Add(hold); time.Now().Before(end); {
@@ -262,7 +262,7 @@ func (f *fleet) watch(ctx context.Context, hold time.Duration, r *Phase) error {
 	return nil
 }
 
-// reconnects is how many links of synthetic gateways have ended by themselves and come back.
+// reconnects returns how many links of synthetic gateways have failed and been opened again.
 func (f *fleet) reconnects() (n int) {
 	for _, m := range f.members {
 		if m.filter != nil {
@@ -272,11 +272,11 @@ func (f *fleet) reconnects() (n int) {
 	return n
 }
 
-// shareOff is how far the shares that a gateway is sent are from the pool's capacity, as a
-// part of it, where that is farthest.
+// shareOff returns the largest relative difference between the shares that a gateway receives and the pool's
+// capacity.
 func (f *fleet) shareOff() (worst float64) {
 	for _, m := range f.some(len(f.members)) {
-		worst = max(worst, abs(m.gateway.Heard().Shares/capacity-1))
+		worst = max(worst, abs(m.gateway.Received().Shares/capacity-1))
 	}
 	return worst
 }

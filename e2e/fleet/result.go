@@ -19,30 +19,30 @@ type Result struct {
 	Keys    int      `json:"keys"`
 	Users   int      `json:"users"` // of a key; 0: all synthetic gateways
 	Rate    float64  `json:"rate"`  // requests/s of a key
-	Exact   bool     `json:"exact"` // Keys are of an EXACT limit, so many at each gateway
+	Exact   bool     `json:"exact"` // The keys belong to an EXACT limit, Keys of them at each gateway
 	Start   float64  `json:"startSeconds"`
 	Seconds float64  `json:"seconds"`
 	Phases  []Phase  `json:"phases"`
 	Traffic *Traffic `json:"traffic,omitempty"`
 	Checks  []Check  `json:"checks"`
-	// Void says why the run proves nothing: the machine is too slow for so many agents.
+	// Void is the reason why the run proves nothing: the machine is too slow for so many agents.
 	Void string `json:"void,omitempty"`
-	// Reconnects is how many links of synthetic gateways ended by themselves and came back.
+	// Reconnects is the number of links of synthetic gateways that failed and were opened again.
 	Reconnects int `json:"reconnects"`
-	// Simulated is what an agent sends in the same fleet on virtual time.
+	// Simulated is the traffic of an agent in the same fleet on virtual time.
 	Simulated *measure.Gossip `json:"simulated,omitempty"`
 }
 
-// Phase is what was seen from an event to the next one.
+// Phase are the measurements from an event to the next one.
 type Phase struct {
 	Name    string  `json:"name"`
 	Agents  int     `json:"agents"`  // that run at the end
-	Present int     `json:"present"` // synthetic gateways that hear each other
+	Present int     `json:"present"` // synthetic gateways that receive each other's claims
 	Seconds float64 `json:"seconds"`
 
 	Claims       float64 `json:"claimsSeconds"`  // from the event until all sums are right
 	Members      float64 `json:"membersSeconds"` // until all count the same members
-	Split        float64 `json:"splitSeconds"`   // until those that are cut off know it
+	Split        float64 `json:"splitSeconds"`   // until the cut-off gateways know it
 	Bound        float64 `json:"boundSeconds"`   // of Claims and Split
 	BoundMembers float64 `json:"boundMembersSeconds"`
 	Wrong        string  `json:"wrong,omitempty"` // sum, when the time was over
@@ -60,10 +60,10 @@ type Phase struct {
 	Use         Use     `json:"perAgent"`
 	Coordinator float64 `json:"coordinatorCores"`
 	Harness     float64 `json:"harnessCores"` // of this process
-	Busy        float64 `json:"busyCores"`    // of the machine, whoever used them
+	Busy        float64 `json:"busyCores"`    // of the machine, by all processes
 }
 
-// Use is what an agent uses.
+// Use is the use of an agent.
 type Use struct {
 	CPU        Figure `json:"cores"`
 	BytesOut   Figure `json:"bytesOutPerSecond"` // gossip, without headers of IP and UDP
@@ -81,7 +81,7 @@ type Figure struct {
 	Most float64 `json:"most"`
 }
 
-// Check is a figure beside its bound.
+// Check is a figure and its bound.
 type Check struct {
 	Name   string  `json:"name"`
 	Phase  string  `json:"phase,omitempty"`
@@ -98,8 +98,7 @@ const (
 	mostCountOff = .01
 	// mostShareOff is by how much a share may change before agents are sent it.
 	mostShareOff = .02
-	// leastSeen is of how many of the counts a run must be able to say that they move, for it to
-	// prove anything.
+	// leastSeen is the part of the counts whose movement a run must be able to check; a run below it is void.
 	leastSeen = .5
 )
 
@@ -134,7 +133,7 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 	return r, nil
 }
 
-// begun waits until all know of all.
+// begun waits until all agents have found each other.
 func (f *fleet) begun(ctx context.Context) error {
 	if f.o.exact {
 		return f.registered(ctx)
@@ -221,8 +220,9 @@ func (r *Result) judgePhase(p *Phase) {
 	r.atMost("the sum of the shares is off by", p.Name, 100*p.ShareOff, 100*mostShareOff, "%", "")
 }
 
-// fitting is how many agents the machine has time for, as far as a phase tells: with so many, the
-// fleet would take half of what others leave of the processors, and half as many at most.
+// fitting returns the number of agents that the machine has time for, estimated from a phase: with this number,
+// the fleet uses half of the processor time that other processes leave, and it is at most half of the present
+// number.
 func (r *Result) fitting(p *Phase) int {
 	used := p.Use.CPU.Mean*float64(p.Agents) + p.Harness + p.Coordinator
 	free := float64(runtime.NumCPU()) - max(0, p.Busy-used)

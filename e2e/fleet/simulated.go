@@ -13,9 +13,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// simulated plays the steady fleet on virtual time, and returns what an agent sends there: a
-// client for each key, whose requests go to the same gateways as the real ones, at the same
-// rate, and below a limit. A client's requests come at random.
+// simulated plays the steady fleet on virtual time, and returns an agent's traffic there. It has a client for
+// each key, whose requests go to the same gateways as the real ones, at the same rate, and below a limit. A
+// client's requests come at random.
 func simulated(ctx context.Context, o options) (*measure.Gossip, error) {
 	synthetic := o.agents - o.envoys
 	work, err := workload.New(workload.Plan{Gateways: synthetic, Keys: o.keys, Users: o.users, Rate: o.rate})

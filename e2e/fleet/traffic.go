@@ -23,13 +23,13 @@ const (
 	burst  = 30 // requests
 )
 
-// clients of the Envoys: one wants three times its limit, one half of it.
+// clients of the Envoys: one wants three times its limit, one half of its limit.
 var (
 	above = load.Client{Tenant: tenant, Name: "above", Rate: 3 * rate}
 	below = load.Client{Tenant: tenant, Name: "below", Rate: rate / 2}
 )
 
-// traffic is what goes through the Envoys.
+// traffic are the requests through the Envoys.
 type traffic struct {
 	load     *load.Load
 	upstream net.Listener
@@ -94,20 +94,20 @@ func (t *traffic) end() {
 	t.cancel = nil
 }
 
-// Traffic is what came of the requests through the Envoys.
+// Traffic are the figures of the requests through the Envoys.
 type Traffic struct {
 	Sent   int     `json:"sent"`
 	Mean   float64 `json:"mean"`       // of the client above its limit: admitted, over rate·t + burst
 	Excess float64 `json:"excess"`     // its worst over rate·t + burst in any window, requests
-	Slack  float64 `json:"slack"`      // what that may be, docs/guarantees.md
+	Slack  float64 `json:"slack"`      // bound of Excess, docs/guarantees.md
 	Lag    float64 `json:"lagSeconds"` // δ, which the slack was worked out with
 	Below  int     `json:"wrongful"`   // 429s of the client below its limit
 	Failed int     `json:"failed"`
 	First  string  `json:"firstFailure,omitempty"`
 }
 
-// around is how long before and after a refusal the client must have kept within its limit,
-// for the refusal to be wrong.
+// around is the time before and after a refusal in which the client must have kept within its limit, for the
+// refusal to be wrong.
 const around = 2 * time.Second
 
 // judge ends the traffic and judges it; delay is the gossip's at the Envoys' agents, the most
@@ -145,8 +145,8 @@ func (t *traffic) judge(delay time.Duration) *Traffic {
 	lag := judge.Lag(t.agents, delay, true)
 	limit := judge.Limit{Rate: rate, Burst: burst}
 	slack, cold := limit.Slack(t.envoys, lag)
-	// The limit states no precision: it is EXACT while owners are heard, else LOCAL. One more: Envoy stamps a
-	// request some time before the filter decides.
+	// The limit states no precision: it is EXACT while owners can be reached, else LOCAL. One more: Envoy
+	// stamps a request some time before the filter decides.
 	out.Slack, out.Lag = max(slack+cold, limit.ExactSlack(delay))+1, lag.Seconds()
 	if last > first {
 		out.Mean = float64(len(arrivals)) / (rate*(last-first).Seconds() + burst)

@@ -11,16 +11,16 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// usage is what all agents have used so far.
+// usage is the use of all agents so far.
 type usage struct {
 	at          time.Time
 	coordinator time.Duration
 	harness     time.Duration // this process
-	busy        time.Duration // all processors of the machine, whoever used them
+	busy        time.Duration // all processors of the machine, by all processes
 	agents      map[*member]agentUsage
 }
 
-// agentUsage is what one agent has used so far.
+// agentUsage is the use of one agent so far.
 type agentUsage struct {
 	pid     int
 	cpu     time.Duration
@@ -32,7 +32,7 @@ type agentUsage struct {
 // metrics of an agent, by name and direction or kind.
 type metrics map[string]float64
 
-// The metrics that are read. Agents that do not count records have none of them.
+// The metrics that are read. Agents that do not count records lack the records metric.
 const (
 	bytesOut   = "titrate_agent_gossip_bytes_total out"
 	bytesIn    = "titrate_agent_gossip_bytes_total in"
@@ -75,7 +75,7 @@ func parseMetrics(page string) (metrics, error) {
 	return m, nil
 }
 
-// usage reads what all agents that run have used.
+// usage reads the use of all running agents.
 func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 	u = usage{at: time.Now(), agents: map[*member]agentUsage{}}
 	if u.coordinator, err = (rig.CPU{f.coordinator}).Of(); err != nil {
@@ -127,7 +127,7 @@ func (f *fleet) page(ctx context.Context, m *member) (page string, err error) {
 	return page, err
 }
 
-// spent is what agents have used between two looks, those that were there at both.
+// spent returns the use of agents between two looks, for agents that ran at both.
 func (f *fleet) spent(before, after usage) (u Use) {
 	seconds := after.at.Sub(before.at).Seconds()
 	var list figures

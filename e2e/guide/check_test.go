@@ -34,8 +34,8 @@ func pages(t *testing.T) (all []string) {
 	return all
 }
 
-// Each titrate command on a page is one that the program understands: its flags are known, its arguments of the right
-// number and form. Whether it does what the page says, the tests that run pages see.
+// The program understands each titrate command on a page: it knows the flags, and the arguments have the right
+// number and form. The tests that run pages check that commands do what the page says.
 func TestCommandsAreUnderstood(t *testing.T) {
 	n := 0
 	for _, page := range pages(t) {
@@ -59,8 +59,8 @@ func TestCommandsAreUnderstood(t *testing.T) {
 	}
 }
 
-// shell is what a block has of the shell. In the reference a block of one line says how a command is used, and an
-// example may have words behind it.
+// shell returns the shell part of a block. In the reference a block of one line is the usage of a command, and
+// an example may be followed by words.
 func (b Block) shell() string {
 	if filepath.Base(b.Page) != "cli.md" {
 		return b.Text
@@ -151,12 +151,12 @@ echo "titrate in quotes" && titrate plan -f x -m "two words"
 
 var (
 	hereDocument = regexp.MustCompile(`(?ms)<<'?YAML'?.*?\n(.*?)^YAML$`)
-	metadata     = regexp.MustCompile(`(?m)^metadata: .*\n`) // of a custom resource, which is a document beside
+	metadata     = regexp.MustCompile(`(?m)^metadata: .*\n`) // of a custom resource, which is a document without it
 	ownKind      = regexp.MustCompile(`(?m)^\{?(?:apiVersion: titrate\.dev|kind: (?:Pool|Tenant|Quota|Limit)\b)`)
 )
 
-// Each YAML block can be read. What is for titrate apply is valid by the rules that apply has, and a policy or a file
-// of tokens by those of the coordinator.
+// Each YAML block can be read. Documents for titrate apply are valid by apply's rules, policies and files of
+// tokens by the coordinator's.
 func TestConfigurationsAreValid(t *testing.T) {
 	own := 0
 	for _, page := range pages(t) {
@@ -185,7 +185,7 @@ func TestConfigurationsAreValid(t *testing.T) {
 	}
 }
 
-// validYAML checks a text as what it is. Of one that the shell still fills in nothing is known.
+// validYAML checks a text by its kind. A text with shell variables cannot be checked.
 func validYAML(t *testing.T, text string) error {
 	t.Helper()
 	switch {
@@ -278,7 +278,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// anchors are what the headings of a page are called in links.
+// anchors returns the names of a page's headings in links.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Commands returns the commands of a shell text that run a program, each as its arguments. A variable stands in the
-// arguments as it is written. What no shell would read, as an excerpt of a log, is passed over line by line.
+// Commands returns the commands of a shell text that run a program, each as its arguments. Variables are kept
+// in the arguments unexpanded. Text that is not shell, such as an excerpt of a log, is skipped line by line.
 func Commands(text, program string) (all [][]string) {
 	find := func(n syntax.Node) bool {
 		call, is := n.(*syntax.CallExpr)

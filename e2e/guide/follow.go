@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// mark begins a line that says which block speaks from here on.
+// mark begins a line that names the block of the output after it.
 const mark = "\x1e"
 
-// Follow runs the shell blocks (sh) of pages one after the other, in one shell. The block of text that follows a shell
-// block, if there is one, is what it says:
+// Follow runs the shell blocks (sh) of pages one after the other, in one shell. The block of text that follows
+// a shell block, if there is one, is its expected output:
 //
-//   - … stands for any words in a line, and for any lines on a line of its own;
-//   - how many blanks part two words does not matter, nor do empty lines;
+//   - … stands for any words in a line, and for any lines if alone on a line;
+//   - the number of blanks between two words does not matter, nor do empty lines;
 //   - in a block "text about", a number stands for numbers near it: a third more or less, or 2.
 //
-// A page is followed once. What it shows must not depend on how fast the machine is: its limits are slow enough, and
-// its commands wait for what they need.
+// A page is followed once. Its output must not depend on the speed of the machine: its limits are slow enough,
+// and its commands wait for what they need.
 func Follow(t testing.TB, clone string, pages ...string) {
 	t.Helper()
 	if differences := follow(t, clone, pages); len(differences) > 0 {
@@ -28,7 +28,7 @@ func Follow(t testing.TB, clone string, pages ...string) {
 	}
 }
 
-// follow returns what is not as the pages say.
+// follow returns the differences from the pages.
 func follow(t testing.TB, clone string, pages []string) (differences []string) {
 	t.Helper()
 	var blocks []Block
@@ -55,7 +55,7 @@ func follow(t testing.TB, clone string, pages []string) (differences []string) {
 	return differences
 }
 
-// parts are what the blocks have said, by number.
+// parts returns the outputs of the blocks, by number.
 func parts(said string) map[int]string {
 	all := map[int]string{}
 	for _, part := range strings.Split(said, mark)[1:] {
@@ -67,7 +67,7 @@ func parts(said string) map[int]string {
 	return all
 }
 
-// differs says what is not as it should be, "" if all is.
+// differs describes the first difference, "" without any.
 func differs(want, got string, about bool) string {
 	return differ(linesOf(want), linesOf(got), about)
 }

@@ -1,6 +1,6 @@
-// Package guide runs what people copy from a document: its shell blocks, as they are, and compares what they say
-// with what the document shows ([Follow]). Its own tests read every document and check what can be checked without
-// running it: commands, configurations, links.
+// Package guide runs the shell blocks that people copy from a document, as they are, and compares the output
+// with the document's ([Follow]). Its own tests read every document and check the parts that can be checked
+// without running them: commands, configurations, links.
 package guide
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// patience is how long a guide may take, with the processes that it starts.
+// patience is the longest time of a guide, with the processes that it starts.
 const patience = 4 * time.Minute
 
 // Section returns a section's text, from its heading to the next.
@@ -77,8 +77,8 @@ func Clone(t testing.TB, bin, others map[string]string) (dir string) {
 	return dir
 }
 
-// Run runs a script in a clone and returns what it says. It has a network of its own, of
-// loopback only, so that its ports are free; what it starts ends with it.
+// Run runs a script in a clone and returns its output. The script has its own network, of loopback only, so
+// that its ports are free; processes that it starts end with the script.
 func Run(t testing.TB, clone, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -92,7 +92,7 @@ func Run(t testing.TB, clone, script string) string {
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(clone, "others")+":"+os.Getenv("PATH"), "TMPDIR="+clone)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := os.Create(filepath.Join(clone, "out")) // a pipe would wait for what is still running
+	out, err := os.Create(filepath.Join(clone, "out")) // a pipe would wait for processes that still run
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func logs(clone string) string {
 	return all.String()
 }
 
-// CheckLimited checks what a guide's loop has printed: of 40 requests of one client a burst
-// of 20 passed, and one more for each second that the loop took, at most 15.
+// CheckLimited checks the output of a guide's loop: of 40 requests of one client a burst of 20 passed, and one
+// more for each second that the loop took, at most 15.
 func CheckLimited(t testing.TB, said string) {
 	t.Helper()
 	count := map[string]int{}

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-// admin is the token of somebody who may do everything.
+// admin is the token of a user with all rights.
 const admin = "admin-token"
 
 // cluster is an API server that runs.
@@ -37,13 +37,14 @@ type cluster struct {
 	runs                  bool // pods and controllers, on a node
 }
 
-// programs is the directory with those of Kubernetes, or skips the test.
+// programs returns the directory of Kubernetes' programs. Without one it skips the test.
 func programs(t *testing.T) string {
 	t.Helper()
 	return given(t, "KUBERNETES_BIN", "a directory with Kubernetes' programs")
 }
 
-// given is what `make e2e-k8s` has put into a variable of the environment, or skips the test.
+// given returns the value that `make e2e-k8s` puts into a variable of the environment. Without one it skips the
+// test.
 func given(t *testing.T, variable, what string) string {
 	t.Helper()
 	value := os.Getenv(variable)
@@ -59,7 +60,7 @@ func start(t *testing.T) *cluster {
 	return startAt(t, "127.0.0.1", "--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount")
 }
 
-// startAt starts an API server on the tests' etcd, at an address and with flags beside its own.
+// startAt starts an API server on the tests' etcd, at an address and with additional flags.
 func startAt(t *testing.T, host string, flags ...string) *cluster {
 	t.Helper()
 	bin := programs(t)
@@ -149,7 +150,7 @@ func retry(t *testing.T, patience time.Duration, f func() error) {
 	}
 }
 
-// answer is what the API server says; a code of 0 is a connection that failed.
+// answer is an answer of the API server; a code of 0 is a connection that failed.
 type answer struct {
 	code     int
 	text     string
@@ -192,7 +193,7 @@ func (c *cluster) create(t *testing.T, path string, object any) {
 	}
 }
 
-// get reads what there is at a path as an admin.
+// get reads the object or list at a path as an admin.
 func (c *cluster) get(t *testing.T, path string, into any) {
 	t.Helper()
 	said := c.call(t, admin, http.MethodGet, path, nil)
@@ -204,7 +205,8 @@ func (c *cluster) get(t *testing.T, path string, into any) {
 	}
 }
 
-// namespace makes one that admits restricted pods only, and warns of objects that would make others.
+// namespace makes a namespace that admits restricted pods only, and warns of objects that would make other
+// pods.
 func (c *cluster) namespace(t *testing.T, name string) {
 	t.Helper()
 	const level = "pod-security.kubernetes.io/"

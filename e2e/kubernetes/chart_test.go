@@ -17,7 +17,7 @@ import (
 
 const chart = "../../charts/titrate"
 
-// object is what all objects have.
+// object has the fields of all kinds of objects.
 type object struct {
 	APIVersion, Kind string
 	Metadata         struct{ Name, Namespace string }
@@ -46,7 +46,7 @@ func objects(t *testing.T, text string) (all []object) {
 	return all
 }
 
-// path is where objects of this kind are: of the cluster, in the object's namespace or in titrate.
+// path returns the path of objects of this kind: of the cluster, in the object's namespace or in titrate.
 func (o object) path() string {
 	api := "/apis/" + o.APIVersion
 	if o.APIVersion == "v1" {
@@ -67,8 +67,8 @@ func (o object) ofOthers() bool {
 	return strings.HasPrefix(o.APIVersion, "cert-manager.io/") || strings.HasPrefix(o.APIVersion, "monitoring.coreos.com/")
 }
 
-// checkTaken checks that the API server would create an object, knows each of its fields and warns of
-// nothing. The DaemonSet uses a directory of its node, so it warns that a restricted namespace would
+// checkTaken checks that the API server would create an object, accepts each of its fields and gives no
+// warning. The DaemonSet uses a directory of its node, so the server warns that a restricted namespace would
 // not admit its pods.
 func (c *cluster) checkTaken(t *testing.T, o object) {
 	t.Helper()
@@ -178,7 +178,7 @@ func TestInstallUpgradeRollbackUninstall(t *testing.T) {
 	}
 }
 
-// count is how many objects there are at a path.
+// count returns the number of objects at a path.
 func (c *cluster) count(t *testing.T, path string) int {
 	t.Helper()
 	var list struct{ Items []any }
@@ -186,8 +186,8 @@ func (c *cluster) count(t *testing.T, path string) int {
 	return len(list.Items)
 }
 
-// The API server takes the Deployment of docs/your-own-envoy.md. Patched with what the chart renders
-// for sidecars, another Deployment is taken, too, and a second time the patch changes nothing.
+// The API server takes the Deployment of docs/your-own-envoy.md. It also takes another Deployment with the
+// rendered patch for sidecars, and a second patch changes nothing.
 func TestEnvoysOfOnesOwn(t *testing.T) {
 	c := start(t)
 	c.namespace(t, "titrate")

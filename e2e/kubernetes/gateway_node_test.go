@@ -14,10 +14,10 @@ import (
 	"github.com/titrate/titrate/e2e/guide"
 )
 
-// gatewayImage is the name by which an Envoy Gateway that is built from its module knows its own image.
+// gatewayImage is the name that an Envoy Gateway built from its module has for its own image.
 const gatewayImage = "envoyproxy/gateway-dev:latest"
 
-// What is configured for Envoy Gateway's Envoys, and what they have besides the guide's resources.
+// The configuration of Envoy Gateway's Envoys, besides the guide's resources.
 const (
 	gatewayDocuments = `
 {apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 300}}

@@ -52,8 +52,8 @@ func (c *cluster) define(t *testing.T, types string) {
 	})
 }
 
-// The API server takes the resources of docs/envoy-gateway.md as Envoy Gateway defines them. The commands
-// run without a cluster: kubectl prints what it would read and write.
+// The API server takes the resources of docs/envoy-gateway.md by Envoy Gateway's definitions. The commands run
+// without a cluster: kubectl prints its requests.
 func TestEnvoyGatewaysResources(t *testing.T) {
 	c := start(t)
 	const namespace = "envoy-gateway-system"

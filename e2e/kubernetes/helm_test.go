@@ -40,7 +40,7 @@ func (c *cluster) helm(t *testing.T, args ...string) string {
 	}
 }
 
-// finish says of each Job and each pod that it has succeeded, as a node would at last: here is none.
+// finish marks each Job and each pod as succeeded, as a node would at last: there is no node here.
 func (c *cluster) finish(t *testing.T) {
 	t.Helper()
 	now := time.Now().UTC().Format(time.RFC3339)

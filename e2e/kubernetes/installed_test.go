@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// What the installation is asked, and what is configured. The limited client asks for twice its limit.
+// The load and the configuration of the installation. The limited client asks for twice its limit.
 const (
 	freeRate     = 20
 	limitedOffer = 40
@@ -70,7 +70,7 @@ func docker(t *testing.T, stdin string, args ...string) {
 	}
 }
 
-// images writes those of both versions, and of what keeps a pod's namespaces, into an archive.
+// images writes the images of both versions, and the image that keeps a pod's namespaces, into an archive.
 func images(t *testing.T, previous string) string {
 	t.Helper()
 	for name, from := range map[string][2]string{
@@ -88,7 +88,7 @@ func images(t *testing.T, previous string) string {
 	return file
 }
 
-// installed is a release of the chart on a node, and what is done to it.
+// installed is a release of the chart on a node.
 type installed struct {
 	*cluster
 	documents string // file
@@ -112,9 +112,10 @@ func (in *installed) step(t *testing.T, name string, do func()) {
 	t.Logf("%s: %.1f s, %d requests", name, time.Since(began).Seconds(), in.load.count()-before)
 }
 
-// TestNode installs the chart on a node, and scales, loses a leader, changes values, goes back and uninstalls under
-// traffic; then it upgrades from the version before and goes back. No request fails, and the limited client gets no
-// more than its limit and what new gateways add. At last Envoy Gateway's Envoys have the module.
+// TestNode installs the chart on a node, and scales, loses a leader, changes values, goes back and uninstalls
+// under traffic; then it upgrades from the version before and goes back. No request fails, and the limited
+// client gets no more than its limit and the bursts of new gateways. At last Envoy Gateway's Envoys have the
+// module.
 func TestNode(t *testing.T) {
 	previous := given(t, "TITRATE_PREVIOUS", "a directory with the version before")
 	in := &installed{cluster: node(t, images(t, previous)), documents: filepath.Join(t.TempDir(), "documents.yaml")}
@@ -128,7 +129,7 @@ func TestNode(t *testing.T) {
 	t.Run("in Envoy Gateway", in.envoyGateway)
 }
 
-// lives installs this version, uses all of it, and uninstalls it.
+// lives installs this version, uses all its parts, and uninstalls it.
 func (in *installed) lives(t *testing.T) {
 	values := func(more ...string) []string {
 		return in.values(t, chart, "dev", append(more, "crds.enabled=true", "operator.enabled=true", "rls.enabled=true",
@@ -171,7 +172,7 @@ func (in *installed) upgrades(t *testing.T, before string) {
 	in.helm(t, "uninstall", "demo", "--wait", "--timeout", "2m")
 }
 
-// operates: the operator makes a custom resource the configuration, and takes it back.
+// operates: the operator makes a custom resource the configuration, and deletes it again.
 func (in *installed) operates(t *testing.T) {
 	t.Helper()
 	const path = "/apis/titrate.dev/v1alpha1/tenants"
@@ -216,7 +217,7 @@ func ask(ctx context.Context, client *http.Client, url, name string) (status int
 	return status, err
 }
 
-// askWhy asks as a client, and tells why it is refused.
+// askWhy sends a request as a client, and returns the reason of a refusal.
 func askWhy(ctx context.Context, client *http.Client, url, name string) (status int, reason string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -237,7 +238,7 @@ func askWhy(ctx context.Context, client *http.Client, url, name string) (status 
 	return response.StatusCode, refusal.Reason, err
 }
 
-// members of etcd keep what is configured on persistent volumes.
+// The members of etcd keep the configuration on persistent volumes.
 const members = 3
 
 // volumes are directories of the node that claims may bind.
@@ -249,7 +250,7 @@ func (c *cluster) volumes(t *testing.T, count int) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // etcd has a user of its own, and makes a directory in it
+		if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // etcd, another user, writes into it
 			t.Fatal(err)
 		}
 		c.create(t, "/api/v1/persistentvolumes", map[string]any{"apiVersion": "v1", "kind": "PersistentVolume",
@@ -259,8 +260,8 @@ func (c *cluster) volumes(t *testing.T, count int) {
 	}
 }
 
-// deleteEtcd deletes all members of etcd, and waits until new ones are ready. They find what is configured on their
-// volumes.
+// deleteEtcd deletes all members of etcd, and waits until new ones are ready. They find the configuration on
+// their volumes.
 func (c *cluster) deleteEtcd(t *testing.T, count int) {
 	t.Helper()
 	const pods = "/api/v1/namespaces/titrate/pods"
@@ -344,8 +345,8 @@ func (c *cluster) deleteLeader(t *testing.T) {
 	})
 }
 
-// traffic is that of two clients of one tenant. Each request in four has a connection of its own, so that new
-// gateways are found.
+// traffic are the requests of two clients of one tenant. One request in four has its own connection, so that
+// new gateways are found.
 type traffic struct {
 	stop     context.CancelFunc
 	all      sync.WaitGroup
@@ -353,7 +354,7 @@ type traffic struct {
 	requests int
 	failed   []string
 	free     int            // requests of the client that is free
-	refused  map[string]int // of them, by reason
+	refused  map[string]int // by reason
 	admitted []time.Time
 }
 
@@ -409,7 +410,7 @@ func (r *traffic) count() int {
 	return r.requests
 }
 
-// end judges the traffic. A gateway that is new and knows nothing of a client adds at most its burst.
+// end judges the traffic. A new gateway, without state of a client, adds at most its burst.
 func (r *traffic) end(t *testing.T, gateways int) {
 	t.Helper()
 	r.stop()
@@ -428,7 +429,7 @@ func (r *traffic) end(t *testing.T, gateways int) {
 	if len(r.failed) > 0 {
 		t.Errorf("%d requests failed, such as:\n%s", len(r.failed), strings.Join(r.failed[:min(10, len(r.failed))], "\n"))
 	}
-	// A gateway that is new begins without shares; a client below its part of them is refused at most 1 %.
+	// A new gateway begins without shares; a client below its part of the shares is refused at most 1 %.
 	refused := 0
 	for _, n := range r.refused {
 		refused += n
@@ -437,7 +438,7 @@ func (r *traffic) end(t *testing.T, gateways int) {
 	if refused > r.free/100 || refused > r.refused["tenant_share"] {
 		t.Errorf("%d of %d requests of a client below its limit were refused: %v", refused, r.free, r.refused)
 	}
-	// Two gateways hear of each other within 0.1 s.
+	// Two gateways exchange their use within 0.1 s.
 	if most := float64(gateways*limitedBurst) + 1 + 2*.1*limitedRate; worst > most {
 		t.Errorf("%.1f over rate·t + burst, at most %.1f may be", worst, most)
 	}

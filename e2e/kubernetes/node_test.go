@@ -21,7 +21,7 @@ const (
 	dnsAddress  = "10.200.0.2"
 )
 
-// nodeDir is the directory of a node in namespaces of its own, or skips the test.
+// nodeDir returns the directory of a node in its own Linux namespaces. Without one it skips the test.
 func nodeDir(t *testing.T) string {
 	t.Helper()
 	return given(t, "NODE_DIR", "the directory that tools/sh/node.sh makes")

@@ -28,7 +28,7 @@ type operated struct {
 	api   quotav1.QuotaServiceClient
 }
 
-// withOperator installs what the chart has for the operator.
+// withOperator installs the chart's objects for the operator.
 func withOperator(t *testing.T) *operated {
 	t.Helper()
 	w := &operated{cluster: start(t), api: quotatest.Client(t, quota.New(storetest.Open(t), nil))}
@@ -87,7 +87,7 @@ func (w *operated) remove(t *testing.T, kinds, name string) {
 	}
 }
 
-// says waits until a custom resource has the condition InForce with a reason, for its generation, and words.
+// says waits until a custom resource has the condition InForce with a reason, for its generation, and a text.
 func (w *operated) says(t *testing.T, kinds, name, truth, reason string, words ...string) {
 	t.Helper()
 	retry(t, 30*time.Second, func() error {
@@ -139,8 +139,8 @@ func (w *operated) rate(t *testing.T, name string) string {
 	return l.GetRate()
 }
 
-// Custom resources are the coordinator's configuration, with no more rights than the chart gives the
-// operator; their status says what is in force and why something is not; another operator goes on.
+// Custom resources are the coordinator's configuration, with no more rights than the chart gives the operator.
+// Their status has what is in force, and the reason if something is not; another operator takes over.
 func TestOperator(t *testing.T) {
 	w := withOperator(t)
 	const limit = "tenants/acme/limits/per-client"
@@ -163,7 +163,7 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%v %v", stored, err)
 	}
 
-	// A wrong spec leaves what is in force.
+	// A wrong spec does not change the configuration in force.
 	w.edit(t, "limits", "acme-per-client", map[string]any{"rate": "fast"})
 	w.says(t, "limits", "acme-per-client", "False", "Invalid", "spec.rate: ", "stays in force")
 	if rate := w.rate(t, limit); rate != "100/min" {
@@ -174,7 +174,7 @@ func TestOperator(t *testing.T) {
 
 	w.conflicts(t, limit)
 
-	// What somebody changes by other means is put back.
+	// Changes by other means are reverted.
 	changed := &quotav1.Limit{Name: limit, Rate: "5/s"}
 	if _, err := w.api.UpdateLimit(t.Context(), &quotav1.UpdateLimitRequest{Limit: changed}); err != nil {
 		t.Fatal(err)
@@ -243,11 +243,11 @@ func (w *operated) deletions(t *testing.T, limit string) {
 		t.Errorf("the tenant: %v", err)
 	}
 	if _, err := w.api.GetPool(t.Context(), &quotav1.GetPoolRequest{Name: "pools/api"}); err != nil {
-		t.Errorf("the pool, which nobody has deleted: %v", err)
+		t.Errorf("the pool, which was not deleted: %v", err)
 	}
 }
 
-// The name of a resource cannot be changed, and the API server knows the fields of a spec.
+// The name of a resource cannot be changed, and the API server refuses unknown fields of a spec.
 func TestDefinitionsRefuse(t *testing.T) {
 	w := withOperator(t)
 	w.put(t, "pools", "api", "pools/api", map[string]any{"capacity": 300})

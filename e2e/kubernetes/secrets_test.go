@@ -25,7 +25,7 @@ func (c *cluster) ofTheJob(t *testing.T) *secrets.Kubernetes {
 	k := &secrets.Kubernetes{Cluster: &kubernetes.Cluster{Server: c.url, Namespace: "titrate", Client: c.client,
 		Token: func() (string, error) { return token, nil }},
 		Labels: map[string]string{"app.kubernetes.io/instance": "demo"}}
-	retry(t, 20*time.Second, func() error { // until the authorizer knows the new role
+	retry(t, 20*time.Second, func() error { // until the authorizer has the new role
 		_, err := k.Has(t.Context(), "demo-tls")
 		return err
 	})
@@ -36,7 +36,7 @@ func (c *cluster) ofTheJob(t *testing.T) *secrets.Kubernetes {
 func TestSecretsWithTheRightsOfTheJob(t *testing.T) {
 	c := start(t)
 	c.namespace(t, "titrate")
-	// One that an earlier release of the chart made, as a part of it.
+	// A secret that an earlier release of the chart made, as a part of the release.
 	c.create(t, secretsPath, map[string]any{"type": "Opaque", "metadata": map[string]any{
 		"name": "demo-gossip"}, "data": map[string]any{"gossip.key": []byte("kept")}})
 	k := c.ofTheJob(t)

@@ -1,5 +1,5 @@
-// Package metrics reads what the repository says about metrics: those that docs/metrics.md names, and
-// the queries of the dashboards. Tests compare them with each other and with a running system.
+// Package metrics reads the repository's texts about metrics: the metrics of docs/metrics.md, and the queries
+// of the dashboards. Tests compare them with each other and with a running system.
 package metrics
 
 import (
@@ -73,7 +73,7 @@ type Query struct {
 	Expr, Legend     string
 }
 
-// Where says which query it is.
+// Where names the query's dashboard and panel.
 func (q Query) Where() string { return q.Dashboard + ", panel " + q.Panel }
 
 // Concrete is the query without Grafana's variables: of all pools, tenants and namespaces, with
@@ -83,7 +83,7 @@ func (q Query) Concrete(over string) string {
 	return chosen.ReplaceAllString(expr, ".*")
 }
 
-// Metrics are the documented metrics that the query names; an error names one that is not there.
+// Metrics returns the documented metrics that the query names; an error names a metric that is not documented.
 func (q Query) Metrics(documented map[string]Metric) ([]Metric, error) {
 	var all []Metric
 	for _, name := range named.FindAllString(q.Expr, -1) {
@@ -96,7 +96,7 @@ func (q Query) Metrics(documented map[string]Metric) ([]Metric, error) {
 	return all, nil
 }
 
-// Queries are those of all dashboards of the chart.
+// Queries returns the queries of all dashboards of the chart.
 func Queries(root string) ([]Query, error) {
 	files, err := filepath.Glob(filepath.Join(root, "charts", "titrate", "files", "dashboards", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -126,7 +126,7 @@ func Queries(root string) ([]Query, error) {
 	return all, nil
 }
 
-// Rules are the recording rules of the chart: by name, what is recorded.
+// Rules returns the recording rules of the chart by name, with their expressions.
 func Rules(root string) (map[string]Query, error) {
 	const file = "rules.yaml"
 	text, err := os.ReadFile(filepath.Join(root, "charts", "titrate", "files", file))

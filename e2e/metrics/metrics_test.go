@@ -69,8 +69,8 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// One scheme of names: counters end in _total and nothing else does, times are in seconds and sizes in
-// bytes. Envoy's histograms hold whole numbers, so that of the filter is in milliseconds.
+// One scheme of names: counters and only counters end in _total, times are in seconds and sizes in bytes.
+// Envoy's histograms hold whole numbers, so the filter's histogram is in milliseconds.
 func TestNames(t *testing.T) {
 	const inMilliseconds = "titrate_wait_ms"
 	all, err := Documented(filepath.Join("..", ".."))
@@ -82,7 +82,7 @@ func TestNames(t *testing.T) {
 	}
 	otherUnit := regexp.MustCompile(`_(ms|us|ns|millis|milliseconds|micros|minutes|hours|days|kb|mb|kib|mib|percent|ratio)\b`)
 	for name, m := range all {
-		name = strings.Split(strings.TrimPrefix(name, "titrate:"), ":")[0] // what a recorded series is of
+		name = strings.Split(strings.TrimPrefix(name, "titrate:"), ":")[0] // the metric of a recorded series
 		words := strings.ReplaceAll(strings.TrimSuffix(name, "_total"), "_", " _")
 		if (m.Kind == "counter") != strings.HasSuffix(name, "_total") {
 			t.Errorf("%s is a %s", name, m.Kind)

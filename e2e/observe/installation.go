@@ -36,7 +36,7 @@ const (
 	adminName       = "admin.observe.titrate"
 )
 
-// policy is who may do what, as in the chart.
+// policy are the rights of the processes, as in the chart.
 const policy = `grants:
   - {id: ` + agentsName + `, role: agent, names: ["gw-*"]}
   - {id: ` + adminName + `, role: admin}
@@ -47,7 +47,7 @@ const policy = `grants:
 //go:embed limits.yaml
 var limits string
 
-// tenants are what the load's tenants ask for, requests per second: 410 of a pool of 300.
+// tenants are the rates of the load's tenants, requests per second: 410 for a pool of 300.
 var tenants = []string{"acme=150", "bolt=100", "core=60", "dart=100"}
 
 // installation is everything that runs.
@@ -61,10 +61,10 @@ type installation struct {
 	fronts, admins, agentWebs, gossip                         []string
 
 	mu      sync.Mutex
-	running map[string]*child.Process // by name: those that nobody has asked to end
+	running map[string]*child.Process // by name: processes that were not asked to end
 }
 
-// newInstallation prepares a directory; fail is called when a process ends by itself.
+// newInstallation prepares a directory; fail is called when a process ends unexpectedly.
 func newInstallation(o options, dir string, fail context.CancelCauseFunc) (*installation, error) {
 	rig, err := local.NewRig(o.Programs, dir, nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func (in *installation) tls(of string) []string {
 		in.secret(of, "tls.key")}
 }
 
-// start starts everything, in the order of who needs whom.
+// start starts all processes, in the order of their dependencies.
 func (in *installation) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("not within %v", startWithin))
 	defer cancel()

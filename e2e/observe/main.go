@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// observe runs the installation until ctx ends, the time is over, or a process ends by itself.
+// observe runs the installation until ctx ends, the time is over, or a process ends unexpectedly.
 func observe(ctx context.Context, root, envoy string, length time.Duration, out io.Writer) (err error) {
 	o, err := find(root, envoy)
 	if err != nil {
@@ -106,7 +106,7 @@ type options struct {
 	Prometheus, Rules, Root string
 }
 
-// find finds them, or says what to do.
+// find finds the programs. Its error says how to get a missing one.
 func find(root, envoy string) (options, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {

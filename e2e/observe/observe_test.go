@@ -20,7 +20,7 @@ import (
 
 const root = "../.."
 
-// patience is how long the test waits for what a sound installation shows within seconds.
+// patience is the longest wait for figures that a sound installation has within seconds.
 const patience = 90 * time.Second
 
 // prometheus is the one of a running installation.
@@ -29,7 +29,7 @@ type prometheus struct {
 	documented map[string]metrics.Metric
 }
 
-// TestScrape runs an installation as it is shipped, and looks at what a real Prometheus has of it.
+// TestScrape runs an installation as it is shipped, and checks the series that a real Prometheus has of it.
 func TestScrape(t *testing.T) {
 	p := prometheus{installation: running(t)}
 	var err error
@@ -43,7 +43,7 @@ func TestScrape(t *testing.T) {
 	t.Run("an alert fires and ends", p.alertFires)
 }
 
-// TestObserve: the command tells the addresses, and leaves no file behind.
+// TestObserve: the command prints the addresses, and leaves no file behind.
 func TestObserve(t *testing.T) {
 	var out strings.Builder
 	if err := observe(t.Context(), root, needed(t).Envoy, time.Second, &out); err != nil {
@@ -104,7 +104,7 @@ func running(t *testing.T) *installation {
 	return in
 }
 
-// eventually polls until done says "", and fails with what it said last.
+// eventually polls until done returns "", and fails with its last text.
 func eventually(t *testing.T, done func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(500 * time.Millisecond) {
@@ -157,9 +157,9 @@ func (p prometheus) targetsUp(t *testing.T) {
 // general are the labels that Prometheus adds, and of a histogram's buckets.
 var general = []string{"__name__", "instance", "job", "le"}
 
-// lacks reports whether the installation cannot have a metric: it has no rate limit service, no
-// API over HTTP, no audit log, no operator, no traffic to its adaptive pool, no limit that asks about too
-// many keys, and no agent that reports nonsense.
+// lacks reports whether the installation cannot have a metric: it has no rate limit service, no API over HTTP,
+// no audit log, no operator, no traffic to its adaptive pool, no limit that asks about too many keys, and no
+// agent that sends wrong messages.
 func (p prometheus) lacks(name string) bool {
 	return p.documented[name].Conditional && (name == "titrate_pool_in_flight" ||
 		name == "titrate_agent_limit_unasked_total" || strings.HasPrefix(name, "titrate_audit_") ||
@@ -227,7 +227,7 @@ func (p prometheus) dashboardsShow(t *testing.T) {
 	})
 }
 
-// rulesEvaluated: no alert's expression fails on what the system really has, and none fires.
+// rulesEvaluated: no alert's expression fails on the running system's series, and no alert fires.
 func (p prometheus) rulesEvaluated(t *testing.T) {
 	eventually(t, func() string {
 		var got struct {

@@ -35,7 +35,7 @@ func (in *installation) scrapes() string {
 	return b.String()
 }
 
-// manual says how to use what runs.
+// manual returns instructions for the running installation.
 func (in *installation) manual() string {
 	var b strings.Builder
 	at := "http://" + in.prometheus

@@ -1,5 +1,5 @@
-// Package ratelimit starts envoyproxy/ratelimit with a Redis of its own, for comparison: in
-// benchmarks, and in tests of our service with the same API.
+// Package ratelimit starts envoyproxy/ratelimit and its Redis, for comparison: in benchmarks, and in tests of
+// our service with the same API.
 package ratelimit
 
 import (
@@ -68,7 +68,7 @@ func Start(ctx context.Context, launch func(child.Spec) (*child.Process, error),
 	})
 }
 
-// subdirectory is where below its root the service looks for its configuration, in config.
+// subdirectory is the directory of the service's configuration below its root, in config.
 const subdirectory = "limits"
 
 func (o Options) write() error {

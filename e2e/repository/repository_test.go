@@ -15,8 +15,8 @@ import (
 
 const prefix = "github.com/titrate/titrate/"
 
-// allowed says which of our own modules a module's packages may import.
-// An entry that ends in / allows everything below it.
+// allowed lists the modules of ours that a module's packages may import. An entry that ends in / allows
+// everything below it.
 var allowed = map[string][]string{
 	"control":      {"control/"},
 	"proto/link":   {"control/config", "control/exchange"},
@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 		"envoy-filter/enforcer", "envoy-filter/agentlink"},
 }
 
-// stdlibOnly are the modules that may import nothing but the standard library and our own.
+// stdlibOnly are the modules that may import only the standard library and our own modules.
 var stdlibOnly = []string{"control", "proto/link", "envoy-filter"}
 
 type goPackage struct {
@@ -48,7 +48,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// packages lists the packages below dir, with what they import outside their tests.
+// packages lists the packages below dir, with their imports outside tests.
 func packages(t *testing.T, dir string) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./...")
@@ -137,8 +137,8 @@ func permitted(path string, may []string) bool {
 	return false
 }
 
-// wires are the parts of services that are programs, and who may import them. The other
-// parts, such as store and telemetry, serve all.
+// wires are the parts of services that are programs, and their permitted importers. The other parts, such as
+// store and telemetry, may be imported by all.
 var wires = map[string][]string{
 	"agent":       {"cli", "simulate"},
 	"cli":         {"cmd"},
@@ -149,8 +149,8 @@ var wires = map[string][]string{
 	"solve":       {"cli"},
 }
 
-// TestServicesAreSiblings: inside services only cli wires programs together; simulate and
-// solve run parts of those that they play. Agent and coordinator meet over the wire only.
+// TestServicesAreSiblings: inside services only cli wires programs together; simulate and solve run parts of
+// the programs that they play. Agent and coordinator are connected over the wire only.
 func TestServicesAreSiblings(t *testing.T) {
 	for _, p := range packages(t, "services") {
 		path, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, prefix+"services/"), "/")

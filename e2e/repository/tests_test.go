@@ -28,7 +28,7 @@ func TestNamedTestsAreHere(t *testing.T) {
 	})
 }
 
-// Each row of the table of who stops whom names the tests that try the opposite.
+// Each row of the table of callers and their refusals names the tests that try the opposite.
 func TestEachCallerHasATest(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "security.md"))
 	if err != nil {

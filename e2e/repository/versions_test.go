@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestVersionsAgree: what is run in containers is what the tests run in processes.
+// TestVersionsAgree: containers have the versions that the tests run as processes.
 func TestVersionsAgree(t *testing.T) {
 	sources := map[string]struct{ file, pattern string }{
 		"etcd":  {"services/go.mod", `go\.etcd\.io/etcd/server/v3 (v[0-9.]+)`},
@@ -50,7 +50,7 @@ func TestVersionsAgree(t *testing.T) {
 	}
 }
 
-// The Envoys that tests run are those that the page of compatible versions names.
+// The tests run the Envoys that the page of compatible versions names.
 func TestCompatibleEnvoys(t *testing.T) {
 	read := func(file string) string {
 		raw, err := os.ReadFile(filepath.Join(root(t), file))

@@ -1,4 +1,3 @@
-// Package rls tests the rate limit service of the agent against the real thing: beside
-// envoyproxy/ratelimit, with the same configuration and the same requests drawn at random,
-// and behind Envoy's own rate limit filter.
+// Package rls compares the rate limit service of the agent with envoyproxy/ratelimit: with the same
+// configuration and the same random requests, and behind Envoy's own rate limit filter.
 package rls

@@ -24,9 +24,9 @@ var (
 	someNames    = []string{"one", "two", "three"}
 )
 
-// newest says that RATELIMIT_BIN is built from the main branch of ratelimit. The version that tools/ratelimit pins is
-// the newest that the Go proxy serves. It is older: it has no metadata, no * but at the end, and quota_mode has another
-// meaning there.
+// newest reports whether RATELIMIT_BIN is built from the main branch of ratelimit. The version that
+// tools/ratelimit pins is the newest that the Go proxy serves. It is older: it has no metadata, allows * only
+// at the end, and quota_mode has another meaning there.
 func newest() bool { return os.Getenv("RATELIMIT_NEWEST") != "" }
 
 func init() {
@@ -104,8 +104,8 @@ func rateLimit(r *rand.Rand) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// request draws a request to a domain. Limits that descriptors bring along may share counters if
-// the windows are fixed; else each has one of its own here, and there one with those of its unit.
+// request draws a request to a domain. Limits that descriptors carry may share counters if the windows are
+// fixed. Otherwise each has its own counter here, but in ratelimit the limits of one unit share one.
 func request(r *rand.Rand, domain string, shared bool) *api.RateLimitRequest {
 	out := &api.RateLimitRequest{Domain: domain}
 	if chance(r, 4) {

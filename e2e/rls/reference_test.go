@@ -26,7 +26,8 @@ import (
 // module is the directory in which the pinned module of ratelimit is built.
 const module = "../../tools/ratelimit"
 
-// inModule runs go where ratelimit is a dependency, or in RATELIMIT_SOURCE, a working copy of it.
+// inModule runs go in the module that depends on ratelimit, or in RATELIMIT_SOURCE, a working copy of
+// ratelimit.
 func inModule(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -97,8 +98,8 @@ func checker(t *testing.T) func(files ...string) error {
 	}
 }
 
-// What ratelimit accepts of its own tests and examples is accepted here, and what it refuses is refused. Import
-// makes documents of the one kind that can be applied, and says what is wrong with the other.
+// Files of ratelimit's own tests and examples that ratelimit accepts are accepted here, and files that it
+// refuses are refused. Import makes documents of accepted files, and reports the mistakes of refused ones.
 func TestTheReferencesOwnFiles(t *testing.T) {
 	check, accepted := checker(t), 0
 	for _, path := range theirFiles(t) {
@@ -132,8 +133,8 @@ func TestTheReferencesOwnFiles(t *testing.T) {
 	}
 }
 
-// odd are files that are spelled in unusual ways. same says that both take them; what ratelimit takes alone is
-// refused here, because it reads it in another way than YAML says, or passes over it.
+// odd are files that are spelled in unusual ways. same: both accept them. Files that only ratelimit accepts are
+// refused here, because it reads them in another way than YAML defines, or ignores parts.
 var odd = []struct {
 	limit string
 	same  bool
@@ -157,7 +158,7 @@ descriptors:
   - {key: seven, rate_limit: &seven {unit: hour, requests_per_unit: 7}}
 `
 
-// Files that are spelled in unusual ways are accepted or refused as there, and mean what they mean there.
+// Files that are spelled in unusual ways are accepted or refused as in ratelimit, and have the same meaning.
 func TestUnusualSpellings(t *testing.T) {
 	check := checker(t)
 	all := anchored

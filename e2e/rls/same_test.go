@@ -21,15 +21,13 @@ const (
 	perDomain = 80 // requests to each
 )
 
-// TestSameAnswers gives envoyproxy/ratelimit and our service the same files and the same
-// requests, drawn at random, and compares what they answer: codes, limits, what remains,
-// headers and metadata. Limits are per day and longer, so that what refills meanwhile is no
-// whole request, and the requests are in one window.
+// TestSameAnswers gives envoyproxy/ratelimit and our service the same files and the same random requests, and
+// compares the answers: codes, limits, remaining hits, headers and metadata. Limits are per day and longer, so
+// that less than a whole request refills during the test, and the requests are in one window.
 //
-// Documented differences of sliding windows: duration_until_reset, of which the header
-// RateLimit-Reset is made; and a request of no hits where exactly nothing is left, which is OK
-// there until one hit more has been counted, and over the limit here. With fixed windows there is
-// no difference.
+// Documented differences of sliding windows: duration_until_reset, and so the header RateLimit-Reset; and a
+// request of no hits when exactly nothing is left, which is OK in ratelimit until one more hit has been
+// counted, and over the limit here. With fixed windows there is no difference.
 func TestSameAnswers(t *testing.T) {
 	for _, windows := range []rls.Windows{rls.Sliding, rls.Fixed} {
 		t.Run(string(windows), func(t *testing.T) { sameAnswers(t, windows) })
@@ -93,13 +91,13 @@ func startsAnotherWindow() bool {
 	return day%7 == 0 || day%30 == 0 || day%365 == 0
 }
 
-// comparison says what should be the same.
+// comparison selects the parts that must be the same.
 type comparison struct {
-	fixed  bool // also what is answered where exactly nothing is left
+	fixed  bool // also the answers when exactly nothing is left
 	resets bool // and duration_until_reset: both were asked in one second
 }
 
-// compare says where two answers differ that should not.
+// compare describes the first difference of two answers that should be the same.
 func (c comparison) compare(q *api.RateLimitRequest, want, got *api.RateLimitResponse) string {
 	exhausted := false
 	for i, w := range want.GetStatuses() {
@@ -120,7 +118,7 @@ func (c comparison) compare(q *api.RateLimitRequest, want, got *api.RateLimitRes
 			return fmt.Sprintf("code of descriptor %d", i)
 		}
 	}
-	if exhausted { // what follows from the code differs as well
+	if exhausted { // fields that follow from the code differ as well
 		return ""
 	}
 	switch {
@@ -132,8 +130,8 @@ func (c comparison) compare(q *api.RateLimitRequest, want, got *api.RateLimitRes
 	delete(got.GetDynamicMetadata().GetFields(), "reasons")           // ours
 	delete(want.GetDynamicMetadata().GetFields(), "quotaModeEnabled") // of earlier versions
 	for _, r := range []*api.RateLimitResponse{want, got} {
-		// There a limit with detailed_metric or value_to_metric loses its metadata, and one request's changes what later
-		// ones get.
+		// In ratelimit a limit with detailed_metric or value_to_metric loses its metadata, and the metadata of
+		// one request changes those of later requests.
 		delete(r.GetDynamicMetadata().GetFields(), "metadata")
 		// Protobuf draws the spaces of that text at random
 		for _, d := range r.GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
@@ -153,7 +151,7 @@ func asksAtTheEdge(q *api.RateLimitRequest, i int, s *api.RateLimitResponse_Desc
 	return hits != nil && hits.GetValue() == 0 && s.GetCurrentLimit() != nil && s.GetLimitRemaining() == 0
 }
 
-// headers are those that are the same on both sides.
+// headers returns the headers that must be the same on both sides.
 func (c comparison) headers(r *api.RateLimitResponse) string {
 	var out []string
 	for _, h := range r.GetResponseHeadersToAdd() {
@@ -174,9 +172,9 @@ descriptors:
   - {key: d, rate_limit: {unit: hour, requests_per_unit: 60}, shadow_mode: true}
 `
 
-// TestSameAnswersAcrossWindows compares what both answer while windows of a second end. A request
-// at which the second changes may fall into one window there and into another here; from then on
-// nothing is compared until a second begins with both untouched.
+// TestSameAnswersAcrossWindows compares the answers while windows of a second end. A request at which the
+// second changes may fall into one window there and into another here; from then on nothing is compared until a
+// second begins with both untouched.
 func TestSameAnswersAcrossWindows(t *testing.T) {
 	program := binary(t, "RATELIMIT_BIN", "run tools/sh/ratelimit.sh FILE and set it to FILE")
 	const seconds = 6 // compared from their beginning
@@ -195,7 +193,7 @@ func TestSameAnswersAcrossWindows(t *testing.T) {
 	r, same := rand.New(rand.NewPCG(seed, 0)), comparison{fixed: true, resets: true}
 	compared, over, second := 0, 0, time.Now().Unix()
 	for whole := 0; whole < seconds; {
-		for time.Now().Unix() == second { // what this window has counted may differ
+		for time.Now().Unix() == second { // the counts of this window may differ
 			if ctx.Err() != nil {
 				t.Fatalf("%d windows compared: this machine is too slow", whole)
 			}

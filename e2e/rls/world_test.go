@@ -17,7 +17,7 @@ import (
 	"github.com/titrate/titrate/services/rls"
 )
 
-// patience is how long a process may take to be ready.
+// patience is the longest time until a process is ready.
 const patience = 30 * time.Second
 
 // ours starts an agent that serves the API with files by name; stop ends it.

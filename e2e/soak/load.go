@@ -56,9 +56,9 @@ type tallies struct {
 	first                                     atomic.Pointer[string] // failure
 }
 
-// tally is what came of the load.
+// tally is the outcome of the load.
 type tally struct {
-	Answered int64  `json:"answered"` // limited ones included
+	Answered int64  `json:"answered"` // including limited ones
 	Limited  int64  `json:"limited"`
 	Left     int64  `json:"left"` // clients that did not wait
 	Invented int64  `json:"invented"`
@@ -66,11 +66,11 @@ type tally struct {
 	Failure  string `json:"failure,omitempty"` // the first
 }
 
-// burst is how many invented clients are let go at once: a ticker of the runtime
-// is too coarse for one at a time.
+// burst is the number of invented clients that start at once: a ticker of the runtime is too coarse for one at
+// a time.
 const burst = 100
 
-func (w *world) load(ctx context.Context, inventedPerMinute int, pause time.Duration) *load {
+func (w *installation) load(ctx context.Context, inventedPerMinute int, pause time.Duration) *load {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{cancel: cancel, pause: pause}
 	tickets := make(chan struct{}, burst)
@@ -121,7 +121,7 @@ func (l *load) talk(ctx context.Context, target string, k *kind, tickets <-chan 
 	}
 }
 
-// longest is how long an answer may take.
+// longest is the longest time of an answer.
 const longest = 30 * time.Second
 
 func (l *load) converse(ctx context.Context, target string, k *kind, tickets <-chan struct{}) error {

@@ -1,9 +1,9 @@
-// Command soak loads three real Envoys for minutes while everything around them
-// breaks, and judges whether anything grew, stuck, failed or panicked.
+// Command soak loads three real Envoys for minutes while everything around them breaks. It judges whether any
+// memory grew, and whether any request hung, failed or panicked.
 //
 // # Model
 //
-//	world    etcd, a coordinator, three agents, three Envoys, an upstream (e2e/bench/rig)
+//	system   etcd, a coordinator, three agents, three Envoys, an upstream (e2e/bench/rig)
 //	load     closed: each connection asks again as soon as it is answered, or after -pause
 //	           invented  a client that was never seen, up to a million a minute
 //	           steady    a client that nothing limits, through to the upstream
@@ -12,19 +12,16 @@
 //	           leaving   the same, but the client goes away before the answer
 //	faults   in turn: routes replaced, an agent killed, the coordinator killed
 //	watch    every second: memory, goroutines, held, panics
-//	verdict  a table with each bound beside its figure; the exit status is it
+//	verdict  a table of figures and bounds, and the exit status
 //
 // # What is judged
 //
-// After warm-up (a third of the time, until the key tables are full and the heaps
-// have their size) a line is fitted through each Envoy's memory and goroutines, and
-// through those of the agent that is not killed (it needs 40 s to have its size, so
-// a short run leaves it out). What the line rises over the time
-// judged must stay within a bound: in ten minutes of 3000 requests per second and
-// gateway a leak of 8 bytes per request would be seen. No request may fail, but for
-// those whose clients left; no panic may be recovered, no process end by itself,
-// no update be refused; and when the load has gone, nothing may be held or in
-// flight.
+// After warm-up (a third of the time, until the key tables are full and the heaps have their size) a line is
+// fitted through each Envoy's memory and goroutines, and through the agent's that is not killed (the agent
+// needs 40 s to have its size, so a short run leaves it out). The rise of the line over the time judged must
+// stay within a bound: in ten minutes of 3000 requests per second and gateway a leak of 8 bytes per request
+// would be seen. No request may fail, except if its client left. No panic may be recovered, no process may end
+// unexpectedly, and no update may be refused. When the load has ended, no request may be held or in flight.
 package main
 
 import (
@@ -85,7 +82,7 @@ func run(ctx context.Context, o options) (v verdict, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	w, err := newWorld(ctx, r)
+	w, err := newInstallation(ctx, r)
 	if err != nil {
 		return v, err
 	}

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Bounds of what may grow over the time judged.
+// Bounds of growth over the time judged.
 const (
-	// mostEnvoy is how many MiB the line through an Envoy's memory may rise: heaps
-	// breathe by some, a leak does not stop.
+	// mostEnvoy is the permitted rise of the line through an Envoy's memory, MiB: heaps vary by some MiB, a
+	// leak does not stop.
 	mostEnvoy = 8
 	// mostAgent is the same of an agent. It keeps some 30,000 keys here, each for
 	// half a minute after its last use, and its heap doubles between collections.
 	mostAgent = 32
-	// agentGrown is when it has its first half minute of keys.
+	// agentGrown is the time after which an agent has its first half minute of keys.
 	agentGrown = 40 * time.Second
 	// mostGoroutines is the same of goroutines: a few come and go with connections.
 	mostGoroutines = 3
@@ -32,20 +32,20 @@ type verdict struct {
 	Checks  []check `json:"checks"`
 }
 
-// faults are what was done to the world.
+// faults are the counts of faults during the run.
 type faults struct {
 	Reloads      int64 `json:"reloads"`
 	Agents       int64 `json:"agentsKilled"`
 	Coordinators int64 `json:"coordinatorsKilled"`
 }
 
-// check is a figure beside its bound.
+// check is a figure and its bound.
 type check struct {
 	Name   string  `json:"name"`
 	Figure float64 `json:"figure"`
 	Most   float64 `json:"most"`
 	Unit   string  `json:"unit"`
-	// Mean and PerMinute are of what grows; 0 otherwise.
+	// Mean and PerMinute are set for figures of growth only; 0 otherwise.
 	Mean      float64 `json:"mean,omitempty"`
 	PerMinute float64 `json:"perMinute,omitempty"`
 	Pass      bool    `json:"pass"`
@@ -93,7 +93,7 @@ func (v *verdict) atMost(name string, figure, most float64) {
 	v.Checks = append(v.Checks, check{Name: name, Figure: figure, Most: most, Pass: figure <= most})
 }
 
-// growth judges what a fitted line rises over the time judged.
+// growth judges the rise of a fitted line over the time judged.
 func (v *verdict) growth(name, unit string, most float64, samples []sample, of func(*sample) float64) {
 	slope, mean := line(samples, of)
 	c := check{Name: name, Unit: unit, Most: most, Mean: mean, PerMinute: 60 * slope,

@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// sample is what was seen at one instant.
+// sample are the measurements of one instant.
 type sample struct {
 	at        time.Duration // since the load began
 	processes []process     // the same in each sample
@@ -29,14 +29,14 @@ type process struct {
 	goroutines float64
 }
 
-// silent is how long a process may not answer its watcher: a busy machine is late by
+// unresponsive is the longest time that a process may not answer its watcher: a busy machine is late by
 // seconds.
-const silent = 30 * time.Second
+const unresponsive = 30 * time.Second
 
 // watch samples until ctx ends, and prints a line now and then. Samples that came too late
 // are missed; they are counted.
-func (w *world) watch(ctx context.Context, o options, l *load) (all []sample, missed int, err error) {
-	began, said, heard := time.Now(), time.Now(), time.Now()
+func (w *installation) watch(ctx context.Context, o options, l *load) (all []sample, missed int, err error) {
+	began, said, answered := time.Now(), time.Now(), time.Now()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -54,13 +54,13 @@ func (w *world) watch(ctx context.Context, o options, l *load) (all []sample, mi
 		}
 		if err != nil {
 			var late net.Error
-			if !errors.As(err, &late) || !late.Timeout() || time.Since(heard) > silent {
+			if !errors.As(err, &late) || !late.Timeout() || time.Since(answered) > unresponsive {
 				return nil, missed, err
 			}
 			missed++
 			continue
 		}
-		s.at, heard = time.Since(began), time.Now()
+		s.at, answered = time.Since(began), time.Now()
 		all = append(all, s)
 		if time.Since(said) >= o.every {
 			said = time.Now()
@@ -69,7 +69,7 @@ func (w *world) watch(ctx context.Context, o options, l *load) (all []sample, mi
 	}
 }
 
-func (w *world) sample(ctx context.Context) (s sample, err error) {
+func (w *installation) sample(ctx context.Context) (s sample, err error) {
 	for _, g := range w.gateways {
 		found, err := w.statistics(ctx, g)
 		if err == nil {
@@ -101,7 +101,7 @@ func (s *sample) add(as process, p *child.Process, goroutines float64) error {
 	return err
 }
 
-// alive reports whether nobody has ended that nobody has killed.
+// alive returns an error if a process has ended.
 func alive(p *child.Process) error {
 	select {
 	case <-p.Exited():
@@ -112,7 +112,7 @@ func alive(p *child.Process) error {
 }
 
 // say prints a line of progress.
-func (w *world) say(s *sample, t tally) {
+func (w *installation) say(s *sample, t tally) {
 	line := fmt.Sprintf("%5.0fs  %9d answered  %8d invented  %7d left  %d failed  held %3.0f  panics %.0f  MiB",
 		s.at.Seconds(), t.Answered, t.Invented, t.Left, t.Failed, s.held, s.panics)
 	for _, p := range s.processes {

@@ -3,11 +3,11 @@
 //
 // # Model
 //
-// The file figures.json has what was measured of each system by three parts of the benchmark:
-// cpu, latency and exactness. A run replaces what it has measured anew and keeps the rest, so
-// that a comparison can be measured in pieces. CPU and latency of systems are comparable
-// whatever the piece: they are ratios and differences to an Envoy without a limit in the same
-// round. Of each figure the load average of the machine before its part is kept.
+// The file figures.json has the figures of each system from three parts of the benchmark: cpu, latency and
+// exactness. A run replaces the figures that it has measured and keeps the rest, so that a comparison can be
+// measured in pieces. CPU and latency of systems are comparable between pieces: they are ratios and differences
+// to an Envoy without a limit in the same round. With each figure the machine's load average before the part is
+// kept.
 package comparison
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// Limit is that of the clients whose exactness is compared, requests per second.
+// Limit is the limit of the clients whose exactness is compared, requests per second.
 const Limit = 100
 
 // Estimate is a median over rounds with its 95 % interval, or its range with fewer than six.
@@ -45,12 +45,12 @@ func estimate(values []float64) *Estimate {
 	return e
 }
 
-// System is what was measured of one system.
+// System are the figures of one system.
 type System struct {
 	// CPU of all processes and of Envoy alone per proxied request, over that without a limit.
 	CPU   *Estimate `json:"cpu,omitempty"`
 	Envoy *Estimate `json:"envoy,omitempty"`
-	// P50 and P99 are what is added to the latency of proxied requests at 1000/s, in µs.
+	// P50 and P99 are the latency added to proxied requests at 1000/s, in µs.
 	P50 *Estimate `json:"p50,omitempty"`
 	P99 *Estimate `json:"p99,omitempty"`
 	// Exactness by load.
@@ -62,7 +62,7 @@ type System struct {
 // Figures are the systems by name.
 type Figures map[string]*System
 
-// file is where figures are kept, below the repository's root.
+// file has the figures, relative to the repository's root.
 const file = "e2e/bench/comparison/figures.json"
 
 // Read reads the figures of a repository; without a file there are none.
@@ -89,7 +89,7 @@ func (f Figures) Write(root string) error {
 		markdown.Update(filepath.Join(root, "docs/comparison.md"), writer, f.document()))
 }
 
-// Take takes over what a part has measured, and the load average of the machine before it.
+// Take takes over the figures of a part, and the load average of the machine before the part.
 func (f Figures) Take(measured any, load float64) {
 	switch m := measured.(type) {
 	case paired.Rounds:

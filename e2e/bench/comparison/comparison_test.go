@@ -33,7 +33,7 @@ func TestTheDocumentsHaveTheFigures(t *testing.T) {
 	}
 }
 
-// A run replaces what it has measured, and keeps the rest.
+// A run replaces the figures that it has measured, and keeps the rest.
 func TestPiecesAddUp(t *testing.T) {
 	f := Figures{}
 	cell := func(limit int, load string, mean float64) *exactness.Cell {

@@ -9,14 +9,14 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// writer is whose parts of the documents these are.
+// writer names this program at its parts of the documents.
 const writer = "make compare"
 
-// unmeasured says what is not in the tables, and why.
+// unmeasured lists systems that are not in the tables, with reasons.
 const unmeasured = "Gubernator is not among them: the Go module proxy that the measuring machine reaches refuses " +
 	"its module, so it could not be built."
 
-// none is what a cell says that was not measured.
+// none is the text of a cell that was not measured.
 const none = "–"
 
 // summary is the table of README.md: a row for each system.
@@ -75,7 +75,7 @@ func (f Figures) each(visit func(name string, s *System)) {
 	}
 }
 
-// loads says how busy the machine was.
+// loads describes how busy the machine was.
 func (f Figures) loads() string {
 	low, high := math.Inf(1), 0.0
 	for _, s := range f {

@@ -1,20 +1,19 @@
-// Package configuration measures what many tenants cost where nothing is asked: to load them,
-// and to change one of them.
+// Package configuration measures the cost of many tenants without traffic: to load them, and to change one of
+// them.
 //
 // # Method
 //
-// An installation of its own for each number of tenants: etcd, a coordinator, an agent and an
-// Envoy with the filter, without traffic. Each tenant has a limit, so there are twice as many
-// documents, and a pool.
+// Each number of tenants has its own installation: etcd, a coordinator, an agent and an Envoy with the filter,
+// without traffic. Each tenant has a limit, so there are twice as many documents, and a pool.
 //
 //   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
 //     the moment when the filter has them in force. Memory is the anonymous memory of each
 //     process a few seconds later.
-//   - One change: another rate of one tenant's limit, by the API. Until it is in force: from
-//     the call to the moment when the agent has heard it of the filter, which says so within
-//     50 ms; asked each 5 ms. Then the same number of changes again, one each second, without
-//     asking: the CPU time of each process over that time, less what it takes in the same time
-//     without changes, per change. Likewise the bytes that the Envoy's process has read.
+//   - One change: another rate of one tenant's limit, by the API. The time until it is in
+//     force is from the call to the moment when the agent has the filter's report, which comes
+//     within 50 ms; the agent is asked every 5 ms. Then the same number of changes again, one each
+//     second, without asking: the CPU time of each process over that time, less its CPU time over
+//     the same time without changes, per change. Likewise the bytes that the Envoy's process has read.
 package configuration
 
 import (
@@ -30,10 +29,10 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// processes are those of a gateway's installation, in the order of rig.Gateway.Processes.
+// processes are the processes of a gateway's installation, in the order of rig.Gateway.Processes.
 var processes = []string{"envoy", "agent", "etcd", "coordinator"}
 
-// Figures are those of one number of tenants.
+// Figures are the figures of one number of tenants.
 type Figures struct {
 	Tenants   int        `json:"tenants"`
 	FileMB    float64    `json:"fileMB"`
@@ -68,7 +67,7 @@ func run(ctx context.Context, r *rig.Rig, tenants, changes int) (*Figures, error
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	g, err := in.Gateway(ctx, rig.Spec{Name: name})
 	if err != nil {
 		return nil, err
@@ -142,11 +141,11 @@ func change(ctx context.Context, in *rig.Installation, g *rig.Gateway, i int) (t
 	if err := in.Apply(ctx, limit(i, 700+i)); err != nil {
 		return 0, err
 	}
-	err := g.Heard(ctx, 5*time.Millisecond)
+	err := g.Enforced(ctx, 5*time.Millisecond)
 	return time.Since(began), err
 }
 
-// cost measures what changes cost beyond what the time without them costs.
+// cost measures the cost of changes, less the cost of the same time without changes.
 func (f *Figures) cost(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway, changes int) error {
 	idle, err := used(ctx, g, changes, nil)
 	if err != nil {
@@ -164,7 +163,7 @@ func (f *Figures) cost(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	return nil
 }
 
-// use is what was used in a while: CPU in ms by process, and bytes read by the Envoy.
+// use is the use in a time: CPU in ms by process, and bytes read by the Envoy.
 type use struct {
 	cpu   [4]float64
 	bytes float64

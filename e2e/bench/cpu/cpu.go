@@ -1,5 +1,5 @@
-// Package cpu measures what a request costs in CPU with each kind of rate limit
-// in front of it, and how many requests one worker then answers.
+// Package cpu measures the CPU time of a request with each kind of rate limit, and how many requests one worker
+// then answers.
 //
 // # Method
 //
@@ -11,16 +11,15 @@
 //
 //	no filter, local_ratelimit    Envoy
 //	titrate                       Envoy, agent, coordinator, etcd
-//	titrate --rls                 Envoy, the agent that it asks
+//	titrate --rls                 Envoy, its agent
 //	ratelimit + Redis             Envoy, envoyproxy/ratelimit, Redis
 //	Limitador (library)           Envoy, the server
 //
-// Titrate and the services have two gateways, so that there is somebody to inform; an agent of the
-// other one is not counted, nor is the load generator. Requests are answered by the Envoy itself,
-// so that the base is as small, and the ratio as unkind, as it can be; the
-// variants called "proxied" send on to one more Envoy, as a gateway does, and
-// are compared with each other. (The ratelimit filter
-// needs a route to an upstream, so it is proxied only.)
+// Titrate and the services have two gateways, so that there is another gateway to inform. The other gateway's
+// agent and the load generator are not counted. The Envoy itself answers requests, so that the base is as small
+// and the ratio as large as possible. The variants called "proxied" send on to one more Envoy, as a gateway
+// does, and are compared with each other. (The ratelimit filter needs a route to an upstream, so it is proxied
+// only.)
 //
 //   - admit: 10⁵ client keys in turn, limits too high to be met. All that are
 //     not called otherwise are of this kind.
@@ -35,8 +34,8 @@
 //   - local_ratelimit: a token bucket per client (dynamic descriptors), or one for all.
 //   - services (package rig): one request to the service for each request.
 //
-// A round counts only if each variant answered as it should: everything
-// admitted, or, for reject, everything refused.
+// A round counts only if each variant gave the right answers: everything admitted, or, for reject, everything
+// refused.
 package cpu
 
 import (
@@ -73,7 +72,7 @@ const (
 	paced = "no filter, 8000/s"
 )
 
-// Proxied is the variant that sends on what a system, or no filter, lets pass.
+// Proxied names the variant that sends admitted requests on to another Envoy.
 func Proxied(system string) string { return system + ", proxied" }
 
 const (
@@ -193,7 +192,7 @@ func (v *variant) ask(ctx context.Context, r *rig.Rig) (rig.Answered, error) {
 	return a, err
 }
 
-// sound checks that the variant answered what it is there to answer.
+// sound checks that the variant gave the right answers.
 func (v *variant) sound(s paired.Sample) error {
 	want := 0.0
 	if v.rejects {

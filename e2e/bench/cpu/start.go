@@ -7,10 +7,10 @@ import (
 	"github.com/titrate/titrate/e2e/bench/rig"
 )
 
-// plenty is a limit per client that no load here meets.
+// plenty is a limit per client that no load here reaches.
 var plenty = []rig.Limit{{Tenant: "admit", Rate: 1_000_000}}
 
-// stage collects what has been started. After an error its methods do nothing.
+// stage collects the started processes. After an error its methods do nothing.
 type stage struct {
 	ctx  context.Context
 	rig  *rig.Rig
@@ -20,7 +20,7 @@ type stage struct {
 	err  error
 }
 
-// stop ends everything; what does not end, the rig kills.
+// stop ends everything; the rig kills processes that do not end.
 func (s *stage) stop() {
 	for _, end := range s.ends {
 		_ = end()
@@ -104,8 +104,8 @@ func (s *stage) direct(upstream *rig.Envoy) {
 	s.add(variant{name: paced, base: paced, envoy: upstream, pace: queuedShare}, nil)
 }
 
-// service adds a rate limit service with two gateways, so that its parts have somebody to inform;
-// the load goes through the first one.
+// service adds a rate limit service with two gateways, so that its parts have another gateway to inform; the
+// load goes through the first one.
 func (s *stage) service(name string, upstream int) {
 	if s.err != nil {
 		return
@@ -146,9 +146,9 @@ func (s *stage) titrate(upstream int) {
 	proxied(rig.TitrateModule, rig.Closed{})
 }
 
-// limiting adds the variants that refuse, and that make wait. Clients that are refused are news
-// to every gateway for as long as they are, which costs: they have an installation of their own,
-// so that the others do not pay for them.
+// limiting adds the variants that refuse requests and that hold requests. A gateway announces clients to the
+// other gateways while they are refused, which has a cost. So these clients have their own installation, and
+// the other variants do not have this cost.
 func (s *stage) limiting(upstream int) {
 	direct, _ := s.installation("limiting", upstream)
 	if s.err != nil {

@@ -25,14 +25,13 @@ type regime struct {
 // never changes a limit: after all runs.
 const never = math.MaxInt64 - settling
 
-// settling is how long after a change nothing is judged.
+// settling is the time after a change in which nothing is judged.
 const settling = time.Second
 
 // settled reports whether a time is judged.
 func (r regime) settled(t time.Duration) bool { return t < r.changed || t >= r.changed+settling }
 
-// bucket is one token bucket for all gateways that follows the change; room is what
-// it has beyond the burst.
+// bucket is one token bucket for all gateways that follows the change; room is its capacity beyond the burst.
 type bucket struct {
 	judge.Bucket
 	regime
@@ -52,9 +51,9 @@ func (b *bucket) take(t time.Duration) bool {
 	return b.Take(t, 1)
 }
 
-// Figures are what is judged of a cell.
+// Figures are the judged figures of a cell.
 type Figures struct {
-	Mean     float64 `json:"mean"`     // admitted above, over what the rate allows
+	Mean     float64 `json:"mean"`     // admitted above, over the admitted of one token bucket
 	Excess   float64 `json:"excess"`   // requests, of both clients the worst
 	Sliding  float64 `json:"sliding"`  // most in a second, over the rate
 	Wrongful float64 `json:"wrongful"` // part of the requests below

@@ -14,7 +14,7 @@ func constant(rate, burst float64) regime {
 	return regime{l, l, never}
 }
 
-// drawArrivals draws times in order and who was admitted.
+// drawArrivals draws ordered times, and which requests were admitted.
 func drawArrivals(t *rapid.T) []arrival {
 	var all []arrival
 	now := time.Duration(0)
@@ -48,8 +48,8 @@ func TestExcessIsTheWorstWindow(t *testing.T) {
 	})
 }
 
-// A system that decides as the ideal bucket does admits no more than the rate
-// allows, has no excess and nothing wrongful, whatever is asked.
+// A system with the ideal bucket's decisions admits no more than the rate allows, and has no excess and no
+// wrongful refusals, for any load.
 func TestTheIdealIsPerfect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := constant(rapid.Float64Range(.5, 20).Draw(t, "rate"), rapid.Float64Range(1, 20).Draw(t, "burst"))

@@ -11,15 +11,15 @@ type at struct {
 	gateway int
 }
 
-// shape makes a client's requests. perSecond is the load's mean, for edge the
-// requests on either side of it.
+// shape makes a client's requests. perSecond is the load's mean, for edge the requests on either side of the
+// edge.
 type shape func(perSecond, seconds float64) []at
 
 // load is a way to ask.
 type load struct {
 	name  string
 	shape shape
-	// above and below are what the two clients ask for, over the limit.
+	// above and below are the rates of the two clients, over the limit.
 	above, below float64
 }
 

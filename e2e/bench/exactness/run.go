@@ -15,7 +15,7 @@ import (
 // limits are the rates, per second, each with a burst of as many requests.
 var limits = []int{1, 5, 10, 100, 1000, 10_000}
 
-// Cell is a limit and a load, and what was seen of it.
+// Cell is a limit and a load, and the figures measured with them.
 type Cell struct {
 	System string `json:"system"`
 	Limit  int    `json:"limit"`
@@ -24,7 +24,7 @@ type Cell struct {
 	load load
 }
 
-// tenant of the cell's clients. Those whose limit changes have one of their own.
+// tenant returns the tenant of the cell's clients. Clients whose limit changes have their own tenant.
 func (c *Cell) tenant() string {
 	if c.Load == changing {
 		return fmt.Sprintf("c%d", c.Limit)
@@ -32,17 +32,17 @@ func (c *Cell) tenant() string {
 	return fmt.Sprintf("r%d", c.Limit)
 }
 
-// demand is what a cell's two clients ask for, per second.
+// demand returns the rate of a cell's two clients together, per second.
 func (c *Cell) demand() float64 { return (c.load.above + c.load.below) * float64(c.Limit) }
 
-// system is what limits.
+// system is a rate limiter under test.
 type system interface {
-	// name in the tables, and what it bears.
+	// name returns the name in the tables, sustains the highest rate.
 	name() string
-	bears() (requestsPerSecond float64)
+	sustains() (requestsPerSecond float64)
 	// targets are the addresses of the gateways; the last one may not be up yet.
 	targets() []string
-	// join brings the last gateway up, if it is not; leave takes it away.
+	// join starts the last gateway if it is not up; leave stops it.
 	join(context.Context) error
 	leave(context.Context) error
 	// change halves the limit of the tenants with a c; false: it cannot.
@@ -73,7 +73,7 @@ func Run(ctx context.Context, r *rig.Rig, largest int) ([]*Cell, []markdown.Sect
 // starter starts a system; stop is never nil.
 type starter func(context.Context, *rig.Rig) (s system, stop func(), err error)
 
-// starters are those of the systems that are wanted and that there are.
+// starters returns the starters of the systems that are wanted and available.
 func starters(r *rig.Rig) (all []starter) {
 	if r.Wants(rig.TitrateModule) {
 		all = append(all, startTitrate(rig.TitrateModule, "LOCAL"))
@@ -90,7 +90,7 @@ func starters(r *rig.Rig) (all []starter) {
 	return all
 }
 
-// measure runs a system's cells, as many at once as it bears.
+// measure runs a system's cells, as many at once as the system sustains.
 func measure(ctx context.Context, r *rig.Rig, s system, largest int) ([]*Cell, []waited, error) {
 	var all, batch []*Cell
 	var waits []waited
@@ -119,11 +119,11 @@ func measure(ctx context.Context, r *rig.Rig, s system, largest int) ([]*Cell, [
 	for _, limit := range limits {
 		for _, l := range loads {
 			c := &Cell{System: s.name(), Limit: limit, Load: l.name, load: l}
-			if c.demand() > s.bears() || limit > largest {
+			if c.demand() > s.sustains() || limit > largest {
 				continue
 			}
 			// The small limits run long, and so apart from the large ones.
-			if sum+c.demand() > s.bears() || len(batch) > 0 && length(batch[0]) != length(c) {
+			if sum+c.demand() > s.sustains() || len(batch) > 0 && length(batch[0]) != length(c) {
 				if err := flush(); err != nil {
 					return all, waits, err
 				}
@@ -145,7 +145,7 @@ func span(batch []*Cell) string {
 	return fmt.Sprintf("%d/s to %d/s", from, to)
 }
 
-// asked is how many requests cells send.
+// asked returns the number of requests that cells send.
 func asked(batch []*Cell) (n int) {
 	for _, c := range batch {
 		for _, cl := range c.clients(length(c)) {
@@ -197,8 +197,7 @@ func run(ctx context.Context, r *rig.Rig, s system, batch []*Cell) error {
 	return s.leave(ctx)
 }
 
-// halfway does what the batch wants to happen in the middle of it, and returns
-// when a limit was changed.
+// halfway makes the batch's change in the middle of the batch, and returns when a limit was changed.
 func halfway(ctx context.Context, s system, batch []*Cell, start time.Time,
 	d time.Duration) (changed time.Duration, err error) {
 	changed = never

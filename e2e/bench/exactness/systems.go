@@ -32,7 +32,7 @@ func startTitrate(title, precision string) starter {
 
 func (s *ours) stop() {
 	for _, end := range s.ends {
-		_ = end() // what does not end, the rig kills
+		_ = end() // the rig kills processes that do not end
 	}
 }
 
@@ -80,7 +80,7 @@ func (s *ours) documents(factor float64, changedOnly bool) string {
 }
 
 func (s *ours) name() string      { return s.title }
-func (s *ours) bears() float64    { return 25_000 }
+func (s *ours) sustains() float64 { return 25_000 }
 func (s *ours) targets() []string { return s.all }
 
 func (s *ours) join(ctx context.Context) (err error) {
@@ -105,7 +105,7 @@ func (s *ours) leave(ctx context.Context) error {
 	return s.in.Apply(ctx, s.documents(1, true))
 }
 
-// theirs is Envoys that know of no change and no joining.
+// theirs is a set of Envoys without notice of changes and joining gateways.
 type theirs struct {
 	title string
 	rate  float64
@@ -113,7 +113,7 @@ type theirs struct {
 }
 
 func (s *theirs) name() string                                  { return s.title }
-func (s *theirs) bears() float64                                { return s.rate }
+func (s *theirs) sustains() float64                             { return s.rate }
 func (s *theirs) targets() []string                             { return s.all }
 func (s *theirs) join(context.Context) error                    { return nil }
 func (s *theirs) leave(context.Context) error                   { return nil }
@@ -150,12 +150,13 @@ func startService(name string) starter {
 		stop, err := s.start(ctx, r, spec, service)
 		return s, func() {
 			stop()
-			_, _ = service.Stop(), upstream.Stop() // what does not end, the rig kills
+			_, _ = service.Stop(), upstream.Stop() // the rig kills processes that do not end
 		}, err
 	}
 }
 
-// start starts the three gateways and the one that joins; a service is what they ask, if any.
+// start starts the three gateways and the fourth, which joins later; service is the service that they ask, if
+// any.
 func (s *theirs) start(ctx context.Context, r *rig.Rig, spec rig.Spec, service *rig.Service) (func(), error) {
 	var all []*rig.Envoy
 	stop := func() {

@@ -12,19 +12,19 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// held is what filters tell of requests that waited for tokens of EXACT limits.
+// held are the filters' counts of requests that waited for tokens of EXACT limits.
 type held struct {
 	waits      map[int]float64 // how many waited for so many milliseconds, half a millisecond more or less
-	unanswered float64         // how many the ledger decided, because the owner was silent
+	unanswered float64         // number that the ledger decided, because the owner did not answer
 }
 
 // holder is a system whose limits hold requests.
 type holder interface {
-	// held is what there was since the beginning; nil: it holds none.
+	// held returns the counts since the beginning; nil: the system holds no requests.
 	held(ctx context.Context) (*held, error)
 }
 
-// flushed is how long Envoy takes at most until it shows what a histogram has heard.
+// flushed is the longest time until Envoy shows new values of a histogram.
 const flushed = 6 * time.Second
 
 // held asks the gateways that are there from the beginning.
@@ -80,7 +80,7 @@ func (h *held) read(page string) error {
 	return nil
 }
 
-// since is what came after another state of the same gateways.
+// since returns the counts since an earlier state of the same gateways.
 func (h *held) since(before *held) *held {
 	d := &held{waits: map[int]float64{}, unanswered: h.unanswered - before.unanswered}
 	for ms, n := range h.waits {
@@ -89,7 +89,7 @@ func (h *held) since(before *held) *held {
 	return d
 }
 
-// count is how many were held.
+// count returns the number of held requests.
 func (h *held) count() (n float64) {
 	for _, of := range h.waits {
 		n += of
@@ -113,7 +113,7 @@ func (h *held) within(part float64) float64 {
 	return 0
 }
 
-// waited is a row: what was held while some cells ran.
+// waited is a row: the held requests while some cells ran.
 type waited struct {
 	*held
 	limits   string

@@ -2,7 +2,7 @@ package exactness
 
 import "testing"
 
-// What Envoy says of a histogram and a counter, twice.
+// Envoy's text of a histogram and a counter, twice.
 const page = `dynamicmodulescustom.titrate_exact_unanswered_total: 3
 dynamicmodulescustom.titrate_exact_waited_total: 100
 dynamicmodulescustom.titrate_wait_ms.pool.api.outcome.admitted:

@@ -1,4 +1,4 @@
-// Package idle measures what each part costs while nobody asks anything: memory and processor time.
+// Package idle measures the cost of each part without traffic: memory and processor time.
 //
 // # Method
 //
@@ -10,7 +10,7 @@
 //   - Memory: anonymous memory, which no file backs (heaps, stacks, tables), at the end. The pages of programs are
 //     not counted: they are shared, and given back when memory is short.
 //
-// Envoy's own numbers are those of one worker. What the filter adds is the difference of the two Envoys.
+// Envoy has one worker. The cost of the filter is the difference of the two Envoys.
 package idle
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// settle is how long the parts are left alone before they are watched: gossip and shares have settled by then.
+// settle is the time that the parts run before they are watched: gossip and shares have settled by then.
 const settle = 10 * time.Second
 
 // documents are a pool, tenants without traffic, and a limit for each of their clients.
@@ -47,7 +47,7 @@ type Part struct {
 	Percent float64 `json:"percent"` // of one core
 }
 
-// Figures are what a run measured.
+// Figures are the figures of a run.
 type Figures struct {
 	Seconds float64 `json:"seconds"` // watched
 	Parts   []Part  `json:"parts"`
@@ -60,7 +60,7 @@ func Run(ctx context.Context, r *rig.Rig, watched time.Duration) (*Figures, []ma
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	all = append(all, in.Processes()...)
 	for _, name := range []string{"idle-1", "idle-2"} {
 		g, err := in.Gateway(ctx, rig.Spec{Name: name})

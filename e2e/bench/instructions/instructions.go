@@ -1,30 +1,26 @@
-// Package instructions counts the instructions that a request takes in Envoy,
-// with callgrind: the same count whatever else the machine does, so small
-// differences can be seen that CPU time on a shared machine hides.
+// Package instructions counts the instructions that a request takes in Envoy, with callgrind. The count does
+// not depend on the machine's other work, so it shows small differences that CPU time on a shared machine
+// hides.
 //
 // # Method
 //
-// One Envoy per variant, one worker, under `valgrind --tool=callgrind
-// --separate-threads=yes`. It starts uncounted; a warm-up makes it lazy parts
-// warm and spends the bursts; then the counters are set to 0, a closed load of
-// one connection asks (wrk, 1000 clients in turn) and the counts are dumped.
-// The figure is the instructions of the worker's thread, the one that counted
-// most, over the requests answered.
+// One Envoy per variant, one worker, under `valgrind --tool=callgrind --separate-threads=yes`. It starts
+// uncounted; a warm-up initialises its lazy parts and spends the bursts. Then the counters are set to 0, a
+// closed load of one connection sends requests (wrk, 1000 clients in turn) and the counts are dumped. The
+// figure is the instructions of the worker's thread, the thread with the highest count, over the requests
+// answered.
 //
 // # What it does not count
 //
-// Other threads, which work by the clock and not by the request (Go's monitor
-// thread, the ticker, Envoy's main thread): valgrind makes the requests some
-// fifty times slower, and so would make those fifty times dearer. The kernel.
-// And time: a cache miss counts as much as an addition. Package cpu has all of
-// these.
+// Other threads, which work by the clock and not by the request (Go's monitor thread, the ticker, Envoy's main
+// thread): valgrind makes requests some fifty times slower, so these threads would count fifty times as much
+// per request. The kernel is not counted either. And the count is not time: a cache miss counts as much as an
+// addition. Package cpu includes all of these.
 //
-// Go's asynchronous preemption is switched off in the filter (GODEBUG), because
-// callgrind 3.19 fails on the signals of a thread that is on a stack that it
-// does not know; a decision is far too short to be preempted.
+// Go's asynchronous preemption is switched off in the filter (GODEBUG), because callgrind 3.19 fails on signals
+// of a thread with an unknown stack; a decision is far too short to be preempted.
 //
-// `perf stat` counts the same without slowing anything down, where the machine
-// lets it; virtual machines often do not, so it is not relied on.
+// `perf stat` would count the same without slowing anything down, but many virtual machines do not allow it.
 package instructions
 
 import (
@@ -54,7 +50,7 @@ const documents = `
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/reject/limits/each, spec: {rate: 1/h, burst: 1}}
 `
 
-// What a refusal says and leaves, if not what it does by default.
+// A refusal's options other than the defaults.
 const (
 	indent      = "\n                          "
 	filterState = indent + "access_log_to: FILTER_STATE" + indent + "access_log_key: 0123456789abcdef"
@@ -71,7 +67,7 @@ type Count struct {
 	Requests   float64 `json:"requests"`
 }
 
-// Run counts and returns the table. Without valgrind it says so in the table.
+// Run counts and returns the table. Without valgrind the table has a note.
 func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.Section, error) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
@@ -82,7 +78,7 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	limits := []rig.Limit{{Tenant: "admit", Rate: 1_000_000}}
 	var counts []Count
 	for _, v := range []struct {
@@ -98,7 +94,7 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.
 		{"titrate, reject, and nothing said twice", "reject", rig.Spec{Filter: rig.Titrate, Also: once}},
 		{"titrate, reject, bare", "reject", rig.Spec{Filter: rig.Titrate, Also: bare}},
 	} {
-		if len(counts) > 0 && !r.Wants(v.name) { // the first is what the others are compared with
+		if len(counts) > 0 && !r.Wants(v.name) { // the first is the base
 			continue
 		}
 		v.spec.Name = fmt.Sprintf("callgrind-%d", len(counts))
@@ -136,7 +132,7 @@ func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind strin
 	if err != nil {
 		return Count{}, err
 	}
-	defer e.Kill() // it has nothing more to say
+	defer e.Kill() // all of its output has been read
 	if err := control(ctx, e, "--instr=on"); err != nil {
 		return Count{}, err
 	}
@@ -161,8 +157,8 @@ func count(ctx context.Context, r *rig.Rig, in *rig.Installation, valgrind strin
 	return Count{PerRequest: worker / a.Count, Requests: a.Count}, err
 }
 
-// warmUp asks until each client has asked twice, so that those with a burst of one have spent it, and what
-// they waited for has come. A slow machine takes longer.
+// warmUp sends requests until each client has sent two, so that clients with a burst of one have spent it and
+// the answers that they waited for have come. A slow machine takes longer.
 func warmUp(ctx context.Context, r *rig.Rig, e *rig.Envoy, load rig.Closed) error {
 	for asked := 0.0; asked < float64(2*load.Keys); {
 		a, err := r.Wrk(ctx, e.URL(), load)

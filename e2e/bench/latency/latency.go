@@ -1,5 +1,4 @@
-// Package latency measures what a rate limit adds to the latency of requests
-// when nothing is limited.
+// Package latency measures the added latency of a rate limit when no request is limited.
 //
 // # Method
 //
@@ -7,23 +6,21 @@
 // asks each variant in turn for a quarter of a second, in rounds whose order rotates, at two
 // rates:
 //
-//   - half of the highest rate, where the highest is what the Envoy without
+//   - half of the highest rate, where the highest is the rate that the Envoy without
 //     filter answers to a closed load at the beginning of the run;
 //   - 1000/s, where rate limit services can take part as well. All variants of
 //     that table send on to one more Envoy, since the ratelimit filter needs a
 //     route to an upstream. Services have two gateways, as in package cpu.
 //
-// In each round each variant has its p50, p99 and p999; what is judged is the
-// median over rounds of the difference to the Envoy without filter in the same
-// round, with its 95 % interval (package paired). Quantiles of a whole run would
-// be those of the moments when something else had the machine.
+// In each round each variant has its p50, p99 and p999. Judged is the median over rounds of the difference to
+// the Envoy without filter in the same round, with its 95 % interval (package paired). Quantiles of a whole run
+// would show the moments at which other processes used the machine.
 //
-// Rounds are short and many: what disturbs the machine then spoils few of them,
-// and the pairs are close in time. At the low rate p99 of a round is its third
-// worst request and p999 its worst: take them as such.
+// Rounds are short and many: a disturbance then affects few of them, and the pairs are close in time. At the
+// low rate p99 of a round is its third worst request and p999 its worst: take them as such.
 //
-// The generator and the Envoys share the machine's processors. That adds to
-// every variant's latency, and the more the fewer there are, but to all of them.
+// The generator and the Envoys share the machine's processors. This adds to the latency of all variants, the
+// more the fewer processors there are.
 package latency
 
 import (
@@ -39,7 +36,7 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// Target is one that is asked.
+// Target is an Envoy under load.
 type Target struct {
 	Name    string
 	Envoy   *rig.Envoy
@@ -65,8 +62,8 @@ func Highest(ctx context.Context, r *rig.Rig, t Target) (float64, error) {
 	return a.Rate, err
 }
 
-// Measure asks all targets at a rate, in turn, in rounds. The first is the base
-// of the others. Each round asks the clients that come after those of the last.
+// Measure asks all targets at a rate, in turn, in rounds. The first target is the base of the others. Each
+// round continues with the clients after the last round's.
 func Measure(ctx context.Context, r *rig.Rig, targets []Target, rate float64, rounds int) (paired.Rounds, error) {
 	all := paired.Rounds{}
 	requests := map[string][][]byte{}
@@ -110,7 +107,7 @@ func ask(ctx context.Context, t Target, requests [][]byte, shots []openloop.Shot
 	return s, nil
 }
 
-// Tabulate shows what each target adds to the base's latency.
+// Tabulate shows each target's added latency over the base.
 func Tabulate(title string, targets []Target, rounds paired.Rounds) markdown.Section {
 	base := targets[0].Name
 	t := markdown.Section{Title: title, Head: []string{"variant", "p50, µs", "p99, µs", "p999, µs",

@@ -20,15 +20,15 @@ const Documents = `
 `
 
 const (
-	lowRate = 1000 // requests/s that ratelimit + Redis bears anywhere
+	lowRate = 1000 // requests/s that ratelimit + Redis sustains on any machine
 	clients = 10_000
 	tenant  = "admit"
 )
 
-// limits are those of Envoy's own filter and of services: none is met here.
+// limits are the limits of Envoy's own filter and of services: none is reached here.
 var limits = []rig.Limit{{Tenant: tenant, Rate: 1_000_000}}
 
-// Figures are what a run measured.
+// Figures are the figures of a run.
 type Figures struct {
 	HalfRate float64       `json:"halfRate"` // requests/s
 	Half     paired.Rounds `json:"half"`
@@ -49,7 +49,7 @@ func Run(ctx context.Context, r *rig.Rig, o Options) (*Figures, []markdown.Secti
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	upstream, err := r.Envoy(ctx, rig.Spec{Name: "latency upstream", Filter: rig.Plain})
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func (f *Figures) low(ctx context.Context, r *rig.Rig, in *rig.Installation,
 // NoFilter is the variant that the others are compared with.
 const NoFilter = "no filter"
 
-// variant is an Envoy with a filter; its name is that of the system.
+// variant is an Envoy with a filter, named after its system.
 type variant struct {
 	name   string
 	filter rig.Filter
@@ -126,7 +126,7 @@ func start(ctx context.Context, r *rig.Rig, in *rig.Installation, group string, 
 	var ends []func() error
 	stop = func() {
 		for _, end := range ends {
-			_ = end() // what does not end, the rig kills
+			_ = end() // the rig kills processes that do not end
 		}
 	}
 	for i, v := range all {
@@ -145,7 +145,7 @@ func start(ctx context.Context, r *rig.Rig, in *rig.Installation, group string, 
 	return targets, stop, nil
 }
 
-// start starts the Envoy of a variant, and what it asks.
+// start starts the Envoy of a variant, and the service that it asks.
 func (v variant) start(ctx context.Context, r *rig.Rig, in *rig.Installation,
 	spec rig.Spec) (*rig.Envoy, func() error, error) {
 	switch v.filter {

@@ -1,11 +1,10 @@
-// Package memory measures a million clients in one Envoy: what they weigh, how
-// long Go's collector stops the world for them, and what they do to latency.
+// Package memory measures a million clients in one Envoy: their memory, the pauses of Go's collector with them,
+// and their effect on latency.
 //
 // # Method
 //
-// Two Envoys with the filter. One has room for a million keys and is asked by a
-// million different clients, each once; titrate_keys must then say that they
-// are all there. The other has room for ten thousand and knows a thousand.
+// Two Envoys with the filter. One has room for a million keys and gets requests of a million different clients,
+// each once; titrate_keys must then be a million. The other has room for ten thousand keys and has a thousand.
 //
 //   - Weight: the difference of the two processes' anonymous memory, over a
 //     million: tables, and whatever else is more.
@@ -17,7 +16,7 @@
 //     both Envoys run with GOGC=1, which makes Go collect whenever a hundredth of
 //     the heap is new.
 //   - Latency: both at half of the highest rate, the full one asked for all its
-//     million clients in turn, beside the Envoy without filter (package latency).
+//     million clients in turn, compared with the Envoy without filter (package latency).
 package memory
 
 import (
@@ -52,7 +51,7 @@ const documents = latency.Documents + `
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/kept/limits/each, spec: {rate: 10/h, burst: 100000}}
 `
 
-// Figures are what a run measured.
+// Figures are the figures of a run.
 type Figures struct {
 	Keys        float64       `json:"keys"` // in the table, as the filter counts
 	BytesPerKey float64       `json:"bytesPerKey"`
@@ -68,7 +67,7 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []markdown.Sect
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	plain, err := r.Envoy(ctx, rig.Spec{Name: "memory-plain", Filter: rig.Plain})
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +102,7 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []markdown.Sect
 
 // fill has every client ask one gateway once, and weighs it against the other.
 func (f *Figures) fill(ctx context.Context, r *rig.Rig, few, g *rig.Gateway) error {
-	const rate = 20_000 // requests/s, which any machine bears
+	const rate = 20_000 // requests/s, which any machine sustains
 	r.Say("memory: %d clients ask once, %d a second", keys, rate)
 	loop := openloop.Generator{Targets: []string{g.Address()}, Requests: openloop.Requests("kept", keys),
 		Connections: 32}
@@ -186,7 +185,7 @@ func (f *Figures) collect(ctx context.Context, r *rig.Rig, in *rig.Installation,
 	return err
 }
 
-// others are tenants whom nobody asks for.
+// others returns tenants without requests.
 func others(burst int) string {
 	var b strings.Builder
 	for i := range 45 {

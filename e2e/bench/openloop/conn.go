@@ -78,7 +78,7 @@ func (l *loop) close() {
 	unix.Close(l.epoll)
 }
 
-// answer is what is read of one.
+// answer are the parts of an answer that are read.
 type answer struct {
 	status int
 	stamp  int64
@@ -91,7 +91,7 @@ var (
 	errAnswer = errors.New("not an HTTP/1.1 answer with a content-length")
 )
 
-// parse reads an answer; whole says that all of it is there.
+// parse reads an answer; whole reports whether it is complete.
 func parse(b []byte) (a answer, whole bool, err error) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {

@@ -1,22 +1,18 @@
-// Package openloop asks at given times, whatever the answers do.
+// Package openloop sends requests at given times, independent of the answers.
 //
 // # Model
 //
-// The schedule is fixed before the run: a [Shot] says when a request is due, to
-// whom it goes and which request it is. A shot is sent at its time on a free
-// connection of its target; if none is free it waits in line, and its latency
-// counts from when it was due, not from when it could be sent. So a server that
-// stalls is charged for everything that should have been asked meanwhile: no
-// coordinated omission (wrk2's correction, by construction).
+// The schedule is fixed before the run: a [Shot] has the due time of a request, its target and the request. A
+// shot is sent at its time on a free connection of its target; if none is free it waits, and its latency counts
+// from its due time, not from the time of sending. So the latency of a server that stalls includes all requests
+// that were due during the stall: no coordinated omission (wrk2's correction, by construction).
 //
 // # How it keeps time
 //
-// One thread, no timers of the Go runtime (which are rounded to a millisecond
-// when nothing else runs): a loop that sends what is due, then waits in
-// epoll_pwait2 for answers until the next shot, in nanoseconds, with the
-// thread's timer slack set to the least. Requests are written as they lie in
-// memory; of an answer only its status, its length and one header are read.
-// Nothing is allocated while it runs.
+// One thread, no timers of the Go runtime (which are rounded to a millisecond when nothing else runs): a loop
+// that sends due requests, then waits in epoll_pwait2 for answers until the next shot, in nanoseconds, with the
+// thread's timer slack set to the least. Requests are written from memory without changes; only the status, the
+// length and one header of an answer are read. Nothing is allocated while it runs.
 //
 // # Invariants
 //

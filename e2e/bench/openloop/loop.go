@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Result is what became of a shot. Times are since the start of the run.
+// Result is the outcome of a shot. Times are since the start of the run.
 type Result struct {
 	Shot
 	Sent, Done time.Duration
@@ -25,18 +25,18 @@ type Result struct {
 type Generator struct {
 	// Targets are IPv4 addresses, host:port.
 	Targets []string
-	// Requests are what shots refer to.
+	// Requests are the requests that shots refer to.
 	Requests [][]byte
-	// Connections to each target, ≥ 1, opened before the first shot. More bear
-	// more requests in flight; a shot beyond them waits.
+	// Connections is the number of connections to each target, ≥ 1, opened before the first shot. With more
+	// connections more requests can be in flight; a shot without a free connection waits.
 	Connections int
-	// Patience is how long after the last shot answers are awaited. Default 10 s.
+	// Patience is the time after the last shot in which answers are awaited. Default 10 s.
 	Patience time.Duration
 	// Start is the instant that times count from. Zero: when all is ready.
 	Start time.Time
 }
 
-// loop is a run's state, all of it of one thread.
+// loop is a run's state, used by one thread only.
 type loop struct {
 	*Generator
 	epoll   int
@@ -87,7 +87,7 @@ func (l *loop) run(ctx context.Context) error {
 		if next < len(l.results) {
 			until = min(until, l.results[next].Due)
 		} else if now > l.results[len(l.results)-1].Due+patience {
-			return nil // what is still open keeps status 0
+			return nil // open requests keep status 0
 		}
 		if err := l.wait(until - time.Since(l.start)); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (l *loop) wait(d time.Duration) error {
 	return nil
 }
 
-// readable takes what a connection has. Events name it by its index.
+// readable reads the bytes of a connection. Events name it by its index.
 func (l *loop) readable(c int) {
 	conn := &l.conns[c]
 	n, err := unix.Read(conn.fd, conn.buffer[conn.have:])
@@ -184,7 +184,7 @@ func (l *loop) end(result int, a answer) {
 	l.open--
 }
 
-// broke fails what is on a connection. It is opened again for its next shot.
+// broke fails the requests on a connection. It is opened again for its next shot.
 func (l *loop) broke(c int) {
 	conn := &l.conns[c]
 	if conn.fd >= 0 {

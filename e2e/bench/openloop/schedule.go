@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Headers by which a request says who it is.
+// Headers that identify a request.
 const (
 	TenantHeader = "x-tenant"
 	ClientHeader = "x-client"
@@ -34,7 +34,7 @@ func Request(tenant, client string) []byte {
 		ClientHeader, client)
 }
 
-// Requests are those of n clients of a tenant: client-1, client-2, …
+// Requests returns the requests of n clients of a tenant: client-1, client-2, …
 func Requests(tenant string, n int) [][]byte {
 	all := make([][]byte, n)
 	for i := range all {

@@ -3,11 +3,9 @@
 //
 // # Model
 //
-// In each round every variant is measured once, close together in time; what the
-// machine does meanwhile is the same for all of them, more or less. So the unit
-// is the ratio, or the difference, to the base within a round, and the estimate
-// is the median over rounds: a round that something else disturbed moves it
-// little.
+// In each round every variant is measured once, close together in time, so that the machine's other work
+// affects all variants about equally. So the unit is the ratio, or the difference, to the base within a round,
+// and the estimate is the median over rounds: a disturbed round moves the median little.
 //
 // # The interval
 //
@@ -87,7 +85,7 @@ func Interval(values []float64) (low, high float64) {
 // Spread is the median and the 95 % interval as text.
 func Spread(values []float64, digits int) string {
 	low, high := Interval(values)
-	if math.IsInf(low, 0) && len(values) > 0 { // too few rounds: the range, said so
+	if math.IsInf(low, 0) && len(values) > 0 { // too few rounds: the range, marked as such
 		return fmt.Sprintf("%.*f (range %.*f–%.*f)", digits, Median(values), digits, slices.Min(values), digits,
 			slices.Max(values))
 	}

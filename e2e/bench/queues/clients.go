@@ -23,13 +23,13 @@ type cell struct {
 	waits []float64 // ms, of served requests
 }
 
-// Figures are what a cell's clients saw.
+// Figures are the measurements of a cell's clients.
 type Figures struct {
 	Law     string  `json:"law"`
 	Kind    string  `json:"clients"`
 	Asked   int     `json:"asked"`   // requests that reached the gateway
 	Served  int     `json:"served"`  // answered 200
-	Good    int     `json:"good"`    // of them, within the useful time
+	Good    int     `json:"good"`    // served within the useful time
 	Refused int     `json:"refused"` // answered 429
 	Marked  int     `json:"marked"`
 	Failed  int     `json:"failed"` // neither, or given up
@@ -40,8 +40,7 @@ type Figures struct {
 // tenant is the cell's: of one pool, and alone in it.
 func (c *cell) tenant() string { return c.law + "-" + c.kind }
 
-// RoundTrip sends a request and notes what became of it. Middleware lies above: each
-// attempt counts.
+// RoundTrip sends a request and counts its outcome. Middleware is above it: each attempt counts.
 func (c *cell) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	response, err := c.http.RoundTrip(r)
@@ -127,7 +126,7 @@ func (c *cell) insist(ctx context.Context, name int) {
 	}
 }
 
-// arrive calls do at random times, so many a second, each in a goroutine of its own.
+// arrive calls do at random times, with a mean of rate calls per second, each in its own goroutine.
 func (c *cell) arrive(ctx context.Context, rate float64, all *sync.WaitGroup, do func(name int)) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same arrivals for every law
 	at := time.Now()

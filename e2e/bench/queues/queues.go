@@ -31,7 +31,7 @@ var laws = []struct{ name, aqm, queue string }{
 	{"variable-structure", "VARIABLE_STRUCTURE", ""},
 	{"codel", "CODEL", ""},
 	{"drop-tail", "DROP_TAIL", ""},
-	// A queue as long as the longest wait: what a buffer without a law does.
+	// A queue as long as the longest wait: a buffer without a law.
 	{"long-drop-tail", "DROP_TAIL", fmt.Sprint(longest)},
 }
 
@@ -42,7 +42,7 @@ func Run(ctx context.Context, r *rig.Rig, duration time.Duration) ([]Figures, []
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = in.Stop() }() // what does not end, the rig kills
+	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	g, err := in.Gateway(ctx, rig.Spec{Name: "queues", PoolHeader: true})
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func plan() (cells []*cell, documents string) {
 	return cells, strings.TrimSuffix(b.String(), "---\n")
 }
 
-// withPool is a transport that names the pool, with connections of its own.
+// withPool returns a transport that names the pool, with its own connections.
 func withPool(pool string) http.RoundTripper {
 	t := &http.Transport{MaxIdleConnsPerHost: 1000}
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -116,7 +116,7 @@ func play(ctx context.Context, cells []*cell, duration time.Duration) ([]Figures
 	return figures, nil
 }
 
-// take returns what was noted since the last call.
+// take returns the counts since the last call.
 func (c *cell) take() Figures {
 	c.mu.Lock()
 	f, waits := c.seen, c.waits

@@ -17,7 +17,7 @@ import (
 // CPU is the processes whose time a variant's requests are charged.
 type CPU []*child.Process
 
-// Of is the user and system time that all of them have used so far.
+// Of returns the user and system time that all processes together have used so far.
 func (c CPU) Of() (time.Duration, error) {
 	var sum time.Duration
 	for _, p := range c {
@@ -48,15 +48,15 @@ func Busy() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// processTime reads the CPU clock of a process: its id is the complement of the
-// pid, then the kind of clock (2: what the scheduler has counted).
+// processTime reads the CPU clock of a process: its id is the complement of the pid, then the kind of clock (2:
+// as counted by the scheduler).
 func processTime(pid int) (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(int32(^pid)<<3|2, &t)
 	return time.Duration(t.Nano()), err
 }
 
-// ReadBytes is how many bytes a process has read so far, from files and sockets alike.
+// ReadBytes returns how many bytes a process has read so far, from files and sockets alike.
 func ReadBytes(p *child.Process) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.PID()))
 	if err != nil {

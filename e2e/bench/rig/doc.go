@@ -1,4 +1,4 @@
-// Package rig starts what the benchmarks measure, and reads what it used.
+// Package rig starts the processes that the benchmarks measure, and reads their use.
 //
 // # Model
 //
@@ -6,16 +6,14 @@
 //	    ── Installation   etcd, a coordinator, and per gateway an agent and an Envoy
 //	    ── Service        a rate limit service that Envoys ask: ours, or another one
 //
-// All of it are real processes on loopback ports that were free, with their
-// logs and configurations in one directory. They are children of a
-// [child.Group]: none outlives the benchmark, whatever ends it.
+// All are real processes on free loopback ports, with their logs and configurations in one directory. They are
+// children of a [child.Group]: none outlives the benchmark, even if it is killed.
 //
 // # Variants
 //
-// Every variant is the same Envoy configuration but for the filter: an HTTP/1.1
-// listener that answers by itself, or, with an upstream's port, sends on. What
-// names tenants and clients are the headers x-tenant and x-client, for Titrate,
-// for the descriptors of the native filters and for ratelimit alike.
+// All variants have the same Envoy configuration except the filter: an HTTP/1.1 listener that answers itself
+// or, with an upstream's port, sends requests on. The headers x-tenant and x-client name tenants and clients,
+// for Titrate, for the descriptors of the native filters and for ratelimit alike.
 //
 // # Reading
 //

@@ -55,8 +55,8 @@ func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
 	return e, err
 }
 
-// Generation starts the n-th Envoy of a hot restart beside its parent, which ends
-// by itself; n is 1 and up, and Base is not 0. The parent stays e's Process.
+// Generation starts the n-th Envoy of a hot restart while its parent runs. The parent then ends; n is 1 and up,
+// and Base is not 0. The parent stays e's Process.
 func (r *Rig) Generation(ctx context.Context, e *Envoy, n int) (*child.Process, error) {
 	s := e.Process.Spec
 	s.Args = append(slices.Clone(s.Args[:len(s.Args)-len(e.Generation(n))]), e.Generation(n)...)
@@ -66,7 +66,7 @@ func (r *Rig) Generation(ctx context.Context, e *Envoy, n int) (*child.Process, 
 // ReadyURL is a URL that answers 2xx once the Envoy serves.
 func (e *Envoy) ReadyURL() string { return e.AdminURL() + "/ready" }
 
-// stopGrace is how long a process may take to end by itself.
+// stopGrace is the time that a process has to end after a signal.
 const stopGrace = 15 * time.Second
 
 // Stop ends the Envoy as an operator would.

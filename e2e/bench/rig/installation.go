@@ -87,7 +87,7 @@ func (in *Installation) ApplyFile(ctx context.Context, file string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
 	}
-	return in.Apply(ctx, in.first) // what is stored already: the answer has the revision
+	return in.Apply(ctx, in.first) // stored already: the answer has the revision
 }
 
 // Gateway is an agent and its Envoy.
@@ -98,8 +98,8 @@ type Gateway struct {
 	agentWeb string
 }
 
-// Gateway starts an agent, which joins those that there are, and an Envoy with
-// Titrate's filter. It returns when the filter enforces what was applied.
+// Gateway starts an agent, which joins the present agents, and an Envoy with Titrate's filter. It returns when
+// the filter enforces the applied configuration.
 func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 	p, err := local.Ports(2)
 	if err != nil {
@@ -118,7 +118,7 @@ func (in *Installation) Gateway(ctx context.Context, s Spec) (*Gateway, error) {
 	return g, g.Enforces(ctx)
 }
 
-// Enforces waits until the filter has what was applied last, and shares.
+// Enforces waits until the filter has the configuration applied last, and shares.
 func (g *Gateway) Enforces(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
@@ -135,9 +135,9 @@ func (g *Gateway) Enforces(ctx context.Context) error {
 	})
 }
 
-// Heard waits until the agent has heard of the filter that it enforces what was applied last,
-// and asks the agent so often.
-func (g *Gateway) Heard(ctx context.Context, every time.Duration) error {
+// Enforced waits until the filter has reported to the agent that it enforces the configuration applied last,
+// and asks the agent at this interval.
+func (g *Gateway) Enforced(ctx context.Context, every time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
 	for {

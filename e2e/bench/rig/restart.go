@@ -14,8 +14,8 @@ func (r *Rig) again(ctx context.Context, p *child.Process, ready string) (*child
 	return r.Start(ctx, p.Spec, ready)
 }
 
-// RestartAgent kills the gateway's agent and starts it again. Gateways that are
-// asked for their processes meanwhile name the one or the other.
+// RestartAgent kills the gateway's agent and starts it again. During the restart a gateway's processes include
+// the old agent or the new one.
 func (g *Gateway) RestartAgent(ctx context.Context) (err error) {
 	g.agent, err = g.in.rig.again(ctx, g.agent, g.agentWeb+"/readyz")
 	return err

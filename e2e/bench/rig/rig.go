@@ -19,7 +19,7 @@ type Options struct {
 	local.Programs
 	// RateLimit and Limitador are binaries that tools/sh builds, "" without.
 	RateLimit, Limitador string
-	// Systems is what the names of the systems match that are to be measured; nil is all.
+	// Systems matches the names of the systems to be measured; nil is all.
 	Systems *regexp.Regexp
 	// Progress gets one line per step.
 	Progress io.Writer
@@ -106,8 +106,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// patience is how long a process may take to be ready. Under valgrind Envoy
-// takes 5 s.
+// patience is the longest time until a process is ready. Under valgrind Envoy takes 5 s.
 const patience = 60 * time.Second
 
 // Serve starts a server and waits until it serves.

@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// Names of what limits, in tables and for Options.Systems. Titrate in Envoy has limits of one precision or the other;
-// those of --rls state none.
+// Names of rate limiters, in tables and for Options.Systems. Titrate in Envoy has limits of one precision or
+// the other; limits of --rls state none.
 const (
 	TitrateModule  = "titrate LOCAL"
 	TitrateExact   = "titrate EXACT"
@@ -31,15 +31,15 @@ func (r *Rig) Wants(system string) bool {
 
 // Service is a running rate limit service, which Envoy's ratelimit filter asks.
 type Service struct {
-	ports   []int // what the Envoy of each gateway asks; one is for all
-	charged []CPU // beside the Envoy of each gateway; one is for all
+	ports   []int // of the services that the gateways' Envoys ask; a single entry is for all
+	charged []CPU // besides the Envoy of each gateway; a single entry is for all
 	all     []*child.Process
 }
 
-// Port is what the Envoy of a gateway asks, from 0.
+// Port returns the port of the service for the Envoy of a gateway, counted from 0.
 func (s *Service) Port(gateway int) int { return s.ports[gateway%len(s.ports)] }
 
-// Processes are those that a request through a gateway makes work, without its Envoy.
+// Processes returns the service's processes that work for a request through a gateway.
 func (s *Service) Processes(gateway int) CPU { return s.charged[gateway%len(s.charged)] }
 
 // Stop ends them all.
@@ -48,7 +48,7 @@ func (s *Service) Stop() error { return child.Stop(stopGrace, s.all...) }
 // starter starts a service for so many gateways, with a limit per client of each tenant.
 type starter func(ctx context.Context, r *Rig, limits []Limit, gateways int) (*Service, error)
 
-// services are those that there are, in the order of the tables.
+// services are the known services, in the order of the tables.
 var services = []struct {
 	name   string
 	binary func(*Options) string
@@ -59,7 +59,7 @@ var services = []struct {
 	{Limitador, func(o *Options) string { return o.Limitador }, startLimitador},
 }
 
-// Services are the names of those that are wanted and can be started here.
+// Services returns the names of the services that are wanted and can be started here.
 func (r *Rig) Services() (names []string) {
 	for _, s := range services {
 		if r.Wants(s.name) && s.binary(&r.o) != "" {
@@ -69,7 +69,7 @@ func (r *Rig) Services() (names []string) {
 	return names
 }
 
-// Missing says which services are wanted and have no binary; "" if all have one.
+// Missing names the wanted services without a binary; "" if all have one.
 func (r *Rig) Missing() string {
 	var names []string
 	for _, s := range services {

@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/services/dev/local"
 )
 
-// counters is how many clients a service has room for: more than any load asks for.
+// counters is the number of clients that a service has room for: no load has more.
 const counters = 200_000
 
 // startRateLimit starts envoyproxy/ratelimit with its Redis, one for all gateways.
@@ -39,8 +39,8 @@ func limitFile(limits []Limit) string {
 	return b.String()
 }
 
-// startAgents starts an agent beside each gateway that serves ratelimit's API from its file,
-// without a coordinator.
+// startAgents starts an agent for each gateway. The agent serves ratelimit's API from its file, without a
+// coordinator.
 func startAgents(ctx context.Context, r *Rig, limits []Limit, gateways int) (*Service, error) {
 	dir := r.File("rls")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

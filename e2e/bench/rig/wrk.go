@@ -18,7 +18,7 @@ type Closed struct {
 	Duration    time.Duration // whole seconds
 }
 
-// Answered is what came of a load.
+// Answered is the outcome of a load.
 type Answered struct {
 	Rate    float64 `json:"requestsPerSecond"`
 	Count   float64 `json:"requests"`

@@ -57,7 +57,7 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
-// Each panel says what it shows and in which unit, and has a name of its own.
+// Each panel has an explanation and a unit, and a title that no other panel has.
 func TestPanelsAreExplained(t *testing.T) {
 	for _, d := range all() {
 		titles := map[string]bool{}
@@ -91,9 +91,9 @@ func TestLayout(t *testing.T) {
 }
 
 var (
-	// foreign are metrics that are not Titrate's own: Prometheus' alerts, and those of its client.
+	// foreign are metrics that are not Titrate's own: Prometheus' alerts, and metrics of its client.
 	foreign = []string{"ALERTS", "process_cpu_seconds_total", "process_resident_memory_bytes"}
-	// everywhere are labels of every series: what Prometheus adds, and what some clusters do.
+	// everywhere are labels of every series: labels that Prometheus adds, and labels that some clusters add.
 	everywhere = []string{"__name__", "instance", "job", "namespace"}
 
 	selected = regexp.MustCompile(`([\w:]*)\{([^}]*)\}`)

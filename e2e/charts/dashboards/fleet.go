@@ -1,6 +1,6 @@
 package main
 
-// fleet is what somebody on call looks at first.
+// fleet is the first dashboard for a person on call.
 func fleet() dashboard {
 	return dashboard{name: "fleet", title: "Titrate: fleet",
 		help: "Whether the installation is sound, and what all gateways do together.",
@@ -14,7 +14,7 @@ func fleetNow() []panel {
 			"changes are not delivered.",
 			count,
 			lacking, []query{{"leaders", sum("", in("titrate_leading"))}}},
-		{"Gateways", "Gateways that the leader hears of.", count, stat,
+		{"Gateways", "Gateways of which the leader has reports.", count, stat,
 			[]query{{"gateways", most("", in("titrate_members"))}}},
 		{"Agents", "Agents with a stream to a coordinator.", count, stat,
 			[]query{{"agents", most("", in("titrate_control_streams"))}}},
@@ -71,7 +71,7 @@ func fleetShares() []panel {
 
 func fleetGossip() []panel {
 	return []panel{
-		{"Lag", "Time until all agents have heard what a client has used, at most. A limit over all gateways can be " +
+		{"Lag", "Longest time until all agents know the use of a client. A limit over all gateways can be " +
 			"exceeded by about what its clients use in that time.", seconds, lines,
 			[]query{
 				{"median of agents", in("titrate:agent_lag_seconds:p50")},
@@ -82,11 +82,11 @@ func fleetGossip() []panel {
 			[]query{
 				{"{{instance}}, largest", in("titrate_agent_gossip_delay_seconds")},
 				{"{{instance}}, median", in("titrate_agent_way_seconds")}}},
-		{"Unheard", "Agents that failed or fell silent, and gateways of the fleet whose use is not heard, at the " +
+		{"Unreachable", "Agents that failed or cannot be reached, and gateways of the fleet whose use is unknown, at the " +
 			"agent with the most; and the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.", count, lines,
 			[]query{
 				{"agents missing", most("", in("titrate_agent_peers_missing"))},
-				{"gateways unheard", most("", in("titrate_agent_members_unheard"))},
+				{"gateways unreachable", most("", in("titrate_agent_members_unheard"))},
 				{"isolation", most("", in("titrate_agent_isolation"))}}},
 		{"Traffic between agents", "Datagrams of all agents together, without the headers of IP and UDP.",
 			bytesPerSecond,

@@ -5,20 +5,20 @@ type (
 	object = map[string]any
 
 	page struct {
-		UID           string   `json:"uid"`
-		Title         string   `json:"title"`
-		Description   string   `json:"description"`
-		Tags          []string `json:"tags"`
-		SchemaVersion int      `json:"schemaVersion"`
-		Editable      bool     `json:"editable"`
-		Refresh       string   `json:"refresh"`
-		Time          object   `json:"time"`
-		Links         []object `json:"links"`
-		Templating    object   `json:"templating"`
-		Panels        []box    `json:"panels"`
+		UID           string         `json:"uid"`
+		Title         string         `json:"title"`
+		Description   string         `json:"description"`
+		Tags          []string       `json:"tags"`
+		SchemaVersion int            `json:"schemaVersion"`
+		Editable      bool           `json:"editable"`
+		Refresh       string         `json:"refresh"`
+		Time          object         `json:"time"`
+		Links         []object       `json:"links"`
+		Templating    object         `json:"templating"`
+		Panels        []grafanaPanel `json:"panels"`
 	}
 
-	box struct {
+	grafanaPanel struct {
 		ID          int      `json:"id"`
 		Type        string   `json:"type"`
 		Title       string   `json:"title"`
@@ -61,11 +61,11 @@ func (d dashboard) grafana() page {
 		Links: []object{{"type": "dashboards", "tags": []string{"titrate"}, "title": "Titrate", "includeVars": true,
 			"keepTime": true}},
 		Templating: object{"list": d.templating()},
-		Panels:     d.boxes(),
+		Panels:     d.grafanaPanels(),
 	}
 }
 
-// templating are the variables: the data source, the namespaces, and those of the dashboard.
+// templating returns the variables: the data source, the namespaces, and the dashboard's own.
 func (d dashboard) templating() []object {
 	list := []object{{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}}
 	for _, v := range append([]variable{{"namespace", "titrate_leading"}}, d.variables...) {
@@ -77,16 +77,16 @@ func (d dashboard) templating() []object {
 	return list
 }
 
-// boxes lays the rows out from the left to the right, and from the top to the bottom.
-func (d dashboard) boxes() []box {
-	var all []box
+// grafanaPanels lays the rows out from the left to the right, and from the top to the bottom.
+func (d dashboard) grafanaPanels() []grafanaPanel {
+	var all []grafanaPanel
 	y := 0
 	for _, r := range d.rows {
-		all = append(all, box{Type: "row", Title: r.title, At: place{0, y, columns, 1}})
+		all = append(all, grafanaPanel{Type: "row", Title: r.title, At: place{0, y, columns, 1}})
 		y++
 		x, high := 0, 0
 		for _, p := range r.panels {
-			b := p.box()
+			b := p.grafanaPanel()
 			if x+b.At.W > columns {
 				x, y, high = 0, y+high, 0
 			}
@@ -102,8 +102,8 @@ func (d dashboard) boxes() []box {
 	return all
 }
 
-func (p panel) box() box {
-	b := box{Type: "timeseries", Title: p.title, Description: p.help, Source: source,
+func (p panel) grafanaPanel() grafanaPanel {
+	b := grafanaPanel{Type: "timeseries", Title: p.title, Description: p.help, Source: source,
 		At: place{W: chartWidth, H: chartHigh}}
 	for i, q := range p.queries {
 		b.Targets = append(b.Targets, target{string(rune('A' + i)), q.expr, q.legend})
@@ -122,7 +122,7 @@ func (p panel) box() box {
 }
 
 // latest makes a panel that shows a number.
-func (p panel) latest(b box) box {
+func (p panel) latest(b grafanaPanel) grafanaPanel {
 	b.Type, b.At.W, b.At.H = "stat", statWidth, statHigh
 	steps := []object{{"color": "text", "value": nil}}
 	switch p.kind {

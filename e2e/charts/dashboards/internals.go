@@ -1,6 +1,6 @@
 package main
 
-// internals is for those who look for a fault, or for how far a fleet can grow.
+// internals helps to find a fault, and to see how far a fleet can grow.
 func internals() dashboard {
 	return dashboard{name: "internals", title: "Titrate: limiter internals",
 		help: "Tables, queues and messages inside filters, agents and coordinators: how near they are to their " +
@@ -13,7 +13,7 @@ func internals() dashboard {
 // ofGateway is a line for each gateway.
 func ofGateway(metric string) []query { return []query{{"{{instance}}", filter(metric)}} }
 
-// counts are what counters grow by in a second; each is a legend and a selector.
+// counts returns the rates of counters per second; each is a legend and a selector.
 func counts(by string, metrics ...[2]string) []query {
 	var all []query
 	for _, m := range metrics {
@@ -26,7 +26,7 @@ func filterKeys() []panel {
 	return []panel{
 		{"Keys", "Clients and limits that a filter remembers something of, counted every ten seconds.", count, lines,
 			ofGateway("titrate_keys")},
-		{"Contended keys of filters", "Keys whose use is told to other gateways, as a part of the filter's budget " +
+		{"Contended keys of filters", "Keys whose use is reported to other gateways, as a part of the filter's budget " +
 			"(contended_keys).",
 			part, lines, []query{{"{{instance}}", filter("titrate_keys_contended") + " / " +
 				filter("titrate_keys_contended_budget")}}},
@@ -34,7 +34,7 @@ func filterKeys() []panel {
 			"limit; and contended keys that others replaced. Right is 0.", perSecond, lines, counts("instance",
 			[2]string{"{{instance}} parted", filter("titrate_keys_parted_total")},
 			[2]string{"{{instance}} displaced", filter("titrate_keys_displaced_total")})},
-		{"Claims that came late", "Claims of contended keys that the agent heard a period late or more.", perSecond,
+		{"Claims that came late", "Claims of contended keys that reached the agent a period late or more.", perSecond,
 			lines,
 			counts("instance", [2]string{"{{instance}}", filter("titrate_claims_delayed_total")})},
 		{"Flows", "Pairs of a tenant and a pool that it used in the last one or two minutes.", count, lines,
@@ -65,11 +65,11 @@ func filterProcess() []panel {
 
 func agentKeys() []panel {
 	return []panel{
-		{"Contended keys of agents", "Keys that gateways of this agent use, or that it is told of.", count, lines,
+		{"Contended keys of agents", "Keys that gateways of this agent use, or that other agents report.", count, lines,
 			[]query{{"{{instance}}", in("titrate_agent_contended_keys")}}},
-		{"Owned keys", "Keys of which this agent adds up what all replicas claim.", count, lines,
+		{"Owned keys", "Keys of which this agent adds up the claims of all replicas.", count, lines,
 			[]query{{"{{instance}}", in("titrate_agent_owned_keys")}}},
-		{"Use that is remembered", "Keys whose use is remembered for a gateway that starts anew; and how many a " +
+		{"Use that is remembered", "Keys whose use is remembered for a gateway that starts again; and how many a " +
 			"second are not remembered, since too many have spent something.", count, lines, []query{
 			{"{{instance}}", in("titrate_agent_spent_keys")},
 			{"{{instance}} lost per second", sum("instance", rate(in("titrate_agent_spent_lost_total")))}}},
@@ -148,7 +148,7 @@ func coordinatorRounds() []panel {
 	}
 }
 
-// etcd is what coordinators see of it.
+// etcd are the coordinators' figures of etcd.
 func etcd() []panel {
 	calls := "titrate_etcd_call_duration_seconds"
 	return []panel{
@@ -157,7 +157,7 @@ func etcd() []panel {
 		{"Calls that failed", "Calls to etcd whose code was not OK. Right is 0.", perSecond, lines, []query{
 			{"failed", sum("", rate(in(calls+"_count"))) + " - (" + sum("", rate(in(calls+"_count", `code="OK"`))) +
 				" or vector(0))"}}},
-		{"Watch and elections", "Watches of the configuration that ended and began anew, with the whole " +
+		{"Watch and elections", "Watches of the configuration that ended and were opened again, with the whole " +
 			"configuration or where they were; elections that coordinators won, and lost again without giving the " +
 			"lead back. In the last hour.", count, lines, []query{
 			{"watch, {{how}}", sum("how", "increase("+in("titrate_etcd_watch_resets_total")+"[1h])")},
@@ -165,7 +165,7 @@ func etcd() []panel {
 	}
 }
 
-// processes are agents and coordinators; what the gateways need is Envoy's to tell.
+// processes are agents and coordinators; Envoy has its own metrics of gateways' processes.
 func processes() []panel {
 	ours := " and on (namespace, instance) (" + in("titrate_agent_gateways") + " or " + in("titrate_leading") + ")"
 	return []panel{

@@ -1,16 +1,15 @@
-// Dashboards writes the Grafana dashboards of the chart, as JSON, and what docs/observe.md says of them.
-// `make generate` runs it.
+// Dashboards writes the Grafana dashboards of the chart, as JSON, and their part of docs/observe.md. `make
+// generate` runs it.
 //
 // # Model
 //
 //	dashboard ── rows ── panels ── queries      fleet.go, pool.go, tenant.go, internals.go
 //	                                            grafana.go turns them into Grafana's JSON
 //
-// A panel has a title, what it means in a sentence or two, a unit, and queries of Prometheus. All of
-// that stands in the document too, so that a reader knows what a panel shows without opening Grafana.
-// Quantiles and ratios are series that the chart's recording rules make. Queries use no label that the
-// processes themselves do not set, but instance, which Prometheus gives every target, and namespace, which
-// may be missing.
+// A panel has a title, an explanation of one or two sentences, a unit, and queries of Prometheus. The document
+// has all of these too, so that a reader can look up a panel without opening Grafana. Quantiles and ratios are
+// series that the chart's recording rules make. Queries use only labels that the processes set, and two others:
+// instance, which Prometheus gives every target, and namespace, which may be missing.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// writer is who writes the document's part.
+// writer names this program at its part of the document.
 const writer = "make generate"
 
 func main() {

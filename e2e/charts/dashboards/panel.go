@@ -9,7 +9,7 @@ type dashboard struct {
 	rows              []row
 }
 
-// variable is what its reader chooses: one or several values of a label, that of a metric.
+// variable is a choice of the reader: one or several values of a metric's label.
 type variable struct{ name, metric string }
 
 // row is a title with the panels below it.
@@ -29,7 +29,7 @@ type panel struct {
 // query asks Prometheus; legend is a template of Grafana's, with labels in double braces.
 type query struct{ legend, expr string }
 
-// kind is how a panel looks.
+// kind is the form of a panel.
 type kind int
 
 const (
@@ -40,7 +40,7 @@ const (
 	lacking             // the latest value: red below 1
 )
 
-// unit is Grafana's identifier and what the document calls it.
+// unit is Grafana's identifier, and the document's name, of a unit.
 type unit struct{ grafana, words string }
 
 var (
@@ -55,7 +55,7 @@ var (
 	number            = unit{"none", "number"} // written in full: of a revision the last digits matter
 )
 
-// namespaces chooses those of the variable; without the label, as outside Kubernetes, all.
+// namespaces selects the namespaces of the variable; without the label, as outside Kubernetes, all series.
 const namespaces = `namespace=~"$namespace"`
 
 // in selects a metric of agents or coordinators.
@@ -69,7 +69,7 @@ func filter(metric string, matchers ...string) string {
 	return "{" + strings.Join(append([]string{name, namespaces}, matchers...), ",") + "}"
 }
 
-// rate is what a counter grows by in a second.
+// rate returns the query of a counter's increase per second.
 func rate(selector string) string { return "rate(" + selector + "[$__rate_interval])" }
 
 // sum adds up, most takes the highest, by labels or over all.

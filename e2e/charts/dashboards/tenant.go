@@ -2,13 +2,13 @@ package main
 
 const (
 	ofTenants = `tenant=~"$tenant"`
-	// stopped are the outcomes of an agent's counts that are refusals, decided those that are one of
-	// each request. waited, marked and shadowed come on top of admitted.
+	// stopped are the outcomes of an agent's counts that are refusals. decided are the outcomes that every
+	// request has one of. waited, marked and shadowed are counted in addition to admitted.
 	stopped = `outcome=~"client_limit|tenant_share|queue_full|queue_timeout"`
 	decided = `outcome=~"admitted|client_limit|tenant_share|queue_full|queue_timeout"`
 )
 
-// tenant is what one tenant gets and why.
+// tenant shows the share of one tenant, and its reasons.
 func tenant() dashboard {
 	return dashboard{name: "tenant", title: "Titrate: tenants",
 		help: "What tenants ask for and get, and which limits stop them. The coordinator has series of the tenants " +

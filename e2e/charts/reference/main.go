@@ -1,6 +1,6 @@
-// Reference writes what is said of the chart's values into values.schema.json and README.md. The
-// source is values.yaml: the comment above a value is its description, its default says its type, and
-// a line "# @schema {…}" adds to its JSON Schema.
+// Reference writes the reference of the chart's values into values.schema.json and README.md. The source is
+// values.yaml: the comment above a value is its description, its default gives its type, and a line "# @schema
+// {…}" adds to its JSON Schema.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// writer is who writes the README's part.
+// writer names this program at its part of the README.
 const writer = "make generate"
 
 func main() {

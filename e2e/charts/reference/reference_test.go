@@ -9,7 +9,7 @@ import (
 
 const chart = "../../../charts/titrate"
 
-// The chart's schema and README say what its values.yaml says.
+// The chart's schema and README agree with its values.yaml.
 func TestUpToDate(t *testing.T) {
 	dir := t.TempDir()
 	before := map[string]string{}

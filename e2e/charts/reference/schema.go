@@ -22,7 +22,7 @@ func (v *value) schemaFile() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// jsonSchema knows all keys of a section, and refuses others.
+// jsonSchema allows the keys of a section, and refuses others.
 func (v *value) jsonSchema() map[string]any {
 	schema := map[string]any{"type": v.kind}
 	if v.description != "" {

@@ -1,14 +1,14 @@
-// Package exact is a gateway with many clients of an EXACT limit: the engine, its ticker and the link to
-// the agent as an Envoy has them (packages enforcer and agentlink), without an Envoy. So what an agent and
-// its gateway say to each other of tokens is what they say in an installation.
+// Package exact is a gateway with many clients of an EXACT limit: the engine, its ticker and the link to the
+// agent as an Envoy has them (packages enforcer and agentlink), without an Envoy. So an agent and its gateway
+// exchange the same token messages as in an installation.
 //
 // # Model
 //
-//	plan      who asks when: each client stays below its limit
-//	Gateway   asks its engine, and counts what comes of it
+//	plan      the requests: each client stays below its limit
+//	Gateway   asks its engine, and counts the outcomes
 //
-// Each client has a gateway. One client of twenty goes to all gateways in turn. Pause holds up everything that
-// a gateway does, as SIGSTOP does to a process. Its sockets fill meanwhile.
+// Each client has a gateway. One client of twenty goes to all gateways in turn. Pause stops a gateway, as
+// SIGSTOP stops a process; its sockets fill meanwhile.
 package exact
 
 import (
@@ -34,7 +34,7 @@ const Pool = "exact"
 // Tenants have the clients in turn. An owner has room for more keys of several tenants than of one.
 var Tenants = []string{"one", "two", "three", "four"}
 
-// step is the time between two looks at what is due.
+// step is the time between two looks for due requests.
 const step = 5 * time.Millisecond
 
 // Options of a gateway.
@@ -44,7 +44,7 @@ type Options struct {
 	// Place is the gateway's among Gateways that have Keys clients each. A gateway whose Serve is not called
 	// has no clients.
 	Place, Gateways, Keys int
-	// Split is how long after its agent is gone a gateway may refuse what is beyond its part of a limit.
+	// Split is the time after which a gateway without an agent may refuse requests beyond its part of a limit.
 	Split time.Duration
 }
 
@@ -71,11 +71,11 @@ type Gateway struct {
 	wrong             error
 }
 
-// Counts are of a gateway since its start.
+// Counts are the counts of a gateway since its start.
 type Counts struct {
 	Requests uint64 // of clients
 	Ledger   uint64 // requests that no owner decided
-	Refused  uint64 // requests, but for those that may be
+	Refused  uint64 // requests, except requests that may be refused
 	Links    uint64 // to the agent
 }
 
@@ -98,7 +98,7 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// Ready is closed once the gateway has a configuration and knows the others.
+// Ready is closed once the gateway has a configuration and the others' state.
 func (g *Gateway) Ready() <-chan struct{} { return g.link.Ready() }
 
 // Linked reports whether there is a link to the agent.
@@ -149,7 +149,7 @@ func (g *Gateway) answer(a *exchange.TokenAnswers) {
 	g.enforcer.Answer(a)
 }
 
-// live asks what is due until the context ends.
+// live sends due requests until the context ends.
 func (g *Gateway) live(ctx context.Context, all []*Gateway) {
 	tick := time.NewTicker(step)
 	defer tick.Stop()
@@ -207,14 +207,14 @@ func (g *Gateway) judge(client string, out *limiter.Outcome) {
 		out.Limit))
 }
 
-// fail notes what the enforcer reports: a panic, or a ticker that does not end.
+// fail notes the enforcer's reports: a panic, or a ticker that does not end.
 func (g *Gateway) fail(text string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.wrong = cmp.Or(g.wrong, errors.New(text))
 }
 
-// Err says what went wrong in the gateway.
+// Err returns the first fault of the gateway.
 func (g *Gateway) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -235,7 +235,7 @@ func (g *Gateway) Counts() Counts {
 // Late returns by how much the clients were late since the last call, the most.
 func (g *Gateway) Late() time.Duration { return time.Duration(g.late.Swap(0)) }
 
-// FirstRefusal returns who was refused first since the last call, and why.
+// FirstRefusal returns the first refused client since the last call, and the reason.
 func (g *Gateway) FirstRefusal() (text string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -243,10 +243,10 @@ func (g *Gateway) FirstRefusal() (text string) {
 	return text
 }
 
-// finishing bounds the time that Close takes to send the agent what owners have back.
+// finishing bounds the time that Close takes to return granted tokens to the owners.
 const finishing = 2 * time.Second
 
-// Close ends the clients, gives back what owners have granted, and ends the link.
+// Close ends the clients, returns tokens that owners have granted, and ends the link.
 func (g *Gateway) Close() {
 	g.end()
 	g.serving.Wait()

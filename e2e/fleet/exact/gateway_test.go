@@ -25,7 +25,7 @@ func unlinked(t *testing.T, split time.Duration) *Gateway {
 	return g
 }
 
-// Requests are counted, and refusals with the first of them.
+// Requests are counted, and refusals with their first request.
 func TestCounts(t *testing.T) {
 	g := unlinked(t, time.Hour)
 	for range 3 {
@@ -42,7 +42,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A gateway may refuse what is beyond its part once it has had no agent for long, and only then.
+// A gateway may refuse requests beyond its part once it has had no agent for long, and only then.
 func TestRefusalsWithoutAgent(t *testing.T) {
 	g := unlinked(t, -1)
 	refuse := func() uint64 {

@@ -13,14 +13,14 @@ const (
 const (
 	firstCost = 3
 	period    = time.Duration(1e9 / (.8 * Rate)) // between two requests of a client
-	// newKeys is how many clients a second come to a gateway at first. A gateway asks owners 20,000 questions
-	// a second, of which four limits may have 3/16 each (package control/budget).
+	// newKeys is the number of clients per second that come to a gateway at first. A gateway asks owners 20,000
+	// questions a second; four limits may use 3/16 each (package control/budget).
 	newKeys = 5000
 	// spread: one of so many clients goes to all gateways in turn. The others keep to one.
 	spread = 20
 )
 
-// plan is who asks when at a gateway: all clients in turn, over and over.
+// plan is the order of a gateway's requests: all clients in turn, over and over.
 type plan struct {
 	home     int // place of the gateway
 	gateways int // that have clients
@@ -28,14 +28,14 @@ type plan struct {
 	sent     int // requests so far
 }
 
-// request is one that is due.
+// request is a request that is due.
 type request struct {
 	client  int
 	gateway int // place of the gateway that it goes to
 	cost    float64
 }
 
-// begins is when all clients have asked once.
+// begins returns the time at which all clients have asked once.
 func (p *plan) begins() time.Duration {
 	return time.Duration(float64(p.keys) / newKeys * float64(time.Second))
 }

@@ -1,10 +1,9 @@
-// Package filter is a synthetic gateway: the filter's side of the link, without an Envoy and
-// without a limiter. It speaks the real protocol with a real agent. What it claims, and what
-// it hears, is a [workload.Gateway].
+// Package filter is a synthetic gateway: the filter's side of the link, without an Envoy and without a limiter.
+// It speaks the real protocol with a real agent. A [workload.Gateway] has its claims and the sums that it
+// receives.
 //
-// As the real filter does, it connects again when the link has ended by itself, with a backoff
-// of at most a second, says that it had an agent before, and repeats all its claims. Meanwhile
-// its clients' requests go on.
+// Like the real filter it connects again when the link has failed, with a backoff of at most a second. It then
+// reports that it had an agent before, and repeats all its claims. Meanwhile its clients' requests go on.
 package filter
 
 import (
@@ -29,14 +28,14 @@ import (
 type Options struct {
 	// Socket is the agent's, Name the gateway's.
 	Socket, Name string
-	// Pool is shared by Tenants. The gateway reports that each of them wants Demand, cost
-	// units/s, and is served as much as its part of the share allows.
+	// Pool is shared by Tenants. The gateway reports for each tenant the demand Demand, cost units/s, and that
+	// the part of the share was served.
 	Pool    string
 	Tenants []string
 	Demand  float64
 	// Start is time 0 of the fleet.
 	Start time.Time
-	// Patience is how long the gateway may be without a link.
+	// Patience is the longest time that the gateway may be without a link.
 	Patience time.Duration
 }
 
@@ -54,7 +53,7 @@ type Filter struct {
 
 	closing context.Context // done: connect no more
 	close   context.CancelFunc
-	quiet   chan struct{} // closed: do and say nothing any more by itself
+	quiet   chan struct{} // closed: send nothing more
 	end     sync.Once     // of quiet
 	keeping sync.WaitGroup
 	sending sync.WaitGroup
@@ -78,7 +77,7 @@ type session struct {
 	config   *config.Config // of the reading goroutine
 }
 
-// Traffic is what has passed over the link, bytes.
+// Traffic are the bytes that have passed over the link.
 type Traffic struct{ In, Out int64 }
 
 // Connect links a gateway with its agent, and keeps it linked. It is there from now on.
@@ -188,7 +187,7 @@ func (f *Filter) linked() (*session, error) {
 	}
 }
 
-// Err says that the gateway has had no link for longer than it may, nil while it has not.
+// Err returns an error if the gateway has had no link for longer than Patience.
 func (f *Filter) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,14 +198,14 @@ func (f *Filter) Err() error {
 		cmp.Or(f.why, errors.New("the agent has not answered its Hello")))
 }
 
-// Reconnects is how often the gateway has come back after its link had ended by itself.
+// Reconnects returns how often the gateway has connected again after its link had failed.
 func (f *Filter) Reconnects() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return max(0, f.links-1)
 }
 
-// Traffic is what has passed over the gateway's links so far.
+// Traffic returns the bytes that have passed over the gateway's links so far.
 func (f *Filter) Traffic() Traffic {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,8 +225,8 @@ func (f *Filter) traffic() Traffic {
 // now is the time of the fleet.
 func (f *Filter) now() time.Duration { return time.Since(f.o.Start) }
 
-// Withdraw takes back all claims. The gateway is away from then on, and uses nothing more. The
-// link stays: the agent sends others what a gateway that is linked says. Close ends it.
+// Withdraw withdraws all claims. The gateway is away from then on, and uses nothing more. The link stays: the
+// agent sends others the withdrawals of a linked gateway. Close ends it.
 func (f *Filter) Withdraw() error {
 	f.stop()
 	for {
@@ -251,21 +250,21 @@ func (f *Filter) Close() {
 	f.keeping.Wait()
 }
 
-// stop ends what the gateway does by itself. It is away from then on.
+// stop ends the gateway's periodic work. It is away from then on.
 func (f *Filter) stop() {
 	f.end.Do(func() { close(f.quiet) })
 	f.sending.Wait()
 	f.gateway.Set(workload.Away)
 }
 
-// live makes requests each period, linked or not, and tells the agent.
+// live makes requests each period, linked or not, and sends the agent the messages that are due.
 func (f *Filter) live() {
 	tick := time.NewTicker(exchange.DefaultPeriod)
 	defer tick.Stop()
 	f.reported = time.Now()
 	for n := 0; ; n++ {
 		f.gateway.Work(f.now())
-		if s := f.current(); s != nil && f.tell(s, n) != nil {
+		if s := f.current(); s != nil && f.send(s, n) != nil {
 			s.conn.Close() // wakes the reader, which connects again
 		}
 		select {
@@ -276,8 +275,8 @@ func (f *Filter) live() {
 	}
 }
 
-// tell sends what is due in the n-th period.
-func (f *Filter) tell(s *session, n int) error {
+// send sends the messages that are due in the n-th period.
+func (f *Filter) send(s *session, n int) error {
 	const reports, beats = int(exchange.ReportEvery / exchange.DefaultPeriod),
 		int(link.HeartbeatEvery / exchange.DefaultPeriod)
 	if n%beats == 0 {
@@ -327,7 +326,7 @@ func (s *session) write(m link.Message) error {
 	return s.w.Write(m)
 }
 
-// read takes what the agent says until the link ends.
+// read takes the agent's messages until the link ends.
 func (f *Filter) read(s *session, r *link.Reader) error {
 	for {
 		m, err := r.Next()
@@ -345,7 +344,7 @@ func (f *Filter) read(s *session, r *link.Reader) error {
 		case *exchange.Shares:
 			f.gateway.HearShares(f.sharesOf(m))
 		case *exchange.Sums:
-			f.gateway.Hear(f.now(), m)
+			f.gateway.Receive(f.now(), m)
 		}
 		if err != nil {
 			return err
@@ -353,7 +352,7 @@ func (f *Filter) read(s *session, r *link.Reader) error {
 	}
 }
 
-// enforced says that the configuration is in force.
+// enforced notes that the configuration is in force.
 func (s *session) enforced() error {
 	s.revision.Store(s.config.Revision)
 	return s.write(&link.Refused{Revision: s.config.Revision})
@@ -369,7 +368,7 @@ func (f *Filter) sharesOf(m *exchange.Shares) (sum float64) {
 	return sum
 }
 
-// counted counts what passes.
+// counted counts the bytes that pass.
 type counted struct {
 	*net.UnixConn
 	in, out atomic.Int64 // bytes

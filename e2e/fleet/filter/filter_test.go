@@ -20,8 +20,8 @@ type agent struct {
 	ends   int // links that are to be ended
 	hellos []link.Hello
 	claims []int         // keys in the first claims of each link
-	first  bool          // the link has not said anything yet
-	whole  chan struct{} // closed when a link that stays has said all
+	first  bool          // nothing was received on the link yet
+	whole  chan struct{} // closed when a link that stays has sent everything
 	gone   chan struct{} // closed when the first link has ended
 	once   sync.Once     // of gone
 }
@@ -79,7 +79,7 @@ func gateway(t *testing.T) *workload.Gateway {
 	return f.Gateways[0]
 }
 
-// A gateway whose link ends by itself comes back as the same process, and tells all it claims.
+// A gateway whose link fails connects again as the same process, and sends all its claims.
 func TestLinksComeBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
 	a := newAgent(2)
@@ -103,7 +103,7 @@ func TestLinksComeBack(t *testing.T) {
 	}
 }
 
-// A gateway that finds no agent within its patience says so, also when it is to withdraw.
+// A gateway that finds no agent within its patience returns an error, also from Withdraw.
 func TestPatienceEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
 	o := Options{Socket: path, Name: "gw", Start: time.Now(), Patience: 100 * time.Millisecond}
@@ -121,6 +121,6 @@ func TestPatienceEnds(t *testing.T) {
 	s.Close()
 	<-a.gone
 	if err := f.Withdraw(); err == nil {
-		t.Error("nobody is there to withdraw from")
+		t.Error("no agent is there to withdraw from")
 	}
 }

@@ -13,8 +13,8 @@ type Presence int
 // The presences of a gateway.
 const (
 	Away    Presence = iota // it has not come yet, has left, or has crashed
-	Present                 // it claims what it uses, and the others hear it
-	CutOff                  // it claims what it uses, and nobody hears it
+	Present                 // it claims its rates, and the others receive its claims
+	CutOff                  // it claims its rates, and the others receive nothing
 )
 
 // Gateway is one synthetic gateway. Its methods may be called by several goroutines.
@@ -22,25 +22,25 @@ type Gateway struct {
 	Number    int
 	perSecond float64 // requests
 
-	mu       sync.Mutex
-	presence Presence
-	keys     []use
-	places   map[uint64]int // of keys, in keys
-	flows    []flow
-	next     float64 // requests that are due, the part of the next one included
-	turn     int     // the key of the next request
-	untold   int     // keys before turn that had a request since the last claims
-	began    bool
-	last     time.Duration
-	told     bool // all claims, on this link
-	telling  pace // of claims
-	hearing  pace // of sums
-	heard    Heard
-	complete map[uint64]bool // named by a Full state that is not complete yet; nil: there is none
+	mu        sync.Mutex
+	presence  Presence
+	keys      []use
+	places    map[uint64]int // of keys, in keys
+	flows     []flow
+	next      float64 // requests that are due, the part of the next one included
+	turn      int     // the key of the next request
+	unsent    int     // keys before turn that had a request since the last claims
+	began     bool
+	last      time.Duration
+	sentAll   bool // claims, on this link
+	sending   pace // of claims
+	receiving pace // of sums
+	received  Received
+	complete  map[uint64]bool // named by a Full state that is not complete yet; nil: there is none
 }
 
-// Heard is what the agent said last that is not about one key.
-type Heard struct {
+// Received is the agent's latest state, except that of single keys.
+type Received struct {
 	Any       bool
 	Replicas  int
 	Lag       time.Duration
@@ -50,7 +50,7 @@ type Heard struct {
 	AnyShares bool
 }
 
-// use is a gateway's use of a key, and what it is sent of the others.
+// use is a gateway's use of a key, and the received sums of the others.
 type use struct {
 	id       uint64
 	claim    float64 // requests/s
@@ -79,32 +79,32 @@ func (g *Gateway) add(key uint64, claim float64) {
 	g.keys = append(g.keys, use{id: key, claim: claim})
 }
 
-// Keys is how many keys the gateway uses.
+// Keys returns the number of keys that the gateway uses.
 func (g *Gateway) Keys() int { return len(g.keys) }
 
-// Set says whether the gateway is there.
+// Set sets whether the gateway is present.
 func (g *Gateway) Set(p Presence) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.presence = p
 }
 
-// Presence says whether the gateway is there.
+// Presence returns whether the gateway is present.
 func (g *Gateway) Presence() Presence {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.presence
 }
 
-// Connected says that the gateway has a new link: all claims are sent anew.
+// Connected notes that the gateway has a new link: all claims are sent again.
 func (g *Gateway) Connected(now time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = false
+	g.sentAll = false
 	if !g.began {
 		g.began, g.last = true, now
-		g.telling.happened(now)
-		g.hearing.happened(now)
+		g.sending.happened(now)
+		g.receiving.happened(now)
 	}
 }
 
@@ -123,7 +123,7 @@ func (g *Gateway) Work(now time.Duration) {
 		k.at = now
 		g.turn = (g.turn + 1) % len(g.keys)
 	}
-	g.untold = min(g.untold+due, len(g.keys))
+	g.unsent = min(g.unsent+due, len(g.keys))
 }
 
 // Claims returns the claims that have changed since the last ones, all on a new link, nil
@@ -131,30 +131,30 @@ func (g *Gateway) Work(now time.Duration) {
 func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.telling.happened(now)
+	g.sending.happened(now)
 	c := &exchange.Claims{}
-	if !g.told {
-		g.told, g.untold = true, len(g.keys)
+	if !g.sentAll {
+		g.sentAll, g.unsent = true, len(g.keys)
 		for i := range g.flows {
 			c.Flows = append(c.Flows, g.flows[i].FlowClaim)
 		}
 	}
-	for i := range g.untold {
-		c.Keys = append(c.Keys, g.keys[(g.turn+len(g.keys)-g.untold+i)%len(g.keys)].record())
+	for i := range g.unsent {
+		c.Keys = append(c.Keys, g.keys[(g.turn+len(g.keys)-g.unsent+i)%len(g.keys)].record())
 	}
-	g.untold = 0
+	g.unsent = 0
 	if len(c.Keys)+len(c.Flows) == 0 {
 		return nil
 	}
 	return c
 }
 
-// Late is how much longer than a period the gateway has been without telling its agent its
-// claims, and without hearing its agent's sums, in the last two to four seconds.
-func (g *Gateway) Late(now time.Duration) (telling, hearing time.Duration) {
+// Late returns by how much more than a period the gateway has been without sending its claims to the agent, and
+// without receiving the agent's sums, in the last two to four seconds.
+func (g *Gateway) Late(now time.Duration) (sending, receiving time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.telling.late(now), g.hearing.late(now)
+	return g.sending.late(now), g.receiving.late(now)
 }
 
 // spent is the amount that a gateway reports as spent of each key's bucket, cost units: much more than
@@ -166,7 +166,7 @@ func (u *use) record() exchange.KeyClaim {
 		Own: spent}
 }
 
-// Withdrawal is what a gateway says that will use nothing any more.
+// Withdrawal returns the claims of a gateway that will use nothing any more.
 func (g *Gateway) Withdrawal() *exchange.Claims {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,13 +180,13 @@ func (g *Gateway) Withdrawal() *exchange.Claims {
 	return c
 }
 
-// Hear takes the agent's sums. Those of keys that the gateway does not use are skipped, as a
+// Receive takes the agent's sums. Those of keys that the gateway does not use are skipped, as a
 // filter does.
-func (g *Gateway) Hear(now time.Duration, s *exchange.Sums) {
+func (g *Gateway) Receive(now time.Duration, s *exchange.Sums) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.hearing.happened(now)
-	g.heard.Any, g.heard.Replicas, g.heard.Lag, g.heard.Isolation = true, s.Replicas, s.Lag, s.Isolation
+	g.receiving.happened(now)
+	g.received.Any, g.received.Replicas, g.received.Lag, g.received.Isolation = true, s.Replicas, s.Lag, s.Isolation
 	if s.Full {
 		g.complete = map[uint64]bool{}
 	}
@@ -229,7 +229,7 @@ func (g *Gateway) gone(key uint64) {
 	g.flow(key, exchange.FlowSum{})
 }
 
-// dropUnnamed ends a Full state: nobody uses what it did not name.
+// dropUnnamed ends a Full state: keys and flows that it did not name are used by no other gateway.
 func (g *Gateway) dropUnnamed() {
 	for i := range g.keys {
 		if !g.complete[g.keys[i].id] {
@@ -248,12 +248,12 @@ func (g *Gateway) dropUnnamed() {
 func (g *Gateway) HearShares(sum float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.heard.Shares, g.heard.AnyShares = sum, true
+	g.received.Shares, g.received.AnyShares = sum, true
 }
 
-// Heard is what the agent said last.
-func (g *Gateway) Heard() Heard {
+// Received returns the agent's latest state.
+func (g *Gateway) Received() Received {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.heard
+	return g.received
 }

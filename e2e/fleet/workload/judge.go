@@ -11,11 +11,11 @@ import (
 // rounding is forgiven, as a part of a sum: claims travel as 32-bit floats.
 const rounding = 1e-5
 
-// near reports whether a sum is what it should be.
+// near reports whether a sum is right up to rounding.
 func near(got, want float64) bool { return math.Abs(got-want) <= rounding*max(want, 1) }
 
-// Wrong says which sum of a gateway that is there is not the sum of the claims of the others
-// that are there; "" if none is. It looks at the gateway where it found one last first.
+// Wrong describes a sum of a present gateway that is not the sum of the other present gateways' claims; "" if
+// there is none. It begins at the gateway where it found one last.
 func (f *Fleet) Wrong(last *int) string {
 	present := f.present()
 	for i := range f.Gateways {
@@ -31,7 +31,7 @@ func (f *Fleet) Wrong(last *int) string {
 	return ""
 }
 
-// present says by number which gateways the others should count.
+// present returns, by number, which gateways the others should count.
 func (f *Fleet) present() []bool {
 	all := make([]bool, len(f.Gateways))
 	for i, g := range f.Gateways {
@@ -44,8 +44,8 @@ func (f *Fleet) present() []bool {
 func (f *Fleet) wrongAt(g *Gateway, present []bool) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.heard.Any {
-		return fmt.Sprintf("gateway %d has heard nothing of its agent", g.Number)
+	if !g.received.Any {
+		return fmt.Sprintf("gateway %d has received nothing from its agent", g.Number)
 	}
 	for i := range g.flows {
 		want := 0.0
@@ -55,19 +55,19 @@ func (f *Fleet) wrongAt(g *Gateway, present []bool) string {
 			}
 		}
 		if got := g.flows[i].others.Claims; !near(got, want) {
-			return fmt.Sprintf("gateway %d hears %g of flow %d, want %g", g.Number, got, i, want)
+			return fmt.Sprintf("gateway %d receives %g for flow %d, want %g", g.Number, got, i, want)
 		}
 	}
 	for i := range g.keys {
 		want := f.othersClaim(g, g.keys[i].id, present)
 		if got := g.keys[i].others.Claims; !near(got, want) {
-			return fmt.Sprintf("gateway %d hears %g of key %x, want %g", g.Number, got, g.keys[i].id, want)
+			return fmt.Sprintf("gateway %d receives %g for key %x, want %g", g.Number, got, g.keys[i].id, want)
 		}
 	}
 	return ""
 }
 
-// othersClaim is what the gateways that are there claim of a key, but for one.
+// othersClaim returns the sum of the claims for a key of all present gateways but one.
 func (f *Fleet) othersClaim(g *Gateway, key uint64, present []bool) (sum float64) {
 	for _, s := range f.users[f.numbers[key]] {
 		if s.gateway != g && present[s.gateway.Number] {
@@ -85,19 +85,19 @@ type offset struct {
 	most  float64
 	low   look    // that least is from
 	high  look    // that most is from
-	begun float64 // what the others had admitted at the first look
-	made  float64 // what they have admitted since
+	begun float64 // admitted by the others at the first look
+	made  float64 // admitted by the others since then
 	set   bool
 }
 
-// look is a sum, and what the others may have admitted of it.
+// look is a received sum, and the bounds of the others' admitted requests at that time.
 type look struct {
 	at, lag     time.Duration
 	sum         float64
 	least, most float64
 }
 
-// String says what was seen.
+// String describes the look.
 func (l look) String() string {
 	return fmt.Sprintf("at %.1f s the sum is %.2f, of %.2f to %.2f requests (δ %.2f s)", l.at.Seconds(), l.sum,
 		l.least, l.most, l.lag.Seconds())
@@ -106,7 +106,7 @@ func (l look) String() string {
 // blind reports whether a sum that stood still would not have been noticed.
 func (o *offset) blind() bool { return o.set && o.most-o.least >= o.made }
 
-// Settle forgets all that is known of offsets: somebody has come or gone.
+// Settle forgets all bounds of offsets: a gateway has come or gone.
 func (f *Fleet) Settle() {
 	for _, g := range f.Gateways {
 		g.mu.Lock()
@@ -117,7 +117,7 @@ func (f *Fleet) Settle() {
 	}
 }
 
-// Counts is what an audit has found since Settle.
+// Counts is the result of an audit since Settle.
 type Counts struct {
 	// Off is by how many requests the worst count is wrong at least.
 	Off   float64
@@ -126,13 +126,12 @@ type Counts struct {
 	Lag time.Duration
 	// Late is the longest time that a gateway was late with its claims, or was sent sums late.
 	Late time.Duration
-	// Seen is the part of the counts that would have been found wrong had they stood still, of
-	// those that were to move.
+	// Seen is the part of the moving counts that would have been found wrong had they stood still.
 	Seen float64
 }
 
-// Audit looks at all counts that gateways are sent. lag is δ where everybody is on time, or the
-// agent's own, if that is longer.
+// Audit looks at all counts that gateways receive. lag is δ if no process is late, or the agent's own δ if that
+// is longer.
 func (f *Fleet) Audit(now, lag time.Duration) Counts {
 	present := f.present()
 	late := f.lateness(now, present)
@@ -166,31 +165,31 @@ func (f *Fleet) Audit(now, lag time.Duration) Counts {
 	return c
 }
 
-// lateness is how late gateways and agents are, by number of the gateway. An agent is as late
-// as the sums that its gateway is sent.
+// lateness is the lateness of gateways and agents, by number of the gateway. An agent is as late as the sums
+// that it sends to its gateway.
 type lateness struct {
-	present []bool
-	sender  []time.Duration // until the agent has read the gateway's claims
-	hearing []time.Duration // until the gateway was sent what its agent knows
-	most    time.Duration   // of a gateway with its claims
-	agent   time.Duration   // of an agent, the most: it may be the owner of any key
+	present   []bool
+	sender    []time.Duration // until the agent has read the gateway's claims
+	receiving []time.Duration // until the gateway received its agent's state
+	most      time.Duration   // of a gateway with its claims
+	agent     time.Duration   // of an agent, the most: it may be the owner of any key
 }
 
 func (f *Fleet) lateness(now time.Duration, present []bool) *lateness {
 	l := &lateness{present: present, sender: make([]time.Duration, len(f.Gateways)),
-		hearing: make([]time.Duration, len(f.Gateways))}
+		receiving: make([]time.Duration, len(f.Gateways))}
 	for i, g := range f.Gateways {
 		if !present[i] {
 			continue
 		}
-		telling, hearing := g.Late(now)
-		l.sender[i], l.hearing[i] = telling+hearing, hearing
-		l.most, l.agent = max(l.most, telling), max(l.agent, hearing)
+		sending, receiving := g.Late(now)
+		l.sender[i], l.receiving[i] = sending+receiving, receiving
+		l.most, l.agent = max(l.most, sending), max(l.agent, receiving)
 	}
 	return l
 }
 
-// found is what a look at one count has found.
+// found is the result of a look at one count.
 type found struct {
 	off   float64 // requests
 	lag   time.Duration
@@ -198,13 +197,12 @@ type found struct {
 	blind bool
 }
 
-// auditKey narrows a key's offset and returns by how much its bounds cross; false if nobody
-// else uses the key. A count is as old as δ, and as its sender, the key's owner and the
-// receiver were late together.
+// auditKey narrows a key's offset and returns by how much its bounds cross; false if no other gateway uses the
+// key. A count is as old as the sum of δ and the lateness of its sender, the key's owner and the receiver.
 func (f *Fleet) auditKey(g *Gateway, at int, now, lag time.Duration, late *lateness) (out found, ok bool) {
 	g.mu.Lock()
 	key, seen := g.keys[at].id, g.keys[at].others
-	lag = max(lag, g.heard.Lag) + late.hearing[g.Number] + late.agent
+	lag = max(lag, g.received.Lag) + late.receiving[g.Number] + late.agent
 	g.mu.Unlock()
 	if seen.Epoch == 0 {
 		return out, false
@@ -240,13 +238,13 @@ func (o *offset) narrow(l look, epoch uint32, admitted float64) {
 	o.made = admitted - o.begun
 }
 
-// catchUp is how long the estimate of an agent that was not heard in time may stand once it is
-// heard again. Nobody here sees that one agent was late to another.
+// catchUp is the time that the estimate of a late agent may stand once its packets arrive again. The gateways
+// cannot see that one agent was late to another.
 const catchUp = claims.CatchUp * time.Second
 
-// counted is what a gateway has admitted of a key: what everybody must know, which is older
-// than the lag, what somebody may take it for, who takes it to go on as claimed for the time of
-// an estimate, and what it is now.
+// counted returns a gateway's admitted requests of a key: the least that every agent must know, which is older
+// than the lag; the most that an agent may assume, which estimates at the claimed rate for the time estimate;
+// and the present number.
 func (g *Gateway) counted(at int, now, lag, estimate time.Duration) (least, most, admitted float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// remembered is for how long at least a gap counts after its end. An agent that was not heard is
-// taken to have gone on as it claimed, for up to a second after it is heard again
-// (claims.CatchUp), and then it takes the lag until everybody knows.
+// remembered is the least time that a gap counts after its end. The others assume that a late agent goes on at
+// its claimed rate, for up to a second after its packets arrive again (claims.CatchUp), and then it takes the
+// lag until every agent knows.
 const remembered = 2 * time.Second
 
-// pace is how regularly something happens that is due each period.
+// pace measures how regularly something happens that is due each period.
 type pace struct {
 	last        time.Duration // when it happened last
 	since       time.Duration // when now was begun

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 )
 
-// Plan says who uses what.
+// Plan is the number of gateways, keys and flows, and their use.
 type Plan struct {
 	// Gateways are all synthetic gateways that are ever there.
 	Gateways int
 	// Keys are the contended keys.
 	Keys int
-	// Users is how many gateways use a key; 0 or more than Gateways: all.
+	// Users is the number of gateways that use a key; 0 or more than Gateways: all.
 	Users int
 	// Rate is a key's requests per second, of all its users together.
 	Rate float64
@@ -20,8 +20,8 @@ type Plan struct {
 	Flows int
 }
 
-// flowRate is what a gateway claims of a flow, cost units/s. Gateways add their number, so
-// that no two claims are equal.
+// flowRate is the rate that a gateway claims of a flow, cost units/s. Gateways add their number, so that no two
+// claims are equal.
 const flowRate = 10
 
 // Fleet is all synthetic gateways.
@@ -58,8 +58,8 @@ func New(p Plan) (*Fleet, error) {
 	return f, nil
 }
 
-// use gives a key to its users. Their claims differ by up to a tenth, so that a sum that
-// lacks one of them is not the sum that lacks another.
+// use gives a key to its users. Their claims differ by up to a tenth, so that a sum without one user's claim
+// differs from a sum without another's.
 func (f *Fleet) use(key uint64, rate float64, gateways []int) {
 	var seats []seat
 	for _, i := range gateways {

@@ -13,7 +13,7 @@ const (
 	lag    = 150 * time.Millisecond
 )
 
-// relay tells each gateway what the others have claimed so far, as agents without delay do.
+// relay sends each gateway the others' claims so far, as agents without delay do.
 func relay(f *Fleet, now time.Duration, claims []map[uint64]exchange.KeyClaim, full bool) {
 	for i, g := range f.Gateways {
 		s := &exchange.Sums{Full: full, Replicas: len(f.Gateways), Lag: lag}
@@ -36,11 +36,11 @@ func relay(f *Fleet, now time.Duration, claims []map[uint64]exchange.KeyClaim, f
 			}
 			s.Flows = append(s.Flows, sum)
 		}
-		g.Hear(now, s)
+		g.Receive(now, s)
 	}
 }
 
-// play lets gateways make requests for so many periods. drop says which claims are lost.
+// play lets gateways make requests for so many periods. drop selects the claims that are lost.
 func play(f *Fleet, periods int, drop func(n int) bool) (worst float64) {
 	claims := make([]map[uint64]exchange.KeyClaim, len(f.Gateways))
 	for i, g := range f.Gateways {
@@ -129,13 +129,13 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Requests of a gateway that has no link are not known to others. The counts are right: they are as
-// late as the gateway was. A look proves less meanwhile.
+// The others do not learn of the requests of a gateway without a link. The counts are right: they are as late
+// as the gateway was. A look proves less in this time.
 func TestAuditOfALateGateway(t *testing.T) {
 	f := plan(t, Plan{Gateways: 3, Keys: 30, Users: 0, Rate: 2})
-	told := make([]map[uint64]exchange.KeyClaim, 3)
+	sent := make([]map[uint64]exchange.KeyClaim, 3)
 	for i, g := range f.Gateways {
-		told[i] = map[uint64]exchange.KeyClaim{}
+		sent[i] = map[uint64]exchange.KeyClaim{}
 		g.Set(Present)
 		g.Connected(0)
 	}
@@ -153,24 +153,24 @@ func TestAuditOfALateGateway(t *testing.T) {
 			}
 			if c := g.Claims(now); c != nil {
 				for _, k := range c.Keys {
-					told[i][k.Key] = k
+					sent[i][k.Key] = k
 				}
 			}
 		}
-		relay(f, now, told, false)
+		relay(f, now, sent, false)
 		c := f.Audit(now, lag)
 		if c.Off > 0 {
 			t.Fatalf("at %v a count is wrong by %v: %s", now, c.Off, c.Where)
 		}
 		longest = max(longest, c.Lag)
 		if p == end-1 && (c.Seen < 1 || c.Late > 2*period) {
-			t.Errorf("at the end %+v, though nobody is late", c)
+			t.Errorf("at the end %+v, though no gateway is late", c)
 		}
 	}
 	if without := (to - from) * period; longest < without || longest > without+time.Second {
 		t.Errorf("δ is up to %v, though a gateway had no link for %v", longest, without)
 	}
-	if got := told[0][f.Gateways[0].keys[0].id].Admitted; got < 8 || got > 9 {
+	if got := sent[0][f.Gateways[0].keys[0].id].Admitted; got < 8 || got > 9 {
 		t.Errorf("%v requests in 13 s at 2/3 per second", got)
 	}
 }
@@ -226,14 +226,14 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A sum that lacks somebody, or has somebody who is gone, is found; so is one that a Full
-// state does not name.
+// A sum that lacks a present gateway, or has a gateway that is gone, is found; so is a sum that a Full state
+// does not name.
 func TestWrong(t *testing.T) {
 	f := plan(t, Plan{Gateways: 4, Keys: 20, Users: 0, Rate: 1, Flows: 2})
 	last := 0
 	f.Gateways[0].Set(Present)
 	if f.Wrong(&last) == "" {
-		t.Error("nothing was heard, and nothing is wrong")
+		t.Error("nothing was received, and nothing is wrong")
 	}
 	play(f, 3, func(int) bool { return false })
 	if what := f.Wrong(&last); what != "" {
@@ -245,11 +245,11 @@ func TestWrong(t *testing.T) {
 	}
 	f.Gateways[2].Set(Present)
 	g := f.Gateways[1]
-	g.Hear(time.Second, &exchange.Sums{Full: true, More: true})
+	g.Receive(time.Second, &exchange.Sums{Full: true, More: true})
 	if what := f.Wrong(&last); what != "" {
 		t.Errorf("the rest of a Full state is to come: %s", what)
 	}
-	g.Hear(time.Second, &exchange.Sums{})
+	g.Receive(time.Second, &exchange.Sums{})
 	if f.Wrong(&last) == "" || last != 1 {
 		t.Errorf("a Full state without the keys, and nothing is wrong at gateway 1 (%d)", last)
 	}
@@ -263,8 +263,8 @@ func TestWithdrawalNamesEverything(t *testing.T) {
 	}
 }
 
-// On a new link a gateway tells everything once, then what changes.
-func TestClaimsAreToldOnce(t *testing.T) {
+// On a new link a gateway sends everything once, then the changes.
+func TestClaimsAreSentOnce(t *testing.T) {
 	g := plan(t, Plan{Gateways: 3, Keys: 40, Users: 2, Rate: .1, Flows: 1}).Gateways[0]
 	for range 2 {
 		g.Connected(0)

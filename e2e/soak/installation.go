@@ -43,8 +43,8 @@ const documents = `
 {apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/held/quotas/api, spec: {max: 60}}
 `
 
-// world is the installation under load.
-type world struct {
+// installation is the system under load.
+type installation struct {
 	rig      *rig.Rig
 	in       *rig.Installation
 	gateways []*rig.Gateway
@@ -60,8 +60,8 @@ func (c *counts) faults() faults {
 	return faults{c.reloads.Load(), c.agents.Load(), c.coordinators.Load()}
 }
 
-func newWorld(ctx context.Context, r *rig.Rig) (*world, error) {
-	w := &world{rig: r, routes: r.File("routes.yaml"), client: &http.Client{Timeout: 10 * time.Second}}
+func newInstallation(ctx context.Context, r *rig.Rig) (*installation, error) {
+	w := &installation{rig: r, routes: r.File("routes.yaml"), client: &http.Client{Timeout: 10 * time.Second}}
 	if err := w.route(0); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func newWorld(ctx context.Context, r *rig.Rig) (*world, error) {
 
 // route replaces the routes of all Envoys. Each version overrides the filter for
 // one path in another way, so that overrides come and go.
-func (w *world) route(version int) error {
+func (w *installation) route(version int) error {
 	text := fmt.Sprintf(`version_info: "%d"
 resources:
   - "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
@@ -113,7 +113,7 @@ resources:
 }
 
 // page fetches one.
-func (w *world) page(ctx context.Context, url string) (string, error) {
+func (w *installation) page(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -130,7 +130,7 @@ func (w *world) page(ctx context.Context, url string) (string, error) {
 // numbers of an Envoy's statistics, by name.
 var number = regexp.MustCompile(`(?m)^(?:dynamicmodulescustom\.)?(\S+): (\d+)$`)
 
-func (w *world) statistics(ctx context.Context, g *rig.Gateway) (map[string]float64, error) {
+func (w *installation) statistics(ctx context.Context, g *rig.Gateway) (map[string]float64, error) {
 	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", local.Address(g.Admin),
 		"titrate_|downstream_rq_active|rds.all"))
 	if err != nil {
@@ -144,7 +144,7 @@ func (w *world) statistics(ctx context.Context, g *rig.Gateway) (map[string]floa
 }
 
 // goroutines of a process of Titrate's, by its metrics.
-func (w *world) goroutines(ctx context.Context, url string) (float64, error) {
+func (w *installation) goroutines(ctx context.Context, url string) (float64, error) {
 	page, err := w.page(ctx, url+"/metrics")
 	if err != nil {
 		return 0, err
@@ -159,7 +159,7 @@ func (w *world) goroutines(ctx context.Context, url string) (float64, error) {
 
 // disturb breaks something every few seconds, until ctx ends. The third gateway's
 // agent is left alone, so that its memory can be judged.
-func (w *world) disturb(ctx context.Context) error {
+func (w *installation) disturb(ctx context.Context) error {
 	for turn := 1; ; turn++ {
 		select {
 		case <-ctx.Done():
@@ -184,11 +184,11 @@ func (w *world) disturb(ctx context.Context) error {
 	}
 }
 
-// left is what is still there when the load has gone.
+// left are the requests that are still there when the load has ended.
 type left struct{ Held, Active float64 }
 
 // left waits until nothing is, for a while.
-func (w *world) left(ctx context.Context) (l left, err error) {
+func (w *installation) left(ctx context.Context) (l left, err error) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		l = left{}
 		for _, g := range w.gateways {
