@@ -23,7 +23,7 @@ func (e *estimator) set(now int64, s *exchange.Sums) {
 }
 
 // unreachable reports whether the agent is unreachable, see [exchange.Estimator.Silent].
-func (e *estimator) unreachable(now int64, linked, claimed bool) (since int64, isolation exchange.Isolation, down bool) {
+func (e *estimator) unreachable(now int64, linked, claimed bool) (since int64, is exchange.Isolation, down bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sums.Silent(now, linked, claimed)

@@ -98,8 +98,8 @@ var Table = [metrics]Definition{
 	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
 		"Costs in responses that were no finite number at or above 0."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
-		"Requests that were refused, held, marked or shadowed and not reported to the agent one by one, since there were " +
-			"too many in 250 ms (observe.md has the bounds): titrate why request does not know them."},
+		"Requests that were refused, held, marked or shadowed and not reported to the agent one by one, since " +
+			"there were too many in 250 ms (observe.md has the bounds): titrate why request does not know them."},
 	LimitsLeftOut: {"titrate_limits_left_out", nil, Gauge,
 		"Limits and quotas of the configuration in force that this filter does not enforce."},
 	Held: {"titrate_held", nil, Gauge,
@@ -117,8 +117,8 @@ var Table = [metrics]Definition{
 	KeysBudget: {"titrate_keys_contended_budget", nil, Gauge,
 		"The most contended keys: contended_keys of the bootstrap configuration."},
 	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
-		"Claims of contended keys that reached the agent a period (50 ms) late or more: with more than 131,072 keys in " +
-			"use at a time they take turns."},
+		"Claims of contended keys that reached the agent a period (50 ms) late or more: with more than 131,072 keys " +
+			"in use at a time they take turns."},
 	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
 		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
 	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,

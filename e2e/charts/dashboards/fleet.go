@@ -82,8 +82,8 @@ func fleetGossip() []panel {
 			[]query{
 				{"{{instance}}, largest", in("titrate_agent_gossip_delay_seconds")},
 				{"{{instance}}, median", in("titrate_agent_way_seconds")}}},
-		{"Unreachable", "Agents that failed or cannot be reached, and gateways of the fleet whose use is unknown, at the " +
-			"agent with the most; and the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.", count, lines,
+		{"Unreachable", "Agents that failed or cannot be reached, and gateways of the fleet whose use is unknown, at " +
+			"the agent with the most; and the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.", count, lines,
 			[]query{
 				{"agents missing", most("", in("titrate_agent_peers_missing"))},
 				{"gateways unreachable", most("", in("titrate_agent_members_unheard"))},

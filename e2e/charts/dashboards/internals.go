@@ -26,8 +26,8 @@ func filterKeys() []panel {
 	return []panel{
 		{"Keys", "Clients and limits that a filter remembers something of, counted every ten seconds.", count, lines,
 			ofGateway("titrate_keys")},
-		{"Contended keys of filters", "Keys whose use is reported to other gateways, as a part of the filter's budget " +
-			"(contended_keys).",
+		{"Contended keys of filters", "Keys whose use is reported to other gateways, as a part of the filter's " +
+			"budget (contended_keys).",
 			part, lines, []query{{"{{instance}}", filter("titrate_keys_contended") + " / " +
 				filter("titrate_keys_contended_budget")}}},
 		{"Beyond the budget", "Requests of keys beyond the budget, which this gateway held to its part of the " +

@@ -103,7 +103,7 @@ func (p *parser) demand(n *yaml.Node, path string) (d scenario.Demand) {
 	switch arrivals := f["arrivals"]; {
 	case arrivals == nil:
 	case slices.Contains([]string{"constant", "poisson", "trace"}, shape):
-		p.Wrong(arrivals.Line, path+".arrivals", "belongs to onOff, step and ramp; want no such field together with %s", shape)
+		p.Wrong(arrivals.Line, path+".arrivals", "belongs to onOff, step and ramp; want no such field with %s", shape)
 	default:
 		d.Random = p.Choice(arrivals, path+".arrivals", "EVEN", "POISSON") == "POISSON"
 	}
