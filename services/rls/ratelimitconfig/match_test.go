@@ -44,6 +44,13 @@ descriptors:
   - key: tenant
     value: file*.txt
     rate_limit: {unit: minute, requests_per_unit: 1, name: middle, }
+  - key: tenant
+    value: free
+  - key: tenant
+    value: only-below
+    descriptors:
+      - key: path
+        rate_limit: {unit: minute, requests_per_unit: 1, name: below}
   - key: deep
     descriptors:
       - key: er
@@ -60,6 +67,9 @@ func TestFind(t *testing.T) {
 		"tenant=":                          "any",
 		"tenant=acme":                      "acme",
 		"tenant=file1.txt":                 "middle",
+		"tenant=free":                      "", // it is there, without a limit
+		"tenant=only-below":                "",
+		"tenant=only-below path=/":         "below",
 		"tenant=file1.pdf":                 "any",
 		"tenant=globex path=/search/now":   "now",
 		"tenant=globex path=/search/later": "search",

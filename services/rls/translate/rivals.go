@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,6 +27,16 @@ func (t *translator) besides(path []*ratelimitconfig.Node, others []*ratelimitco
 	} else {
 		t.note(Changed, n, "%s applies besides %s: ratelimit takes %[1]s alone, Titrate holds all of them",
 			n.Limit.Path, text)
+	}
+}
+
+// limited notes the limits that Titrate holds for what leads to a node without a limit, to which ratelimit applies
+// none.
+func (t *translator) limited(n *ratelimitconfig.Node, others []*ratelimitconfig.Limit) {
+	for _, l := range others {
+		text := fmt.Sprintf("%s applies to what is under %q at %s:%d, too, which has no limit: ratelimit applies none "+
+			"to it; give %[1]s a class without it", l.Path, strings.TrimSuffix(n.Key+"="+n.Value, "="), n.File, n.Line)
+		t.out.Notes = append(t.out.Notes, Note{Changed, l.File, l.Line, text})
 	}
 }
 

@@ -108,9 +108,12 @@ func (t *translator) note(kind Kind, at *ratelimitconfig.Node, format string, ar
 func (t *translator) children(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	for _, n := range parent.Children {
 		below := append(slices.Clone(path), n)
-		switch {
+		switch override := isOverride(parent, below); {
+		case n.Limit == nil && override:
+			t.limited(n, rivals(t.domain, below, anyValue(parent, n)))
 		case n.Limit == nil:
-		case isOverride(parent, below):
+			t.limited(n, rivals(t.domain, below, nil))
+		case override:
 			t.besides(below, rivals(t.domain, below, anyValue(parent, n)))
 		default:
 			t.node(parent, below)
@@ -180,7 +183,7 @@ func (t *translator) limit(n *ratelimitconfig.Node) *quotav1.Limit {
 }
 
 func (t *translator) metadata(n *ratelimitconfig.Node) {
-	if n.Limit.Metadata != nil {
+	if n.Limit != nil && n.Limit.Metadata != nil {
 		t.note(Changed, n, "%s has metadata: responses do not have it", n.Limit.Path)
 	}
 }
@@ -192,7 +195,7 @@ func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, p
 			continue
 		}
 		o := &quotav1.Override{Client: n.Value}
-		if n.Limit.Unlimited {
+		if isFree(n) {
 			o.Rate = fmt.Sprintf("%.0f/s", resource.MaxRate)
 		} else if rate, ok := t.rate(n); ok {
 			o.Rate = rate
@@ -204,15 +207,21 @@ func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, p
 	}
 }
 
+// isFree reports whether ratelimit limits nothing that leads to a node and no further.
+func isFree(n *ratelimitconfig.Node) bool { return n.Limit == nil || n.Limit.Unlimited }
+
 // isOverride reports whether a node only gives one value of a key other numbers than the
-// key's limit has, which is in the resources: no other key varies, and it differs in nothing else.
+// key's limit has, or none, which is in the resources: no other key varies, and it differs in nothing else.
 func isOverride(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) bool {
 	n := path[len(path)-1]
 	base := anyValue(parent, n)
 	const longest = 256 // bytes of an override's client
-	return base != nil && n.Limit != nil && n.Value != "" && len(n.Value) <= longest && !n.IsPattern() &&
-		len(varying(path)) == 0 && n.Limit.Shadow == base.Limit.Shadow && n.Limit.Quota == base.Limit.Quota &&
-		len(n.Limit.Replaces) == 0 && isLimit(append(slices.Clone(path[:len(path)-1]), base))
+	if base == nil || n.Value == "" || len(n.Value) > longest || n.IsPattern() || len(varying(path)) > 0 {
+		return false
+	}
+	same := n.Limit == nil || n.Limit.Shadow == base.Limit.Shadow && n.Limit.Quota == base.Limit.Quota &&
+		len(n.Limit.Replaces) == 0
+	return same && isLimit(append(slices.Clone(path[:len(path)-1]), base))
 }
 
 // anyValue is the child with the key of a node that has a value, and with a limit for all

@@ -193,3 +193,38 @@ func TestLimitsThatRatelimitTakesAloneAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// A value or a pattern without a limit has none in ratelimit, whatever its siblings have. A value is an override of
+// their limit; of all others a note says that the limit applies.
+func TestNodesWithoutALimit(t *testing.T) {
+	all := limitOf("user", "", "")
+	r, limits := translated(t, all+"  - {key: user, value: free}\n  - {key: user, value: below, descriptors: "+
+		"[{key: path, rate_limit: {unit: day, requests_per_unit: 1}}]}\n")
+	var free []string
+	for _, o := range limits["d/limits/user"].GetOverrides() {
+		free = append(free, o.GetClient()+" "+o.GetRate())
+	}
+	if changed, leftOut := r.Count(); fmt.Sprint(free) != "[free 1000000000/s below 1000000000/s]" || changed+leftOut != 0 {
+		t.Errorf("overrides %v, notes %v", free, r.Notes)
+	}
+	for name, text := range map[string]string{
+		"a pattern":                            all + "  - {key: user, value: x*}\n",
+		"a value beside a pattern":             limitOf("user", "x*", ", share_threshold: true") + "  - {key: user, value: xy}\n",
+		"a pattern before a pattern that fits": "  - {key: user, value: x*}\n" + limitOf("user", "xy*", ", share_threshold: true"),
+	} {
+		r, _ := translated(t, text)
+		if changed, leftOut := r.Count(); changed != 1 || leftOut != 0 || len(r.Notes) != 1 ||
+			!strings.Contains(r.Notes[0].Text, `applies to what is under "user=x`) {
+			t.Errorf("%s: %v", name, r.Notes)
+		}
+	}
+	for name, text := range map[string]string{
+		"a pattern after a pattern": limitOf("user", "x*", ", share_threshold: true") + "  - {key: user, value: xy*}\n",
+		"no value beside a value":   limitOf("user", "xy", "") + "  - {key: user}\n",
+		"another key":               all + "  - {key: path, value: x*}\n",
+	} {
+		if r, _ := translated(t, text); len(r.Notes) != 0 {
+			t.Errorf("%s: %v", name, r.Notes)
+		}
+	}
+}
