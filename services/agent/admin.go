@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,6 +34,7 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	a.admin.Alarm("gossip", alarm(func(now time.Duration, c *core.Core) error { return c.Unheard(now) }))
 	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))
 	a.admin.Alarm("keys", alarm(func(now time.Duration, c *core.Core) error { return c.OverBudget(now) }))
+	a.admin.Alarm("name", a.nameInUse)
 	a.admin.Alarm("snapshot", a.unwritten)
 	a.admin.Alarm("gossip keys", a.keysUnusable)
 	a.admin.Handle("GET /status", http.HandlerFunc(a.serveStatus))
@@ -41,6 +43,14 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 	}
 	a.adminAt, err = a.c.Security.Listen(ctx, "--admin", a.c.Admin)
 	return err
+}
+
+// nameInUse says that coordinators refuse this agent because another one has its name.
+func (a *Agent) nameInUse() error {
+	if s := a.stream.Status(); s.NameInUse {
+		return fmt.Errorf("coordinator %s: %s", s.Address, s.Error)
+	}
+	return nil
 }
 
 func (a *Agent) serveStatus(w http.ResponseWriter, _ *http.Request) {

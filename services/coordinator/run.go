@@ -53,6 +53,7 @@ func (o *Coordinator) wire(context.Context) error {
 	}
 	o.admin.Alarm("messages", o.intake.Trouble)
 	o.admin.Alarm("sharing", o.notShared)
+	o.admin.Alarm("names", o.streams.Trouble)
 	o.admin.Alarm("gateways", func() error { return o.fleet.Summary(o.streams.Agents()).First })
 	return nil
 }

@@ -20,23 +20,36 @@ func (c *Core) CheckEpoch(epoch int64) error { return c.applied.CheckEpoch(epoch
 
 // Configure puts a configuration in force, or a change of the one that is. An error means that
 // its coordinator was replaced: the stream must be closed.
-func (c *Core) Configure(config *applied.Configuration) (Effects, error) {
-	if err := c.applied.Configure(config); err != nil {
+func (c *Core) Configure(next *applied.Configuration) (Effects, error) {
+	if err := c.applied.Configure(next); err != nil {
 		return Effects{}, err
 	}
-	c.out.Save, c.whole = true, config.Config
+	c.out.Save, c.whole = true, next.Config
 	in := c.applied.Configuration()
-	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision(), "pools", len(in.Shared().Pools),
-		"tenants", in.Tenants())
-	if left := config.LeftOut; len(left) > 0 {
-		c.log(slog.LevelError, "some limits of the configuration are not valid and not enforced; the rest is in force",
-			"revision", in.Revision(), "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit,
-			"reason", left[0].Reason)
-	}
+	c.logConfiguration(in, next.LeftOut)
 	for _, g := range c.connected() {
 		c.sendConfigurationTo(g)
 	}
 	return c.take(), nil
+}
+
+// logConfiguration logs what is in force, once for each revision: each stream brings it again.
+func (c *Core) logConfiguration(in *config.Set, left []config.LeftOut) {
+	if in.Revision() == c.logged {
+		return
+	}
+	c.logged = in.Revision()
+	tenants := in.Tenants()
+	if in.Tenant(config.DefaultTenant) != nil { // it stands in for those that are not known
+		tenants--
+	}
+	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision(), "pools", len(in.Shared().Pools),
+		"tenants", tenants)
+	if len(left) > 0 {
+		c.log(slog.LevelError, "some limits of the configuration are not valid and not enforced; the rest is in force",
+			"revision", in.Revision(), "limits", len(left), "tenant", left[0].Tenant, "limit", left[0].Limit,
+			"reason", left[0].Reason)
+	}
 }
 
 // Stream is the agent's side of one stream to a coordinator.

@@ -63,6 +63,7 @@ type Core struct {
 	beat     time.Duration     // last heartbeat
 	beats    uint64
 	whole    *config.Config       // the configuration in force; nil: not needed yet
+	logged   int64                // revision of the configuration that was logged last
 	members  []*controlv1.Replica // of the leases
 	resent   uint64               // changes that a gateway refused
 

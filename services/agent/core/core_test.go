@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,29 @@ func TestConfigured(t *testing.T) {
 	}
 	if tenant, pool := c.Configured("anything", "any"); tenant != config.DefaultTenant || pool != NoPool {
 		t.Errorf("not configured: %s, %s", tenant, pool)
+	}
+}
+
+// What is in force is logged once for each revision, however often a stream brings it. The defaults of all
+// tenants are no tenant.
+func TestConfigurationIsLoggedOnce(t *testing.T) {
+	c := newCore()
+	for _, revision := range []int64{4, 4, 4, 5, 5, 4} {
+		in := &applied.Configuration{Revision: revision, Config: &config.Config{Revision: revision,
+			Tenants: []config.Tenant{{Name: config.DefaultTenant}, {Name: "acme"}}}}
+		before := c.logged
+		out, err := c.Configure(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if logged := len(out.Log) == 1; logged != (revision != before) {
+			t.Errorf("revision %d after %d: %+v", revision, before, out.Log)
+		}
+		for _, e := range out.Log {
+			if got := fmt.Sprint(e.Details...); !strings.HasSuffix(got, "tenants 1") && !strings.HasSuffix(got, "tenants1") {
+				t.Errorf("%s", got)
+			}
+		}
 	}
 }
 

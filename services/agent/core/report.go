@@ -21,7 +21,7 @@ func (c *Core) Hello(now time.Duration) (*Stream, *controlv1.Hello) {
 	pools, leases := c.applied.Held(nil)
 	return &Stream{core: c, leases: c.applied.Stream()}, &controlv1.Hello{Agent: c.o.Name, Version: c.o.Version,
 		Epoch: in.Epoch, Revision: in.Revision, Replicas: c.replicas(), Pools: pools, Changes: true, Answers: true,
-		Shares: true, Members: in.Version, Leases: leases}
+		Shares: true, Process: c.o.Incarnation, Members: in.Version, Leases: leases}
 }
 
 // Share takes who leads which pools: reports of this stream concern those of its coordinator from

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,9 @@ import (
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = time.Second
+	// maxNamePause is the longest pause while another agent has the name: whoever takes over the name of an
+	// agent that has crashed does so within it.
+	maxNamePause = 15 * time.Second
 	// connectTimeout bounds one attempt to reach an address.
 	connectTimeout = 2 * time.Second
 	// maxMessage bounds one received message; configurations are chunked.
@@ -74,6 +78,7 @@ type Client struct {
 
 	// lines bounds what is logged at a level that is on: two agents of one name end each other's streams for ever.
 	lines *rate.Limiter
+	inUse rate.Sometimes // bounds the lines about the name that another agent has
 }
 
 // Status is where the stream stands.
@@ -83,6 +88,7 @@ type Status struct {
 	Error     string // why the last one ended; "" while connected
 	Streams   uint64 // that brought anything, ever
 	Failures  uint64 // that did not
+	NameInUse bool   // another agent has the name of this one: Error says which
 }
 
 // linesPerMinute bounds the log lines about the stream. More lines have the level debug.
@@ -93,7 +99,8 @@ func New(o Options, a Agent) *Client {
 	o.Every = cmp.Or(o.Every, exchange.ReportEvery)
 	o.Silence = cmp.Or(o.Silence, 5*time.Second)
 	return &Client{o: o, agent: a, leaving: make(chan struct{}),
-		lines: rate.NewLimiter(rate.Every(time.Minute/linesPerMinute), linesPerMinute)}
+		lines: rate.NewLimiter(rate.Every(time.Minute/linesPerMinute), linesPerMinute),
+		inUse: rate.Sometimes{First: 1, Interval: time.Minute}}
 }
 
 // Status returns where the stream stands.
@@ -156,6 +163,10 @@ func (c *Client) Run(ctx context.Context) error {
 			turn++
 		}
 		gotAny, err := c.attempt(ctx, address)
+		longest := maxPause
+		if isNameInUse(err) {
+			longest = maxNamePause
+		}
 		if ctx.Err() != nil || c.left() {
 			return nil
 		}
@@ -175,7 +186,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if !c.sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return nil
 		}
-		pause = min(2*pause, maxPause)
+		pause = min(2*pause, longest)
 	}
 }
 
@@ -189,6 +200,18 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
+}
+
+// isNameInUse reports whether a coordinator has refused this agent because another one has its name.
+func isNameInUse(err error) bool {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.AlreadyExists {
+		return false
+	}
+	return slices.ContainsFunc(s.Details(), func(d any) bool {
+		info, is := d.(*errdetails.ErrorInfo)
+		return is && info.GetReason() == "NAME_IN_USE"
+	})
 }
 
 // leaderOf reads the leader's address out of a refusal, "" if there is none.
@@ -215,8 +238,16 @@ func (c *Client) ended(address string, gotAny bool, err error) {
 	}
 	c.mu.Lock()
 	again := !gotAny && !c.state.Connected && c.state.Error != ""
-	c.state = Status{Address: address, Error: fmt.Sprint(err)}
+	c.state = Status{Address: address, Error: fmt.Sprint(err), NameInUse: isNameInUse(err)}
+	inUse := c.state.NameInUse
 	c.mu.Unlock()
+	if inUse {
+		c.inUse.Do(func() {
+			c.o.Log.Error("this agent is refused, because another one has its name; what the coordinator last said "+
+				"stays in force; more such refusals within a minute are not logged", "address", address, "error", err)
+		})
+		return
+	}
 	level := slog.LevelWarn
 	if again || errors.Is(err, errBlocked) || !c.lines.Allow() {
 		level = slog.LevelDebug

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -297,6 +298,46 @@ func TestLeave(t *testing.T) {
 	if streams != 1 || reports != 1 || !closed {
 		t.Errorf("%d streams, %d reports, closed %v; want 1, 1, true", streams, reports, closed)
 	}
+}
+
+// An agent whose name another one has says so once a minute, and asks less and less often.
+func TestNameInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refusal, err := status.New(codes.AlreadyExists, "the name is in use by another agent").WithDetails(
+			&errdetails.ErrorInfo{Reason: "NAME_IN_USE", Domain: "titrate.dev"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked []time.Time
+		var mu sync.Mutex
+		f := fleet{}
+		f.add(t, "one", func(controlv1.ControlService_ConnectServer) error {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, time.Now())
+			return refusal.Err()
+		})
+		var out bytes.Buffer
+		c := New(Options{Addresses: []string{"passthrough:///one"}, Dial: f.dial(),
+			Log: slog.New(slog.NewTextHandler(&out, nil))}, &agent{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		soon := len(asked)
+		mu.Unlock()
+		time.Sleep(5*time.Minute - 3*time.Second)
+		s := c.Status()
+		cancel()
+		<-done
+		if soon < 5 || len(asked) > soon+40 || !s.NameInUse || !strings.Contains(s.Error, "in use") {
+			t.Errorf("asked %d times in 3 s, %d in 5 min; %+v", soon, len(asked), s)
+		}
+		if n := strings.Count(out.String(), "\n"); n < 4 || n > 5 {
+			t.Errorf("%d lines in 5 min:\n%s", n, &out)
+		}
+	})
 }
 
 // An agent whose streams another one of its name ends for ever logs a few lines of that.

@@ -137,6 +137,7 @@ func (g *Group) Status() Status {
 		s.Streams, s.Failures = s.Streams+one.Streams, s.Failures+one.Failures
 		if !one.Connected {
 			s.Connected, s.Address, s.Error = false, one.Address, one.Error
+			s.NameInUse = s.NameInUse || one.NameInUse
 		}
 	}
 	return s

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -50,6 +52,7 @@ type Server struct {
 	configuration *config.Cache
 	log           *slog.Logger
 	replaced      rate.Sometimes // bounds the lines about streams that replace each other
+	doubled       rate.Sometimes // bounds the lines about agents whose name another one has
 	whole         atomic.Uint64  // configurations sent as a whole
 	resumed       atomic.Uint64  // streams that began with a change
 
@@ -63,12 +66,26 @@ type Server struct {
 	counter  streamCounter
 
 	questions questions
+
+	start   time.Time
+	refused struct { // agents whose name another one has; the lock is held
+		last error
+		at   time.Duration
+	}
 }
+
+// nameHeld is how long an agent that says nothing keeps its name from another one. It reports four
+// times a second, so it has crashed or is cut off then.
+const nameHeld = 2 * time.Second
+
+// now is the time since the server began.
+func (s *Server) now() time.Duration { return time.Since(s.start) }
 
 // New makes a server that is closed: it refuses streams.
 func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
 	return &Server{loop: loop, configuration: c, log: log, closed: NotLeader(""), sessions: map[string]*session{},
-		counter: newStreamCounter(limits), replaced: rate.Sometimes{First: 1, Interval: time.Minute}}
+		counter: newStreamCounter(limits), replaced: rate.Sometimes{First: 1, Interval: time.Minute},
+		doubled: rate.Sometimes{First: 1, Interval: time.Minute}, start: time.Now()}
 }
 
 // Register adds the service to a gRPC server.
@@ -224,7 +241,11 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 // serve runs a stream after its Hello.
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
 	one.agent, one.floor, one.holds = h.GetAgent(), h.GetRevision(), resource.Digest(h.GetDigest())
-	one.answers, one.shares = h.GetAnswers(), h.GetShares()
+	one.answers, one.shares, one.process = h.GetAnswers(), h.GetShares(), h.GetProcess()
+	if p, ok := peer.FromContext(ctx); ok {
+		one.address = p.Addr.String()
+	}
+	one.heard.Store(int64(s.now()))
 	if !election.Plausible(one.floor) {
 		s.log.Error("an agent says that it holds a revision that cannot be: it is not believed", "agent", one.agent,
 			"revision", one.floor)
@@ -280,11 +301,44 @@ func (s *Server) addSession(one *session, h *controlv1.Hello) (replaces bool, er
 		return false, s.sharing.refusal()
 	}
 	older := s.sessions[one.agent]
+	if older != nil && s.keepsName(older, one) {
+		return false, s.refuseName(older, one)
+	}
 	if older != nil {
 		older.end(status.Errorf(codes.Aborted, "another stream has said Hello as %s", one.agent))
 	}
 	s.sessions[one.agent], s.agents = one, nil
 	return older != nil, nil
+}
+
+// keepsName reports whether the process of an older stream lives and is another one than that of a new
+// stream. The lock is held.
+func (s *Server) keepsName(older, one *session) bool {
+	return older.process != one.process && older.process != 0 && one.process != 0 &&
+		s.now()-time.Duration(older.heard.Load()) < nameHeld
+}
+
+// refuseName notes that an agent is refused, and returns the status for it. The lock is held.
+func (s *Server) refuseName(older, one *session) error {
+	s.refused.at = s.now()
+	s.refused.last = fmt.Errorf("two agents have the name %q: the one at %s is served, the one at %s is refused",
+		one.agent, older.address, one.address)
+	s.doubled.Do(func() {
+		s.log.Warn("an agent is refused, because another one has its name: give each its own --name; more such "+
+			"refusals within a minute are not logged", "agent", one.agent, "address", one.address,
+			"other", older.address)
+	})
+	return nameInUse(one.agent, older.address)
+}
+
+// Trouble says that an agent was refused within the last minute because another one has its name.
+func (s *Server) Trouble() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused.last == nil || s.now()-s.refused.at >= time.Minute {
+		return nil
+	}
+	return s.refused.last
 }
 
 // has reports whether a stream is its agent's, and not one that a newer stream has replaced.

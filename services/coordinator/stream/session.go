@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,6 +38,10 @@ type session struct {
 
 	shares       bool                    // the agent knows Coordinators; set before addSession
 	coordinators *controlv1.Coordinators // sent last; the sender's
+
+	process uint64       // of the agent, 0 = not said; set before addSession
+	address string       // the agent's, as seen here
+	heard   atomic.Int64 // when it was heard last: nanoseconds since the server began
 
 	answers   bool // the agent answers questions; set before addSession
 	questions chan *controlv1.Question
@@ -72,6 +77,7 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 			s.end(endedByAgent(err))
 			return
 		}
+		s.heard.Store(int64(s.server.now()))
 		switch {
 		case m.GetReport() != nil:
 			if s.server.loop.Report(s.agent, m.GetReport()) {

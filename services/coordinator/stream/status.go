@@ -13,6 +13,7 @@ const (
 	Domain     = "titrate.dev"
 	NotLeading = "NOT_LEADER"
 	StaleEpoch = "STALE_EPOCH"
+	NameInUse  = "NAME_IN_USE"
 	// LeaderKey is the metadata key of the leader's address.
 	LeaderKey = "leader"
 )
@@ -43,6 +44,13 @@ func stale(obeyed, ours int64) error {
 	text := fmt.Sprintf("the agent has obeyed epoch %d and this coordinator's is %d: it is out of date, "+
 		"or its etcd was restored from an old backup (then start agents anew)", obeyed, ours)
 	return informed(codes.Aborted, text, StaleEpoch, nil)
+}
+
+// nameInUse is the status for an agent whose name another process has, which is at an address.
+func nameInUse(agent, address string) error {
+	text := fmt.Sprintf("the name %q is in use by another agent, which is connected from %s: give each agent its own "+
+		"--name (default: the host's name)", agent, address)
+	return informed(codes.AlreadyExists, text, NameInUse, nil)
 }
 
 func informed(code codes.Code, text, reason string, metadata map[string]string) error {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -509,7 +510,67 @@ func TestAgentsLeaveInOrder(t *testing.T) {
 	}
 }
 
-// Two agents of one name end each other's streams for ever: what is logged of that is bounded.
+// An agent whose name another process has, which reports, is refused and told where that one is. When the other
+// one has crashed or is cut off, the name is free.
+func TestNameInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.server.Open(5, 1, nil)
+		begin := func(process uint64) agent {
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			s, err := b.client.Connect(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hello := &controlv1.Hello{Agent: "twin", Process: process}
+			say(t, s, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Hello{Hello: hello}})
+			return s
+		}
+		refused := func(process uint64) {
+			t.Helper()
+			_, err := begin(process).Recv()
+			details := fmt.Sprint(status.Convert(err).Details())
+			if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), `"twin" is in use`) ||
+				!strings.Contains(err.Error(), "bufconn") || !strings.Contains(details, stream.NameInUse) {
+				t.Errorf("%v, %s", err, details)
+			}
+		}
+		first := begin(1)
+		<-b.loop.hellos
+		for range 40 { // ten seconds
+			refused(2)
+			say(t, first, &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: &controlv1.Report{}}})
+			<-b.loop.reports
+			time.Sleep(250 * time.Millisecond)
+		}
+		if n := b.lines.n.Load(); n != 2 { // that the first has connected, and a refusal
+			t.Errorf("%d lines", n)
+		}
+		if err := b.server.Trouble(); err == nil || !strings.Contains(err.Error(), "twin") {
+			t.Errorf("alarm %v", err)
+		}
+		first = begin(1) // the same process again: at once
+		if got := <-b.loop.hellos; got != "twin" {
+			t.Error(got)
+		}
+		time.Sleep(2 * time.Second) // it says nothing
+		begin(2)
+		<-b.loop.hellos
+		for {
+			if _, err := first.Recv(); err != nil { // what came before are signs of life
+				break
+			}
+		}
+		time.Sleep(time.Minute)
+		if err := b.server.Trouble(); err != nil {
+			t.Errorf("alarm %v", err)
+		}
+	})
+}
+
+// Two older agents of one name, which do not say which process they are, end each other's streams for ever:
+// what is logged of that is bounded.
 func TestTwoAgentsOfOneNameAreLoggedOnce(t *testing.T) {
 	b := newBench(t)
 	b.server.Open(5, 1, nil)

@@ -269,9 +269,12 @@ type Hello struct {
 	// of the first 8 bytes (little-endian) of the SHA-256 of each one's deterministic encoding. 0 = not
 	// said. A coordinator that knows a configuration with this digest begins with a change of it, which
 	// may be empty; others send everything.
-	Digest        uint64 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`
-	Answers       bool   `protobuf:"varint,11,opt,name=answers,proto3" json:"answers,omitempty"` // it answers a Question
-	Shares        bool   `protobuf:"varint,12,opt,name=shares,proto3" json:"shares,omitempty"`   // it understands Coordinators: it opens a stream to each of them
+	Digest  uint64 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`
+	Answers bool   `protobuf:"varint,11,opt,name=answers,proto3" json:"answers,omitempty"` // it answers a Question
+	Shares  bool   `protobuf:"varint,12,opt,name=shares,proto3" json:"shares,omitempty"`   // it understands Coordinators: it opens a stream to each of them
+	// Differs with each start of the agent; 0 = not said. A Hello of another process than the one that
+	// has the name and reports ends with ALREADY_EXISTS, reason NAME_IN_USE.
+	Process       uint64 `protobuf:"fixed64,13,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +391,13 @@ func (x *Hello) GetShares() bool {
 		return x.Shares
 	}
 	return false
+}
+
+func (x *Hello) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 // Who leads, where several coordinators share the pools among them. It is the first message of a
@@ -1818,7 +1828,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leases\x12@\n" +
 	"\bquestion\x18\x03 \x01(\v2\".titrate.control.v1alpha1.QuestionH\x00R\bquestion\x12L\n" +
 	"\fcoordinators\x18\x04 \x01(\v2&.titrate.control.v1alpha1.CoordinatorsH\x00R\fcoordinatorsB\t\n" +
-	"\amessage\"\x9a\x03\n" +
+	"\amessage\"\xb4\x03\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -1832,7 +1842,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x06digest\x18\n" +
 	" \x01(\x06R\x06digest\x12\x18\n" +
 	"\aanswers\x18\v \x01(\bR\aanswers\x12\x16\n" +
-	"\x06shares\x18\f \x01(\bR\x06shares\"\x84\x01\n" +
+	"\x06shares\x18\f \x01(\bR\x06shares\x12\x18\n" +
+	"\aprocess\x18\r \x01(\x06R\aprocess\"\x84\x01\n" +
 	"\fCoordinators\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
 	"\x04self\x18\x02 \x01(\tR\x04self\x12\x1c\n" +
