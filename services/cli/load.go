@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,7 +23,8 @@ const (
 	loadClients = 4                // of each tenant
 	loadRound   = time.Minute      // after which the schedule begins anew with another seed
 	loadLine    = 10 * time.Second // between two lines of output
-	loadLeast   = time.Second      // that a line is about
+	loadLeast   = time.Second      // that a line after the first one is about
+	loadLead    = time.Second      // before the first request: the schedule is made
 )
 
 const loadLong = `load sends requests to gateways for some tenants, at a fixed rate that does not wait for
@@ -31,7 +33,8 @@ request has its tenant in the header x-tenant and its client in x-client, as the
 titrate dev and of the tutorial read them.
 
 Each ten seconds, and at the end, a line says for each tenant how many requests per second
-were admitted, rejected (429) and failed (all other answers, and none).`
+were admitted, rejected (429) and failed (all other answers, and none). Requests that have no
+answer yet when the load ends are not counted as failed; the last line has their number.`
 
 // newLoad is the command that loads gateways, for the compose file.
 func newLoad() *cobra.Command {
@@ -54,31 +57,40 @@ func newLoad() *cobra.Command {
 				return usage(err)
 			}
 			s.Seed = seed
-			ctx := cmd.Context()
-			if duration > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, duration)
-				defer cancel()
-			}
-			c := loadCounter{since: time.Now().Add(time.Second)}
-			go c.print(ctx, cmd.OutOrStdout())
-			(&load.Generator{URLs: gateways, Observe: c.count}).Loop(ctx, *s, c.since)
-			if time.Since(c.since) >= loadLeast {
-				fmt.Fprintln(cmd.OutOrStdout(), c.line(time.Now()))
-			}
-			return nil
+			return runLoad(cmd.Context(), cmd.OutOrStdout(), gateways, s, duration)
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&gateways, "gateways", nil, "URLs of the gateways (required)")
 	f.Float64SliceVar(&spread, "spread", nil, "weight of each gateway in the load (default all alike)")
 	f.StringArrayVar(&tenants, "tenant", nil, "tenant=rate, requests per second; may be repeated (required)")
-	f.DurationVar(&duration, "duration", 0, "how long; 0 = until stopped")
+	f.DurationVar(&duration, "duration", 0, "how long, from the first request on; 0 = until stopped")
 	f.Uint64Var(&seed, "seed", 1, "seed of the schedule")
 	for _, required := range []string{"gateways", "tenant"} {
 		_ = cmd.MarkFlagRequired(required) // fails for unknown flags only
 	}
 	return cmd
+}
+
+// runLoad sends load for a duration from the first request on, 0: until ctx ends.
+func runLoad(ctx context.Context, out io.Writer, gateways []string, s *scenario.Scenario,
+	duration time.Duration) error {
+	start := time.Now().Add(loadLead)
+	if duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, start.Add(duration))
+		defer cancel()
+	}
+	c := loadCounter{since: start}
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		c.print(ctx, out)
+	}()
+	(&load.Generator{URLs: gateways, Observe: c.count}).Loop(ctx, *s, start)
+	<-printed
+	c.printLast(out, time.Now())
+	return nil
 }
 
 // loadScenario has one phase, a Poisson process per client.
@@ -119,11 +131,17 @@ type loadCounter struct {
 	mu     sync.Mutex
 	since  time.Time          // of the last line, or when the load began
 	counts map[string]*[3]int // admitted, rejected, failed
+	lines  int                // printed
+	open   int                // requests that had no answer when the load ended
 }
 
 func (c *loadCounter) count(r *trace.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r.Error == trace.Aborted {
+		c.open++
+		return
+	}
 	if c.counts == nil {
 		c.counts = map[string]*[3]int{}
 	}
@@ -142,16 +160,29 @@ func (c *loadCounter) count(r *trace.Record) {
 	}
 }
 
+// print prints a line each loadLine from the first request on.
 func (c *loadCounter) print(ctx context.Context, out io.Writer) {
-	ticker := time.NewTicker(loadLine)
-	defer ticker.Stop()
+	next := time.NewTimer(time.Until(c.since) + loadLine)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticker.C:
+		case now := <-next.C:
 			fmt.Fprintln(out, c.line(now))
+			next.Reset(loadLine)
 		}
+	}
+}
+
+// printLast prints what came since the last line. Of a moment after another line it says only how many
+// requests have no answer.
+func (c *loadCounter) printLast(out io.Writer, now time.Time) {
+	if c.lines == 0 || now.Sub(c.since) >= loadLeast {
+		fmt.Fprintln(out, cmp.Or(c.line(now), "no request was answered"))
+	}
+	if c.open > 0 {
+		fmt.Fprintf(out, "%s had no answer when the load ended\n", wording.Count(c.open, "request"))
 	}
 }
 
@@ -167,5 +198,6 @@ func (c *loadCounter) line(now time.Time) string {
 	}
 	slices.Sort(parts)
 	c.counts, c.since = nil, now
+	c.lines++
 	return strings.Join(parts, "; ")
 }

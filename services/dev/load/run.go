@@ -128,15 +128,23 @@ func (r *run) send(ctx context.Context, shot Shot, rec *trace.Record) {
 	req.Header.Set(ClientHeader, rec.Client)
 	resp, err := r.client.Do(req)
 	if err != nil {
-		rec.Error = err.Error()
+		rec.Error = failure(ctx, err)
 		return
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		rec.Error = err.Error()
+		rec.Error = failure(ctx, err)
 		return
 	}
 	r.fill(rec, resp)
+}
+
+// failure says why a request has no answer.
+func failure(ctx context.Context, err error) string {
+	if ctx.Err() != nil {
+		return trace.Aborted
+	}
+	return err.Error()
 }
 
 func (r *run) fill(rec *trace.Record, resp *http.Response) {

@@ -43,13 +43,16 @@ type Record struct {
 	Mark bool `json:"mark,omitempty"`
 	// Reason of a 429, from the gateway.
 	Reason string `json:"reason,omitempty"`
-	// Error is the reason why there was no answer; Dropped is the generator's own.
+	// Error is the reason why there was no answer; Dropped and Aborted are the generator's own.
 	Error string `json:"error,omitempty"`
 }
 
 // Dropped is the Error of a request that the generator did not start because
 // too many were in flight.
 const Dropped = "dropped by the load generator: too many in flight"
+
+// Aborted is the Error of a request that had no answer yet when the generator ended.
+const Aborted = "aborted by the load generator: it has ended"
 
 // Sent returns the time at which the request was really sent, s since the start.
 func (r *Record) Sent() float64 { return r.T + r.Late }
