@@ -311,8 +311,7 @@ func applyError(err error, documents []*document.Document) error {
 		case *errdetails.ResourceInfo:
 			for _, doc := range documents {
 				if doc.Name() == d.GetResourceName() {
-					places = append(places, &document.Error{File: doc.File, Line: doc.Line,
-						Message: doc.Name() + ": " + d.GetDescription()})
+					places = append(places, refusedAt(doc, d.GetDescription())...)
 				}
 			}
 		}
@@ -321,6 +320,22 @@ func applyError(err error, documents []*document.Document) error {
 		return worded(err) // no refusal: whether it was applied, the message says if it is known
 	}
 	return fmt.Errorf("nothing was applied:\n%w%s", errors.Join(places...), advice)
+}
+
+// refusedAt says why the coordinator refused a document: at the fields that name what does not exist, or else of the
+// whole.
+func refusedAt(doc *document.Document, why string) (places []error) {
+	for _, r := range resource.References(doc.Resource) {
+		for _, one := range missingIn(why) {
+			if one.name == r.Name {
+				places = append(places, doc.Wrong(r.Field, one.why))
+			}
+		}
+	}
+	if len(places) == 0 {
+		places = []error{&document.Error{File: doc.File, Line: doc.Line, Message: doc.Name() + ": " + why}}
+	}
+	return places
 }
 
 // conflict says how to go on after an etag did not match.

@@ -114,7 +114,8 @@ func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Expla
 func (present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error) {
 	window, since := durationpb.New(time.Minute), durationpb.New(190*time.Second)
 	out := &quotav1.TopResponse{Agents: 1}
-	if s.Tenant != "acme" && s.Tenant != "" || s.Pool == "batch" {
+	if s.Tenant != "acme" && s.Tenant != "" || s.Pool != "api" && s.Pool != "" ||
+		s.Limit != "per-client" && s.Limit != "" || s.Gateway != "gw-1" && s.Gateway != "" {
 		return out, nil
 	}
 	limit := &quotav1.Activity{Tenant: "acme", Limit: "per-client", Refused: 1180, ClientLimit: 1180, Window: window,
@@ -234,7 +235,7 @@ func TestOutput(t *testing.T) {
 		"top-limit":   {"top", "--once", "--by", "limit", "--tenant", "acme"},
 		"top-client":  {"top", "--once", "--by", "client"},
 		"top-json":    {"top", "--once", "-o", "json"},
-		"top-idle":    {"top", "--once", "--tenant", "nobody"},
+		"top-idle":    {"top", "--once", "--tenant", "globex"},
 		"get-help":    {"get", "--help"},
 		"apply-help":  {"apply", "--help"},
 	} {
@@ -391,7 +392,7 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 			[]string{"<stdin>:10: spec.capacity: must be greater than 0"}},
 		{"reference", head + "kind: Quota\nname: tenants/acme/quotas/api\n",
 			[]string{"nothing was applied",
-				"<stdin>:6: tenants/acme/quotas/api: names something that does not exist: tenants/acme"}},
+				"<stdin>:8: name: names something that does not exist: tenants/acme"}},
 		{"etag", head + "kind: Pool\nname: pools/b\netag: \"1\"\nspec: {capacity: 1}\n",
 			[]string{"<stdin>:6: pools/b: etag does not match"}},
 		{"twice", good, []string{"<stdin>:8: name: pools/api stands at <stdin>:1 already"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // gateways is what get is asked for them by.
@@ -74,13 +75,16 @@ func (c *client) gateways(ctx context.Context, names map[string]bool) (*quotav1.
 		return found, err
 	}
 	missing := maps.Clone(names)
+	var all []string
 	found.Gateways = slices.DeleteFunc(found.GetGateways(), func(g *quotav1.Gateway) bool {
 		delete(missing, g.GetName())
+		all = append(all, g.GetName())
 		return !names[g.GetName()]
 	})
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s/%s: not heard of; titrate get gateways lists those that are", gateways,
-			strings.Join(slices.Sorted(maps.Keys(missing)), ", "+gateways+"/"))
+		sorted := slices.Sorted(maps.Keys(missing))
+		return nil, fmt.Errorf("%s/%s: not heard of; titrate get gateways lists those that are%s", gateways,
+			strings.Join(sorted, ", "+gateways+"/"), wording.Meant(sorted[0], all))
 	}
 	return found, nil
 }

@@ -27,6 +27,10 @@ without a pause of a minute. Of limits the admitted requests are not counted. Cl
 those that gateways' sketches have, in requests of the last one to two minutes: one with few
 refusals may be missing, and a number may be too high by ERROR.
 
+--tenant, --pool, --limit, --client and --gateway count only what has that name. A name that no
+request was counted under, and that nothing configured and no gateway has, is an error; names of
+clients are not known, so any is taken.
+
 At a terminal top is drawn anew every --every until q, with as many rows as fit, and bars in
 the room beside; the rest is in "other". Keys: t tenant, p pool, l limit, c client, g gateway; r refused, a admitted,
 w waited, s shadowed, m marked. --once prints one table.`
@@ -106,11 +110,13 @@ func (t *top) run(cmd *cobra.Command) error {
 func (t *top) read() error {
 	by, known := quotav1.Selection_By_value[strings.ToUpper(t.by)]
 	if !known || by == 0 {
-		return fmt.Errorf("--by %q: want tenant, pool, limit, client or gateway", t.by)
+		return fmt.Errorf("--by %q: want tenant, pool, limit, client or gateway%s", t.by,
+			wording.Meant(t.by, []string{"tenant", "pool", "limit", "client", "gateway"}))
 	}
 	order, known := quotav1.Selection_Order_value[strings.ToUpper(t.order)]
 	if !known || order == 0 {
-		return fmt.Errorf("--sort %q: want refused, admitted, waited, shadowed or marked", t.order)
+		return fmt.Errorf("--sort %q: want refused, admitted, waited, shadowed or marked%s", t.order,
+			wording.Meant(t.order, []string{"refused", "admitted", "waited", "shadowed", "marked"}))
 	}
 	if t.selection.Most < 0 || t.selection.Most > 1000 {
 		return fmt.Errorf("--rows %d: want 1 to 1000", t.selection.Most)

@@ -136,7 +136,7 @@ func runWhy(cmd *cobra.Command, c *connection, output format, r *quotav1.WhyRequ
 }
 
 // whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error
-// is that of the pool.
+// is that of the pool, unless only the limit's has a name that is near.
 func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string, noPool error) (
 	*quotav1.WhyResponse, error) {
 	pool := r.Pool
@@ -144,6 +144,9 @@ func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string
 	response, err := c.Why(ctx, r)
 	if status.Code(err) == codes.NotFound {
 		r.Pool, r.Limit = pool, ""
+		if guessed(err) && !guessed(noPool) {
+			return nil, err
+		}
 		return nil, noPool
 	}
 	return response, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -142,7 +143,7 @@ func (w *seen) limit(name string) (*quotav1.LimitExplanation, error) {
 	out := &quotav1.LimitExplanation{Limit: w.r.GetTenant() + "/limits/" + name, Activity: w.limits[name],
 		Gateways: w.parts[name]}
 	slices.SortFunc(out.Gateways, func(a, b *quotav1.Activity) int { return cmp.Compare(a.Gateway, b.Gateway) })
-	l, err := w.stored(name)
+	l, err := w.s.limitOf(w.ctx, w.r.GetTenant(), name)
 	if err != nil && (!errors.Is(err, store.ErrNotFound) || out.Activity == nil) {
 		return nil, err
 	}
@@ -158,11 +159,11 @@ func (w *seen) limit(name string) (*quotav1.LimitExplanation, error) {
 	return out, nil
 }
 
-// stored is the limit of a name: the tenant's own, or that of every tenant.
-func (w *seen) stored(name string) (*quotav1.Limit, error) {
-	m, err := w.s.store.Get(w.ctx, w.r.GetTenant()+"/limits/"+name)
+// limitOf is the limit of a name: the tenant's own, or that of every tenant.
+func (s *Server) limitOf(ctx context.Context, tenant, name string) (*quotav1.Limit, error) {
+	m, err := s.store.Get(ctx, tenant+"/limits/"+name)
 	if errors.Is(err, store.ErrNotFound) {
-		if every, e := w.s.store.Get(w.ctx, "tenants/"+resource.AnyTenant+"/limits/"+name); e == nil {
+		if every, e := s.store.Get(ctx, "tenants/"+resource.AnyTenant+"/limits/"+name); e == nil {
 			m, err = every, nil
 		}
 	}
@@ -172,7 +173,8 @@ func (w *seen) stored(name string) (*quotav1.Limit, error) {
 	return m.(*quotav1.Limit), nil
 }
 
-// Top returns what became of requests lately, summed and sorted as asked.
+// Top returns what became of requests lately, summed and sorted as asked. A filter by a name that does
+// not exist is NOT_FOUND, unless requests were counted under the name.
 func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopResponse, error) {
 	if err := valid.Message(r); err != nil {
 		return nil, status(err)
@@ -188,5 +190,55 @@ func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopRe
 	if err != nil {
 		return nil, explainStatus(err)
 	}
+	if len(out.GetRows()) == 0 && out.GetOther() == nil {
+		if err := s.checkSelected(ctx, selection); err != nil {
+			return nil, status(err)
+		}
+	}
 	return out, nil
+}
+
+// checkSelected returns an error for the first name of a selection that does not exist.
+func (s *Server) checkSelected(ctx context.Context, selected *quotav1.Selection) error {
+	var tenant, pool string
+	if name := selected.GetTenant(); name != "" {
+		tenant = "tenants/" + name
+	}
+	if name := selected.GetPool(); name != "" {
+		pool = "pools/" + name
+	}
+	if err := s.checkStored(ctx, tenant, pool); err != nil {
+		return err
+	}
+	if name := selected.GetLimit(); name != "" && name != toplist.Share {
+		if err := s.checkLimit(ctx, tenant, name); err != nil {
+			return err
+		}
+	}
+	if name := selected.GetGateway(); name != "" {
+		_, known, err := s.live.Gateways()
+		named := func(g *quotav1.Gateway) bool { return g.GetName() == name }
+		if err == nil && len(known) > 0 && !slices.ContainsFunc(known, named) {
+			return fmt.Errorf("gateways/%s: %w", name, store.ErrNotFound)
+		}
+	}
+	return nil
+}
+
+// mostLimits bounds the limits that are read to learn whether one has a name.
+const mostLimits = 5000
+
+// checkLimit returns an error if neither the tenant nor every tenant has a limit of the name; without a tenant, if no
+// tenant has, as far as mostLimits go.
+func (s *Server) checkLimit(ctx context.Context, tenant, name string) error {
+	if tenant != "" {
+		_, err := s.limitOf(ctx, tenant, name)
+		return err
+	}
+	limits, next, err := s.store.List(ctx, store.Query{Kind: resource.Limit, Limit: mostLimits})
+	named := func(m resource.Message) bool { return strings.HasSuffix(m.GetName(), "/limits/"+name) }
+	if err != nil || next != "" || slices.ContainsFunc(limits, named) {
+		return err
+	}
+	return fmt.Errorf("limits/%s: %w", name, store.ErrNotFound)
 }

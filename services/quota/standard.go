@@ -96,6 +96,11 @@ func (s *Server) list(
 	if err != nil {
 		return nil, "", status(err)
 	}
+	if len(page) == 0 && q.Parent != "" && q.After == "" {
+		if err := s.checkStored(ctx, q.Parent); err != nil {
+			return nil, "", status(err)
+		}
+	}
 	if next != "" {
 		next = base64.RawURLEncoding.EncodeToString([]byte(scope + next))
 	}

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -36,7 +37,7 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	}
 	w.explain(explanations)
 	if err := w.explainLimits(); err != nil {
-		return nil, status(err)
+		return nil, status(cmp.Or(s.checkStored(ctx, r.GetTenant()), err))
 	}
 	if len(w.out.Explanations) == 0 && len(w.out.Limits) == 0 {
 		if err := s.checkStored(ctx, r.GetTenant(), r.GetPool()); err != nil {

@@ -77,9 +77,9 @@ func (p *parser) resources(files []*document.File) {
 	}
 	p.config = coordinator.Compile(0, byName)
 	for _, d := range all {
-		for _, name := range resource.References(d.Resource) {
-			if byName[name] == nil {
-				d.Note("name", fmt.Sprintf("it needs %s, of which there is no document", name))
+		for _, r := range resource.References(d.Resource) {
+			if byName[r.Name] == nil {
+				d.Note(r.Field, fmt.Sprintf("it needs %s, of which there is no document", r.Name))
 			}
 		}
 		ref, err := resource.Parse(d.Name())

@@ -72,7 +72,7 @@ func wanted(changes []Change) []string {
 		add(c.name())
 		if c.Op != Delete {
 			for _, r := range resource.References(c.Resource) {
-				add(r)
+				add(r.Name)
 			}
 		}
 	}

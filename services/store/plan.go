@@ -181,12 +181,16 @@ func (p *plan) after(name string) resource.Message {
 
 // resolve refuses a resource whose references do not hold after the plan.
 func (p *plan) resolve(c Change) error {
-	for _, name := range resource.References(c.Resource) {
-		if p.after(name) == nil {
-			return fmt.Errorf("%w: %s; create it first or in the same change", ErrReference, name)
+	var missing []string
+	for _, r := range resource.References(c.Resource) {
+		if p.after(r.Name) == nil {
+			missing = append(missing, r.Name)
 		}
 	}
-	return nil
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; create it first or in the same change", ErrReference, strings.Join(missing, ", "))
 }
 
 // release deals with what refers to a deleted name: refuses, or takes it along.
@@ -260,8 +264,10 @@ func usedBy(v view) map[string][]string {
 }
 
 // needs are the names that a resource refers to, and the tenant that it belongs to.
-func needs(m resource.Message) []string {
-	names := resource.References(m)
+func needs(m resource.Message) (names []string) {
+	for _, r := range resource.References(m) {
+		names = append(names, r.Name)
+	}
 	if ref, err := resource.Parse(m.GetName()); err == nil && ref.Tenant == resource.AnyTenant {
 		names = append(names, ref.Parent())
 	}
@@ -272,7 +278,8 @@ func refers(m resource.Message, to resource.Ref) bool {
 	if to.Kind == resource.Tenant {
 		return strings.HasPrefix(m.GetName(), to.String()+"/")
 	}
-	return slices.Contains(resource.References(m), to.String())
+	named := func(r resource.Reference) bool { return r.Name == to.String() }
+	return slices.ContainsFunc(resource.References(m), named)
 }
 
 // listed names a few and counts the rest.

@@ -75,9 +75,9 @@ func whole(t *testing.T, snap store.Snapshot) {
 		exists[resource.Name(r)] = true
 	}
 	for _, r := range snap.Resources {
-		for _, name := range resource.References(resource.Unwrap(r)) {
-			if !exists[name] {
-				t.Errorf("revision %d: %s refers to %s, which does not exist", snap.Revision, resource.Name(r), name)
+		for _, to := range resource.References(resource.Unwrap(r)) {
+			if !exists[to.Name] {
+				t.Errorf("revision %d: %s refers to %s, which does not exist", snap.Revision, resource.Name(r), to.Name)
 			}
 		}
 	}

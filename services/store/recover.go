@@ -99,9 +99,9 @@ func replacement(
 		if m == nil {
 			return set, fmt.Errorf("%w: an empty resource", ErrBadChange)
 		}
-		for _, name := range resource.References(m) {
-			if !given[name] {
-				return set, fmt.Errorf("%s: %w: %s", m.GetName(), ErrReference, name)
+		for _, r := range resource.References(m) {
+			if !given[r.Name] {
+				return set, fmt.Errorf("%s: %w: %s", m.GetName(), ErrReference, r.Name)
 			}
 		}
 		owner := m.GetSet()

@@ -165,9 +165,9 @@ func (c *checker) resource(path string, m resource.Message) {
 		}
 		return
 	}
-	for _, name := range resource.References(m) {
-		if !c.names[name] {
-			c.wrong(path+".name", "it needs %s, of which there is no document", name)
+	for _, r := range resource.References(m) {
+		if !c.names[r.Name] {
+			c.wrong(path+"."+r.Field, "it needs %s, of which there is no document", r.Name)
 		}
 	}
 	if q, ok := m.(*quotav1.Quota); ok && q.GetMode() == quotav1.Mode_OFF {

@@ -26,6 +26,8 @@
 package resource
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -158,25 +160,28 @@ func Spec(m Message) Message {
 	return c
 }
 
-// References returns the names of what m needs: a quota its tenant and its pool,
+// Reference is a resource that another one needs, and the field that names it.
+type Reference struct{ Name, Field string }
+
+// References returns what m needs: a quota its tenant and its pool,
 // a limit its tenant and the pools that it names. The tenant "-" needs no entry.
 // A name that does not parse has no references.
-func References(m Message) []string {
+func References(m Message) []Reference {
 	ref, err := Parse(m.GetName())
 	if err != nil {
 		return nil
 	}
-	var names []string
+	var all []Reference
 	if ref.Kind.Child() && ref.Tenant != AnyTenant {
-		names = append(names, Ref{Kind: Tenant, ID: ref.Tenant}.String())
+		all = append(all, Reference{Ref{Kind: Tenant, ID: ref.Tenant}.String(), "name"})
 	}
 	switch m := m.(type) {
 	case *quotav1.Quota:
-		names = append(names, Ref{Kind: Pool, ID: ref.ID}.String())
+		all = append(all, Reference{Ref{Kind: Pool, ID: ref.ID}.String(), "name"})
 	case *quotav1.Limit:
-		for _, p := range m.GetPools() {
-			names = append(names, Ref{Kind: Pool, ID: p}.String())
+		for i, p := range m.GetPools() {
+			all = append(all, Reference{Ref{Kind: Pool, ID: p}.String(), fmt.Sprintf("pools[%d]", i)})
 		}
 	}
-	return names
+	return all
 }

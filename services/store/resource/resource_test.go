@@ -152,13 +152,13 @@ func TestFillDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
 func TestReferences(t *testing.T) {
 	for _, c := range []struct {
 		m    Message
-		want []string
+		want []Reference
 	}{
 		{&quotav1.Pool{Name: "pools/a"}, nil},
-		{&quotav1.Quota{Name: "tenants/a/quotas/p"}, []string{"tenants/a", "pools/p"}},
-		{&quotav1.Quota{Name: "tenants/-/quotas/p"}, []string{"pools/p"}},
+		{&quotav1.Quota{Name: "tenants/a/quotas/p"}, []Reference{{"tenants/a", "name"}, {"pools/p", "name"}}},
+		{&quotav1.Quota{Name: "tenants/-/quotas/p"}, []Reference{{"pools/p", "name"}}},
 		{&quotav1.Limit{Name: "tenants/a/limits/l", Pools: []string{"p", "q"}},
-			[]string{"tenants/a", "pools/p", "pools/q"}},
+			[]Reference{{"tenants/a", "name"}, {"pools/p", "pools[0]"}, {"pools/q", "pools[1]"}}},
 	} {
 		if got := References(c.m); !slices.Equal(got, c.want) {
 			t.Errorf("%s refers to %v, want %v", c.m.GetName(), got, c.want)
