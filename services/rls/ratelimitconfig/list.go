@@ -1,7 +1,9 @@
 package ratelimitconfig
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,14 @@ import (
 // followed, as those of a mounted ConfigMap. A directory without a file to read is an error: no limits would be in
 // force.
 func List(dir string) (files, leftOut []string, err error) {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("%s: no such directory", dir)
+	case err != nil:
+		return nil, nil, err
+	case !info.IsDir():
+		return nil, nil, fmt.Errorf("%s is a file: want the directory that it is in, of which all files are read", dir)
+	}
 	root := strings.TrimSuffix(dir, "/") + "/" // which is followed if it is a symbolic link
 	err = filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
 		switch {

@@ -136,9 +136,12 @@ func TestReadDir(t *testing.T) {
 		strings.Count(err.Error(), ":1: domain: missing") != 2 {
 		t.Errorf("two files without a domain: %v", err)
 	}
-	for _, name := range []string{"absent", "a.yaml"} {
-		if _, err := ratelimitconfig.ReadDir(filepath.Join(dir, name), ratelimitconfig.Options{}); err == nil {
-			t.Errorf("%s is read as a directory", name)
+	for name, want := range map[string]string{"absent": "absent: no such directory",
+		"a.yaml": "a.yaml is a file: want the directory that it is in"} {
+		path := filepath.Join(dir, name)
+		_, err := ratelimitconfig.ReadDir(path, ratelimitconfig.Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(dir, want)) {
+			t.Errorf("%s as a directory: %v", name, err)
 		}
 	}
 }
