@@ -13,5 +13,6 @@ func TestGuideRest(t *testing.T) {
 		"Several at once, plans and history", "What happens now", "Errors"))
 	contains(t, said, `"name":"tenants/acme/quotas/api"`, `"code":"ABORTED"`, `"outcomes":["CREATED"`,
 		`"deleted":["tenants/acme/quotas/api"]`, `"name":"cut-half"`, `"message":"a limit for everybody"`, `"allowed":true`,
-		`pool.capacity: must be greater than 0 and less than or equal to 1000000000`, `unknown field \"capactiy\"`)
+		`pool.capacity: must be greater than 0 and less than or equal to 1000000000`,
+		`body:1: capactiy: unknown field; known are name, `)
 }

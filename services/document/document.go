@@ -11,7 +11,7 @@
 //	  capacity: 300
 //	  queue: {delayTarget: 50ms, maxWait: 1s}
 //
-// A file holds any number of them, parted by --- lines or as one list. JSON is
+// A file holds any number of them, parted by --- lines or as one list, which may be a List of Kubernetes. JSON is
 // read by the same reader, being YAML. Fields are those of the .proto in
 // lowerCamelCase (snake_case is read too), durations are written 50ms or 1.5s,
 // enumerations by name. An etag beside spec makes an apply conditional. What is
@@ -27,7 +27,7 @@
 //
 // What is not understood is refused, never passed over: unknown fields, fields
 // given twice, a number where text belongs, anchors and aliases (package tree says
-// it all). Every error has file, line and the field's path, and all errors of a
+// it all). An object of Kubernetes is called one. Every error has file, line and the field's path, and all errors of a
 // file are reported at once, up to tree.MostErrors. The rules of package valid are
 // checked too, on what could be read, so that most mistakes are found without a server.
 //

@@ -63,6 +63,16 @@ func TestParseReadsEveryField(t *testing.T) {
 	}
 }
 
+// A List of Kubernetes stands for what is in it.
+func TestAListIsItsItems(t *testing.T) {
+	const text = "apiVersion: v1\nkind: List\nmetadata: {}\nitems:\n- " + "apiVersion: titrate.dev/v1alpha1\n" +
+		"  kind: Tenant\n  name: tenants/a\n- {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/b}\n"
+	got, err := Parse("f.yaml", []byte(text))
+	if err != nil || len(got) != 2 || got[0].Name() != "tenants/a" || got[1].Line != 8 {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
 const head = "apiVersion: titrate.dev/v1alpha1\n"
 
 func TestErrorsNameTheirPlace(t *testing.T) {
@@ -120,6 +130,23 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"burst of 0 in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
 			"client: x\n    rate: 5/s\n    burst: 0.0\n", `f.yaml:9: spec.overrides[0].burst: 0 must be at least 1`},
 		{"weight of 0", head + "kind: Tenant\nname: tenants/a\nspec: {weight: 0}\n", `f.yaml:4: spec.weight: 0 must be above 0`},
+		{"Deployment", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api}\nspec: {replicas: 2}\n",
+			`f.yaml:2: kind: a Deployment of Kubernetes (apps/v1) is no document: a document has apiVersion ` +
+				`titrate.dev/v1alpha1`},
+		{"Secret", "kind: Secret\napiVersion: v1\n",
+			`f.yaml:1: kind: a Secret of Kubernetes is no document; give each file that stands under its data`},
+		{"kind with a slip and another version", "apiVersion: v1\nkind: Pol\nname: pools/api\n",
+			`f.yaml:2: kind: "Pol" should be one of Pool, Tenant, Quota, Limit, Scenario, Demand; did you mean Pool?`},
+		{"List with another field", "apiVersion: v1\nkind: List\nitems: []\nitem: {}\n",
+			`f.yaml:4: item: unknown field; a List has apiVersion, kind, metadata and items`},
+		{"wrong in a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n",
+			`f.yaml:5: kind: a Deployment of Kubernetes (apps/v1)`},
+		{"a number that is two", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 010\n",
+			`f.yaml:5: spec.capacity: want a number without a 0 in front (010 is 8 in YAML 1.1 and 10 in YAML 1.2), ` +
+				`found 010`},
+		{"a whole number that is two", head +
+			"kind: Pool\nname: pools/api\nspec: {capacity: 1, queue: {maxRequests: 010}}\n",
+			`f.yaml:4: spec.queue.maxRequests: want a number without a 0 in front`},
 		{"ConfigMap", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits}\ndata: {limits.yaml: \"\"}\n",
 			`f.yaml:2: kind: a ConfigMap of Kubernetes is no document; give each file that stands under its data`},
 		{"alias", head + "kind: Pool\nname: &n pools/api\nspec: {capacity: *n}\n", `alias`},

@@ -20,7 +20,8 @@ import (
 // fields reads a spec into a message and keeps where each field stood.
 type fields struct {
 	*parser
-	of *Document
+	of   *Document
+	json bool // the text is protobuf's JSON of any message, and is read for its mistakes only
 }
 
 // wrong notes a mistake at a field, whose value is then not known.
@@ -34,6 +35,9 @@ const durationName = "google.protobuf.Duration"
 // beside are fields of a resource that a document keeps out of spec.
 var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time": true, "status": true, "set": true}
 
+// output are fields of a resource that only the API writes.
+var output = map[protoreflect.Name]bool{"update_time": true, "status": true, "set": true}
+
 // message reads a mapping. path is in proto spelling, shown as the file has it.
 func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown string) {
 	if n.Kind != yaml.MappingNode {
@@ -43,7 +47,7 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 	given := make(map[protoreflect.Name]bool)
 	for _, e := range f.Entries(n, shown) {
 		name := tree.Join(shown, e.Key.Value)
-		field := lookup(m.Descriptor(), e.Key.Value, path == "")
+		field := lookup(m.Descriptor(), e.Key.Value, f.isSpec(path))
 		switch {
 		case field == nil:
 			f.unknown(e.Key, m.Descriptor(), path, name)
@@ -63,16 +67,19 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 
 // unknown notes a field name that does not exist. The value of the field that was meant is then unknown, too.
 func (f *fields) unknown(key *yaml.Node, m protoreflect.MessageDescriptor, path, shown string) {
-	names := known(m, path == "")
-	if near := lookup(m, wording.Near(key.Value, names), path == ""); near != nil {
+	names := known(m, f.isSpec(path))
+	if near := lookup(m, wording.Near(key.Value, names), f.isSpec(path)); near != nil {
 		f.of.misread(tree.Join(path, string(near.Name())))
 	}
 	f.Wrong(key.Line, shown, "unknown field; %s", tree.Known(key.Value, names))
 }
 
+// isSpec reports whether the message at a path is the spec of a document. A spec has no name and no etag.
+func (f *fields) isSpec(path string) bool { return path == "" && !f.json }
+
 func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.FieldDescriptor, path, shown string) {
 	if !d.IsList() {
-		if v, ok := f.value(n, d, path, shown, m.NewField(d)); ok {
+		if v, ok := f.value(n, d, path, shown, m.NewField(d)); ok && !f.json {
 			m.Set(d, v)
 		}
 		return
@@ -85,7 +92,7 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 	for i, item := range n.Content {
 		at := fmt.Sprintf("[%d]", i)
 		f.of.places[path+at] = place{line: item.Line, shown: shown + at}
-		if v, ok := f.value(item, d, path+at, shown+at, list.NewElement()); ok {
+		if v, ok := f.value(item, d, path+at, shown+at, list.NewElement()); ok && !f.json {
 			list.Append(v)
 		}
 	}
@@ -95,15 +102,22 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown string,
 	fresh protoreflect.Value) (protoreflect.Value, bool) {
 	if d.Kind() == protoreflect.MessageKind && d.Message().FullName() != durationName {
+		if f.json && (d.IsMap() || d.Message().ParentFile().Package() == "google.protobuf") { // they have own rules
+			return fresh, true
+		}
 		f.message(n, fresh.Message(), path, shown)
 		return fresh, true
 	}
-	v, want := scalar(n, d)
+	read := scalar
+	if f.json {
+		read = jsonScalar
+	}
+	v, want := read(n, d)
 	if want != "" {
 		f.wrong(n.Line, path, shown, "want %s, found %s%s", want, tree.What(n), meant(n, d))
 		return v, false
 	}
-	if wrong := givenZero(d); wrong != "" && v.Float() == 0 {
+	if wrong := f.givenZero(d); wrong != "" && v.Float() == 0 {
 		f.wrong(n.Line, path, shown, "0 %s", wrong)
 		return v, false
 	}
@@ -112,8 +126,8 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 
 // givenZero says what is wrong with a field that is given as 0. A document has one such field more than REST: REST
 // shows an alpha of 0 for a MAX_MIN pool, so REST takes an alpha of 0 too.
-func givenZero(d protoreflect.FieldDescriptor) string {
-	if d.FullName() == "titrate.quota.v1alpha1.Pool.alpha" {
+func (f *fields) givenZero(d protoreflect.FieldDescriptor) string {
+	if !f.json && d.FullName() == "titrate.quota.v1alpha1.Pool.alpha" {
 		return "must be above 0; left out it is 1"
 	}
 	return resource.GivenZero(d)
@@ -146,6 +160,9 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 		tag = n.ShortTag()
 	}
 	number := tag == "!!int" || tag == "!!float"
+	if number && d.Kind() != protoreflect.StringKind && tree.IsAmbiguous(n.Value) {
+		return v, tree.Unambiguous
+	}
 	switch d.Kind() {
 	case protoreflect.DoubleKind:
 		x, err := strconv.ParseFloat(n.Value, 64)
@@ -159,6 +176,12 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 			return protoreflect.ValueOfUint32(uint32(x)), ""
 		}
 		return v, "a whole number from 0 to 4294967295"
+	case protoreflect.Int32Kind, protoreflect.Int64Kind:
+		x, err := strconv.ParseInt(n.Value, 10, bits(d))
+		if number && err == nil {
+			return protoreflect.ValueOfInt64(x), ""
+		}
+		return v, "a whole number"
 	case protoreflect.BoolKind:
 		x, err := strconv.ParseBool(strings.ToLower(n.Value))
 		if tag == "!!bool" && err == nil {
@@ -179,6 +202,14 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 		return duration(n.Value, tag)
 	}
 	return v, "nothing: this version cannot read the field"
+}
+
+// bits is the size of an integer.
+func bits(d protoreflect.FieldDescriptor) int {
+	if d.Kind() == protoreflect.Int32Kind {
+		return 32
+	}
+	return 64
 }
 
 func enum(value, tag string, d protoreflect.EnumDescriptor) (protoreflect.Value, string) {
@@ -212,8 +243,10 @@ func lookup(d protoreflect.MessageDescriptor, key string, top bool) protoreflect
 
 // known are the names of the fields that a document may have.
 func known(d protoreflect.MessageDescriptor, top bool) (names []string) {
+	stored := d.Fields().ByName("update_time") != nil
 	for i := range d.Fields().Len() {
-		if field := d.Fields().Get(i); !top || !beside[field.Name()] {
+		field := d.Fields().Get(i)
+		if inside := !top || !beside[field.Name()]; inside && !(stored && output[field.Name()]) {
 			names = append(names, field.JSONName())
 		}
 	}

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -38,8 +39,17 @@ func (p *parser) document(n *yaml.Node) {
 			"it into documents", p.Reader.File())
 		return
 	}
-	if v := configMap(n); v != nil {
-		p.Wrong(v.Line, "kind", "a ConfigMap of Kubernetes is no document; give each file that stands under its data")
+	switch of, v := kubernetes(n); {
+	case v == nil:
+	case v.Value == "List":
+		p.list(n)
+		return
+	case v.Value == "ConfigMap" || v.Value == "Secret":
+		p.Wrong(v.Line, "kind", "a %s of Kubernetes is no document; give each file that stands under its data", v.Value)
+		return
+	default:
+		p.Wrong(v.Line, "kind", "a %s of Kubernetes (%s) is no document: a document has apiVersion %s", v.Value, of,
+			APIVersion)
 		return
 	}
 	parts := p.parts(n, "")
@@ -67,14 +77,43 @@ func isRatelimit(n *yaml.Node) bool {
 	return fields["domain"] && fields["descriptors"] && !fields["kind"] && !fields["apiVersion"]
 }
 
-// configMap returns the kind of an object of Kubernetes that has files; nil: n is none.
-func configMap(n *yaml.Node) *yaml.Node {
+// kubernetes returns apiVersion and kind of an object of Kubernetes; nil: n is none. Every object of a kind that
+// documents do not have, nor nearly, is one if its apiVersion is not theirs.
+func kubernetes(n *yaml.Node) (version string, kind *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if v := n.Content[i+1]; n.Content[i].Value == "kind" && v.Value == "ConfigMap" {
-			return v
+		switch n.Content[i].Value {
+		case "apiVersion":
+			version = n.Content[i+1].Value
+		case "kind":
+			kind = n.Content[i+1]
 		}
 	}
-	return nil
+	kinds := kindNames("")
+	switch {
+	case kind == nil || !tree.IsText(kind):
+		return "", nil
+	case slices.Contains([]string{"List", "ConfigMap", "Secret"}, kind.Value):
+		return version, kind
+	case version == "" || version == APIVersion || slices.Contains(kinds, kind.Value) ||
+		wording.Near(kind.Value, kinds) != "":
+		return "", nil
+	}
+	return version, kind
+}
+
+// list reads the documents of a List of Kubernetes.
+func (p *parser) list(n *yaml.Node) {
+	for _, e := range p.Entries(n, "") {
+		switch e.Key.Value {
+		case "apiVersion", "kind", "metadata":
+		case "items":
+			for _, item := range p.Items(e.Value, "items") {
+				p.document(item)
+			}
+		default:
+			p.Wrong(e.Key.Line, e.Key.Value, "unknown field; a List has apiVersion, kind, metadata and items")
+		}
+	}
 }
 
 // parts returns the fields of a document that stands at a path.

@@ -21,7 +21,7 @@ import (
 )
 
 // refuse writes the error of a call. It is a runtime.ErrorHandlerFunc.
-func refuse(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
+func refuse(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
 	err error) {
 	switch b, is := r.Body.(*limited); {
 	case is && b.refused != nil:
@@ -33,7 +33,7 @@ func refuse(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.
 			Message: b.over.Error()})
 		return
 	}
-	write(w, of(err))
+	write(w, of(explainedQuery(ctx, r, err)))
 }
 
 // of is the error of a call for a person and for a program.

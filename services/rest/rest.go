@@ -290,7 +290,7 @@ func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
 			return err
 		}
 		if err := b.Unmarshal(text, into); err != nil {
-			return err
+			return explained(text, into, err)
 		}
 		return givenZeros(text, into)
 	})

@@ -119,7 +119,17 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		code, want         string
 	}{
 		{"POST", "/pools", "{\"name\":\"pools/b\",\n \"capactiy\":1}", 400, "INVALID_ARGUMENT",
-			`body: (line 2:2): unknown field "capactiy"`},
+			"body:2: capactiy: unknown field; known are name, capacity, sharing, alpha, guarantee, queue, onLoss, " +
+				"hardExpiry, adaptive, etag; did you mean capacity?"},
+		{"POST", "/tenants/acme/limits?limit_id=l", "{\"rate\":100,\n\"mode\":\"shadow\"}", 400, "INVALID_ARGUMENT",
+			"body:1: rate: want a rate with its unit, such as 100/s, 100/min or 100/h, found 100; " +
+				`body:2: mode: want one of ENFORCE, SHADOW, OFF, found "shadow"; did you mean SHADOW?`},
+		{"POST", ":apply", `{"resources":[{"pool":{"name":"pools/b","alpha":"many"}}],"expectedRevision":"1"}`, 400,
+			"INVALID_ARGUMENT", `body:1: resources[0].pool.alpha: want a number, found "many"`},
+		{"POST", "/pools", `{"name":"pools/b","capacity":"300","queue":{"maxWait":"50ms"}}`, 400, "INVALID_ARGUMENT",
+			`body:1: queue.maxWait: want a duration in seconds, such as 0.05s or 60s, found "50ms"`},
+		{"DELETE", "/pools/api?force=yes", "", 400, "INVALID_ARGUMENT",
+			`query parameter "force": want true or false, found "yes"`},
 		{"POST", "/pools", "{\"name\":\"pools/b\",\n oops}", 400, "INVALID_ARGUMENT", "body: line 2: invalid character"},
 		{"POST", "/pools", "{} {}", 400, "INVALID_ARGUMENT", "body: line 1"},
 		{"POST", "/pools", "", 400, "INVALID_ARGUMENT", "pool"},
@@ -139,7 +149,8 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{"PATCH", "/pools/api?pool.capacity=5", `{"alpha":1}`, 400, "INVALID_ARGUMENT",
 			`query parameter "pool.capacity": want one of updateMask, allowMissing, validateOnly`},
 		{"GET", "/pools?pagesize=1", "", 400, "INVALID_ARGUMENT", `"pagesize": want one of pageSize, pageToken`},
-		{"GET", "/pools?page_size=many", "", 400, "INVALID_ARGUMENT", "many"},
+		{"GET", "/pools?page_size=many", "", 400, "INVALID_ARGUMENT",
+			`query parameter "page_size": want a whole number, found "many"`},
 		{"GET", "/pools?page_token=x", "", 400, "INVALID_ARGUMENT", "page_token"},
 		{"POST", ":apply?validate_only=true", `{"resources":[]}`, 400, "INVALID_ARGUMENT", "say it in the body"},
 		{"GET", "/revisions/last", "", 400, "INVALID_ARGUMENT", "revision"},

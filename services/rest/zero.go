@@ -25,13 +25,20 @@ func givenZeros(text []byte, into any) error {
 	if !mayBeZero.Match(text) { // nearly always: the body is not read twice
 		return nil
 	}
-	m, ok := into.(proto.Message)
-	if !ok { // a field of a request
-		if m, ok = reflect.ValueOf(into).Elem().Interface().(proto.Message); !ok {
-			return nil
-		}
+	m := message(into)
+	if m == nil {
+		return nil
 	}
 	return zerosIn(bytes.NewReader(text), m.ProtoReflect().Descriptor())
+}
+
+// message is what a body is read into: a request, or a field of one. It is nil if that is no message.
+func message(into any) proto.Message {
+	m, ok := into.(proto.Message)
+	if !ok {
+		m, _ = reflect.ValueOf(into).Elem().Interface().(proto.Message)
+	}
+	return m
 }
 
 // zerosIn is givenZeros of a body that is known to be JSON. It keeps one token and the path to it: a tree of all

@@ -15,21 +15,52 @@ import (
 
 // Roots reads YAML, and JSON where YAML by itself would not: what stands between two
 // --- lines each, as far as the syntax is right.
-func (r *Reader) Roots(data []byte) (all []*yaml.Node) {
-	decoder := yaml.NewDecoder(bytes.NewReader(asYAML(data)))
+func (r *Reader) Roots(data []byte) []*yaml.Node {
+	data = asYAML(data)
+	all, err := decode(data)
+	if err != nil {
+		if spaced := withoutTabs(data); !bytes.Equal(spaced, data) {
+			data = spaced
+			all, err = decode(data)
+		}
+	}
+	if err != nil {
+		line, message := syntax(err, data)
+		r.Wrong(line, "", "%s", message)
+	}
+	return all
+}
+
+func decode(data []byte) (all []*yaml.Node, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		root := new(yaml.Node)
-		err := decoder.Decode(root)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			line, message := syntax(err, data)
-			r.Wrong(line, "", "%s", message)
-			return all
+		switch err := decoder.Decode(root); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return all, err
 		}
 		all = append(all, root.Content...)
 	}
+}
+
+var (
+	blankTab = regexp.MustCompile(`(?m)^[ \t]*\t[ \t]*(#.*)?\r?$`)
+	block    = regexp.MustCompile(`(?m)[|>][-+0-9]*[ \t]*(#.*)?\r?$`)
+)
+
+// withoutTabs puts spaces in the place of tabs in lines that have nothing else, or a comment behind them. These lines
+// say nothing in YAML, and the YAML reader refuses some of them. In a block of text they would say something, so a text
+// that may have one is left alone.
+func withoutTabs(data []byte) []byte {
+	if block.Match(data) {
+		return data
+	}
+	return blankTab.ReplaceAllFunc(data, func(line []byte) []byte {
+		comment := line[len(line)-len(bytes.TrimLeft(line, " \t")):]
+		return append(bytes.Repeat([]byte{' '}, len(line)-len(comment)), comment...)
+	})
 }
 
 var escaped = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)

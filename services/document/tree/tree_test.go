@@ -117,6 +117,34 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
+// A line of blanks, or of blanks and a comment, says nothing, whatever the blanks are. Within text it does.
+func TestTabsThatSayNothing(t *testing.T) {
+	for _, text := range []string{"a: 1\n\t\nb: 2\n", "\t\na: 1\n  \t \nb: 2\n\t", "a:\n\t# one\n  - 1\nb: 2\n",
+		"a: [1,\n\t\n2]\nb: 2\n", "a: 1\r\n\t\r\nb: 2\r\n", "a: \"1\n\t\n2\"\nb: 2\n", "a: 1\t# one\nb:\t2\n"} {
+		r := tree.New("f")
+		all := r.Roots([]byte(text))
+		if r.Err() != nil || len(all) != 1 || r.Fields(all[0], "", "a", "b")["b"].Value != "2" {
+			t.Errorf("%q: %v", text, r.Err())
+		}
+	}
+	r, n := one(t, "x: |\n  a\n  \t\n  \t# b\n")
+	if n.Value != "a\n\t\n\t# b\n" || r.Err() != nil {
+		t.Errorf("in text: %q", n.Value)
+	}
+}
+
+// A number that YAML 1.1 and 1.2 read differently is refused by name.
+func TestAmbiguousNumbers(t *testing.T) {
+	for _, text := range []string{"010", "-010", "+08", "00"} {
+		r, n := one(t, "x: "+text)
+		r.Number(n, "x", 1, tree.Span{Most: 100})
+		want := "f:1: x: want a number without a 0 in front (010 is 8 in YAML 1.1 and 10 in YAML 1.2), found " + text
+		if err := r.Err(); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // A tab is called a tab, at its line, whatever the YAML reader makes of it; and other faults are not called one.
 func TestTabs(t *testing.T) {
 	for text, want := range map[string]string{
@@ -125,6 +153,8 @@ func TestTabs(t *testing.T) {
 		"a:\n  b: 1\n  \tc: 2\n":    "f:3: the line begins with a tab: YAML takes spaces only",
 		"a:\n  b:\n  \t- c: 2\n":    "f:3: the line begins with a tab: YAML takes spaces only",
 		"\ta: 1\n":                  "f:1: the line begins with a tab: YAML takes spaces only",
+		"a: 1\n\t\n\tb: 2\n":        "f:3: the line begins with a tab: YAML takes spaces only",
+		"a: 1\n\t\nb: @c\n":         "f:3: found character that cannot start any token",
 		"a: |\n  x\n  \ty\nb: [1\n": "f:3: did not find expected ',' or ']'",
 	} {
 		r := tree.New("f")

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Text reads a name or another short text of printable characters that must be
@@ -62,12 +64,20 @@ type Span struct {
 
 func (s Span) String() string {
 	if s.Zero && s.Least > 0 {
-		return fmt.Sprintf("0 or %g to %g", s.Least, s.Most)
+		return fmt.Sprintf("0 or %s to %s", wording.Number(s.Least), wording.Number(s.Most))
 	}
-	return fmt.Sprintf("%g to %g", s.Least, s.Most)
+	return fmt.Sprintf("%s to %s", wording.Number(s.Least), wording.Number(s.Most))
 }
 
 var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
+
+var octal = regexp.MustCompile(`^[-+]?0[0-9]+$`)
+
+// IsAmbiguous reports whether a number means one thing in YAML 1.1 and another one in YAML 1.2.
+func IsAmbiguous(number string) bool { return octal.MatchString(number) }
+
+// Unambiguous says what to write instead of an ambiguous number.
+const Unambiguous = "a number without a 0 in front (010 is 8 in YAML 1.1 and 10 in YAML 1.2)"
 
 // Number reads a number within the span; absent or wrong, it is the fallback.
 func (r *Reader) Number(n *yaml.Node, path string, fallback float64, in Span) float64 {
@@ -76,6 +86,10 @@ func (r *Reader) Number(n *yaml.Node, path string, fallback float64, in Span) fl
 	}
 	if !isNumber(n) {
 		r.Wrong(n.Line, path, "want a number, found %s", What(n))
+		return fallback
+	}
+	if IsAmbiguous(n.Value) {
+		r.Wrong(n.Line, path, "want %s, found %s", Unambiguous, What(n))
 		return fallback
 	}
 	v, err := strconv.ParseFloat(n.Value, 64)
