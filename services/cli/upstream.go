@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/services/dev/upstream"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // newUpstream is the command that serves what the demo's gateways protect.
@@ -29,8 +30,8 @@ func newUpstream() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			workers := math.Round(capacity * service.Seconds())
 			if !(workers >= 1 && workers <= 1e6) {
-				return usagef("--capacity %g with --service-time %v makes %g workers, must be 1 to 1000000", capacity,
-					service, workers)
+				return usagef("--capacity %s with --service-time %v makes %s workers, must be 1 to 1000000",
+					wording.Number(capacity), service, wording.Number(workers))
 			}
 			config := upstream.Config{Workers: int(workers), ServiceTime: service, Queue: queue}
 			return serveUpstream(cmd, config, listen, tracePath, grace)
@@ -64,7 +65,7 @@ func serveUpstream(cmd *cobra.Command, config upstream.Config, listen, tracePath
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", listen, err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "upstream: %s, %d workers of %v each: %.0f requests/s\n",
-		l.Addr(), config.Workers, config.ServiceTime, config.Capacity())
+	fmt.Fprintf(cmd.ErrOrStderr(), "upstream: %s, %s of %v each: %.0f requests/s\n",
+		l.Addr(), wording.Count(config.Workers, "worker"), config.ServiceTime, config.Capacity())
 	return server.ListenAndServe(cmd.Context(), l, grace)
 }

@@ -230,7 +230,8 @@ func (f *facts) ofLeader() *quotav1.Finding {
 		return failed(name, "look at that coordinator; if it has ended, the others lead its pools within "+
 			"--session-ttl and --settle", "%v", f.silent)
 	case f.election.Role == election.Leading && f.election.Sharing != nil:
-		return fine(name, "%d coordinators share the pools, epoch %d: %s", len(f.election.Sharing.Sharers),
+		return fine(name, "%s the pools, epoch %d: %s",
+			wording.Does(len(f.election.Sharing.Sharers), "coordinator", "shares", "share"),
 			f.election.Epoch, strings.Join(f.shared, ", "))
 	case f.election.Role == election.Leading:
 		return fine(name, "this coordinator leads, epoch %d", f.election.Epoch)

@@ -13,6 +13,7 @@ import (
 	"github.com/titrate/titrate/services/dev/trace"
 	"github.com/titrate/titrate/services/dev/verdict"
 	"github.com/titrate/titrate/services/dev/view"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Outcome of a run that came to its end.
@@ -57,8 +58,8 @@ func (s *Session) Run(parent context.Context) (outcome Outcome, err error) {
 		}
 		s.tidy(dir, outcome == Passed || errors.Is(err, ErrInterrupted))
 	}()
-	fmt.Fprintf(s.config.Out, "starting etcd, a coordinator, an upstream, %d agents and %d Envoys in %s\n",
-		s.config.Gateways, s.config.Gateways, dir)
+	fmt.Fprintf(s.config.Out, "starting etcd, a coordinator, an upstream, %s and %s in %s\n",
+		wording.Count(s.config.Gateways, "agent"), wording.Count(s.config.Gateways, "Envoy"), dir)
 	if err := w.Start(ctx); err != nil {
 		return Failed, because(ctx, err)
 	}

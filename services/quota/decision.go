@@ -41,9 +41,9 @@ func (s *Server) FindDecisions(ctx context.Context, r *quotav1.FindDecisionsRequ
 // the share had for it.
 func decisionSteps(d *quotav1.Decision) []string {
 	steps := []string{fmt.Sprintf("Gateway %s %s %s ago.", d.GetGateway(), decided(d), seconds(d.GetAgo()))}
-	whose := fmt.Sprintf("It was a request of tenant %q, client %q, to pool %q, with a cost of %g; in force were "+
+	whose := fmt.Sprintf("It was a request of tenant %q, client %q, to pool %q, with a cost of %s; in force were "+
 		"revision %d of the configuration and shares of epoch %d.", d.GetTenant(), d.GetClient(), d.GetPool(),
-		d.GetCost(), d.GetRevision(), d.GetEpoch())
+		wording.Number(d.GetCost()), d.GetRevision(), d.GetEpoch())
 	steps = append(steps, whose)
 	for _, l := range d.GetLimits() {
 		steps = append(steps, limitStep(d, l))
@@ -102,10 +102,10 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	if l.GetClient() == "" {
 		who = "all clients together, or requests without a client,"
 	}
-	out := fmt.Sprintf("Limit %s lets %s have %s, burst %g: %.3g was free", l.GetLimit(), who, rate(l.GetRate()),
-		l.GetBurst(), max(l.GetFree(), 0))
+	out := fmt.Sprintf("Limit %s lets %s have %s, burst %s: %s was free", l.GetLimit(), who, rate(l.GetRate()),
+		wording.Number(l.GetBurst()), wording.Rough(max(l.GetFree(), 0), 3))
 	if over := -l.GetFree(); over >= .005 {
-		out += fmt.Sprintf(", %.3g taken beyond it", over)
+		out += fmt.Sprintf(", %s taken beyond it", wording.Rough(over, 3))
 	}
 	switch {
 	case d.GetLimit() == l.GetLimit() && d.GetRefused():
@@ -143,8 +143,8 @@ func shareStep(d *quotav1.Decision) string {
 			share(h.GetShare()))
 	}
 	out := fmt.Sprintf("Its tenant's share of the pool was %s over all gateways, %s at this one, which was asked for "+
-		"%s; %.3g could pass at once, and %s waited", share(h.GetShare()), share(h.GetRate()),
-		rate(h.GetDemand()), h.GetCredit(), wording.Count(h.GetWaiting(), "request"))
+		"%s; %s could pass at once, and %s waited", share(h.GetShare()), share(h.GetRate()),
+		rate(h.GetDemand()), wording.Rough(h.GetCredit(), 3), wording.Count(h.GetWaiting(), "request"))
 	if d.GetRefused() && d.GetLimit() == toplist.Share {
 		out += ", so it refused"
 	}

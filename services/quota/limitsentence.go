@@ -72,7 +72,7 @@ func refusedLately(a *quotav1.Activity, n uint64) string {
 }
 
 // mean is the mean of n waits that took so many seconds together.
-func mean(seconds float64, n uint64) string { return fmt.Sprintf("%.2g ms", 1000*seconds/float64(n)) }
+func mean(seconds float64, n uint64) string { return wording.Rough(1000*seconds/float64(n), 2) + " ms" }
 
 // sameTime reports whether the tenant's requests were counted in about the time in which a limit's were. A limit that
 // was applied a moment ago has counted for that moment only, and its requests are no part of the last minute's.
@@ -94,7 +94,7 @@ func since(a *quotav1.Activity) string {
 func percent(n, all uint64) string {
 	p := 100 * float64(n) / float64(all)
 	if p > 0 && p < 1 {
-		return fmt.Sprintf("%.2g %%", p)
+		return wording.Rough(p, 2) + " %"
 	}
 	return fmt.Sprintf("%.0f %%", p)
 }
@@ -115,7 +115,7 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	if e.GetKey() == quotav1.Key_TENANT {
 		who = "all clients together"
 	}
-	out := fmt.Sprintf("it lets %s have %s, burst %g", who, rate(e.GetRate()), e.GetBurst())
+	out := fmt.Sprintf("it lets %s have %s, burst %s", who, rate(e.GetRate()), wording.Number(e.GetBurst()))
 	if e.GetRate() == 0 {
 		out = "its rate is 0, so it lets nothing pass"
 	}

@@ -89,7 +89,7 @@ func demand(e *quotav1.Explanation) string {
 
 // fair is the share that fairness alone gives, with its working.
 func fair(e *quotav1.Explanation, g quotav1.Guarantee) string {
-	working := fmt.Sprintf("fair share %s × weight %g", rate(e.GetFairRate()), round(e.GetWeight()))
+	working := fmt.Sprintf("fair share %s × weight %s", rate(e.GetFairRate()), wording.Number(round(e.GetWeight())))
 	if g == quotav1.Guarantee_ADDITIVE && e.GetGuaranteed() > 0 {
 		sum := e.GetGuaranteed() + e.GetWeight()*e.GetFairRate()
 		return fmt.Sprintf("its guarantee %s + the %s = %s", rate(e.GetGuaranteed()), working, rate(sum))
@@ -105,14 +105,15 @@ func beyondMax(e *quotav1.Explanation, g quotav1.Guarantee) string {
 }
 
 func price(e *quotav1.Explanation) string {
-	return fmt.Sprintf("the pool's capacity of %s is used up (price %g)", rate(e.GetCapacity()), round(e.GetPrice()))
+	return fmt.Sprintf("the pool's capacity of %s is used up (price %s)", rate(e.GetCapacity()),
+		wording.Number(round(e.GetPrice())))
 }
 
 // rate writes cost units per second as a person says them: to one decimal, in the unit in which they are at least 1.
 func rate(r float64) string {
 	return wording.Rate(r, func(x float64) string {
 		if x != 0 && math.Abs(x) < .95 {
-			return fmt.Sprintf("%.3g", x)
+			return wording.Rough(x, 3)
 		}
 		return fmt.Sprintf("%.1f", x)
 	})

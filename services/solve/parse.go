@@ -16,6 +16,7 @@ import (
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // mostFlows bounds the flows without a Demand: all tenants times all pools.
@@ -45,8 +46,8 @@ func Parse(files []*document.File) ([]*Problem, error) {
 	demand := document.TheOnly(files, document.Demand)
 	switch none := len(p.tenants) == 0 || len(p.pools) == 0; {
 	case none && document.Mistakes(files) == nil:
-		files[0].Wrong(0, "", "%d documents of kind Pool and %d of kind Tenant; want one of each at least",
-			len(p.pools), len(p.tenants))
+		files[0].Wrong(0, "", "%s of kind Pool and %d of kind Tenant; want one of each at least",
+			wording.Count(len(p.pools), "document"), len(p.tenants))
 	case none:
 	case demand == nil && len(p.tenants)*len(p.pools) > mostFlows:
 		files[0].Wrong(0, "", "%d tenants and %d pools are too many for all to ask for everything; want a Demand "+
@@ -182,8 +183,8 @@ func (p *parser) flow(n *yaml.Node, i int) {
 			p.Wrong(n.Line, path, "pools %s and %s divide by different laws; want one sharing, alpha and guarantee "+
 				"for pools that a flow uses together", costs[0].pool, c.pool)
 		case k > 0 && q.Weight != t.Weight:
-			p.Wrong(n.Line, path, "tenant %s has weight %g in pool %s and %g in %s; want one weight for pools that a "+
-				"flow uses together", tenant, t.Weight, costs[k-1].pool, q.Weight, c.pool)
+			p.Wrong(n.Line, path, "tenant %s has weight %s in pool %s and %s in %s; want one weight for pools that a "+
+				"flow uses together", tenant, wording.Number(t.Weight), costs[k-1].pool, wording.Number(q.Weight), c.pool)
 		}
 		p.asked[allocation.Flow{Tenant: tenant, Pool: c.pool}] = i
 		t.use(q, Use{where.pool, c.cost})

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/titrate/titrate/control/pricing"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // goodEnough is the relative difference between a pool's load and its capacity that is accepted where prices do
@@ -45,9 +46,10 @@ func (p *Problem) unsettled(o *outcome, got pricing.Outcome) error {
 			worst, by = r, off
 		}
 	}
-	return fmt.Errorf("solve: prices did not settle in %d cycles: pool %s would carry %g of %g; its tenants are "+
+	return fmt.Errorf("solve: prices did not settle in %d cycles: pool %s would carry %s of %s; its tenants are "+
 		"coupled too tightly to another pool at alpha %g: try an alpha nearer 1, or MAX_MIN",
-		got.Cycles, p.Pools[worst].Name, load[worst], p.Pools[worst].Capacity, p.Alpha)
+		got.Cycles, p.Pools[worst].Name, wording.Rough(load[worst], 3), wording.Number(p.Pools[worst].Capacity),
+		p.Alpha)
 }
 
 // dearest returns the pool with the largest part of the price of the tenant's path, the first of equals: this

@@ -14,6 +14,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const (
@@ -170,7 +171,7 @@ func (s *Store) merged(ctx context.Context, run []Entry) (r record, done []Entry
 	r.Revision, r.Previous, r.Time, r.Minor, r.id = last.Revision, first.Previous, last.Time, true, idAfter(last.id)
 	r.Author = listed(authors)
 	r.Author = strings.ToValidUTF8(r.Author[:min(len(r.Author), maxAuthors)], "")
-	r.Action = fmt.Sprintf("%d changes, put together", r.Merged)
+	r.Action = wording.Count(r.Merged, "change") + ", put together"
 	order = slices.DeleteFunc(order, func(name string) bool { return undone(all[name]) })
 	for _, name := range order {
 		switch c := all[name]; {

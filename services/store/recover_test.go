@@ -233,7 +233,7 @@ func TestMissingResourcesAreHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	batches := s.Watch(t.Context(), store.Snapshot{})
-	if b := next(t, batches); !strings.Contains(b.Held, "1 resources are missing") {
+	if b := next(t, batches); !strings.Contains(b.Held, "1 resource is missing") {
 		t.Fatalf("%+v", b)
 	}
 	b := recovered(t, batches, func() (store.Snapshot, error) { return s.Accept(t.Context(), 0) })

@@ -14,6 +14,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Batch is one step of the configuration: whole revisions, never a part of one.
@@ -181,7 +182,8 @@ func (w *watcher) reasonToHold(snap Snapshot) string {
 	case snap.Revision == 0 && (w.revision > 0 || len(snap.Resources) > 0):
 		return Gone
 	case snap.Missing > 0:
-		return fmt.Sprintf("%d resources are missing in etcd that nobody deleted through Titrate", snap.Missing)
+		return fmt.Sprintf("%s missing in etcd that nobody deleted through Titrate",
+			wording.Does(snap.Missing, "resource", "is", "are"))
 	}
 	return ""
 }

@@ -22,6 +22,32 @@ func Plural[N int | int32 | int64 | uint32 | uint64](n N, noun string) string {
 	return english.PluralWord(int(n), noun, "")
 }
 
+// Does is a number of things with what they do: 1 limit is, 2 limits are.
+func Does[N int | int32 | int64 | uint32 | uint64](n N, noun, one, many string) string {
+	if n == 1 {
+		return Count(n, noun) + " " + one
+	}
+	return Count(n, noun) + " " + many
+}
+
+// Number is a number as a person writes it: 1000000000, not 1e+09. Only what has more than fifteen digits before the
+// point, or six zeros behind it, has an exponent.
+func Number(x float64) string {
+	if size := math.Abs(x); size != 0 && (size < 1e-6 || size >= 1e15) {
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
+
+// Rough is a Number to so many digits, but no whole digit is lost: 1234, 12.3, 0.0123 with 3.
+func Rough(x float64, digits int) string {
+	if math.Abs(x) >= math.Pow10(digits-1) {
+		return Number(math.Round(x))
+	}
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	return Number(short)
+}
+
 // units are the units of rates. A rate is shown in the first one in which it is at least 1.
 var units = []struct {
 	name    string

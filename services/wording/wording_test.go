@@ -7,6 +7,26 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
+// Numbers have no exponent where a person would write none.
+func TestNumbers(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 1e9: "1000000000", 1e-6: "0.000001", 2.5: "2.5", -1e6: "-1000000",
+		1e15: "1e+15", 1e-7: "1e-07"} {
+		if got := wording.Number(x); got != want {
+			t.Errorf("Number(%g) = %s, want %s", x, got, want)
+		}
+	}
+	for x, want := range map[float64]string{1234.4: "1234", 99.96: "100", 12.34: "12.3", .01234: "0.0123", 1e-5: "0.00001",
+		-1e9: "-1000000000"} {
+		if got := wording.Rough(x, 3); got != want {
+			t.Errorf("Rough(%g) = %s, want %s", x, got, want)
+		}
+	}
+	if one, two := wording.Does(1, "limit", "is", "are"), wording.Does(2, "limit", "is", "are"); one != "1 limit is" ||
+		two != "2 limits are" {
+		t.Error(one, two)
+	}
+}
+
 func TestCount(t *testing.T) {
 	for want, got := range map[string]string{
 		"1 pool": wording.Count(1, "pool"), "0 pools": wording.Count(0, "pool"),

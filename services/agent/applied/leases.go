@@ -8,6 +8,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Stream is what a coordinator sends this agent of leases on one stream.
@@ -142,8 +143,8 @@ func (s *Stream) update(l *controlv1.Leases) (*controlv1.Leases, membership, err
 		held.Pools = changePools(s.leases.GetPools(), l.GetPools())
 	}
 	if n := l.GetTotal(); n > 0 && int(n) != len(held.Leases) {
-		return nil, membership{}, s.missed("after leases %d of epoch %d this agent has %d flows, and the coordinator "+
-			"counts %d", l.GetSeq(), l.GetEpoch(), len(held.Leases), n)
+		return nil, membership{}, s.missed("after leases %d of epoch %d this agent has %s, and the coordinator "+
+			"counts %d", l.GetSeq(), l.GetEpoch(), wording.Count(len(held.Leases), "flow"), n)
 	}
 	members, err := s.updateMembers(l)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/tokens"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Status is what is known, for people and metrics.
@@ -117,8 +118,8 @@ func (c *Core) NotEnforced(now time.Duration) error {
 	if total == 0 || refused != nil {
 		return refused
 	}
-	return fmt.Errorf("%d limits are not enforced by %s; the first is %q of tenant %q: %s",
-		total, where, first.Limit, first.Tenant, first.Reason)
+	return fmt.Errorf("%s not enforced by %s; the first is %q of tenant %q: %s",
+		wording.Does(total, "limit", "is", "are"), where, first.Limit, first.Tenant, first.Reason)
 }
 
 // overBudgetFor is how long the alarm stays after the last request for a key beyond a
@@ -132,8 +133,9 @@ func (c *Core) OverBudget(now time.Duration) error {
 	for _, g := range c.connected() {
 		if g.overBudget > 0 && now-g.overBudgetAt < overBudgetFor {
 			all = append(all, fmt.Errorf("gateway %s has more busy keys than full state for them: "+
-				"each one beyond is held to rate/N and burst/N (%d requests since its start); "+
-				"either names are invented, or its `contended_keys` should be larger", g.Gateway, g.overBudget))
+				"each one beyond is held to rate/N and burst/N (%s since its start); "+
+				"either names are invented, or its `contended_keys` should be larger", g.Gateway,
+				wording.Count(g.overBudget, "request")))
 		}
 	}
 	return errors.Join(all...)

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
 	"github.com/titrate/titrate/services/dev/upstream"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Headers that name tenants and clients for the demo's gateways, and headers in which gateways report their
@@ -46,7 +47,8 @@ type Generator struct {
 func (g *Generator) Run(ctx context.Context, s *scenario.Scenario, plan []Shot,
 	start time.Time) ([]trace.Record, error) {
 	if len(g.URLs) != len(s.Gateways) {
-		return nil, fmt.Errorf("load: %d URLs for %d gateways", len(g.URLs), len(s.Gateways))
+		return nil, fmt.Errorf("load: %s for %s", wording.Count(len(g.URLs), "URL"),
+			wording.Count(len(s.Gateways), "gateway"))
 	}
 	r := &run{Generator: g, scenario: s, start: start, client: newClient(g.timeout())}
 	defer r.client.CloseIdleConnections()

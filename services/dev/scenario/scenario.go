@@ -23,6 +23,8 @@ package scenario
 import (
 	"fmt"
 	"math"
+
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Version is the form of Scenario that this program writes and understands.
@@ -232,7 +234,8 @@ func (s *Scenario) validateTenants() error {
 
 func (c *Client) validate(phases int) error {
 	if len(c.Rates) != phases {
-		return fmt.Errorf("client %q: %d rates for %d phases", c.Name, len(c.Rates), phases)
+		return fmt.Errorf("client %q: %s for %s", c.Name, wording.Count(len(c.Rates), "rate"),
+			wording.Count(phases, "phase"))
 	}
 	for _, r := range c.Rates {
 		if !(r >= 0) || math.IsInf(r, 0) {

@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
 	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Judge computes the verdict. It neither keeps nor changes the records.
@@ -159,7 +160,7 @@ func (j *evidence) load() Load {
 func voidReasons(l Load) []string {
 	var why []string
 	if l.Recorded != l.Planned || l.Recorded == 0 {
-		why = append(why, fmt.Sprintf("%d requests recorded of %d planned", l.Recorded, l.Planned))
+		why = append(why, fmt.Sprintf("%s recorded of %d planned", wording.Count(l.Recorded, "request"), l.Planned))
 	}
 	if d := float64(l.Dropped); d > maxDropped*float64(l.Planned) {
 		why = append(why, fmt.Sprintf("%d of %d starts dropped, at most %.1f %% may be", l.Dropped, l.Planned,

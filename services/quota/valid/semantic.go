@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // semantic returns the violations of a resource that the .proto cannot declare. wrong says that there are others.
@@ -52,8 +53,8 @@ func pool(p *quotav1.Pool) []Violation {
 	}
 	if a := p.Adaptive; a != nil && (p.Capacity < a.Min || p.Capacity > a.Max) {
 		found = append(found, Violation{"capacity", fmt.Sprintf(
-			"%g must lie within adaptive.min and adaptive.max, %g to %g: the estimate begins there",
-			p.Capacity, a.Min, a.Max), []string{"adaptive"}})
+			"%s must lie within adaptive.min and adaptive.max, %s to %s: the estimate begins there",
+			wording.Number(p.Capacity), wording.Number(a.Min), wording.Number(a.Max)), []string{"adaptive"}})
 	}
 	return found
 }
@@ -94,7 +95,7 @@ func numbers(prefix, rate string, burst float64) []Violation {
 	}
 	if burst > 0 && burst < 1 {
 		found = append(found, Violation{Field: prefix + "burst",
-			Message: fmt.Sprintf("%g %s", burst, resource.SmallBurst)})
+			Message: fmt.Sprintf("%s %s", wording.Number(burst), resource.SmallBurst)})
 	}
 	return found
 }

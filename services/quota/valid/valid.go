@@ -19,6 +19,8 @@ package valid
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -27,6 +29,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Violation is one thing wrong. Field may be empty: the whole is wrong. Beside are the other fields that it depends
@@ -148,10 +151,16 @@ func declared(m proto.Message) error {
 	return e
 }
 
+// exponent is a number as a person does not write it.
+var exponent = regexp.MustCompile(`\b[0-9.]+e[-+][0-9]+\b`)
+
 // message is the text of a violation. A pattern is replaced by what is expected.
 func message(v *protovalidate.Violation) string {
 	if v.Proto.GetRuleId() != "string.pattern" {
-		return strings.TrimPrefix(v.Proto.GetMessage(), "value ")
+		return exponent.ReplaceAllStringFunc(strings.TrimPrefix(v.Proto.GetMessage(), "value "), func(s string) string {
+			x, _ := strconv.ParseFloat(s, 64)
+			return wording.Number(x)
+		})
 	}
 	given := v.FieldValue.String()
 	if v.FieldDescriptor == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/simulate/system"
 	"github.com/titrate/titrate/services/simulate/traffic"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // MaxBuckets is the most buckets (limited keys and flows, times gateways) that a
@@ -56,8 +57,8 @@ const tick = 1
 func newCluster(stage system.Stage, every time.Duration, l law) (system.System, error) {
 	units, n := len(stage.Cast.Keys)+len(stage.Cast.Flows), len(stage.Cast.Gateways)
 	if units*n > MaxBuckets {
-		return nil, fmt.Errorf("%d limited clients and flows on %d gateways; a baseline takes %d buckets at most",
-			units, n, MaxBuckets)
+		return nil, fmt.Errorf("%d limited clients and flows on %s; a baseline takes %d buckets at most",
+			units, wording.Count(n, "gateway"), MaxBuckets)
 	}
 	c := &cluster{stage: stage, law: l, agenda: newAgenda(stage.Scenario, n), every: every,
 		total: make([]float64, units), burst: make([]float64, units),

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/simulate/scenario"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // MaxTrace is the longest trace that is read, in bytes, and mostRequests the most
@@ -89,16 +90,16 @@ func Trace(in io.Reader) ([]scenario.Arrival, error) {
 // arrival reads the parts of one line.
 func arrival(parts []string) (a scenario.Arrival, err error) {
 	if len(parts) < 2 || len(parts) > 3 {
-		return a, fmt.Errorf("%d columns; want seconds, client and, if it is not 1, cost", len(parts))
+		return a, fmt.Errorf("%s; want seconds, client and, if it is not 1, cost", wording.Count(len(parts), "column"))
 	}
 	t, err := strconv.ParseFloat(parts[0], 64)
 	if most := scenario.MaxDuration.Seconds(); err != nil || !(t >= 0 && t <= most) {
-		return a, fmt.Errorf("time %q; want 0 to %g seconds", parts[0], most)
+		return a, fmt.Errorf("time %q; want 0 to %s seconds", parts[0], wording.Number(most))
 	}
 	a = scenario.Arrival{At: time.Duration(math.Round(t * 1e9)), Client: parts[1], Cost: 1}
 	if len(parts) == 3 {
 		if a.Cost, err = strconv.ParseFloat(parts[2], 64); err != nil || !(a.Cost >= 1e-6 && a.Cost <= 1e6) {
-			return a, fmt.Errorf("cost %q; want 1e-6 to 1e+6", parts[2])
+			return a, fmt.Errorf("cost %q; want 0.000001 to 1000000", parts[2])
 		}
 	}
 	return a, nil

@@ -10,6 +10,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Bounds of a scenario. They keep a mistyped number from taking a day or all
@@ -50,7 +51,7 @@ func (c *checker) wrong(field, format string, args ...any) {
 // number checks that v is in [least, most]; NaN is not.
 func (c *checker) number(field string, v, least, most float64) {
 	if !(v >= least && v <= most) {
-		c.wrong(field, "want %g to %g, found %g", least, most, v)
+		c.wrong(field, "want %s to %s, found %s", wording.Number(least), wording.Number(most), wording.Number(v))
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *checker) demand(path string, d *Demand) {
 		for i, a := range d.Trace {
 			if a.At < 0 || i > 0 && a.At < d.Trace[i-1].At || a.Client == "" || !(a.Cost >= 1e-6 && a.Cost <= 1e6) {
 				c.wrong(path+".trace", "request %d is %+v; want times that do not run back, a client, and a cost of "+
-					"1e-6 to 1e+6", i+1, a)
+					"0.000001 to 1000000", i+1, a)
 				return
 			}
 		}

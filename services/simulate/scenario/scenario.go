@@ -6,6 +6,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Coordinator is the name of the coordinator in a partition.
@@ -207,7 +208,7 @@ func (e *Event) String() string {
 	case Apply:
 		return name + " " + e.Resource.GetName()
 	case Serve:
-		return fmt.Sprintf("%s %s = %g/s", name, e.Pool, e.Capacity)
+		return fmt.Sprintf("%s %s = %s/s", name, e.Pool, wording.Number(e.Capacity))
 	case Partition:
 		return fmt.Sprintf("partition %v", e.Groups)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // MaxRate is the highest rate that a limit may have, cost units per second.
@@ -40,7 +41,7 @@ func ParseRate(s string) (float64, error) {
 	if r := n / per; r <= MaxRate {
 		return r, nil
 	}
-	return 0, fmt.Errorf("rate %q must be at most %g/s", s, MaxRate)
+	return 0, fmt.Errorf("rate %q must be at most %s/s", s, wording.Number(MaxRate))
 }
 
 var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
