@@ -25,13 +25,18 @@ var mistakes = []struct{ title, document, command string }{
 		""},
 	{"A mode in lower case", head + "kind: Quota\nname: tenants/acme/quotas/api\nspec:\n  max: 20\n  mode: shadow\n", ""},
 	{"A field given twice", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 300\n  capacity: 400\n", ""},
+	{"A number with a 0 in front", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 0300\n", ""},
+	{"An object of Kubernetes", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: api\n", ""},
 	{"Several at once", head + "kind: Limit\nname: per-client\nspec:\n  rate: 5/fortnight\n  burst: 0.5\n  mode: ON\n" +
 		"  colour: red\n---\n" + head + "kind: Quota\nname: tenants/acme/quotas/api\nspec:\n  guaranteed: 30\n  max: 20\n",
 		""},
 	{"A tenant that does not exist", head + "kind: Quota\nname: tenants/amce/quotas/api\nspec:\n  max: 20\n", ""},
+	{"Pools that do not exist", head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100/s\n  pools: [api, " +
+		"aip]\n", ""},
 	{"The same resource twice", head + "kind: Tenant\nname: tenants/bolt\n---\n" + head +
 		"kind: Tenant\nname: tenants/bolt\nspec:\n  weight: 3\n", ""},
 	{"A question about a tenant that does not exist", "", "titrate why amce"},
+	{"A filter by a tenant that does not exist", "", "titrate top --once --tenant amce"},
 	{"A kind with a slip", "", "titrate get polls"},
 	{"A command with a slip", "", "titrate aplly -f config.yaml"},
 }
@@ -42,7 +47,7 @@ const (
 	mistakesEnd   = "<!-- written by go test ./cli -run TestMistakes -update: end -->\n"
 )
 
-// What is said about twenty mistakes stands in the tutorial.
+// What is said about these mistakes stands in the tutorial.
 func TestMistakes(t *testing.T) {
 	path, err := filepath.Abs(tutorial)
 	if err != nil {
