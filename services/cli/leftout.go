@@ -13,11 +13,11 @@ import (
 	"github.com/titrate/titrate/services/document"
 )
 
-// leftOut is what lies in directories of documents and is not read: files whose names end otherwise, and directories
-// with documents. What is hidden is not in it.
+// leftOut lists the entries of directories that are not read: files with another ending, and directories that have
+// documents. It does not list hidden entries.
 type leftOut []string
 
-// mostLeftOut is how many of them are named.
+// mostLeftOut bounds the names in a message.
 const mostLeftOut = 5
 
 // String implements fmt.Stringer.
@@ -30,7 +30,7 @@ func (l leftOut) note(w io.Writer) {
 	}
 }
 
-// documents returns those that may hold documents.
+// documents returns the entries that may hold documents.
 func (l leftOut) documents() (out leftOut) {
 	for _, path := range l {
 		if strings.HasSuffix(path, "/") || mayHold(path) {

@@ -23,7 +23,7 @@ func writeFiles(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-// What a directory has beside the files that are read is named, and --prune deletes nothing that stands in it.
+// Files that are not read are named, and --prune is refused if one of them may hold documents.
 func TestADirectoryNamesWhatIsNotRead(t *testing.T) {
 	const tenant = head + "kind: Tenant\nname: tenants/"
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestADirectoryNamesWhatIsNotRead(t *testing.T) {
 	}
 }
 
-// What is given itself is not left out of the directory that it lies in.
+// A file that is given with -f is read, also if its directory is given too.
 func TestAFileBesideItsDirectoryIsRead(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"a.yaml": head + "kind: Tenant\nname: tenants/a\n",
 		"b.bak": head + "kind: Tenant\nname: tenants/b\n", "x/c.yaml": head + "kind: Tenant\nname: tenants/c\n"})
