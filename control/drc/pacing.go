@@ -123,10 +123,18 @@ func (l *Ledger) open() float64 {
 	return min(l.p.Burst, l.top-1-l.room*active/(active+1))
 }
 
-// Wait estimates the seconds from now until a request of this cost could be
-// admitted if nothing else happened here and nothing new were heard: 0 if it
-// would pass now, +Inf if it never can (cost above the pool, rate 0). Own
-// admissions that become heard meanwhile are allowed for.
+// Wait returns the seconds from now until a request of this cost could be admitted if nothing
+// were asked meanwhile, here and at the others: the client waits for as long. 0 if it would
+// pass now, +Inf if it never can (cost above the pool, rate 0).
+//
+//	wait            goes by
+//	at most 2·δ     what all replicas claim now
+//	longer          OPTIMISTIC: from 2·δ on no other replica is saturated, so any may spend all of the burst
+//	                the pacer, STRICT: claims fade with the demand, see fading
+//
+// While claims fade the pacer's time is not exact: it depends on the demand of others, which is not known. A
+// wait that ends later supposes that the pacer has the least pace until then, so it is too long by as much at
+// most. A burst of at least 3 + r·δ of OPTIMISTIC needs no pacer.
 func (l *Ledger) Wait(now, cost float64) float64 {
 	l.Advance(now)
 	cost = clean(cost, maxQuantity)
@@ -135,12 +143,44 @@ func (l *Ledger) Wait(now, cost float64) float64 {
 	if r == 0 || cost > l.top+slack {
 		return math.Inf(1)
 	}
+	wait := l.waitAsClaimed(cost, r)
+	if l.p.Replicas == 1 || wait <= 2*l.p.Lag {
+		return wait
+	}
+	return l.waitWithdrawn(cost, r, wait)
+}
+
+// waitAsClaimed is Wait while all replicas claim what they claim now. Own admissions that the
+// others receive meanwhile are allowed for.
+func (l *Ledger) waitAsClaimed(cost, r float64) float64 {
 	if l.passes(cost) {
 		return 0
 	}
 	free := max(0, cost-(l.top-l.d)) / r
 	return max(free, min(l.waitToken(cost, r), l.waitEscrow(cost, r)))
 }
+
+// waitWithdrawn is Wait where that is longer than two lags; claimed is what it would be if no claim were
+// withdrawn.
+func (l *Ledger) waitWithdrawn(cost, r, claimed float64) float64 {
+	then := *l
+	then.others.Claims, then.others.Active, then.others.Unsaturated, then.others.Contended = 0, 0, 0, false
+	then.heard = announced{}
+	then.share()
+	open := max(2*l.p.Lag, then.openAt(cost, r))
+	fade := fading*l.window() + 2*l.p.Lag
+	if claimed <= fade {
+		return min(open, max(claimed, then.waitAsClaimed(cost, r)))
+	}
+	then.pace = 1 / l.p.Replicas
+	then.Advance(l.at + fade)
+	then.share()
+	return min(open, fade+then.waitAsClaimed(cost, r))
+}
+
+// fading is in how many windows a replica withdraws its claim: by then the demand of a hundred requests in a
+// window is about a trace.
+const fading = 8
 
 // waitToken is the time until the pacing enzyme is ready.
 func (l *Ledger) waitToken(cost, r float64) float64 {
