@@ -65,18 +65,13 @@ func (o *Owner) count(now int64, u *user, q Request) {
 	}
 	o.b.out += u.out() - out
 	before := o.b.spent
-	o.b.spent = max(o.b.spent-back, o.b.out)
+	o.b.giveBack(o.p, back)
 	u.charged = max(0, u.charged+o.b.spent-before)
 	before = o.b.spent
 	o.b.charge(o.p, max(moreExtra, -u.charged))
 	o.claim(u, before)
 	u.claimed = max(u.claimed, min(moreExtra, debtBursts*o.p.Burst)) // also what D is too large for
-	told := max(0, moreSpent) + max(0, moreExtra)
-	for i := len(q.Refills) - 1; i >= 0; i-- {
-		refilled := min(max(0, q.Refills[i].Amount), told)
-		told -= refilled
-		o.b.late(o.p, now-max(0, q.Refills[i].Age), refilled)
-	}
+	o.b.lateFor(o.p, now, max(0, moreSpent)+max(0, moreExtra), q.Refills)
 	u.use = min(max(0, q.Use), mostUse)
 }
 

@@ -75,6 +75,26 @@ func (b *bucket) waited(p Params, since, charge int64) {
 	}
 }
 
+// giveBack takes off D what was granted and not spent. What of it was taken for spent may have been refilled
+// since: a bucket that had not granted it would have turned that refill away.
+func (b *bucket) giveBack(p Params, amount int64) {
+	refilled := amount - max(0, b.spent-b.out)
+	b.spent = max(b.spent-amount, b.out)
+	if refilled <= 0 {
+		return
+	}
+	b.refilled -= refilled
+	s := span{b.at - p.time(refilled), b.at}
+	if last := b.spans - 1; last >= 0 && b.missed[last].to == b.at {
+		s.from -= s.to - b.missed[last].from
+		b.spans--
+		if last > 0 {
+			s.from = max(s.from, b.missed[last-1].to)
+		}
+	}
+	b.miss(s)
+}
+
 // miss remembers an interval of turned-away refill.
 func (b *bucket) miss(s span) {
 	b.forget(s.to - memory)
@@ -128,6 +148,15 @@ func (b *bucket) late(p Params, since, amount int64) {
 		}
 	}
 	b.drop()
+}
+
+// lateFor refills what spends of so much, charged only now, would have refilled since they were made.
+func (b *bucket) lateFor(p Params, now, charged int64, all [Refills]Refill) {
+	for i := len(all) - 1; i >= 0; i-- {
+		refilled := max(0, min(all[i].Amount, charged))
+		charged -= refilled
+		b.late(p, now-max(0, all[i].Age), refilled)
+	}
 }
 
 // drop removes empty intervals.

@@ -29,8 +29,9 @@
 //
 // D falls at r, down to out and never below: a token that nobody has spent cannot be
 // refilled. What is granted to requests that wait is spent when it arrives, and does not
-// count as out; a gateway whose request has gone meanwhile gives it back at once. A
-// gateway reports its spends late, so the owner remembers for some
+// count as out; a gateway whose request has gone meanwhile gives it back at once, and
+// repeats that until the owner has it. What of it the owner had refilled meanwhile is
+// refill turned away. A gateway reports its spends late, so the owner remembers for some
 // seconds when refill was turned away at D = out, as at most four intervals. With a
 // report comes how much a bucket of its own would have refilled of those spends, and
 // since when, for up to four times without a break; that much is taken out of the
@@ -65,7 +66,10 @@
 //
 // A request waits Hold at most. After three times that without an answer the owner
 // is taken for silent. What the caller admits without tokens (Owe) is told to the owner
-// later and is debt of the bucket.
+// as soon as it has answered, and is debt of the bucket as of when it was admitted. It is
+// not told with repeats of the question: the answer may grant tokens for the same requests,
+// which come too late, and go back with the same message. So each request is charged once.
+// The owner that is taken for silent is told with each repeat.
 //
 // # Messages
 //

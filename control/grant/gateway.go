@@ -48,6 +48,10 @@ type Gateway struct {
 	late  report
 	use   rate
 
+	hidden int64 // of extra: owed since the open question was asked, and told after its answer
+	unsent bool  // the owner must be sent extra or returned soon
+	lone   bool  // the caller has just been left to decide by other means, and may owe
+
 	heard  int64 // time of the latest Grant
 	level  int64 // D as of then; −1: unknown
 	others int64 // cost per second
@@ -178,6 +182,7 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 	case now < g.unowned:
 		return Unowned
 	case g.silent:
+		g.lone = true
 		return Unanswered
 	case waiting:
 		return Waits
@@ -225,6 +230,12 @@ func (g *Gateway) Owe(now, cost int64) {
 		return
 	}
 	g.extra += cost
+	if g.open {
+		g.hidden = max(0, g.hidden+cost)
+	} else {
+		g.unsent = g.unsent || g.lone
+	}
+	g.lone = false
 	g.late.add(g.p, now, cost)
 	if g.unowned == 0 { // else the caller knows it
 		g.level, g.heard = max(0, g.known(now)+cost), now
@@ -283,10 +294,12 @@ func (g *Gateway) answered(now int64, m Grant) {
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
 	}
-	g.level, g.admit = m.Level+max(0, g.untold(m.Seen)), max(0, m.Admit)
+	untold := g.untold(m.Seen)
+	g.level, g.admit = m.Level+max(0, untold), max(0, m.Admit)
+	g.hidden, g.unsent = 0, untold > 0
 	g.refuse(m.Wait)
 	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
-		g.takeBucket(now, m.Level+g.untold(m.Seen), m.Full)
+		g.takeBucket(now, m, untold)
 	}
 }
 
@@ -316,13 +329,17 @@ func (g *Gateway) untold(seen uint32) int64 {
 	return g.extra - g.told[(g.number+1)%uint32(len(g.told))].extra
 }
 
-// takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it.
-func (g *Gateway) takeBucket(now, level, full int64) {
+// takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks what the
+// owner had not heard of extra, which is charged as of when it was spent.
+func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
 	unspent := g.tokens()
 	g.returned += unspent
-	g.exclusive, g.until = true, now
+	g.exclusive, g.until, g.unsent = true, now, false
 	g.alone = bucket{at: now}
-	g.alone.fill(max(0, level-unspent), full)
+	g.alone.fill(max(0, m.Level-unspent), m.Full)
+	g.alone.charge(g.p, untold)
+	g.late.advance(g.p, now)
+	g.alone.lateFor(g.p, now, untold, g.late.refills(now))
 }
 
 // Recall takes in a message of the owner: what is not spent goes back, also what is
@@ -343,6 +360,7 @@ func (g *Gateway) Recall(now int64, m Recall) {
 		g.returned += max(0, g.tokens())
 		if g.open && int32(m.Seq-g.seq) >= 0 {
 			g.open, g.wanted = false, 0 // its answer is void; what waits asks anew
+			g.hidden = 0                // the answer to the recall tells it
 		}
 	}
 	g.returning = true
@@ -376,7 +394,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
 	asked := g.open // the owner may be the same, and answer in the session that ends here
 	g.open, g.silent, g.unowned, g.wanted = false, false, 0, 0
-	g.admit = 0
+	g.admit, g.hidden, g.unsent, g.lone = 0, 0, false, false
 	g.register = g.exclusive || g.level >= 0 || life != 0 || asked
 	g.until = min(g.until, now)
 }
@@ -388,6 +406,7 @@ func (g *Gateway) Expire(now, cost int64) Outcome {
 	if out := g.decide(now, now, cost, true); out != Waits {
 		return out
 	}
+	g.lone = true
 	return Unanswered
 }
 
@@ -421,7 +440,7 @@ func (g *Gateway) Rested(now int64) bool {
 func (g *Gateway) Idle(now int64) bool {
 	// No owner has answered, or it has no room: there is nobody to give anything back to.
 	nobody := (g.silent || g.unowned != 0) && g.owner == 0
-	if (g.open || g.register) && !nobody || g.returning || g.need > 0 {
+	if (g.open || g.register || g.unsent) && !nobody || g.returning || g.need > 0 {
 		return false
 	}
 	return g.known(now) <= 0 && now >= g.until
@@ -436,7 +455,7 @@ func (g *Gateway) Release(now int64) (q Request, ok bool) {
 	}
 	g.left = g.giveUp(now)
 	g.returned += max(0, g.tokens())
-	g.open, g.register, g.wanted = false, false, 0
+	g.open, g.register, g.wanted, g.hidden = false, false, 0, 0
 	q = g.message(now)
 	q.Released = true
 	return q, true

@@ -244,7 +244,7 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 	again := q.Seq == u.seq
 	u.need, u.least, u.ahead = max(0, q.Need), max(1, q.Least), max(0, q.Ahead)
 	switch {
-	case !again && q.Register && q.Need <= 0:
+	case !again && q.Need <= 0 && (q.Register || q.Ahead <= 0):
 		u.seq, u.waiting = q.Seq, false
 		o.acknowledge(u, out)
 	case !again:
@@ -262,7 +262,7 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 	}
 }
 
-// acknowledge answers a gateway that has registered and asks for nothing: it keeps what it has. If
+// acknowledge answers a gateway that has told something and asks for nothing: it keeps what it has. If
 // somebody has the bucket while others have tokens, or the bucket as well, it comes back.
 func (o *Owner) acknowledge(u *user, out Outbox) {
 	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Seen: u.number,

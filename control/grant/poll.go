@@ -3,8 +3,12 @@ package grant
 // Poll returns what the owner is to be told at once: the answer to a Recall. Call it after every other
 // call, after a Grant once the waiting requests were retried; then Wants.
 func (g *Gateway) Poll(now int64) (Request, bool) {
-	// The owner takes these for spent. Nobody waits for them any more: they go back.
-	g.returned += max(0, min(g.admit, g.tokens()))
+	// The owner takes these for spent. Nobody waits for them any more: they go back, and the owner is asked
+	// to acknowledge that. Until it knows, it counts what the caller has admitted meanwhile twice.
+	if gone := min(g.admit, g.tokens()); gone > 0 {
+		g.returned += gone
+		g.unsent = true
+	}
 	g.admit, g.denied = 0, false
 	g.renew(now)
 	if !g.returning {
@@ -47,7 +51,9 @@ func (g *Gateway) Ask(now int64) (q Request, ok bool) {
 		g.seq++
 		g.open, g.askedAt = true, now
 	}
-	g.listen(now)
+	if g.listen(now); g.silent {
+		g.hidden = 0 // it may not answer for long, and is to know when it does
+	}
 	g.returning = false
 	return g.message(now), true
 }
@@ -57,7 +63,7 @@ func (g *Gateway) wants(now int64) bool {
 	switch {
 	case now < g.unowned:
 		return false
-	case g.register:
+	case g.register, g.unsent:
 		return true
 	case g.exclusive || now < g.until:
 		return false
@@ -79,16 +85,19 @@ func (g *Gateway) ahead(now int64) int64 {
 func (g *Gateway) message(now int64) Request {
 	g.number++
 	g.said = g.spent
-	g.told[g.number%uint32(len(g.told))] = toldExtra{g.number, g.extra}
+	extra := g.extra - g.hidden
+	g.told[g.number%uint32(len(g.told))] = toldExtra{g.number, extra}
 	q := Request{
 		Session: g.session, Owner: g.owner, Number: g.number, Recalled: g.recalled,
-		Granted: g.granted, Spent: g.spent, Returned: g.returned, Extra: g.extra,
+		Granted: g.granted, Spent: g.spent, Returned: g.returned, Extra: extra,
 		Use: int64(g.use.at(now)), Exclusive: g.left >= 0, Level: g.left,
 	}
 	if q.Exclusive {
 		q.Full = g.leftFull
 	}
-	q.Refills = g.late.send(g.p, now, g.number)
+	if g.hidden == 0 { // else it has refill of what is not told
+		q.Refills = g.late.send(g.p, now, g.number)
+	}
 	if g.register {
 		q.Register, q.Exclusive, q.Held, q.Level = true, g.exclusive, g.held, g.known(now)
 		q.Full = 0

@@ -86,15 +86,20 @@ func (r *report) begin(p Params, now int64) {
 }
 
 // send returns what message number tells.
-func (r *report) send(p Params, now int64, number uint32) (told [Refills]Refill) {
+func (r *report) send(p Params, now int64, number uint32) [Refills]Refill {
 	r.advance(p, now)
 	r.number, r.toldAt, r.told, r.refillAt = number, now, r.level, r.refilled
+	return r.refills(now)
+}
+
+// refills returns what was refilled, oldest first.
+func (r *report) refills(now int64) (all [Refills]Refill) {
 	for i, t := range r.times[:r.n] {
 		if t.refilled > 0 {
-			told[i] = Refill{t.refilled, now - t.from}
+			all[i] = Refill{t.refilled, now - t.from}
 		}
 	}
-	return told
+	return all
 }
 
 // acknowledge takes out what the owner has heard: all spends up to the latest message.
