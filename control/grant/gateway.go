@@ -79,6 +79,22 @@ func (g *Gateway) Know(now, spent int64) {
 	}
 }
 
+// Learn says what of the bucket was spent at least, of a key that is in use: the caller knows it from others, whom
+// the owner has not heard. Unless this gateway knew as much, the owner is told.
+func (g *Gateway) Learn(now, spent int64) {
+	switch {
+	case g.exclusive:
+		g.alone.advance(g.p, now)
+		if spent > g.alone.spent {
+			g.alone.fill(spent, 0)
+		}
+	case spent+max(0, g.tokens()) > g.known(now):
+		level := spent + max(0, g.tokens())
+		g.NewOwner(now) // a session begins with what is known
+		g.level, g.heard, g.register = level, now, true
+	}
+}
+
 // Configure puts another rate or burst in force, and carries over what is spent, see bucket.carry.
 // Of tokens that the gateway holds it keeps as many as a smaller bucket leaves, and gives back the rest.
 // What an owner has said about when to ask again counts no more.

@@ -31,8 +31,8 @@ import (
 
 // A limit that states no precision is EXACT while the agents are near enough to each other, which
 // the sums say. When that begins, the ledger of a key knows what is spent, and the owner is told
-// (knownSpent); when it ends, the replica gives back what it has of buckets, and the ledger goes on,
-// which was charged all the time.
+// (knownSpent), once what both sides of a cut have admitted too much is repaid (isInDebt); when it ends, the
+// replica gives back what it has of buckets, and the ledger goes on, which was charged all the time.
 
 // exactness says when the owners of a limit's keys grant tokens; the most is the last.
 type exactness uint8
@@ -82,11 +82,29 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	since := e.tallyOf(l).left.Load() // by the limit's name: a change of the configuration does not lose it
 	if k.While {
 		since = max(since, e.near.Load())
+		if e.keys.Owes(c.now) {
+			_, healed, _ := e.keys.AfterCut(&l.keys, c.under(l), c.now)
+			since = max(since, healed)
+		}
 	}
 	if since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
 		return 0
 	}
 	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Known * grant.Token)
+}
+
+// isInDebt reports whether a key owes what gateways admitted that did not hear each other. Until that is repaid
+// the ledger decides, which all gateways have alike: an owner knows of no more debt than a burst, and each side
+// of a cut has had an owner of its own. When it is repaid, the owner is told what is spent.
+func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
+	if !k.While || !e.keys.Owes(c.now) {
+		return false
+	}
+	spent, since, debt := e.keys.AfterCut(&l.keys, c.under(l), c.now)
+	if since != 0 && !debt {
+		e.tokens.Learn(k, c.now, int64(spent*grant.Token), since)
+	}
+	return debt
 }
 
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
@@ -98,6 +116,10 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
+		if e.isInDebt(c, l, &k) {
+			silent |= 1 << i
+			continue
+		}
 		switch wait, got := e.tokens.Take(&k, c.now, c.cost); got {
 		case grant.Admitted:
 			e.mirror(c, i, l)
@@ -184,11 +206,7 @@ func (e *Engine) allow(k *tokens.Key) bool {
 func (e *Engine) mirror(c *call, i int, l *limit) {
 	client := c.under(l)
 	c.paid.limits |= 1 << i
-	_, shared, ok := e.keys.Take(&l.keys, client, c.now, c.cost, false)
-	if !ok {
-		e.keys.Owe(&l.keys, client, c.now, c.cost)
-	}
-	if shared {
+	if e.keys.Mirror(&l.keys, client, c.now, c.cost) {
 		c.paid.overflow |= 1 << i
 	}
 }
@@ -248,6 +266,11 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
+		if e.isInDebt(c, l, &k) {
+			ledger |= 1 << i
+			e.count(l, didLedger)
+			continue
+		}
 		wait, got := e.tokens.Take(&k, c.now, c.cost)
 		if got == grant.Waits {
 			w := e.newTokenWait(c, r, ticket, i, ledger)

@@ -150,6 +150,11 @@ func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
+		if e.isInDebt(c, l, &k) {
+			w.ledger |= 1 << i
+			e.count(l, didLedger)
+			continue
+		}
 		w.paid, w.at, w.by, w.asked = c.paid, i, l, c.now
 		switch wait, got := e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got {
 		case grant.Waits:

@@ -26,6 +26,10 @@ func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
 			if k := run(t, healed(seed), Options{}).Systems[0].Keys[0]; k.Wrongful > 0 {
 				t.Errorf("%d of %d requests within the limit were refused", k.Wrongful, k.Within)
 			}
+			if _, k := playHealing(t, healed(seed)); k.Wrongful > 0 {
+				t.Errorf("agents notice the heal at different times: %d of %d requests within the limit were refused",
+					k.Wrongful, k.Within)
+			}
 		})
 	}
 }

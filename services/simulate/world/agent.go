@@ -139,7 +139,7 @@ func (w *World) sendPackets(a *agent, out []schedule.Outgoing) {
 		}
 		for _, p := range packets {
 			letters = append(letters, letter{a.place, a.life, p})
-			if delay, ok := w.net.carry(a.place, to.place); ok {
+			if delay, ok := w.net.carry(w.now, a.place, to.place); ok {
 				delay += w.draw(w.stage.Scenario.Late.Agents)
 				w.plan(delay, deliverPacket, to.place, to.life, &letters[len(letters)-1])
 			}

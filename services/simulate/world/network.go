@@ -13,7 +13,8 @@ const (
 	knownAfter  = 200 * time.Millisecond // a newcomer is known to all
 	giveUpAfter = 2 * time.Second        // an unreachable agent is declared dead
 	rejoinAfter = 500 * time.Millisecond // a lost one is found again
-	longest     = max(knownAfter, giveUpAfter, rejoinAfter)
+	longestHeal = 3 * time.Second        // the most that World.Healing may return
+	longest     = max(knownAfter, giveUpAfter, rejoinAfter, longestHeal)
 )
 
 // leastWay is the least that a packet between two agents takes.
@@ -29,6 +30,8 @@ type network struct {
 	// touched is the last time at which an agent started or ended, or the groups changed.
 	touched time.Duration
 	before  []int // groups that the last heal ended, if they lasted until an agent was declared dead
+	// healing is how long packets and memberlist from one place to another take after the last heal.
+	healing func(of, other int32) (packets, alive time.Duration)
 }
 
 func newNetwork(g *scenario.Gossip, random *rand.Rand, agents int) network {
@@ -75,14 +78,33 @@ func (n *network) believes(a, b *agent, now time.Duration) bool {
 	case !n.passes(a.place, b.place):
 		return now-n.since < giveUpAfter
 	case n.before != nil && n.before[a.place] != n.before[b.place]:
-		return now-n.since >= rejoinAfter
+		_, alive := n.healed(a.place, b.place)
+		return now-n.since >= alive
 	}
 	return true
 }
 
+// healed is how long after a heal packets from one agent to another pass, and how long its memberlist takes to
+// know the other one as alive.
+func (n *network) healed(of, other int32) (packets, alive time.Duration) {
+	if n.healing == nil {
+		return 0, rejoinAfter
+	}
+	return n.healing(of, other)
+}
+
+// mends reports whether packets do not pass yet after a heal.
+func (n *network) mends(from, to int32, now time.Duration) bool {
+	if n.before == nil || n.before[from] == n.before[to] {
+		return false
+	}
+	packets, _ := n.healed(from, to)
+	return now-n.since < packets
+}
+
 // carry returns the delay of a packet; false if the packet is lost.
-func (n *network) carry(from, to int32) (time.Duration, bool) {
-	if !n.passes(from, to) || n.gossip.Loss > 0 && n.random.Float64() < n.gossip.Loss {
+func (n *network) carry(now time.Duration, from, to int32) (time.Duration, bool) {
+	if !n.passes(from, to) || n.mends(from, to, now) || n.gossip.Loss > 0 && n.random.Float64() < n.gossip.Loss {
 		return 0, false
 	}
 	d := n.gossip.Delay

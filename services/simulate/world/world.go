@@ -37,6 +37,9 @@ type World struct {
 	// Tamper, if set, returns the packets that are sent instead of an agent's packet, which it does not change:
 	// for tests of agents that send false packets.
 	Tamper func(from, to string, p *gossipv1.Packet) []*gossipv1.Packet
+	// Healing, if set, returns how long after a heal the first packet from one agent to another arrives, and
+	// how long the memberlist of the first one takes to know the other one as alive; nil: 0 and 0.5 s.
+	Healing func(of, other string) (packets, alive time.Duration)
 }
 
 // New makes a world at −Scenario.Lead. It is a system.Maker.
@@ -51,6 +54,12 @@ func New(stage system.Stage) (system.System, error) {
 		sent: make([]system.Sent, len(stage.Cast.Gateways)),
 	}
 	w.net = newNetwork(&s.Gossip, w.random, len(w.agents))
+	w.net.healing = func(of, other int32) (packets, alive time.Duration) {
+		if w.Healing == nil {
+			return 0, rejoinAfter
+		}
+		return w.Healing(stage.Cast.Gateways[of], stage.Cast.Gateways[other])
+	}
 	w.begin(1)
 	for i, name := range stage.Cast.Gateways {
 		w.places[name] = i

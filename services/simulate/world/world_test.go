@@ -50,7 +50,7 @@ func TestNetwork(t *testing.T) {
 	if n.passes(0, 1) || n.passes(0, coordinatorPlace) || !n.passes(1, coordinatorPlace) || n.passes(2, 1) {
 		t.Errorf("groups %v", n.groups)
 	}
-	if _, ok := n.carry(0, 1); ok {
+	if _, ok := n.carry(time.Hour, 0, 1); ok {
 		t.Error("a packet through a cut")
 	}
 	if !n.believes(a, b, start+time.Second) || n.believes(a, b, start+giveUpAfter) {
@@ -65,14 +65,14 @@ func TestNetwork(t *testing.T) {
 		t.Error("a newcomer is known after knownAfter, not sooner")
 	}
 	for range 1000 {
-		if d, ok := n.carry(0, 1); !ok || d < 15*time.Millisecond || d > 25*time.Millisecond {
+		if d, ok := n.carry(time.Hour, 0, 1); !ok || d < 15*time.Millisecond || d > 25*time.Millisecond {
 			t.Fatalf("20 ± 5 ms: %v, %v", d, ok)
 		}
 	}
 	n.gossip.Loss = .3
 	lost := 0
 	for range 10000 {
-		if _, ok := n.carry(0, 1); !ok {
+		if _, ok := n.carry(time.Hour, 0, 1); !ok {
 			lost++
 		}
 	}

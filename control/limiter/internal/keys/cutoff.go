@@ -104,3 +104,47 @@ func (st *state) oweCutOff(n Numbers, m *members.View, now int64, cost float64) 
 	most := now + refill(deepestDebt(part), part.Rate)
 	st.part = min(max(st.partTAT(now), now)+refill(cost, part.Rate), most)
 }
+
+// A key may owe what both sides of a cut have admitted. The owners of EXACT limits cannot know it: each side had
+// an owner, and an owner counts one burst of debt at most. The ledger of each replica knows it once the others have
+// said what they did, and decides until the debt is repaid.
+
+// noteHeal notes that others have just said what they did with a key while they were not heard.
+func (s *Store) noteHeal(st *state, now int64) {
+	if !st.counting || !(st.ledger.Spent() > 0) || !(st.limit.Rate > 0) {
+		return
+	}
+	st.healed, st.owesUntil = max(now, 1), now+refill(st.ledger.Spent(), st.limit.Rate)
+	for until := s.hearing.owesUntil.Load(); until < st.owesUntil; until = s.hearing.owesUntil.Load() {
+		s.hearing.owesUntil.CompareAndSwap(until, st.owesUntil)
+	}
+}
+
+// Owes reports whether any key may owe what was admitted during a cut, see AfterCut.
+func (s *Store) Owes(now int64) bool { return now < s.hearing.owesUntil.Load() }
+
+// AfterCut returns what was certainly spent of a client's key, in cost units, whose users on both sides of a cut
+// have heard of each other, and since when that is known; 0: no such key, or all of that is refilled. What is
+// beyond the burst is debt.
+func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, since int64, debt bool) {
+	m, n := s.view.Load(), g.Numbers(client)
+	var c counter
+	s.find(&c, g, client, now, false)
+	st := c.state
+	if st == nil {
+		return 0, 0, false
+	}
+	defer st.mu.Unlock()
+	if now >= st.owesUntil {
+		st.healed = 0
+	}
+	if st.healed == 0 {
+		return 0, 0, false
+	}
+	s.count(st, c.slot, n, m, now, s.seconds(now))
+	st.ledger.Advance(s.seconds(now))
+	if spent = st.ledger.Known(); spent > n.Burst {
+		st.healed = now
+	}
+	return spent, st.healed, spent > n.Burst
+}

@@ -33,6 +33,8 @@ type state struct {
 	assumedAt int64   // when that was assumed
 	spentAt   int64   // when the others' Spent changed last
 	part      int64   // the TAT of this replica's part while it is cut off, see cutoff.go; 0: not in use
+	healed    int64   // when others said what they had done unheard, see AfterCut; 0: what was spent then is refilled
+	owesUntil int64   // until then it is not
 	named     uint32  // the listing that last named the key, see hearing
 	heard     int64   // when it was named
 	random    uint64
@@ -53,7 +55,7 @@ func (st *state) clear(key uint64) {
 	st.ledger, st.limit, st.member = drc.Ledger{}, Numbers{}, 0
 	st.counting, st.announced, st.own, st.gone, st.last = false, false, false, false, nothingAnnounced
 	st.base, st.before, st.counted = 0, 0, 0
-	st.sums, st.assumed, st.assumedAt, st.part = drc.LedgerSums{}, 0, 0, 0
+	st.sums, st.assumed, st.assumedAt, st.part, st.healed, st.owesUntil = drc.LedgerSums{}, 0, 0, 0, 0, 0
 	st.spentAt, st.named, st.heard = 0, 0, 0
 }
 

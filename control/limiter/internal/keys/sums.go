@@ -29,6 +29,8 @@ type hearing struct {
 	claimed atomic.Int32  // states of keys that others claim
 	silent  atomic.Int64  // since when the agent is silent, nanoseconds; 0: it is not
 	gap     float64       // for how long it was, until the sums that come now, seconds
+
+	owesUntil atomic.Int64 // the latest state.owesUntil
 }
 
 // isStale reports whether the sums no longer name a key.
@@ -95,6 +97,9 @@ func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 	}
 	sums.Age = float64(now-st.spentAt) * 1e-9
 	s.setSums(st, s.seconds(now), sums)
+	if sums.Gap > 0 {
+		s.noteHeal(st, now)
+	}
 	if !inUse || !s.hearing.changes.Load() {
 		s.states.touch(st)
 	}

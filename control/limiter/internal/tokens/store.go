@@ -96,6 +96,8 @@ type entry[W any] struct {
 	line []*Waiter[W] // in the order in which they came
 	busy bool         // in shard.busy
 	used int64
+	// learned is when the gateway was last told what others know to be spent.
+	learned int64
 
 	owner       uint64   // life of the agent that owns it; 0: not known yet
 	road        *road[W] // to the owner
@@ -253,7 +255,7 @@ func (s *Store[W]) obtain(sh *shard[W], k *Key, now, known int64) *entry[W] {
 		return nil
 	}
 	s.keys.Add(1)
-	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now}
+	en = &entry[W]{key: *k, g: grant.NewGateway(k.params(), s.sessions.Add(session)), used: now, learned: now}
 	en.key.Client = strings.Clone(k.Client)
 	en.g.Know(now, known)
 	if o := s.owners.Load(); o != nil {
@@ -384,6 +386,17 @@ func (s *Store[W]) PutBack(k *Key, now, cost int64) {
 // not known here it is not told.
 func (s *Store[W]) Owe(k *Key, now, cost int64) {
 	s.change(k, now, func(en *entry[W]) { en.g.Owe(now, cost) })
+}
+
+// Learn says what of a key's burst was spent at least, millionths, as is known since some time; of a key that is
+// not known here Join says it.
+func (s *Store[W]) Learn(k *Key, now, spent, since int64) {
+	s.change(k, now, func(en *entry[W]) {
+		if en.learned < since {
+			en.learned = now
+			en.g.Learn(now, spent)
+		}
+	})
 }
 
 func (s *Store[W]) change(k *Key, now int64, f func(*entry[W])) {
