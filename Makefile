@@ -139,8 +139,8 @@ bench: check-go ## time per step of every law, fills cold and warm, the limiter:
 figures: check-go ## every figure and table of the papers: charts in figures/, rows in docs/reproduction.md
 	@cd papers && go run ./figures -o ../figures -doc ../docs/reproduction.md $(ARGS)
 
-grid: check-go ## limits, and shares, over grids of gateways, delays and faults: rows in docs/control.md, docs/measurements.md; 6 minutes of one core
-	@cd lab && go run ./grid -doc ../docs/measurements.md
+grid: check-go ## limits, and shares, over grids of gateways, delays and faults: docs/grids.md; 6 minutes of one core
+	@cd lab && go run ./grid -doc ../docs/grids.md
 	@cd services && go test ./simulate/grid -run '^TestDocument$$' -count 1 -timeout 30m -update
 
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'

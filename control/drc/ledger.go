@@ -64,7 +64,7 @@ type LedgerClaim struct {
 // OPTIMISTIC refuses nothing of a client that keeps to the limit, however it moves
 // between replicas, as long as messages are no older than Lag. For that, an admission
 // that is heard late is charged less W: had it been heard at once, W would have refilled
-// it. docs/control.md has the grid of limits over which this was found.
+// it. docs/grids.md has the grid of limits over which this was found.
 //
 // Costs other than 1: an admission needs L ≥ cost, spends cost of d, and spends
 // cost of x, for which a single token (or the cost, if less) must be ready.

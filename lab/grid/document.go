@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// writer names this program at its part of docs/measurements.md.
+// writer names this program at its part of docs/grids.md.
 const writer = "lab/grid"
 
 // mapped are the delays whose maps the document has, s.

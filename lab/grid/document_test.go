@@ -9,13 +9,13 @@ import (
 	"github.com/titrate/titrate/lab/swarm"
 )
 
-// docs/measurements.md has what the program writes: the cells of up to ten replicas, which
+// docs/grids.md has what the program writes: the cells of up to ten replicas, which
 // take seconds, are computed again.
 func TestDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes some forty cells in full")
 	}
-	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "measurements.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "grids.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func main() {
 	file := flag.String("csv", "", "write every figure to this `file`")
 	delays := flag.String("delays", "",
 		"of the grid only these delays, `ms`, such as 25,250; no document is written then")
-	doc := flag.String("doc", "", "write the tables of the full grid into this `file`: ../docs/measurements.md")
+	doc := flag.String("doc", "", "write the tables of the full grid into this `file`: ../docs/grids.md")
 	flag.Parse()
 	g := full
 	if *quick {

@@ -22,5 +22,5 @@ func (p Pool) Frozen() float64 { return .04 * p.Capacity }
 func (p Pool) Swing() float64 { return .1 * p.Capacity * 2 * round.Seconds() }
 
 // ColdStart returns the additional cost if all gateways begin within one gossip lag, each on the floor φ = 1/4
-// of its part of the share, cost units: the bound for such a join in the grid of docs/measurements.md.
+// of its part of the share, cost units: the bound for such a join in the grid of docs/grids.md.
 func (p Pool) ColdStart() float64 { return .12 * p.Capacity }

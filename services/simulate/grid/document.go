@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// Writer names this program at its part of docs/control.md.
+// Writer names this program at its part of docs/grids.md.
 const Writer = "make grid"
 
 // titles are the names of the systems in a document.

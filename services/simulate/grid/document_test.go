@@ -14,9 +14,9 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-var update = flag.Bool("update", false, "play the whole grid (some minutes) and write it into docs/control.md")
+var update = flag.Bool("update", false, "play the whole grid (some minutes) and write it into docs/grids.md")
 
-const document = "../../../docs/control.md"
+const document = "../../../docs/grids.md"
 
 // lines are the lines of tables by their first three cells.
 func lines(text string) map[string][]string {
@@ -51,7 +51,7 @@ func siteTolerance(column, _ int, _ string) float64 {
 	return []float64{0, 0, 5, 20, .02, .05, .02, .05, 2, 20, 0, math.Inf(1)}[column]
 }
 
-// docs/control.md has the grid's present output: the whole output is compared with -update, a part without.
+// docs/grids.md has the grid's present output: the whole output is compared with -update, a part without.
 func TestDocument(t *testing.T) {
 	if *update {
 		writeDocument(t)
@@ -121,12 +121,12 @@ func compare(t *testing.T, raw, writer, text string, tolerance func(column, colu
 	for name, cells := range now {
 		was := documented[name]
 		if len(was) != len(cells) {
-			t.Errorf("docs/control.md lacks the line %q as it is now: make grid", name)
+			t.Errorf("docs/grids.md lacks the line %q as it is now: make grid", name)
 			continue
 		}
 		for i := range cells {
 			if most := tolerance(i, len(cells), cells[i]); !math.IsInf(most, 0) && !closeTo(cells[i], was[i], most) {
-				t.Errorf("%s, column %d: %s, docs/control.md has %s: make grid", name, i+4, cells[i], was[i])
+				t.Errorf("%s, column %d: %s, docs/grids.md has %s: make grid", name, i+4, cells[i], was[i])
 			}
 		}
 	}

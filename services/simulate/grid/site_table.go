@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// SiteWriter names this program at the part of docs/control.md about a cell of a site.
+// SiteWriter names this program at the part of docs/grids.md about a cell of a site.
 func SiteWriter(c Cell) string { return fmt.Sprintf("%s, N = %d, %v", Writer, c.Replicas, c.Delay) }
 
 // SiteLegend explains the figures of a site.
