@@ -231,9 +231,9 @@ var rlsInstruments = []instrument{
 		help: "Descriptors with is_negative_hits: they charge nothing and give nothing back.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Refunds) })},
 	{name: "titrate.rls.messages.refused", counter: true, labels: []string{"reason"},
-		help: "Requests to the rate limit service that were refused before they were decided, by reason: length, " +
-			"entries, compressed, malformed, late (not there within a minute), busy (long requests of others take " +
-			"all the room), unknown_method. Envoy lets such requests pass without failure_mode_deny.",
+		help: "Requests to the rate limit service that were refused before a decision, by reason: length, entries, " +
+			"compressed, malformed, late (more than a minute), busy (no room beside others), unknown_method. Envoy lets " +
+			"them pass without failure_mode_deny.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			if m.rls == nil {
 				return

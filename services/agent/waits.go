@@ -15,11 +15,9 @@ import (
 
 const (
 	waitsName = "titrate.agent.wait"
-	waitsHelp = "How long requests were held, by outcome: admitted, refused; limit is what held them for longer: " +
-		"a limit, or tenant-share. Empty: by an older filter. The first 100 combinations that " +
-		"were held have series of their own, all others are tenant _other. Tenants and pools that are not " +
-		"configured are -. Of the requests that gateways tell one by " +
-		"one (observe.md has the bound): beyond it a sample. Only once a request was held."
+	waitsHelp = "Time for which requests were held, by outcome: admitted, refused; limit is the longer wait: a limit or " +
+		"tenant-share. The first 100 combinations have series, all others are tenant _other. A sample above 130 a " +
+		"second. Only once a request was held."
 )
 
 var waitsLabels = []string{"gateway", "tenant", "pool", "limit", "outcome"}

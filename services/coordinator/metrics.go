@@ -114,18 +114,16 @@ func (m *instruments) defineOwn() {
 
 // defineEtcd makes the instruments of etcd and of the election in it.
 func (m *instruments) defineEtcd() {
-	const calls = "How long etcd took for a call, or how long it was until the call failed, by method of etcd's API " +
-		"and gRPC's code: OK, DeadlineExceeded, Unavailable. Each attempt counts. Watches and the session's renewals " +
-		"are streams, and not among them."
+	const calls = "Time of a call of etcd until its answer or failure, by method of etcd's API and gRPC's code: OK, " +
+		"DeadlineExceeded, Unavailable. Each attempt counts, streams (watches, renewals of the session) do not."
 	var err error
 	m.etcd, err = m.meter.Float64Histogram("titrate_etcd_call_duration", metric.WithUnit("s"),
 		metric.WithDescription(calls),
 		metric.WithExplicitBucketBoundaries(.001, .003, .01, .03, .1, .3, 1, 3))
 	m.describe("titrate_etcd_call_duration", telemetry.Histogram, "s", calls, err, "method", "code")
 	m.watches = m.total("titrate_etcd_watch_resets",
-		"How often the watch of the configuration in etcd ended and began anew: where it was (resumed), or with the "+
-			"whole configuration (whole), since etcd did not have what is between, or has another history. A "+
-			"connection that is lost and found again ends no watch.", "how")
+		"How often the watch of the configuration in etcd began anew: where it was (resumed), or with the whole "+
+			"configuration (whole), since etcd lacks the changes between or has another history.", "how")
 	m.lost = m.total("titrate_etcd_history_lost",
 		"How often etcd was found restored from a backup or replaced.")
 	m.claims = m.total("titrate_claims_ahead",

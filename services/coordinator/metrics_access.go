@@ -14,9 +14,8 @@ func (m *instruments) defineAccess() {
 		"Calls refused, by reason: no_credentials, certificate and token of callers that are not known (a certificate "+
 			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
 	m.messages = m.total("titrate_messages_refused",
-		"Messages refused before their calls were handled, by reason: of gRPC and HTTP length and entries (more than "+
-			"the method takes), busy (messages of other calls took all the room for them); of gRPC compressed, "+
-			"malformed, late (not there within a minute), unknown_method.", "reason")
+		"Messages refused before their calls were handled, by reason: length, entries, busy (no room beside other "+
+			"calls); of gRPC also compressed, malformed, late (more than a minute), unknown_method.", "reason")
 	m.panics = m.total("titrate_handler_panics",
 		"Calls that failed with INTERNAL because their handler panicked; the log has the stack. Each is a fault of "+
 			"the coordinator.")
