@@ -10,7 +10,7 @@
 //	exactness     limits over three gateways                   package exactness
 //	queues        three kinds of clients under four laws       package queues
 //	configuration many tenants: load, and one change           package configuration
-//	idle          memory and CPU of each part without traffic  package idle
+//	idle          memory and CPU of each part at rest          package idle
 //
 // Each package describes its method. All of them compare variants in one run, in interleaved rounds: absolute
 // figures of a shared machine mean little. Progress goes to the standard error, tables to the standard output,
@@ -68,8 +68,8 @@ func parts() []part {
 		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return configuration.Run(ctx, r, []int{1e3, 1e4, 1e5}, e.rounds)
 		}},
-		{"idle", func(ctx context.Context, r *rig.Rig, _ effort) (any, []markdown.Section, error) {
-			return idle.Run(ctx, r, 30*time.Second)
+		{"idle", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
+			return idle.Run(ctx, r, 15*e.duration)
 		}},
 	}
 }
