@@ -52,6 +52,7 @@ type Options struct {
 	Join      []string      // host:port of any others; may name itself
 	Keys      [][]byte      // of AES: 16, 24 or 32 bytes; the first seals, all open; none = no encryption
 	Period    time.Duration // P; default 50 ms
+	Paced     bool          // the caller calls Round when something is due; else Run does, each half period
 	Log       *slog.Logger
 
 	newest uint8 // version of the gossip; default current. For tests.
@@ -65,8 +66,11 @@ type Node struct {
 	list  *memberlist.Memberlist
 	self  identity
 	ring  *memberlist.Keyring // the gossip keys in use; nil: no encryption
-	soon  chan struct{}
-	inbox chan []byte // frames
+	inbox chan *[]byte        // frames
+
+	frames sync.Pool // of *[]byte: what was in the inbox
+	boxes  sync.Pool // of *outbox
+	plain  []byte    // the last packet of the inbox; its reader's
 
 	joining sync.WaitGroup
 
@@ -93,7 +97,7 @@ func Open(o Options, state State) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
-	m := &Node{o: o, state: state, soon: make(chan struct{}, 1), inbox: make(chan []byte, inboxFrames),
+	m := &Node{o: o, state: state, inbox: make(chan *[]byte, inboxFrames),
 		contacts: map[string]*contact{}, senders: map[sender]*contact{},
 		conflict: rate.Sometimes{First: 1, Interval: time.Minute}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {
@@ -129,12 +133,7 @@ func (m *Node) Address() string {
 
 // SendSoon sends what is fresh now and not with the next tick, though not more often than
 // twice a period to one peer.
-func (m *Node) SendSoon() {
-	select {
-	case m.soon <- struct{}{}:
-	default:
-	}
-}
+func (m *Node) SendSoon() { m.send(m.state.Round(true)) }
 
 // Partition cuts the agent off from all others, or ends that. For tests and
 // demonstrations.

@@ -396,15 +396,23 @@ func FuzzReceive(f *testing.F) {
 		f.Add(b, schedule.Mesh)
 		f.Add(b, schedule.Owners)
 	}
+	self, err := newIdentity(current)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, b []byte, version uint8) {
 		n := &node{core: newState("me", 9), last: &exchange.Sums{}}
 		n.core.do(func(c *core.Core) {
 			c.Connected(now(), gatewayLink, link.Hello{Replica: "a", Weight: 1}, 0)
 			c.PeerAlive(now(), "x", "", true, version)
 		})
-		sealed := &session{}
-		m := &Node{o: Options{Name: "me"}, state: n.core, soon: make(chan struct{}, 1),
+		sealed, err := self.with(version, self.private.PublicKey().Bytes(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &Node{o: Options{Name: "me"}, state: n.core, wire: &transport{},
 			contacts: map[string]*contact{"x": {version: version, session: sealed}}}
+		m.wire.cut.Store(true)
 		m.receive(b, sealed)
 		m.receiveSealed(b)
 		s := n.sums()

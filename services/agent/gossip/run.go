@@ -1,10 +1,9 @@
 package gossip
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Run sends what is due each half period and keeps the cluster together until ctx ends.
+// Run keeps the cluster together until ctx ends. Unless the caller does it, it sends what is due each half period.
 // Close, or Leave, must follow: it ends the attempts to join that are under way, for which
 // Run does not wait. A dead address would keep an agent that stops from saying so.
 func (m *Node) Run(ctx context.Context) error {
@@ -21,68 +20,96 @@ func (m *Node) Run(ctx context.Context) error {
 	defer helpers.Wait()
 	m.joining.Go(func() { m.join(ctx) })
 	helpers.Go(func() { m.readInbox(ctx) })
-	tick := time.NewTicker(m.o.Period / 2)
-	defer tick.Stop()
+	var due <-chan time.Time
+	if !m.o.Paced {
+		tick := time.NewTicker(m.o.Period / 2)
+		defer tick.Stop()
+		due = tick.C
+	}
 	for {
-		soon := false
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-		case <-m.soon:
-			soon = true
+		case <-due:
+			m.Round()
 		}
-		m.send(m.state.Round(soon))
 	}
 }
+
+// Round sends what is due.
+func (m *Node) Round() { m.send(m.state.Round(false)) }
 
 // Send sends packets at once, beside those of State.Round.
 func (m *Node) Send(out []schedule.Outgoing) { m.send(out, nil) }
 
 // send encodes, seals and sends packets, and forgets peers.
 func (m *Node) send(out []schedule.Outgoing, forgotten []string) {
-	for _, d := range m.datagrams(out, forgotten) {
-		if err := m.wire.send(d.frame, d.to); err != nil {
+	if len(out)+len(forgotten) == 0 {
+		return
+	}
+	box, _ := m.boxes.Get().(*outbox)
+	if box == nil {
+		box = &outbox{}
+	}
+	m.seal(box, out, forgotten)
+	at := 0
+	for _, d := range box.list {
+		if err := m.wire.send(box.frames[at:d.end], d.to); err != nil {
 			m.o.Log.Debug("packet not sent", "to", d.to, "error", err)
 		}
+		at = d.end
 	}
+	m.boxes.Put(box)
+}
+
+// outbox is the memory of one send.
+type outbox struct {
+	plain  []byte // a packet
+	frames []byte // sealed, one after the other
+	list   []datagram
 }
 
 // datagram is a sealed packet with its address.
 type datagram struct {
-	to    *net.UDPAddr
-	frame []byte
+	to  netip.AddrPort
+	end int // of its frame in outbox.frames
 }
 
-func (m *Node) datagrams(packets []schedule.Outgoing, forgotten []string) []datagram {
+// seal puts packets into an outbox.
+func (m *Node) seal(box *outbox, packets []schedule.Outgoing, forgotten []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range forgotten {
 		m.dropContact(name)
 	}
-	out := make([]datagram, 0, len(packets))
+	box.frames, box.list = box.frames[:0], box.list[:0]
 	for _, p := range packets {
 		to := m.contacts[p.To]
 		if to == nil || to.session == nil {
 			continue
 		}
-		b, err := proto.Marshal(p.Packet)
-		if err != nil {
+		var err error
+		if box.plain, err = (proto.MarshalOptions{}).MarshalAppend(box.plain[:0], p.Packet); err != nil {
 			// Only a name that is not UTF-8 gets here, and Open's caller checks it.
 			m.o.Log.Error("packet not encoded", "agent", p.To, "error", err)
 			continue
 		}
-		at := &net.UDPAddr{IP: to.node.Addr, Port: int(to.node.Port)}
-		out = append(out, datagram{at, to.session.seal(b)})
+		box.frames = to.session.seal(box.frames, box.plain)
+		box.list = append(box.list, datagram{addressOf(to.node.Addr, to.node.Port), len(box.frames)})
 	}
-	return out
 }
 
 // enqueue puts a frame in the inbox; it is dropped if the inbox is full.
 func (m *Node) enqueue(frame []byte) {
+	kept, _ := m.frames.Get().(*[]byte)
+	if kept == nil {
+		kept = new([]byte)
+	}
+	*kept = append((*kept)[:0], frame...)
 	select {
-	case m.inbox <- bytes.Clone(frame):
+	case m.inbox <- kept:
 	default:
+		m.frames.Put(kept)
 		m.dropped[schedule.Overflow].Add(1)
 	}
 }
@@ -92,7 +119,8 @@ func (m *Node) readInbox(ctx context.Context) {
 	for {
 		select {
 		case frame := <-m.inbox:
-			m.receiveSealed(frame)
+			m.receiveSealed(*frame)
+			m.frames.Put(frame)
 		case <-ctx.Done():
 			return
 		}
@@ -117,7 +145,7 @@ func (m *Node) receiveSealed(frame []byte) {
 		m.dropped[schedule.Unknown].Add(1)
 		return
 	}
-	packet, err := s.open(frame)
+	packet, err := s.open(m.plain[:0], frame)
 	if errors.Is(err, errReplayed) {
 		m.dropped[schedule.Replayed].Add(1)
 		return
@@ -126,6 +154,7 @@ func (m *Node) receiveSealed(frame []byte) {
 		m.dropped[schedule.Forged].Add(1)
 		return
 	}
+	m.plain = packet
 	m.receive(packet, s)
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
@@ -99,6 +100,8 @@ type session struct {
 	in       atomic.Pointer[[]cipher.AEAD] // one for each gossip key
 	numbered uint64                        // frames sealed, by whatever key: no number comes twice
 	opened   window                        // of the peer's frames
+	sealing  [12]byte                      // the number of the frame that is sealed, as the nonce
+	opening  [12]byte                      // the same of the frame that is opened
 }
 
 // perSession is the size of a session's range of frame numbers. A peer that was forgotten and is back
@@ -188,23 +191,27 @@ func frameCipher(secret, clusterKey, from, to []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// seal makes the frame of a packet.
-func (s *session) seal(packet []byte) []byte {
+// seal appends the frame of a packet to b.
+func (s *session) seal(b, packet []byte) []byte {
 	s.numbered++
-	b := make([]byte, 0, len(packet)+frameExtra)
+	at := len(b)
+	b = slices.Grow(b, len(packet)+frameExtra)
 	b = append(b, frameMark, s.version)
 	b = append(b, s.own[:]...)
 	b = binary.BigEndian.AppendUint64(b, s.numbered)
-	return s.out.Seal(b, nonce(b), packet, b[:frameHead])
+	head := b[at:]
+	copy(s.sealing[4:], head[10:frameHead])
+	return s.out.Seal(b, s.sealing[:], packet, head)
 }
 
 // errReplayed is a frame that was opened before, or that may have been.
 var errReplayed = errors.New("a frame that was recorded and is played again, or is very late")
 
-// open returns the packet of a frame whose head is whole. It opens each frame once.
-func (s *session) open(frame []byte) (packet []byte, err error) {
+// open appends the packet of a frame whose head is whole to b. It opens each frame once.
+func (s *session) open(b, frame []byte) (packet []byte, err error) {
+	copy(s.opening[4:], frame[10:frameHead])
 	for _, key := range *s.in.Load() {
-		if packet, err = key.Open(nil, nonce(frame), frame[frameHead:], frame[:frameHead]); err == nil {
+		if packet, err = key.Open(b, s.opening[:], frame[frameHead:], frame[:frameHead]); err == nil {
 			break
 		}
 	}
@@ -212,13 +219,6 @@ func (s *session) open(frame []byte) (packet []byte, err error) {
 		return nil, errReplayed
 	}
 	return packet, err
-}
-
-// nonce is a frame's number, in 12 bytes.
-func nonce(frame []byte) []byte {
-	n := make([]byte, 12)
-	copy(n[4:], frame[10:frameHead])
-	return n
 }
 
 // frameFrom says whose key a frame claims to be sealed with.

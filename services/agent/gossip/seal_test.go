@@ -3,7 +3,6 @@ package gossip
 import (
 	"bytes"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
@@ -44,8 +43,8 @@ func asKeys(texts []string) (keys [][]byte) {
 func TestSeal(t *testing.T) {
 	a, b, c := identityFor(t), identityFor(t), identityFor(t)
 	text := []byte("state")
-	frame := a.meet(t, b, "cluster").seal(text)
-	if got, err := b.meet(t, a, "cluster").open(frame); err != nil || !bytes.Equal(got, text) {
+	frame := a.meet(t, b, "cluster").seal(nil, text)
+	if got, err := b.meet(t, a, "cluster").open(nil, frame); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if from, err := frameFrom(frame); err != nil || from != senderOf(a.private.PublicKey().Bytes()) {
@@ -57,14 +56,14 @@ func TestSeal(t *testing.T) {
 		"its own maker":          a.meet(t, b, "cluster"),
 		"with another's cluster": b.meet(t, a, "another cluster"),
 	} {
-		if got, err := open.open(frame); err == nil {
+		if got, err := open.open(nil, frame); err == nil {
 			t.Errorf("%s reads %q", name, got)
 		}
 	}
 	for i := range frame {
 		changed := bytes.Clone(frame)
 		changed[i] ^= 1
-		if got, err := b.meet(t, a, "cluster").open(changed); err == nil {
+		if got, err := b.meet(t, a, "cluster").open(nil, changed); err == nil {
 			t.Errorf("byte %d changed: reads %q", i, got)
 		}
 	}
@@ -121,9 +120,9 @@ func TestForged(t *testing.T) {
 	}
 	c.gossip.mu.Lock()
 	to := c.gossip.contacts["agent-a"]
-	sealed, node := to.session.seal(forged), to.node
+	sealed, node := to.session.seal(nil, forged), to.node
 	c.gossip.mu.Unlock()
-	at := &net.UDPAddr{IP: node.Addr, Port: int(node.Port)}
+	at := addressOf(node.Addr, node.Port)
 	for _, send := range []func() error{
 		func() error { return c.gossip.wire.send(sealed, at) },
 		func() error { return c.gossip.list.SendBestEffort(&node, forged) },
@@ -179,11 +178,11 @@ func TestAFrameOpensOnce(t *testing.T) {
 	out, in := a.meet(t, b, "cluster"), b.meet(t, a, "cluster")
 	var frames [][]byte
 	for range 3 * windowFrames {
-		frames = append(frames, out.seal([]byte("state")))
+		frames = append(frames, out.seal(nil, []byte("state")))
 	}
 	opens := func(i int, want bool) {
 		t.Helper()
-		if _, err := in.open(frames[i]); (err == nil) != want || !want && !errors.Is(err, errReplayed) {
+		if _, err := in.open(nil, frames[i]); (err == nil) != want || !want && !errors.Is(err, errReplayed) {
 			t.Errorf("frame %d: %v, want it opened: %v", i, err, want)
 		}
 	}
@@ -195,7 +194,7 @@ func TestAFrameOpensOnce(t *testing.T) {
 	for _, i := range []int{5, 3, last - windowFrames} {
 		opens(i, false)
 	}
-	frames = append(frames, a.meet(t, b, "cluster").seal([]byte("state")))
+	frames = append(frames, a.meet(t, b, "cluster").seal(nil, []byte("state")))
 	opens(last+1, true)
 	opens(last, false)
 }
@@ -213,7 +212,7 @@ func FuzzOpen(f *testing.F) {
 	_, public := a.agree(b.meta())
 	out, _ := a.with(current, public, nil)
 	_, public = b.agree(a.meta())
-	seed := out.seal([]byte("state"))
+	seed := out.seal(nil, []byte("state"))
 	seed[len(seed)-1]++
 	f.Add(seed, uint16(3), byte(1))
 	f.Add([]byte{}, uint16(0), byte(0))
@@ -222,23 +221,23 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed := out.seal(frame)
+		sealed := out.seal(nil, frame)
 		if flip != 0 {
 			changed := bytes.Clone(sealed)
 			changed[int(at)%len(changed)] ^= flip
-			if got, err := in.open(changed); err == nil && int(at)%len(changed) > 0 && !bytes.Equal(got, frame) {
+			if got, err := in.open(nil, changed); err == nil && int(at)%len(changed) > 0 && !bytes.Equal(got, frame) {
 				t.Fatalf("a changed frame opens: %q", got)
 			}
 		}
 		if _, err := frameFrom(frame); err == nil {
-			if got, err := in.open(frame); err == nil {
+			if got, err := in.open(nil, frame); err == nil {
 				t.Fatalf("what nobody has sealed opens: %q", got)
 			}
 		}
-		if got, err := in.open(sealed); err != nil || !bytes.Equal(got, frame) {
+		if got, err := in.open(nil, sealed); err != nil || !bytes.Equal(got, frame) {
 			t.Fatalf("got %q, %v", got, err)
 		}
-		if _, err := in.open(sealed); err == nil {
+		if _, err := in.open(nil, sealed); err == nil {
 			t.Fatal("it opens twice")
 		}
 	})

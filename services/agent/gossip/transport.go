@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,7 @@ func (t *transport) serve(f func(frame []byte)) {
 func (t *transport) readPackets() {
 	buf := make([]byte, longestDatagram)
 	for {
-		n, from, err := t.udp.ReadFromUDP(buf)
+		n, from, err := t.udp.ReadFromUDPAddrPort(buf)
 		switch {
 		case t.stop.Err() != nil:
 			return
@@ -97,7 +98,8 @@ func (t *transport) readPackets() {
 			continue
 		}
 		select {
-		case t.packets <- &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: from, Timestamp: time.Now()}:
+		case t.packets <- &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: net.UDPAddrFromAddrPort(unmapped(from)),
+			Timestamp: time.Now()}:
 		case <-t.stop.Done():
 		}
 	}
@@ -176,7 +178,7 @@ func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return time.Now(), t.send(b, to)
+	return time.Now(), t.send(b, addressOf(to.IP, uint16(to.Port)))
 }
 
 // WriteToAddress is WriteTo with the peer's name.
@@ -184,13 +186,21 @@ func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 	return t.WriteTo(b, a.Addr)
 }
 
-func (t *transport) send(b []byte, to *net.UDPAddr) error {
+// addressOf is an address as send takes it; IPv4 is not in the form of IPv6.
+func addressOf(ip net.IP, port uint16) netip.AddrPort {
+	at, _ := netip.AddrFromSlice(ip)
+	return unmapped(netip.AddrPortFrom(at, port))
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
+func (t *transport) send(b []byte, to netip.AddrPort) error {
 	if t.cut.Load() {
 		return nil
 	}
 	t.out.Add(1)
 	t.bytesOut.Add(uint64(len(b)))
-	_, err := t.udp.WriteToUDP(b, to)
+	_, err := t.udp.WriteToUDPAddrPort(b, to)
 	return err
 }
 
