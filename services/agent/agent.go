@@ -41,7 +41,7 @@ type Agent struct {
 	rls    *rls.Server  // nil: there is none
 	rlsAt  net.Listener // of rls
 
-	alarm alarm // of the core's tokens
+	tokensDue, tickDue *alarm // when the core has to do something for tokens, and otherwise
 
 	metrics      *telemetry.Metrics
 	traces       changeTraces
@@ -60,7 +60,7 @@ type Agent struct {
 // newAgent makes what needs no port.
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
-	a := &Agent{c: c, log: c.Log, start: start, alarm: alarm{wake: make(chan struct{}, 1)}}
+	a := &Agent{c: c, log: c.Log, start: start, tokensDue: newAlarm(), tickDue: newAlarm()}
 	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
 	return a, a.restore()
@@ -92,7 +92,7 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
-		Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Log: a.log}, gossiped{a}); err != nil {
+		Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Paced: true, Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}
 	address := a.gossip.Address() // it waits for memberlist, which may wait for the lock to say who is alive
@@ -103,7 +103,7 @@ func (a *Agent) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.stream = stream.NewGroup(stream.Options{Addresses: a.c.Coordinators, Log: a.log,
+	a.stream = stream.NewGroup(stream.Options{Addresses: a.c.Coordinators, Log: a.log, Start: a.start,
 		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}},
 		func() stream.Agent { return &controlled{a: a} })
 	if err := a.openRLS(ctx); err != nil {

@@ -19,8 +19,9 @@ import (
 // mailboxes under the lock, so that they are sent in the order of the events.
 func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
 	a.mu.Lock()
-	out := f(a.now(), a.core)
-	a.alarm.set(a.core.TokensDue())
+	now := a.now()
+	out := f(now, a.core)
+	a.plan(now)
 	for _, frame := range out.Frames {
 		a.server.Send(uint64(frame.To), frame.Message)
 	}
@@ -42,26 +43,17 @@ func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
 	}
 }
 
+// plan sets the alarms for what the core has to do next. a.mu is locked.
+func (a *Agent) plan(now time.Duration) {
+	a.tokensDue.set(now, a.core.TokensDue())
+	a.tickDue.set(now, a.core.Due())
+}
+
 // ask asks the core something that has no effects.
 func ask[T any](a *Agent, f func(now time.Duration, c *core.Core) T) T {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return f(a.now(), a.core)
-}
-
-// tick gives the core the time each half period, and looks which processes have exited.
-func (a *Agent) tick(ctx context.Context) {
-	ticker := time.NewTicker(a.c.Period / 2)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		a.findExited()
-		a.event(func(now time.Duration, c *core.Core) core.Effects { return c.Tick(now) })
-	}
 }
 
 // findExited reports processes without a link that have exited. Others keep their claims
@@ -131,14 +123,19 @@ func (g gossiped) PeerAlive(name, address string, newLife bool, version uint8) {
 }
 
 // PeerFailed: see [core.Core.PeerFailed].
-func (g gossiped) PeerFailed(name string) bool {
-	return ask(g.a, func(now time.Duration, c *core.Core) bool { return c.PeerFailed(now, name) })
+func (g gossiped) PeerFailed(name string) (inOrder bool) {
+	g.a.event(func(now time.Duration, c *core.Core) core.Effects {
+		inOrder = c.PeerFailed(now, name)
+		return core.Effects{}
+	})
+	return inOrder
 }
 
 // Round: see [core.Core.Round].
 func (g gossiped) Round(soon bool) (out []schedule.Outgoing, forgotten []string) {
 	out = ask(g.a, func(now time.Duration, c *core.Core) (out []schedule.Outgoing) {
 		out, forgotten = c.Round(now, soon)
+		g.a.plan(now)
 		return out
 	})
 	return out, forgotten

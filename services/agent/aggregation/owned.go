@@ -306,6 +306,23 @@ func (t *Aggregator) Advance(now time.Duration) {
 	t.tellOwn(now)
 }
 
+// Due is when Advance or Sums have something to do: at once, at a time, or not before something happens.
+func (t *Aggregator) Due() time.Duration {
+	if !t.hasMajority || t.fresh || len(t.waiting) > 0 {
+		return 0
+	}
+	// What is to be told of this agent's own keys goes with the sums of each period where all agents add up
+	// for themselves.
+	if addUp := t.small() && len(t.everybody) >= len(t.owners.names)-1; !addUp && len(t.news)+len(t.ownNews) > 0 {
+		return 0
+	}
+	at := min(t.silent, t.recount)
+	if len(t.rests) > 0 {
+		at = min(at, t.rests[0].until)
+	}
+	return at
+}
+
 // goOn has those who are silent go on at their last claims.
 func (t *Aggregator) goOn(now time.Duration) {
 	t.silent = math.MaxInt64

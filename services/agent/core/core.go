@@ -59,6 +59,7 @@ type Core struct {
 	links    map[Link]*gateway // those connected
 	doubled  map[string]bool   // names that several Envoys have now
 	doubles  uint64            // names that came into doubled
+	ticked   time.Duration     // last Tick
 	sums     time.Duration     // last sums
 	beat     time.Duration     // last heartbeat
 	beats    uint64
@@ -156,9 +157,11 @@ func (c *Core) LastLeases() *controlv1.Leases { return c.applied.LastLeases() }
 const sweepSpentEvery = 10
 
 // Tick does what time brings: leases expire, gateways and keys are forgotten, gateways
-// get sums while something is contended, and heartbeats. Call it each half period.
+// get sums while something is contended, and heartbeats. Call it each half period, or when it
+// is Due.
 func (c *Core) Tick(now time.Duration) Effects {
 	c.run(now)
+	c.ticked = now
 	if s := c.applied.Expire(now); s != nil {
 		if s.Stale {
 			c.log(slog.LevelWarn,

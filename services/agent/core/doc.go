@@ -7,7 +7,7 @@
 //	from a gateway    Connected, Received, ConfigSent, Disconnected, Exited
 //	from a peer       PeerAlive, PeerFailed, ReceivePacket
 //	coordinator       Hello (a stream is open), Configure; Share and Leases of that [Stream]
-//	time              Tick (each half period), Round (the same, and soon after fresh claims)
+//	time              Tick (when it is Due), Round (after it, and soon after fresh claims)
 //
 // Most events return [Effects]: frames for gateways, links to close, log entries, whether
 // to gossip soon and whether to save the snapshot. The others return what the caller

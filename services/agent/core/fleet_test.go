@@ -35,6 +35,7 @@ type fleetAgent struct {
 	name     string
 	life     int
 	dead     bool
+	ticks    int
 	start    time.Duration
 	admitted map[uint64]float64
 	claim    map[uint64]float64
@@ -185,7 +186,7 @@ func (f *fleet) round(i int, soon bool) {
 	}
 }
 
-// run lets time pass in quarters of a period; each is called after every step.
+// run lets time pass in quarters of a period; each is called after every step. Agents tick when they are due.
 func (f *fleet) run(d time.Duration, each func()) {
 	for end, step := f.now+d, 0; f.now < end; step++ {
 		f.now += period / 4
@@ -208,7 +209,8 @@ func (f *fleet) run(d time.Duration, each func()) {
 			}
 		}
 		for i, a := range f.agents {
-			if (step+i)%2 == 0 && !a.dead {
+			if (step+i)%2 == 0 && !a.dead && a.Due() <= f.at(a) {
+				a.ticks++
 				f.take(a, a.Tick(f.at(a)))
 				f.round(i, false)
 			}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -23,6 +24,7 @@ func (p *Peers) lookAtAll() { p.all = true }
 func (p *Peers) looked(now time.Duration, leaving bool) []*peer {
 	all := p.ordered()
 	if len(all) == 0 {
+		p.all = false
 		return nil
 	}
 	turn := p.turn % len(all)
@@ -49,8 +51,22 @@ func (p *Peers) plan(now time.Duration, looked []*peer) {
 	for _, at := range looked {
 		if at.version >= Owners && (at.alive || p.mayComeBack(now, at)) {
 			p.wakes.set(at.number, p.wake(now, at))
+		} else {
+			p.wakes.remove(at.number)
 		}
 	}
+}
+
+// Due is when Round has something to do, or Opinions have changed: at once, when a peer is to be looked at
+// again, or not before something happens.
+func (p *Peers) Due() time.Duration {
+	if p.all || p.pending || p.mesh || p.meshes > 0 || p.nearnessNew {
+		return 0
+	}
+	if _, at, ok := p.wakes.first(); ok {
+		return at
+	}
+	return math.MaxInt64
 }
 
 // wake is until when nothing is due at a peer, if nothing happens. Too early costs a look.
