@@ -53,6 +53,7 @@ type Options struct {
 	Dial      []grpc.DialOption // credentials at least
 	Every     time.Duration     // between two reports; default 250 ms
 	Silence   time.Duration     // of a dead stream; default 5 s
+	Start     time.Time         // reports are made at multiples of Every since then; default now
 	Log       *slog.Logger
 }
 
@@ -98,6 +99,9 @@ const linesPerMinute = 10
 func New(o Options, a Agent) *Client {
 	o.Every = cmp.Or(o.Every, exchange.ReportEvery)
 	o.Silence = cmp.Or(o.Silence, 5*time.Second)
+	if o.Start.IsZero() {
+		o.Start = time.Now()
+	}
 	return &Client{o: o, agent: a, leaving: make(chan struct{}),
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesPerMinute), linesPerMinute),
 		inUse: rate.Sometimes{First: 1, Interval: time.Minute}}

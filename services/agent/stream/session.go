@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // session is one stream.
@@ -87,30 +89,66 @@ func (s *session) read(ctx context.Context, stream wire) error {
 }
 
 func (s *session) write(ctx context.Context, stream wire) error {
-	tick := time.NewTicker(s.c.o.Every)
+	next := func() time.Duration { return s.c.o.Every - time.Since(s.c.o.Start)%s.c.o.Every }
+	tick := time.NewTimer(next())
 	defer tick.Stop()
-	report := func(seq uint64) *controlv1.ConnectRequest {
-		r := s.c.agent.Report()
-		r.Seq = seq
-		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: r}}
-	}
-	for seq := uint64(1); ; {
+	reports := reporter{most: max(1, int(sayEvery/s.c.o.Every))}
+	for {
 		var m *controlv1.ConnectRequest
 		select {
 		case <-ctx.Done():
 			return stream.CloseSend()
 		case <-s.c.leaving:
-			if err := stream.Send(report(seq)); err != nil {
+			if err := stream.Send(reports.number(s.c.agent.Report())); err != nil {
 				return err
 			}
 			return stream.CloseSend()
 		case m = <-s.answers:
 		case <-tick.C:
-			m = report(seq)
-			seq++
+			tick.Reset(next())
+			if m = reports.next(s.c.agent.Report()); m == nil {
+				continue
+			}
 		}
 		if err := stream.Send(m); err != nil {
 			return err
 		}
 	}
+}
+
+// sayEvery is how often an agent reports that has nothing to say: the coordinator is to know that it lives.
+const sayEvery = time.Second
+
+// reporter numbers reports, and leaves out those that say nothing.
+type reporter struct {
+	most   int // reports of which one is sent at least
+	unsent int
+	seq    uint64
+	last   *controlv1.Report // sent
+}
+
+// next returns the message for a report, nil if it is left out.
+func (r *reporter) next(m *controlv1.Report) *controlv1.ConnectRequest {
+	if r.unsent++; r.unsent < r.most && saysNothing(m, r.last) {
+		return nil
+	}
+	return r.number(m)
+}
+
+// number returns the message for a report.
+func (r *reporter) number(m *controlv1.Report) *controlv1.ConnectRequest {
+	r.unsent, r.last = 0, m
+	r.seq++
+	m.Seq = r.seq
+	return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Report{Report: m}}
+}
+
+// saysNothing reports whether nobody has asked for anything since the report before either, and nothing else is
+// new. Where flows go on as reported, each report counts the time that they do.
+func saysNothing(m, before *controlv1.Report) bool {
+	return before != nil && !m.GetChanges() && !before.GetChanges() && len(m.GetFlows())+len(before.GetFlows()) == 0 &&
+		len(m.GetPools())+len(m.GetLeases()) == 0 && m.GetState() == nil &&
+		slices.EqualFunc(m.GetReplicas(), before.GetReplicas(), func(a, b *controlv1.Replica) bool {
+			return proto.Equal(a, b)
+		})
 }

@@ -74,8 +74,8 @@ type Server struct {
 	}
 }
 
-// nameHeld is how long an agent that says nothing keeps its name from another one. It reports four
-// times a second, so it has crashed or is cut off then.
+// nameHeld is how long an agent that says nothing keeps its name from another one. It reports at least once a
+// second, so it has crashed or is cut off then.
 const nameHeld = 2 * time.Second
 
 // now is the time since the server began.
