@@ -26,6 +26,7 @@
 package agentlink
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ const (
 	claimsEvery = exchange.DefaultPeriod
 	reportEvery = exchange.ReportEvery
 	dialTimeout = time.Second
+	writeAtOnce = 32 << 10 // bytes that are gathered before they are written
 	minBackoff  = 20 * time.Millisecond
 	maxBackoff  = time.Second
 	// longestLimitText bounds each text about a limit that is left out, in bytes, so
@@ -236,9 +238,10 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	w := link.NewWriter(deadline{conn})
+	out := bufio.NewWriterSize(deadline{conn}, writeAtOnce)
+	w := link.NewWriter(out)
 	r := link.NewReader(link.Alive(conn, link.DeadAfter))
-	version, err := c.exchangeHellos(r, w)
+	version, err := c.exchangeHellos(r, w, out)
 	if err != nil {
 		return false, c.countMalformed(err)
 	}
@@ -257,7 +260,7 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 		defer close(writer)
 		defer conn.Close() // wakes the reader
 		defer c.o.RecoverPanic("the link's writer")
-		failed = c.send(w, version, ended)
+		failed = c.send(w, out, version, ended)
 	}()
 	defer func() { // also after a panic: the next session has its own writer
 		close(ended)
@@ -284,8 +287,8 @@ func (c *Client) countMalformed(err error) error {
 	return err
 }
 
-func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer) (version uint8, err error) {
-	if err := w.Write(&c.o.Hello); err != nil {
+func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Writer) (version uint8, err error) {
+	if err := errors.Join(w.Write(&c.o.Hello), out.Flush()); err != nil {
 		return 0, fmt.Errorf("agentlink: send the Hello: %w", err)
 	}
 	m, err := r.Next()
@@ -385,6 +388,12 @@ func (c *Client) repeatClaims() {
 	if c.o.Counters != nil {
 		c.o.Counters.Repeat()
 	}
+}
+
+// untilNext returns the time to the next multiple of a period of the engine's clock. The enforcer ticks at these
+// times, too: the process is woken once for both.
+func (c *Client) untilNext(period time.Duration) time.Duration {
+	return period - time.Duration(c.o.Now())%period
 }
 
 func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {

@@ -33,16 +33,17 @@ func (e *estimator) unreachable(now int64, linked, claimed bool) (since int64, i
 // It also keeps taking the engine's claims: otherwise the engine would have to announce its rate again, and
 // wait for the lag, when the agent is back. Claims that were withdrawn meanwhile are sent then.
 func (c *Client) estimateWithoutAgent(ctx context.Context) {
-	ticker := time.NewTicker(claimsEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(c.untilNext(claimsEvery))
+	defer timer.Stop()
 	var unsent exchange.Claims
 	down := time.Duration(0) // since how long there is no link
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		timer.Reset(c.untilNext(claimsEvery))
 		c.estimateOnce(&unsent)
 		if down += claimsEvery; c.Connected.Load() {
 			down = 0

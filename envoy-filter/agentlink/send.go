@@ -1,6 +1,8 @@
 package agentlink
 
 import (
+	"bufio"
+	"errors"
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -28,6 +30,7 @@ const (
 type sender struct {
 	*Client
 	w       *link.Writer
+	out     *bufio.Writer // of w: what is sent at one time is one write, which wakes the agent once
 	version uint8
 
 	// What was sent last.
@@ -45,15 +48,15 @@ type sender struct {
 }
 
 // send sends until the link ends, the process ends, or a write fails: that is the error.
-func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) error {
-	s := &sender{Client: c, w: w, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
+func (c *Client) send(w *link.Writer, out *bufio.Writer, version uint8, ended <-chan struct{}) error {
+	s := &sender{Client: c, w: w, out: out, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
 	c.repeatClaims()
-	ticker := time.NewTicker(claimsEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(c.untilNext(claimsEvery))
+	defer timer.Stop()
 	again := time.NewTimer(time.Hour) // questions to owners are repeated
 	defer again.Stop()
 	for tick := 0; ; tick++ {
-		if err := s.tick(tick); err != nil {
+		if err := errors.Join(s.tick(tick), out.Flush()); err != nil {
 			return err
 		}
 		for due := false; !due; {
@@ -62,12 +65,13 @@ func (c *Client) send(w *link.Writer, version uint8, ended <-chan struct{}) erro
 				return nil
 			case <-c.finishing:
 				return s.sendFinal()
-			case <-ticker.C:
+			case <-timer.C:
 				due = true
+				timer.Reset(c.untilNext(claimsEvery))
 			case <-c.o.Asked:
 			case <-again.C:
 			}
-			if err := s.sendTokens(again); err != nil {
+			if err := errors.Join(s.sendTokens(again), out.Flush()); err != nil {
 				return err
 			}
 		}
@@ -226,7 +230,7 @@ func (s *sender) sendFinal() error {
 			walks++
 		}
 	}
-	return nil
+	return s.out.Flush()
 }
 
 // Finish sends the agent all changes and ends the link. It returns when that is done, or after the timeout.

@@ -271,11 +271,12 @@ func (e *Enforcer) run() {
 		if e.o.OnWake != nil {
 			e.o.OnWake()
 		}
-		timer.Reset(e.tick())
+		period := e.tick()
+		timer.Reset(period - time.Duration(Now())%period) // with the link's times, so that both wake the process once
 	}
 }
 
-// tick steps the engine and returns the time until the next tick. If the engine
+// tick steps the engine and returns the period of the next ticks. If the engine
 // panicked, all held requests are released.
 func (e *Enforcer) tick() (next time.Duration) {
 	next = BusyTick

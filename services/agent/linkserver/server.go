@@ -1,6 +1,7 @@
 package linkserver
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -136,15 +137,25 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		s.refuse(conn, err)
 		return
 	}
-	w := link.NewWriter(deadlineWriter{conn})
+	out := bufio.NewWriterSize(deadlineWriter{conn}, writeAtOnce)
+	w := link.NewWriter(out)
 	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
 		Weight: 1, Decisions: true, Tokens: true}
-	if err := w.Write(hello); err != nil {
+	if err := errors.Join(w.Write(hello), out.Flush()); err != nil {
 		s.refuse(conn, err)
 		return
 	}
 	w.SetVersion(c.Hello.Version)
-	s.run(ctx, c, r, w)
+	s.run(ctx, c, r, sink{w, out})
+}
+
+// writeAtOnce is how many bytes to a filter are gathered before they are written.
+const writeAtOnce = 32 << 10
+
+// sink is where messages to a filter are gathered and written at once, which wakes it once.
+type sink struct {
+	*link.Writer
+	out *bufio.Writer
 }
 
 // greet checks who connects and reads its Hello.
@@ -173,7 +184,7 @@ func (s *Server) greet(conn *net.UnixConn, r *link.Reader) (*Conn, error) {
 }
 
 // run serves a connection from its Hellos to its end.
-func (s *Server) run(ctx context.Context, c *Conn, r *link.Reader, w *link.Writer) {
+func (s *Server) run(ctx context.Context, c *Conn, r *link.Reader, w sink) {
 	log := s.o.Log.With("gateway", c.Hello.Replica, "generation", c.Hello.Generation)
 	s.mu.Lock()
 	s.open[c.Number] = c
@@ -219,7 +230,7 @@ func (s *Server) read(c *Conn, r *link.Reader) error {
 
 // write empties the mailbox until ctx ends. A message that cannot be encoded is skipped; a
 // failure of the stream closes it, which ends read.
-func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
+func (s *Server) write(ctx context.Context, c *Conn, w sink) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -227,35 +238,43 @@ func (s *Server) write(ctx context.Context, c *Conn, w *link.Writer) {
 		case <-c.box.wake:
 		}
 		for m := c.box.next(); m != nil; m = c.box.next() {
-			err := s.writeOne(c, w, m)
-			if err == nil {
-				continue
-			}
-			s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", fmt.Sprintf("%T", m),
-				"error", err)
-			if broken := new(net.OpError); errors.As(err, &broken) {
-				c.conn.Close()
+			if err := s.writeOne(c, w, m); err != nil && s.writeFailed(c, fmt.Sprintf("%T", m), err) {
 				return
 			}
+		}
+		if err := w.out.Flush(); err != nil && s.writeFailed(c, "all that waited", err) {
+			return
 		}
 	}
 }
 
+// writeFailed logs that a message was not written, and closes the connection if that is broken.
+func (s *Server) writeFailed(c *Conn, what string, err error) (broken bool) {
+	s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", what, "error", err)
+	if op := new(net.OpError); errors.As(err, &op) {
+		c.conn.Close()
+		return true
+	}
+	return false
+}
+
 // writeOne writes one message, and calls the handler after a configuration.
-func (s *Server) writeOne(c *Conn, w *link.Writer, m link.Message) error {
+func (s *Server) writeOne(c *Conn, w sink, m link.Message) error {
+	var revision int64
 	switch m := m.(type) {
 	case *exchange.Sums:
-		return writeSums(c, w, m)
+		return writeSums(c, w.Writer, m)
 	case *exchange.TokenAnswers:
-		return writeAll(w, m.Parts(link.MaxTokens))
-	}
-	err := w.Write(m)
-	switch m := m.(type) {
+		return writeAll(w.Writer, m.Parts(link.MaxTokens))
 	case *config.Config:
-		s.h.ConfigSent(c, m.Revision, err)
+		revision = m.Revision
 	case *config.Delta:
-		s.h.ConfigSent(c, m.Revision, err)
+		revision = m.Revision
+	default:
+		return w.Write(m)
 	}
+	err := errors.Join(w.Write(m), w.out.Flush())
+	s.h.ConfigSent(c, revision, err)
 	return err
 }
 
