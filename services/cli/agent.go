@@ -77,7 +77,7 @@ func newAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Run(cmd.Context())
+			return onFewProcessors(cmd.Context(), a.Run)
 		},
 	}
 	agentFlags(cmd, &config)

@@ -161,5 +161,5 @@ func runCoordinator(ctx context.Context, config coordinator.Config) error {
 	if err != nil {
 		return err
 	}
-	return c.Run(ctx)
+	return onFewProcessors(ctx, c.Run)
 }

@@ -32,8 +32,10 @@ func newEtcd() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return runEtcd(cmd.Context(), config, func(address string) {
-				fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at http://%s\n", address)
+			return onFewProcessors(cmd.Context(), func(ctx context.Context) error {
+				return runEtcd(ctx, config, func(address string) {
+					fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at http://%s\n", address)
+				})
 			})
 		},
 	}
