@@ -241,8 +241,13 @@ func (o *Coordinator) lead(ctx context.Context) {
 		} else {
 			o.round()
 		}
-		ticker.Reset(o.loop.Every(o.config.Round, o.config.GossipPeriod))
+		every := o.loop.Every(o.config.Round, o.config.GossipPeriod)
+		if o.loop.Calm() {
+			every = max(every, leadership.CalmRound)
+		}
+		ticker.Reset(every)
 		select {
+		case <-o.loop.Stirred():
 		case <-ctx.Done():
 			o.health.Shutdown()
 			return

@@ -23,6 +23,7 @@ type Allocator struct {
 	span       time.Duration        // of the reports of this round, 0 = none
 	counted    bool                 // a round has had reports
 	collecting map[string]bool      // pools that were led elsewhere: see Collect
+	stirred    bool                 // since the last round: see Stirred
 	solver     solver
 }
 
@@ -37,7 +38,7 @@ func New(p Params) *Allocator {
 // Configure puts another configuration in force from the next round on. What is
 // known of demands stays known.
 func (al *Allocator) Configure(c *Config) {
-	al.config, al.quotas = c, c.quotasByPool()
+	al.config, al.quotas, al.stirred = c, c.quotasByPool(), true
 	al.capacities = make(map[string]float64, len(c.Pools))
 	for _, p := range c.Pools {
 		al.capacities[p.Name] = math.Max(p.Capacity, p.Adaptive.Max)
@@ -61,10 +62,13 @@ func (al *Allocator) Configure(c *Config) {
 // use a flow that has a share already.
 func (al *Allocator) Observe(now time.Time, name string, report *Report) (news bool) {
 	a := al.agent(name)
-	before := len(a.order)
-	if !a.addReport(now, report, al.capacities, al.config.Elsewhere) {
+	before, gateways := len(a.order), a.replicas
+	news = a.addReport(now, report, al.capacities, al.config.Elsewhere)
+	al.stirred = al.stirred || len(report.Flows) > 0 || !slices.Equal(gateways, a.replicas)
+	if !news {
 		return false
 	}
+	news = false
 	for _, e := range a.order[before:] {
 		e.flow = al.flows[al.config.resolve(e.key)]
 		news = news || e.flow != nil
@@ -78,6 +82,7 @@ func (al *Allocator) Observe(now time.Time, name string, report *Report) (news b
 func (al *Allocator) Connect(now time.Time, name string, replicas []Replica) {
 	a := al.agent(name)
 	a.connect(now, a.usable(replicas))
+	al.stirred = true
 }
 
 // Left forgets an agent that stops in order, if its last report named no gateway and none is
@@ -85,8 +90,17 @@ func (al *Allocator) Connect(now time.Time, name string, replicas []Replica) {
 func (al *Allocator) Left(name string) {
 	if a := al.agents[name]; a != nil && a.withoutGateways() {
 		delete(al.agents, name)
+		al.stirred = true
 	}
 }
+
+// Stirred reports whether something has come since the last round that may change what is decided: a request, a
+// gateway, an agent, or a configuration.
+func (al *Allocator) Stirred() bool { return al.stirred }
+
+// Calm reports whether the next round decides what the last one did, until Stirred: no flow has had arrivals for
+// Params.Idle, and no pool's capacity is estimated.
+func (al *Allocator) Calm() bool { return !al.stirred && len(al.order)+len(al.upstreams) == 0 }
 
 func (al *Allocator) agent(name string) *agent {
 	a := al.agents[name]
@@ -99,6 +113,7 @@ func (al *Allocator) agent(name string) *agent {
 
 // Step computes the shares as of now.
 func (al *Allocator) Step(now time.Time) *Outcome {
+	al.stirred = false
 	span := al.gather(now)
 	al.span = span
 	al.stepUpstreams(span)

@@ -39,6 +39,7 @@ const resumedSamples = 6
 // a lease of, until its reports show otherwise. Demands and estimates begin with those of the
 // highest epoch, until the first reports are counted.
 func (al *Allocator) Resume(now time.Time, name string, h *Held) {
+	al.stirred = true
 	if a := al.agents[name]; a != nil {
 		for i := range h.Flows {
 			if _, known := al.capacities[h.Flows[i].Pool]; !known {

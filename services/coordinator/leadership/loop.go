@@ -68,6 +68,9 @@ type Loop struct {
 	divided   time.Time // since when reports of pools that another coordinator led are; zero: none
 	outcome   *allocation.Outcome
 	renewed   time.Time // when shares were last computed
+	steady    bool      // the last round has published shares of all demand
+	calm      bool      // see Calm
+	stirred   chan struct{}
 }
 
 // New returns the loop of a coordinator that does not lead.
@@ -78,7 +81,7 @@ func New(o Options) *Loop {
 	if o.Nacked == nil {
 		o.Nacked = func() {}
 	}
-	return &Loop{o: o, publisher: delivery.New(o.Expiry)}
+	return &Loop{o: o, publisher: delivery.New(o.Expiry), stirred: make(chan struct{}, 1)}
 }
 
 // Begin starts a leadership. With goOn it keeps what is known of demand: this process
@@ -175,6 +178,7 @@ func (l *Loop) Hello(now time.Time, h *controlv1.Hello) *delivery.Receiver {
 	if l.allocator == nil {
 		return receiver
 	}
+	defer l.stir()
 	l.allocator.Connect(now, h.GetAgent(), replicas(h.GetReplicas()))
 	l.allocator.Resume(now, h.GetAgent(), held(h.GetEpoch(), h.GetPools(), h.GetLeases()))
 	if l.obeyedAnother(h) && l.collects.IsZero() && now.Sub(l.began) < lateAgents*l.o.Settle {
@@ -219,6 +223,7 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bo
 	if l.allocator == nil {
 		return false
 	}
+	defer l.stir()
 	if len(r.GetPools()) > 0 {
 		l.allocator.Resume(now, agent, held(0, r.GetPools(), r.GetLeases()))
 	}
@@ -232,6 +237,7 @@ func (l *Loop) Left(agent string) {
 	defer l.mu.Unlock()
 	if l.allocator != nil {
 		l.allocator.Left(agent)
+		l.stir()
 	}
 }
 
@@ -271,6 +277,7 @@ func replicas(in []*controlv1.Replica) []allocation.Replica {
 func (l *Loop) Step(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.calm, l.steady = false, false
 	if l.allocator == nil || l.config == nil {
 		return false
 	}
@@ -288,7 +295,7 @@ func (l *Loop) Step(now time.Time) bool {
 	if l.allocator.Agents() == 0 {
 		return false // no agent to give leases to
 	}
-	l.outcome, l.renewed = outcome, now
+	l.outcome, l.renewed, l.steady = outcome, now, l.divided.IsZero()
 	l.publisher.Publish(now.Sub(l.zero), outcome, l.allocator.Agents())
 	return true
 }
@@ -344,6 +351,32 @@ func (l *Loop) Every(least, period time.Duration) time.Duration {
 		return least
 	}
 	return min(max(least, (l.outcome.Delay+period)*5/2), MaxRound)
+}
+
+// CalmRound is the time between rounds while Calm: as long as an agent is without a renewal of its leases.
+const CalmRound = delivery.Renew
+
+// Calm reports whether the next round decides what the last one did, because nobody asks for anything. It may
+// come after CalmRound then, or at once when Stirred says that something has come.
+func (l *Loop) Calm() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calm = l.steady && l.allocator != nil && l.allocator.Calm()
+	return l.calm
+}
+
+// Stirred gets a token when it is calm no more.
+func (l *Loop) Stirred() <-chan struct{} { return l.stirred }
+
+// stir notes that it is calm no more, if it is so. l.mu is locked.
+func (l *Loop) stir() {
+	if l.calm && l.allocator.Stirred() {
+		l.calm = false
+		select {
+		case l.stirred <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // View is what the loop knows now; Outcome is nil before the first shares.
