@@ -18,7 +18,7 @@ type Decision struct {
 	Reason, Limit             string        // of a refusal, or of what SHADOW held back
 	RetryAfter                time.Duration // 0: waiting does not help
 	Waited                    time.Duration // in a queue
-	HeldBy                    string        // what it waited for: a limit, or "tenant-share"; "" of older filters
+	HeldBy                    string        // what it waited for: a limit, or "tenant-share"
 	Revision, Epoch           int64         // of the configuration and of the shares
 	Limits                    []LimitStep   // that applied, in their order, as they were afterwards
 	Share                     ShareStep

@@ -19,7 +19,6 @@ var errRecord = errors.New("a record is longer than 64 KiB; its strings are too 
 type coder struct {
 	buf     []byte
 	reading bool
-	version uint8 // that the payload is written in
 	// message, at and end are for reading: at is the next byte, end is where
 	// the record in hand stops.
 	message kind

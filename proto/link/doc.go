@@ -65,10 +65,7 @@
 //
 // A build speaks version N and understands N and N−1. Hello is written in the oldest
 // version that the build understands, and carries N. [Negotiate] picks the lower of both
-// sides' N; all later messages carry that version ([Writer.SetVersion]). Version 3 added
-// Delta, which is sent only to a peer that speaks it, and Sums that are only what has
-// changed. An agent of version 2 sends Full ones (they are read so) and expects to hear of
-// each contended key again within 15 s; a filter of version 2 is sent Full ones.
+// sides' N; all later messages carry that version ([Writer.SetVersion]).
 //
 // # Invariants
 //

@@ -27,7 +27,7 @@ const (
 	kindRefused
 	kindNames
 	kindSpent
-	kindDelta         // since version 3
+	kindDelta
 	kindDecisions     // if the agent's Hello says so
 	kindTokenRequests // likewise
 	kindTokenAnswers  // to a gateway that has sent TokenRequests

@@ -2,15 +2,12 @@ package link
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 )
-
-var errChanges = errors.New("a peer of version 2 cannot be sent what has changed, only Full sums")
 
 // Sizes of the records in version 1, without their strings' bytes: a record
 // that is shorter is malformed. They never change; appended fields are
@@ -135,14 +132,7 @@ func codeSums(c *coder, m *exchange.Sums) {
 		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent, &s.Own, &s.Gap)
 		c.u32("keys.epoch", &s.Epoch)
 	})
-	switch {
-	case c.version >= 3:
-		list(c, "gone", sizeKey, &m.Gone, func(c *coder, k *uint64) { c.u64("gone", k) })
-	case c.reading: // an older agent has sent all that it knows
-		m.Full, m.More = true, false
-	case !m.Full || m.More || len(m.Gone) > 0:
-		c.err = errChanges
-	}
+	list(c, "gone", sizeKey, &m.Gone, func(c *coder, k *uint64) { c.u64("gone", k) })
 }
 
 func codeFlowClaim(c *coder, f *exchange.FlowClaim) {
@@ -162,11 +152,9 @@ func codeFlowReport(c *coder, f *exchange.FlowReport) {
 	c.boolean("flows.limited", &f.Limited)
 	c.f64s("flows", &f.Completed, &f.Residence, &f.Shed, &f.InFlight)
 	codeCounts(c, "flows", &f.Counts)
-	codeLaterCounts(c, "flows", &f.Counts)
 }
 
-// codeReport codes what is not of flows. Limits and clients were added to the record: an
-// older reader skips them.
+// codeReport codes what is not of flows.
 func codeReport(c *coder, m *exchange.Report) {
 	integer(c, "interval", &m.Interval)
 	inline(c, "limits", &m.Limits, func(c *coder, l *exchange.LimitCounts) {
@@ -187,9 +175,6 @@ func codeReport(c *coder, m *exchange.Report) {
 			c.fail("clients.effect", "%d is unknown", x.Effect)
 		}
 	})
-	for i := range m.Limits {
-		codeLaterCounts(c, "limits.later", &m.Limits[i].Counts)
-	}
 }
 
 func codeDecision(c *coder, d *exchange.Decision) {
@@ -224,12 +209,10 @@ func codeDecision(c *coder, d *exchange.Decision) {
 		c.boolean("list.limits.passes", &l.Passes)
 		c.f64s("list.limits", &l.Rate, &l.Burst, &l.Free)
 		integer(c, "list.limits.wait", &l.Wait)
+		c.boolean("list.limits.exact", &l.Exact)
+		c.boolean("list.limits.silent", &l.Silent)
+		c.boolean("list.limits.unasked", &l.Unasked)
 	})
-	for i := range d.Limits {
-		c.boolean("list.limits.exact", &d.Limits[i].Exact)
-		c.boolean("list.limits.silent", &d.Limits[i].Silent)
-		c.boolean("list.limits.unasked", &d.Limits[i].Unasked)
-	}
 	c.str("list.held_by", &d.HeldBy)
 }
 
@@ -285,20 +268,8 @@ func codeTokenRecall(c *coder, r *exchange.TokenRecall) {
 	c.u32("recalls.seen", &r.Seen)
 }
 
-// countsOfFirst is how many counts there were at first: they stand in a list without a length of
-// its items, so what came later follows after the list.
-const countsOfFirst = 10
-
 func codeCounts(c *coder, field string, counts *exchange.Counts) {
-	fields := counts.Fields()
-	for _, n := range fields[:countsOfFirst] {
-		c.uvarint(field, n)
-	}
-}
-
-func codeLaterCounts(c *coder, field string, counts *exchange.Counts) {
-	fields := counts.Fields()
-	for _, n := range fields[countsOfFirst:] {
+	for _, n := range counts.Fields() {
 		c.uvarint(field, n)
 	}
 }
@@ -319,13 +290,13 @@ func codeRefused(c *coder, m *Refused) {
 	}
 }
 
-// decode reads one whole payload, which is written in a version.
-func decode(k kind, b []byte, version uint8) (Message, error) {
+// decode reads one whole payload.
+func decode(k kind, b []byte) (Message, error) {
 	m := blank(k)
 	if k == kindHello || k == kindConfig || k == kindDelta {
 		return decodeJSON(k, b, m)
 	}
-	c := coder{buf: b, reading: true, version: version, message: k}
+	c := coder{buf: b, reading: true, message: k}
 	code(&c, m)
 	if c.err == nil && c.at != len(b) {
 		c.fail("", "%d bytes too many", len(b)-c.at)

@@ -191,13 +191,13 @@ func raw(k kind, flags byte, payload ...byte) []byte {
 
 func TestMalformed(t *testing.T) {
 	heartbeat := func(edit func([]byte) []byte) []byte {
-		b, err := encode(nil, &Heartbeat{Reason: "why"}, Version)
+		b, err := encode(nil, &Heartbeat{Reason: "why"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return raw(kindHeartbeat, 0, edit(b)...)
 	}
-	nan, err := encode(nil, &exchange.Sums{TotalWeight: math.NaN()}, Version)
+	nan, err := encode(nil, &exchange.Sums{TotalWeight: math.NaN()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func (r *repeat) Read(b []byte) (int, error) {
 // send is zero.
 func TestAppendedFields(t *testing.T) {
 	newer := []byte{14, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77, 77, 0, 0, 0, 0}
-	m, err := decode(kindReport, newer, Version)
+	m, err := decode(kindReport, newer)
 	if err != nil || m.(*exchange.Report).Interval != 1 {
 		t.Fatalf("a record with two more bytes: %+v, %v", m, err)
 	}
@@ -354,28 +354,6 @@ func TestNeighbouringVersions(t *testing.T) {
 	}
 }
 
-// An agent of version 2 sends all that it knows; a filter of version 2 can be sent that.
-func TestSumsOfTheVersionBefore(t *testing.T) {
-	var wire bytes.Buffer
-	w := NewWriter(&wire)
-	w.SetVersion(2)
-	want := &exchange.Sums{Full: true, Replicas: 3, Keys: []exchange.KeySum{{Key: 1, Admitted: 2}}}
-	if err := w.Write(want); err != nil {
-		t.Fatal(err)
-	}
-	// as a build of version 2 wrote it: the record has neither full nor more nor exact
-	const added = 3
-	b := wire.Bytes()
-	old := append(append(append([]byte{}, b[:headerSize]...), sizeSums, 0), b[headerSize+2:headerSize+2+sizeSums]...)
-	old = append(old, b[headerSize+2+sizeSums+added:]...)
-	binary.LittleEndian.PutUint32(old, uint32(len(old)-headerSize))
-	for what, in := range map[string][]byte{"of this build": b, "of an older one": old} {
-		if got, err := NewReader(bytes.NewReader(in)).Next(); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("Sums in version 2 %s: %+v, %v, want %+v", what, got, err, want)
-		}
-	}
-}
-
 // MaxRecords of the longest records fit into a message.
 func TestLongestPartsFit(t *testing.T) {
 	for _, m := range []Message{
@@ -400,8 +378,6 @@ func TestRefusedMessages(t *testing.T) {
 		&Heartbeat{Reason: strings.Repeat("x", 5000)},
 		config.Config{}, nil,
 		&exchange.Claims{Keys: make([]exchange.KeyClaim, 400000)},
-		&exchange.Sums{Replicas: 2}, // version 2 takes it for all that the others claim
-		&exchange.Sums{Replicas: 2, Full: true, More: true},
 	}
 	for _, m := range refused {
 		if err := w.Write(m); err == nil || wire.Len() > 0 {
@@ -415,7 +391,7 @@ func TestRefusedMessages(t *testing.T) {
 
 func TestQuotaWithoutMax(t *testing.T) {
 	b, err := encode(nil, &config.Config{Tenants: []config.Tenant{
-		{Name: "a", Quotas: []config.Quota{{Pool: "p", Max: math.Inf(1)}}}}}, Version)
+		{Name: "a", Quotas: []config.Quota{{Pool: "p", Max: math.Inf(1)}}}}})
 	if err != nil || bytes.Contains(b, []byte("max\"")) {
 		t.Fatalf("%s, %v", b, err)
 	}
@@ -428,7 +404,7 @@ func TestUnknownFields(t *testing.T) {
 		{"name":"known","rate":1},{"name":"new","rate":2,"days":["monday"]},
 		{"name":"deep","queue":{"law":"CODEL","ecn":true}}],
 		"quotas":[{"pool":"api","max":3},{"pool":"db","mean":4}]}]}`
-	m, err := decode(kindConfig, []byte(in), Version)
+	m, err := decode(kindConfig, []byte(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +445,7 @@ func TestAliveNoticesSilence(t *testing.T) {
 // means the same.
 func FuzzReader(f *testing.F) {
 	for _, m := range []Message{
-		&Hello{Version: 2, Replica: "gw-1", Weight: 1},
+		&Hello{Version: Version, Replica: "gw-1", Weight: 1},
 		&config.Config{Revision: 3, Pools: []config.Pool{{Name: "api", Capacity: 100}}},
 		&exchange.Shares{Epoch: 2, Flows: []exchange.Share{{Tenant: "a", Pool: "api", Share: 3, Demand: 2}},
 			Pools: []exchange.PoolShare{{Pool: "api", Price: .1, IdleShare: 2, GuaranteeScale: .5, Unused: 7}}},

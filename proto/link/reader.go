@@ -47,7 +47,7 @@ func (r *Reader) Next() (Message, error) {
 				Reason: fmt.Sprintf("continued by a frame of %s in version %d", h.kind, h.version)}
 		}
 	}
-	m, err := decode(first.kind, r.payload, first.version)
+	m, err := decode(first.kind, r.payload)
 	r.shrink()
 	return m, err
 }

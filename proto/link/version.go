@@ -4,7 +4,7 @@ import "fmt"
 
 const (
 	// Version is the newest version that this build speaks.
-	Version uint8 = 3
+	Version uint8 = 1
 	// Oldest is the oldest version that this build understands: Version−1,
 	// but never below the first one.
 	Oldest uint8 = max(Version-1, 1)

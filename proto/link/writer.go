@@ -26,15 +26,14 @@ func (w *Writer) SetVersion(v uint8) { w.version = v }
 
 // Write sends one message, in as many frames as it needs. After an error the
 // stream is out of step: close the connection. A message beyond MaxMessage, a
-// string beyond 32 KiB in a record, a number that JSON cannot carry, or Sums
-// that a peer of an older version would misunderstand is refused before
-// anything is sent; the stream then stays usable.
+// string beyond 32 KiB in a record, or a number that JSON cannot carry, is refused
+// before anything is sent; the stream then stays usable.
 func (w *Writer) Write(m Message) error {
 	k := kindOf(m)
 	if k == 0 {
 		return fmt.Errorf("link: %T is no message of the link", m)
 	}
-	payload, err := encode(w.payload[:0], m, w.version)
+	payload, err := encode(w.payload[:0], m)
 	if err != nil {
 		return fmt.Errorf("link: encode %s: %w", k, err)
 	}
@@ -88,12 +87,12 @@ func jsonSize(v any) (int, error) {
 	return len(b), nil
 }
 
-func encode(b []byte, m Message, version uint8) ([]byte, error) {
+func encode(b []byte, m Message) ([]byte, error) {
 	switch m.(type) {
 	case *Hello, *config.Config, *config.Delta:
 		return appendJSON(b, m)
 	}
-	c := coder{buf: b, version: version}
+	c := coder{buf: b}
 	code(&c, m)
 	return c.buf, c.err
 }

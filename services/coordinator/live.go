@@ -206,15 +206,10 @@ func (l *live) Decisions(ctx context.Context, request string) (*quotav1.FindDeci
 	return decisions(replies), nil
 }
 
-// decisions is what agents have answered about a request. An older agent, which does not know that
-// it was asked about one, counts as silent.
+// decisions is what agents have answered about a request.
 func decisions(replies stream.Replies) *quotav1.FindDecisionsResponse {
 	out := &quotav1.FindDecisionsResponse{Agents: int32(replies.Asked), Silent: replies.Silent}
-	for i, a := range replies.Answers {
-		if a.Remembered == nil {
-			out.Silent = append(out.Silent, replies.Answered[i])
-			continue
-		}
+	for _, a := range replies.Answers {
 		out.Decisions = append(out.Decisions, a.GetDecisions()...)
 		out.Remembered += a.GetRemembered()
 		if back := a.GetBack(); back.AsDuration() > out.GetBack().AsDuration() {

@@ -1,28 +1,13 @@
 package coordinator
 
 import (
-	"slices"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/leadership"
-	"github.com/titrate/titrate/services/coordinator/stream"
 )
-
-// An agent of an older release answers a question about a request as one about activity: its gateways
-// are named as missing, and it does not count as one that remembers nothing.
-func TestAnOlderAgentRemembersNoRequests(t *testing.T) {
-	three := int64(3)
-	got := decisions(stream.Replies{Asked: 3, Silent: []string{"b"}, Answered: []string{"a", "c"},
-		Answers: []*controlv1.Answer{{}, {Remembered: &three, Back: durationpb.New(time.Minute)}}})
-	if !slices.Equal(got.GetSilent(), []string{"a", "b"}) || got.GetAgents() != 3 || got.GetRemembered() != 3 {
-		t.Errorf("%v", got)
-	}
-}
 
 // Guarantees that exceed a pool's capacity are reported before anybody asks for them.
 func TestInfeasibleGuarantees(t *testing.T) {

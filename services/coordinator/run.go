@@ -78,7 +78,6 @@ func (o *Coordinator) applyBatch(b store.Batch) {
 		o.log.Error("the configuration is held; what gateways have stays in force until titrate recover", "reason",
 			b.Held, "revision", b.Revision)
 	}
-	warnOldBursts(o.log, b)
 	began := time.Now()
 	o.configuration.Apply(b)
 	o.traces.read(b, began)

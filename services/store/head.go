@@ -50,13 +50,10 @@ func (h *head) content() int64 {
 
 func (s *Store) headKey() string { return s.prefix + "head" }
 
-// parseHead reads a stored head. An older version of Titrate stored a time: the revision
-// is then etcd's. A head that cannot be read holds the configuration.
+// parseHead reads a stored head. One that cannot be read holds the configuration; the revision
+// is then etcd's.
 func parseHead(kv *mvccpb.KeyValue) head {
 	h := head{Revision: kv.ModRevision, Count: -1, raw: string(kv.Value), mod: kv.ModRevision}
-	if _, err := time.Parse(time.RFC3339Nano, h.raw); err == nil {
-		return h
-	}
 	if err := json.Unmarshal(kv.Value, &h); err != nil {
 		h.Held = fmt.Sprintf("the head of the configuration in etcd, %s, cannot be read: %v", kv.Key, err)
 	}

@@ -216,7 +216,7 @@ func (s *Store) unwind(ctx context.Context, entries []Entry, at, to int64, was m
 		}
 		switch {
 		case e.Revision != at:
-			return at, fmt.Errorf("%w: the change to revision %d was not recorded, by an older version of Titrate or "+
+			return at, fmt.Errorf("%w: the change to revision %d was not recorded, by "+
 				"titrate recover, so that nothing before it can be reached", ErrNoHistory, at)
 		case e.Parts == 0:
 			return at, fmt.Errorf("%w: the changes of revision %d were too large to be kept (--history-bytes), so "+

@@ -347,17 +347,17 @@ func TestHistoryNoticesGaps(t *testing.T) {
 	s := store.Open(client, prefix)
 	first := apply(t, s, puts(pool("api", 1))...)
 	apply(t, s, puts(pool("api", 2))...)
-	older := map[string]any{} // an older version of Titrate does not know the account
+	written := map[string]any{} // by somebody who does not keep the account
 	got, err := client.Get(t.Context(), prefix+"head")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(got.Kvs[0].Value, &older); err != nil {
+	if err := json.Unmarshal(got.Kvs[0].Value, &written); err != nil {
 		t.Fatal(err)
 	}
-	delete(older, "history")
-	older["prev"], older["revision"] = older["revision"], older["revision"].(float64)+1
-	head, err := json.Marshal(older)
+	delete(written, "history")
+	written["prev"], written["revision"] = written["revision"], written["revision"].(float64)+1
+	head, err := json.Marshal(written)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,8 +176,7 @@ func (s *Store) dropEntries(entries, parts string) []clientv3.Op {
 		clientv3.OpDelete(s.partsPrefix(), clientv3.WithRange(parts))}
 }
 
-// account is what the head knows of the history. It is counted where the head does not say:
-// an older version has written the head, or nobody has.
+// account is what the head knows of the history. It is counted where the head does not say.
 func (s *Store) account(ctx context.Context, h head) (account, error) {
 	if h.History != nil {
 		return *h.History, nil

@@ -240,9 +240,6 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (resource.Message, error) {
 	if m == nil || m.GetName() != name {
 		return nil, fmt.Errorf("%s: %w: it holds %q; apply it again or delete it", name, ErrCorrupt, resource.Name(&r))
 	}
-	if m.GetEtag() == "" { // stored by an older version
-		resource.SetOutput(m, Etag(kv.ModRevision), m.GetUpdateTime())
-	}
 	return m, nil
 }
 

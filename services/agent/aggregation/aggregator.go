@@ -25,9 +25,6 @@ const (
 	// where it lists all within 3.2 s; and what is spent of a key of which no agent reminds:
 	// agents remind each other of sleeping keys every 3.2 s.
 	unlisted = 15 * time.Second
-	// refresh is the number of periods within which every key without changes is sent
-	// again in version 2 of the gossip; keys that change are sent each period.
-	refresh = 64
 	// tolerance is the part by which a claim may change without being told.
 	tolerance = 1. / 256
 	// sweepCycle is within how many seconds all keys are looked at, to forget some.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 	"pgregory.net/rapid"
 )
 
@@ -46,11 +47,22 @@ func (w *world) keep(d time.Duration, names ...string) {
 		for _, n := range names {
 			w.hear(&gossipv1.Replica{Name: n, Generation: 1, Weight: 1})
 		}
-		w.State(w.now)
+		w.Heads(w.now)
 		w.Advance(w.now)
 		w.sums()
 		w.Sweep(w.now)
 	}
+}
+
+// state is what this agent would send another one of all that its gateways claim.
+func (w *world) state() []*gossipv1.Replica {
+	m := &gossipv1.Packet{Replicas: w.Heads(w.now)}
+	for _, o := range w.sortedLocals() {
+		for _, k := range o.keys.keys {
+			w.Put(w.now, m, "other", delivery.Item{Key: k, From: o.number, Kind: delivery.Claim}, false)
+		}
+	}
+	return m.Replicas
 }
 
 // sums are all that gateway a is told.
@@ -111,7 +123,7 @@ func TestOutgoingIsHeard(t *testing.T) {
 		Flows: []exchange.FlowClaim{{Key: 2, Claim: 3, Unsaturated: 3}}})
 	there := New(Options{Incarnation: 5})
 	there.Connect(0, "z", 1, 1)
-	there.Receive(0, Sender{Agent: "agent", Life: 1, Promise: promise}, w.State(w.now))
+	there.Receive(0, Sender{Agent: "other", Life: 1, Promise: promise}, w.state())
 	s, _ := there.Sums(0, "z", 0)
 	if len(s.Keys) != 1 || s.Keys[0].Claims != 2.5 || s.Keys[0].Active != 1 || s.Keys[0].Admitted != 4 ||
 		s.Keys[0].Spent != 4 {
@@ -121,13 +133,9 @@ func TestOutgoingIsHeard(t *testing.T) {
 		t.Errorf("flows %+v", s.Flows)
 	}
 	w.Announce(w.now, "a", 1, &exchange.Claims{Withdrawn: []uint64{1, 2}})
-	there.Receive(0, Sender{Agent: "agent", Life: 1, Promise: promise}, w.State(w.now))
+	there.Receive(0, Sender{Agent: "other", Life: 1, Promise: promise}, w.state())
 	if s, _ := there.Sums(0, "z", 0); len(s.Keys)+len(s.Flows) != 0 {
 		t.Errorf("withdrawn, yet %+v %+v", s.Keys, s.Flows)
-	}
-	w.now += Linger + ms
-	if r := w.State(w.now); len(r) != 1 || len(r[0].Keys)+len(r[0].Flows) != 0 {
-		t.Errorf("withdrawn long ago, yet gossiped: %+v", r)
 	}
 }
 
@@ -223,7 +231,7 @@ func TestRestarts(t *testing.T) {
 		w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Active: 1, Admitted: a,
 			Spent: a, Own: a}}})
 	}
-	admitted := func() float64 { return w.State(w.now)[0].Keys[0].Admitted }
+	admitted := func() float64 { return w.state()[0].Keys[0].Admitted }
 	say(10)
 	say(8) // a refund
 	if got := admitted(); got != 8 {
@@ -254,7 +262,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	if s, _ := w.sum(7); s.Claims != 4 {
 		t.Errorf("lost: claims %v, want 4", s.Claims)
 	}
-	if out := w.State(w.now); len(out) != 1 || out[0].Name != "a" {
+	if out := w.Heads(w.now); len(out) != 1 || out[0].Name != "a" {
 		t.Errorf("a lost replica is listed: %v", out)
 	}
 	w.Exit(w.now, "sibling", 1)
@@ -263,7 +271,7 @@ func TestLostGatewayIsHeldDrainedIsNot(t *testing.T) {
 	}
 	w.expect(t, "drained", 1, exchange.Connected)
 	w.now += Linger / 2
-	if out := w.State(w.now); len(out) != 2 {
+	if out := w.Heads(w.now); len(out) != 2 {
 		t.Errorf("others must hear of the drain: %v", out)
 	}
 }
@@ -383,19 +391,19 @@ func TestClockSteppedBack(t *testing.T) {
 		return r
 	}
 	w := newWorld()
-	w.as("agent", 1, state(1000, 900, 4, 10))
+	w.as("other", 1, state(1000, 900, 4, 10))
 	w.wants(t, "at first", 4, 1)
-	w.as("agent", 1, state(1000, 901, 4, 20))
+	w.as("other", 1, state(1000, 901, 4, 20))
 	w.wants(t, "later", 4, 11)
-	w.as("agent", 2, state(1000, 5, 6, 25))
+	w.as("other", 2, state(1000, 5, 6, 25))
 	w.wants(t, "the agent began again", 6, 16)
-	w.as("agent", 2, state(1000, 6, 7, 30))
+	w.as("other", 2, state(1000, 6, 7, 30))
 	w.wants(t, "and goes on", 7, 21)
-	w.as("agent", 3, state(400, 2, 8, 2))
+	w.as("other", 3, state(400, 2, 8, 2))
 	w.wants(t, "both began again", 8, 23)
-	w.as("agent", 3, state(400, 3, 9, 3))
+	w.as("other", 3, state(400, 3, 9, 3))
 	w.wants(t, "and go on", 9, 24)
-	w.as("agent", 3, state(300, 1, 1, 50))
+	w.as("other", 3, state(300, 1, 1, 50))
 	w.wants(t, "a third process, which the same agent says is older", 9, 24)
 }
 
@@ -412,7 +420,7 @@ func TestFilterClockSteppedBack(t *testing.T) {
 		Spent: 1, Own: 1}}})
 	w.wants(t, "here", 5, 11)
 	there := newWorld()
-	there.as("agent", 1, w.State(w.now)...)
+	there.as("other", 1, w.state()...)
 	if s, _ := there.sum(7); s.Claims != 5 {
 		t.Errorf("elsewhere: claims %v, want 5", s.Claims)
 	}
@@ -457,44 +465,6 @@ func TestOneBadAgent(t *testing.T) {
 	w.as("greedy", 1, keys)
 	if n := w.Status(w.now).Keys; n > 1<<15+1 {
 		t.Errorf("one replica holds %d keys, at most half of %d are its", n, 1<<16)
-	}
-}
-
-// Keys that nobody asks for are told in turn to agents of version 2, and all of them within
-// 64 periods; what changes is told each period.
-func TestSleepingKeysAreToldInTurn(t *testing.T) {
-	const keys = 6400
-	w := newWorld()
-	own := &exchange.Claims{}
-	for k := range uint64(keys) {
-		own.Keys = append(own.Keys, exchange.KeyClaim{Key: k + 1, Admitted: 1, Spent: 1, Own: 1})
-	}
-	w.Announce(w.now, "a", 1, own)
-	if n := len(w.State(w.now)[0].Keys); n != keys {
-		t.Errorf("%d keys gossiped as they are new, want all", n)
-	}
-	w.now += Linger + ms
-	gossiped := map[uint64]bool{}
-	for range refresh {
-		w.now += promise
-		out := w.State(w.now)[0].Keys
-		if len(out) != keys/refresh {
-			t.Fatalf("%d gossiped in one period, want %d", len(out), keys/refresh)
-		}
-		for _, k := range out {
-			gossiped[k.Key] = true
-		}
-	}
-	if len(gossiped) != keys {
-		t.Errorf("%d gossiped within %d periods, want all", len(gossiped), refresh)
-	}
-	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 1, Claim: 1, Active: 1, Admitted: 2,
-		Spent: 2, Own: 2}}})
-	for range 3 {
-		w.now += promise
-		if n := len(w.State(w.now)[0].Keys); n < keys/refresh || n > keys/refresh+1 {
-			t.Errorf("%d gossiped after one changed", n)
-		}
 	}
 }
 
@@ -567,11 +537,11 @@ func TestALocalWeightBeyondTheBoundIsTheOthersToo(t *testing.T) {
 	w := newWorld()
 	w.hear(&gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
 	w.Connect(w.now, "a", 1, 2*exchange.MaxWeight)
-	w.State(w.now)
+	w.Heads(w.now)
 	if s := w.sums(); s.Weight != 1 || s.TotalWeight != 2 {
 		t.Errorf("weight %v of %v, want 1 of 2", s.Weight, s.TotalWeight)
 	}
-	if out := w.State(w.now); len(out) != 1 || out[0].GetWeight() != 1 {
+	if out := w.Heads(w.now); len(out) != 1 || out[0].GetWeight() != 1 {
 		t.Errorf("gossiped: %v", out)
 	}
 }

@@ -43,7 +43,6 @@ func BenchmarkPeriod(b *testing.B) {
 				if s, stamp = t.Sums(now, "a", stamp); len(s.Keys) != keys {
 					b.Fatal(len(s.Keys))
 				}
-				t.State(now)
 			}
 		})
 	}
@@ -67,7 +66,7 @@ func BenchmarkMembers(b *testing.B) {
 			}
 			t.SetMembers(0, members, 1<<62)
 			hear := func(now time.Duration, of int) {
-				t.Receive(now, Sender{Agent: fmt.Sprint("agent-", of), Life: 1, Promise: 4 * time.Second, Owners: true}, heads[of])
+				t.Receive(now, Sender{Agent: fmt.Sprint("agent-", of), Life: 1, Promise: 4 * time.Second}, heads[of])
 			}
 			now := time.Second
 			for of := range heads[1:] {

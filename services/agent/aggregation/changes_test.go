@@ -39,7 +39,7 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 				seq++
 				r := &gossipv1.Replica{Name: name(), Generation: 1, Seq: seq, Weight: 1, Drained: seq%17 == 0,
 					Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1, Admitted: float64(seq)}}}
-				a.Receive(now, Sender{Agent: "agent of " + r.Name, Life: 1, Owners: true,
+				a.Receive(now, Sender{Agent: "agent of " + r.Name, Life: 1,
 					Promise: rapid.SampledFrom([]time.Duration{50 * ms, 4 * time.Second}).Draw(t, "promise")}, []*gossipv1.Replica{r})
 			}
 			now += rapid.SampledFrom([]time.Duration{0, 25 * ms, time.Second, 6 * time.Second}).Draw(t, "time")
@@ -73,7 +73,7 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 func TestALongerLagHearsTheSilent(t *testing.T) {
 	a, now := New(Options{Agent: "me", Tell: boxes{}}), time.Second
 	a.Connect(now, "here", 1, 1)
-	a.Receive(now, Sender{Agent: "other", Life: 1, Owners: true, Promise: 4 * time.Second},
+	a.Receive(now, Sender{Agent: "other", Life: 1, Promise: 4 * time.Second},
 		[]*gossipv1.Replica{{Name: "there", Generation: 1, Seq: 1, Weight: 1}})
 	now += silences*4*time.Second + a.Lag() + 20*ms
 	if a.updateMembers(now); a.hasMajority {
@@ -102,7 +102,7 @@ func TestNewsOfAKeyAreGathered(t *testing.T) {
 	}
 	a.SetOwners(now, names, nil)
 	claim := func(of int, admitted float64) {
-		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
+		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise}, []*gossipv1.Replica{
 			stateOf("gateway of "+names[of], uint64(1+admitted), &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: admitted})})
 	}
 	for of := range names {

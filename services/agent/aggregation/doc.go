@@ -26,9 +26,6 @@
 // A user that is told of a key that it does not use says so, for the owner may not have heard
 // of the end.
 //
-// Agents that speak version 2 of the gossip are told all claims, and their claims go into
-// the second table as records of their replicas: mesh.go.
-//
 //	connected     its link is up: each packet lists it, so the other agents hear it
 //	disconnected  its link is down, its process may live on: it is not listed, its last
 //	              claims count, here and elsewhere, until T2

@@ -36,7 +36,6 @@ type local struct {
 	silence         silence       // at the users of its keys, and
 	silenceHere     silence       // at the other gateways here
 	seq             uint64
-	turn            int           // of the gossip of version 2
 	pruned          time.Duration // when room was made
 	keys            ordered[*announced]
 }

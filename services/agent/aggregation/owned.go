@@ -334,12 +334,8 @@ func (t *Aggregator) goOn(now time.Duration) {
 		}
 	}
 	for _, p := range t.sortedRemotes() {
-		switch {
-		case p.drained:
-		case p.owners:
+		if !p.drained {
 			t.extrapolate(now, t.owned, p.of.id, &p.silence, p.heard, p.promise, owned)
-		default:
-			t.extrapolate(now, t.table, p.of.id, &p.silence, p.heard, p.promise, t.noteKey)
 		}
 	}
 	byID := func(a, b *source) int { return cmp.Compare(a.id, b.id) }

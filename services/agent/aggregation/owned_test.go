@@ -10,22 +10,6 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// An agent that goes back to version 2 tells its claims as such: what it had told an owner is
-// not counted beside them.
-func TestBackToVersion2(t *testing.T) {
-	w := newWorld()
-	said := stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5, Own: 5})
-	w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{said})
-	if s, _ := w.sum(7); s.Claims != 4 {
-		t.Fatalf("claims %v, want 4", s.Claims)
-	}
-	w.as("other", 2, stateOf("b", 1, &gossipv1.KeyClaim{Key: 7, Claim: 4, Active: 1, Admitted: 5, Spent: 5, Own: 5}))
-	w.Advance(w.now)
-	if s, _ := w.sum(7); s.Claims != 4 {
-		t.Errorf("claims %v, want 4 as before", s.Claims)
-	}
-}
-
 // An owner whose table is full forgets a key that nobody claims. When it is told of it again,
 // its users learn that the count is a new one, and do not take it for less than before.
 func TestAForgottenKeyBeginsAnew(t *testing.T) {
@@ -37,7 +21,7 @@ func TestAForgottenKeyBeginsAnew(t *testing.T) {
 	a.SetOwners(now, names, nil)
 	tell := func(of int, key uint64, claim float32, admitted float64) {
 		seq++
-		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
+		a.Receive(now, Sender{Agent: names[of], Life: 1, Promise: promise}, []*gossipv1.Replica{
 			stateOf("gateway of "+names[of], seq, &gossipv1.KeyClaim{Key: key, Claim: claim, Admitted: admitted,
 				Spent: 1, Own: 1})})
 	}
@@ -78,7 +62,7 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 		}
 		a.SetOwners(now, names, nil)
 		for j, name := range names[:2] {
-			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{
+			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise}, []*gossipv1.Replica{
 				stateOf("gateway of "+name, 1, &gossipv1.KeyClaim{Key: 7, Claim: float32(1 + j), Admitted: 1,
 					Spent: 1, Own: 1})})
 		}
@@ -89,7 +73,7 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 		for _, name := range names[:2] {
 			gone := stateOf("gateway of "+name, 2, nil)
 			gone.Drained = true
-			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise, Owners: true}, []*gossipv1.Replica{gone})
+			a.Receive(now, Sender{Agent: name, Life: 1, Promise: promise}, []*gossipv1.Replica{gone})
 		}
 		now += time.Minute
 		a.Advance(now)
@@ -100,24 +84,24 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 	}
 }
 
-// What a gateway has admitted is known after its agent has gone for good: of a gateway that an
-// older build speaks for now, and so tells nothing of its keys. An agent that comes meanwhile
+// What a gateway has admitted is known after its agent has gone for good: of a gateway for which
+// another agent speaks now that says nothing of its keys. An agent that comes meanwhile
 // is told all of it.
 func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	a, now := New(Options{Agent: "me", Tell: boxes{}, Everybody: 1}), time.Second
-	say := func(agent string, owners bool, of *gossipv1.Replica) {
-		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise, Owners: owners}, []*gossipv1.Replica{of})
+	say := func(agent string, of *gossipv1.Replica) {
+		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise}, []*gossipv1.Replica{of})
 	}
 	a.SetOwners(now, []string{"first", "second"}, nil)
-	say("first", true, stateOf("gateway", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5}))
+	say("first", stateOf("gateway", 1, &gossipv1.KeyClaim{Key: 7, Claim: 5, Admitted: 5, Spent: 5, Own: 5}))
 	gone := stateOf("gateway", 2, nil)
 	gone.Drained = true
-	say("first", true, gone)
+	say("first", gone)
 	back := stateOf("gateway", 1, nil)
 	back.Generation++
-	say("older", false, back)
+	say("another", back)
 	a.SetOwners(now, []string{"second", "third"}, nil)
-	say("third", true, stateOf("gateway of third", 1, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 1,
+	say("third", stateOf("gateway of third", 1, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 1,
 		Spent: 1, Own: 1}))
 	m := &gossipv1.Packet{}
 	if a.Put(now, m, "third", delivery.Item{Key: 7, Kind: delivery.Sum}, false); m.Sums[0].Admitted != 5 {
@@ -133,7 +117,7 @@ func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 	a, now := New(Options{Agent: "me", Tell: told, Everybody: 1}), time.Second
 	a.SetOwners(now, []string{"first", "second"}, nil)
 	say := func(agent string, seq uint64, of *gossipv1.KeyClaim) {
-		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise, Owners: true},
+		a.Receive(now, Sender{Agent: agent, Life: 1, Promise: promise},
 			[]*gossipv1.Replica{stateOf("gateway of "+agent, seq, of)})
 		a.Gather(now)
 	}
@@ -154,7 +138,7 @@ func TestAPromiseIsKept(t *testing.T) {
 	w := newWorld()
 	w.SetOwners(w.now, []string{"other"}, nil)
 	hear := func(seq uint64, promise time.Duration, k *gossipv1.KeyClaim) {
-		w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise, Owners: true, Everybody: true},
+		w.Receive(w.now, Sender{Agent: "other", Life: 1, Promise: promise, Everybody: true},
 			[]*gossipv1.Replica{stateOf("b", seq, k)})
 	}
 	w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1, Admitted: 1, Spent: 1, Own: 1}}})

@@ -80,7 +80,7 @@ func ownerPeriod(b *testing.B, keys, users int) {
 				}
 			}
 		}
-		t.Receive(now, Sender{Agent: names[i], Life: 1, Promise: 50 * time.Millisecond, Owners: true},
+		t.Receive(now, Sender{Agent: names[i], Life: 1, Promise: 50 * time.Millisecond},
 			[]*gossipv1.Replica{r})
 	}
 	for i := range agents {

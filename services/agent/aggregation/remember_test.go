@@ -86,7 +86,7 @@ func TestSplitComesBeforeT2(t *testing.T) {
 	w := newWorld()
 	const slow = 4 * time.Second
 	for _, name := range []string{"b", "c"} {
-		w.Receive(w.now, Sender{Agent: "agent of " + name, Life: 1, Promise: slow, Owners: true},
+		w.Receive(w.now, Sender{Agent: "agent of " + name, Life: 1, Promise: slow},
 			[]*gossipv1.Replica{stateOf(name, 1, nil)})
 	}
 	w.keep(11 * time.Second)

@@ -30,7 +30,6 @@ type remote struct {
 	heard   time.Duration
 	promise time.Duration // it speaks again within this
 	drained bool
-	owners  bool // its agent speaks the version of the gossip with owners
 	silence silence
 }
 
@@ -39,7 +38,6 @@ type Sender struct {
 	Agent   string
 	Life    uint64        // counts the agent's processes
 	Promise time.Duration // it speaks again within this
-	Owners  bool          // it speaks the version of the gossip with owners
 	// Everybody says that the agent tells its claims to all agents, and takes no sums.
 	Everybody bool
 }
@@ -126,16 +124,14 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 	}
 	if at.generation == p.of.generation {
 		t.hear(now, p, from, r)
-		if from.Owners {
-			t.table.Live(p.of.id, at.generation, now.Seconds())
-			t.owned.Live(p.of.id, at.generation, now.Seconds())
-		}
+		t.table.Live(p.of.id, at.generation, now.Seconds())
+		t.owned.Live(p.of.id, at.generation, now.Seconds())
 		if r.GetDrained() && !p.drained {
 			p.drained, t.recount = true, 0
 			t.drain(now, p.of.id, at.generation)
 		}
 	}
-	if from.Owners && len(r.GetFlows())+len(r.GetKeys()) > 0 {
+	if len(r.GetFlows())+len(r.GetKeys()) > 0 {
 		t.takesNoSums(from.Agent, from.Everybody)
 	}
 	base := claims.Record{Generation: at.generation, Seq: at.sequence(life, r.GetSeq())}
@@ -159,25 +155,12 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 	p.heard, p.promise = now, from.Promise
 	t.recount = min(t.recount, p.speaksBy(t.o.Period))
 	t.silent = min(t.silent, silentFrom(t.o.Period, now, from.Promise))
-	if from.Owners && !p.owners {
-		t.table.EndClaims(p.of.id) // what it claimed in version 2
-	}
-	if p.owners && !from.Owners { // an older build took the place of its agent
-		keys := t.owned.KeysOf(p.of.id, nil)
-		t.owned.EndClaims(p.of.id)
-		t.changed(now, nil, keys)
-	}
-	p.owners = from.Owners
 	t.table.Heard(p.of.id, now.Seconds())
 	t.setWeight(now, p, r.GetWeight())
-	in := t.table
-	if from.Owners {
-		in = t.owned
-		in.Heard(p.of.id, now.Seconds()) // by what it promised before
-		in.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
-		in.SetGroup(p.of.id, t.group(from.Agent), now.Seconds())
-	}
-	if p.silence.on || in.Back(p.of.id) > p.silence.back {
+	t.owned.Heard(p.of.id, now.Seconds()) // by what it promised before
+	t.owned.SetStale(p.of.id, mayStaySilent(from.Promise).Seconds(), now.Seconds())
+	t.owned.SetGroup(p.of.id, t.group(from.Agent), now.Seconds())
+	if p.silence.on || t.owned.Back(p.of.id) > p.silence.back {
 		t.silent = now
 	}
 }
@@ -185,20 +168,11 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 // applyRemote merges a record of a remote replica. One replica may hold half of the keys
 // at most.
 func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
-	table := t.table
-	if p.owners {
-		table = t.owned
-	}
-	switch {
-	case table.Held(p.of.id) >= t.o.MaxKeys/2 && !table.Has(p.of.id, r.Key):
+	if t.owned.Held(p.of.id) >= t.o.MaxKeys/2 && !t.owned.Has(p.of.id, r.Key) {
 		t.refused++
-	case p.owners:
-		t.takeClaim(now, p.of.id, t.group(p.agent), r)
-	default:
-		if k := t.apply(p.of.id, now, r.flow, r.Record); k != nil {
-			t.note(now, r.Key, k)
-		}
+		return
 	}
+	t.takeClaim(now, p.of.id, t.group(p.agent), r)
 }
 
 // setWeight sets the weight that an agent reports for its replica. While the coordinator's

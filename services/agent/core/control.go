@@ -134,7 +134,7 @@ func (c *Core) sendConfigurationTo(g *gateway) {
 		return
 	}
 	d := c.applied.Delta()
-	change := d != nil && g.sent.any && g.sent.revision == d.Base && g.hello.Version >= 3
+	change := d != nil && g.sent.any && g.sent.revision == d.Base
 	g.sent = sent{revision: in.Revision(), any: true, change: change}
 	if change {
 		c.send(g, d)

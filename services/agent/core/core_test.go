@@ -26,7 +26,7 @@ func newCore() *Core {
 }
 
 func hello(name string, generation uint64, restart int) link.Hello {
-	return link.Hello{Version: 2, Replica: name, Generation: generation, Restart: restart, Weight: 1}
+	return link.Hello{Version: link.Version, Replica: name, Generation: generation, Restart: restart, Weight: 1}
 }
 
 // messages are the frames to one link.
@@ -131,12 +131,6 @@ func TestConnectedGetsAll(t *testing.T) {
 	if a, ok := got[4].(*exchange.TokenAnswers); !ok || len(a.Owners.List) != 1 {
 		t.Errorf("fifth %+v, want the owners of keys", got[4])
 	}
-	old := hello("old", 1, 0)
-	old.Version = 1
-	c.Received(time.Second, 2, &exchange.Spent{Keys: []exchange.KeySpent{{Key: 3, Ahead: time.Minute}}})
-	if _, ok := messages(c.Connected(time.Second, 3, old, 0), 3)[0].(*exchange.Spent); ok {
-		t.Error("a gateway of version 1 gets what was spent")
-	}
 }
 
 // Configurations are sent once per link, shares only when they change.
@@ -192,28 +186,21 @@ func TestChangesAreSent(t *testing.T) {
 		return []*quotav1.Resource{{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "pools/api",
 			Capacity: capacity}}}}
 	}
-	newer := hello("gw", 1, 1)
-	newer.Version = 3
-	c.Connected(0, 1, newer, 0)
-	c.Connected(0, 2, hello("old", 1, 1), 0)
+	c.Connected(0, 1, hello("gw", 1, 1), 0)
 	whole := func(m link.Message, revision int64) bool {
 		in, ok := m.(*config.Config)
 		return ok && in.Revision == revision && len(in.Pools) == 1
 	}
 	out := configure(&controlv1.Configuration{Revision: 4, Full: true, Resources: pool(1)})
-	if a, b := messages(out, 1), messages(out, 2); len(a) != 1 || len(b) != 1 || !whole(a[0], 4) || !whole(b[0], 4) {
-		t.Fatalf("the first configuration: %+v, %+v", a, b)
+	if a := messages(out, 1); len(a) != 1 || !whole(a[0], 4) {
+		t.Fatalf("the first configuration: %+v", a)
 	}
 	out = configure(&controlv1.Configuration{Revision: 5, Resources: pool(2)})
-	a, b := messages(out, 1), messages(out, 2)
+	a := messages(out, 1)
 	if d, ok := a[0].(*config.Delta); !ok || d.Base != 4 || d.Revision != 5 || len(a) != 1 {
 		t.Errorf("a change: %+v", a)
 	}
-	if len(b) != 1 || !whole(b[0], 5) || b[0].(*config.Config).Pools[0].Capacity != 2 {
-		t.Errorf("to an older gateway: %+v", b)
-	}
-	newer.Replica = "late"
-	if got := messages(c.Connected(0, 3, newer, 0), 3); len(got) == 0 || !whole(got[0], 5) {
+	if got := messages(c.Connected(0, 3, hello("late", 1, 1), 0), 3); len(got) == 0 || !whole(got[0], 5) {
 		t.Errorf("to one that connects: %+v", got)
 	}
 	refusal := &link.Heartbeat{Revision: 3, Refused: 5, Reason: "a change of revision 4"}
@@ -234,7 +221,7 @@ func TestChangesAreSent(t *testing.T) {
 func TestGatewayLife(t *testing.T) {
 	c := newCore()
 	id := Process{Gateway: "gw", Generation: 1}
-	c.PeerAlive(0, "other agent", "", true, schedule.Owners)
+	c.PeerAlive(0, "other agent", "", true, schedule.Version)
 	told := func(now time.Duration) (out []*gossipv1.Replica) {
 		packets, _ := c.Round(now, false)
 		for _, p := range packets {
@@ -410,14 +397,14 @@ func TestReborn(t *testing.T) {
 		}
 		return false
 	}
-	c.PeerAlive(0, "other agent", "", true, schedule.Owners)
+	c.PeerAlive(0, "other agent", "", true, schedule.Version)
 	if !moved(time.Second) {
 		t.Error("nothing is said of the first one")
 	}
 	if moved(2 * time.Second) {
 		t.Error("said again without a reason")
 	}
-	c.PeerAlive(3*time.Second, "other agent", "", true, schedule.Owners)
+	c.PeerAlive(3*time.Second, "other agent", "", true, schedule.Version)
 	if !moved(3 * time.Second) {
 		t.Error("nothing is said of the new life")
 	}

@@ -98,7 +98,7 @@ func newCrowd(agents, keys, users int) *crowd {
 	for i := range agents - 1 {
 		o := &other{name: fmt.Sprintf("agent-%03d", i), speaks: f.now + time.Duration(i)*4*time.Second/time.Duration(agents)}
 		f.others, f.places[o.name] = append(f.others, o), i
-		f.agent.PeerAlive(f.now, o.name, "", true, schedule.Owners)
+		f.agent.PeerAlive(f.now, o.name, "", true, schedule.Version)
 	}
 	f.agent.Connected(f.now, 1, link.Hello{Version: link.Version, Replica: "gateway", Generation: 1, Weight: 1}, 0)
 	f.perKey = 1 / float64(users)

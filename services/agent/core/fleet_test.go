@@ -24,7 +24,6 @@ type fleet struct {
 	random    *rand.Rand
 	loss      float64 // part of the packets that are lost, and as many come twice or late
 	mail      []mail
-	version   uint8
 	places    map[string]int
 	within    time.Duration // Options.ExactWithin
 	cut       string        // an agent whose packets do not arrive, nor those to it
@@ -78,7 +77,7 @@ type mail struct {
 }
 
 func newFleet(n, everybody int, seed uint64) *fleet {
-	f := &fleet{everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)), version: schedule.Owners,
+	f := &fleet{everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)),
 		places: map[string]int{}}
 	for i := range n {
 		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
@@ -99,8 +98,8 @@ func (f *fleet) begin(i int) {
 		T2: 15 * time.Second, Everybody: f.everybody, ExactWithin: f.within})
 	for j, b := range f.agents {
 		if j != i {
-			a.PeerAlive(f.at(a), b.name, "", true, f.version)
-			b.PeerAlive(f.at(b), a.name, "", true, f.version)
+			a.PeerAlive(f.at(a), b.name, "", true, schedule.Version)
+			b.PeerAlive(f.at(b), a.name, "", true, schedule.Version)
 		}
 	}
 	f.connect(i, a.life > 1)
@@ -308,7 +307,7 @@ func testChurn(t *rapid.T, everybody int) {
 			case 0:
 				a.PeerFailed(f.at(a), b.name)
 			case 1:
-				a.PeerAlive(f.at(a), b.name, "", false, schedule.Owners)
+				a.PeerAlive(f.at(a), b.name, "", false, schedule.Version)
 			}
 		}
 		i, k := f.random.IntN(n), keys[f.random.IntN(len(keys))]
@@ -320,7 +319,7 @@ func testChurn(t *rapid.T, everybody int) {
 	for i, a := range f.agents {
 		for j, b := range f.agents {
 			if i != j {
-				a.PeerAlive(f.at(a), b.name, "", false, schedule.Owners)
+				a.PeerAlive(f.at(a), b.name, "", false, schedule.Version)
 			}
 		}
 	}

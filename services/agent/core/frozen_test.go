@@ -49,7 +49,7 @@ func testFrozenOwner(t *testing.T, frozen time.Duration) {
 		}
 	})
 	o.dead = false
-	each(func(a *fleetAgent, _ int) { a.PeerAlive(f.at(a), o.name, "", false, schedule.Owners) })
+	each(func(a *fleetAgent, _ int) { a.PeerAlive(f.at(a), o.name, "", false, schedule.Version) })
 	f.run(5*time.Second, nil)
 	was := make([]float64, len(f.agents))
 	for i, a := range f.agents {

@@ -84,7 +84,7 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 		c.aggregator.HadAgent(now, id.Gateway, id.Generation)
 	}
 	c.peers.HeadsChanged(now)
-	if s := c.spent.For(now, id.Gateway); s != nil && hello.Version >= 2 {
+	if s := c.spent.For(now, id.Gateway); s != nil {
 		c.send(g, s)
 	}
 	c.sendStateTo(g)
@@ -279,7 +279,7 @@ func (g *gateway) noteSums(s *exchange.Sums) {
 // sumsSince is the stamp of the sums that a gateway has; 0: it needs all of them. A filter that
 // was alone has not looked at those that it was sent.
 func (g *gateway) sumsSince() uint64 {
-	if g.hello.Version < 3 || g.sentSums.Replicas <= 1 {
+	if g.sentSums.Replicas <= 1 {
 		return 0
 	}
 	return g.sumsStamp

@@ -170,10 +170,8 @@ func TestGatewaysAreToldOfExact(t *testing.T) {
 	c := New(Options{Name: "a", Incarnation: 7, Period: period, T1: 10 * time.Second, T2: 15 * time.Second,
 		ExactWithin: time.Millisecond})
 	now := time.Second
-	c.PeerAlive(now, "b", "", true, schedule.Owners)
-	h := hello("gw", 1, 1)
-	h.Version = 3
-	c.Connected(now, 1, h, 0)
+	c.PeerAlive(now, "b", "", true, schedule.Version)
+	c.Connected(now, 1, hello("gw", 1, 1), 0)
 	told := func() (exact bool) {
 		for range 4 {
 			now += period / 2

@@ -20,7 +20,7 @@ func TestWhatWaitedForAPausedAgentIsNoNews(t *testing.T) {
 		{500 * time.Millisecond, false, false}, {2 * time.Second, true, false}, {12 * time.Second, true, true},
 	} {
 		a, now := newCore(), time.Second
-		a.PeerAlive(now, "b", "", true, schedule.Owners)
+		a.PeerAlive(now, "b", "", true, schedule.Version)
 		a.Connected(now, 1, hello("gw", 1, 1), 0)
 		seq := uint64(0)
 		closed := 0
@@ -46,7 +46,7 @@ func TestWhatWaitedForAPausedAgentIsNoNews(t *testing.T) {
 		if drop := receive(); drop != schedule.Accepted {
 			t.Errorf("%v: a packet that comes later is dropped as %v", c.pause, drop)
 		}
-		if out := a.Connected(now, 2, link.Hello{Version: 2, Replica: "gw", Generation: 1, Weight: 1, Again: true}, 0); len(
+		if out := a.Connected(now, 2, link.Hello{Version: link.Version, Replica: "gw", Generation: 1, Weight: 1, Again: true}, 0); len(
 			messages(out, 2)) == 0 || !a.HasLink("gw") {
 			t.Errorf("%v: the gateway finds no agent on a new link", c.pause)
 		}

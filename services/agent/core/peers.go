@@ -98,11 +98,9 @@ func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) (drop schedu
 		return drop, false
 	}
 	sender := aggregation.Sender{Agent: from.Agent, Life: from.Life, Promise: from.Promise,
-		Owners: from.Version >= schedule.Owners, Everybody: p.GetEverybody()}
+		Everybody: p.GetEverybody()}
 	c.aggregator.Receive(now, sender, p.GetReplicas())
-	if sender.Owners {
-		c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())
-	}
+	c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())
 	c.peersChanged = c.peersChanged || p.GetLeaving()
 	return drop, c.peers.Pending()
 }

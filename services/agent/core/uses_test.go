@@ -29,7 +29,7 @@ func TestAnEndThatIsLostIsToldLater(t *testing.T) {
 	f.run(100*time.Millisecond, nil)
 	f.withdraw(user, key)
 	f.run(3*time.Second, nil)
-	u.PeerAlive(f.at(u), f.agents[owner].name, "", false, schedule.Owners)
+	u.PeerAlive(f.at(u), f.agents[owner].name, "", false, schedule.Version)
 	f.run(time.Second, nil)
 	f.agents[third].claim[key] = 1
 	f.admit(third, key, 1)

@@ -75,12 +75,12 @@ func (s *Store) Add(now time.Duration, gateway string, of *exchange.Decisions) {
 
 // Answer says what was decided about the requests of an ID, the latest first.
 func (s *Store) Answer(now time.Duration, q *controlv1.Question) *controlv1.Answer {
-	out := &controlv1.Answer{Id: q.GetId(), Remembered: new(int64)}
+	out := &controlv1.Answer{Id: q.GetId()}
 	var found []*kept
 	oldest := now
 	for i := range s.parts {
 		list := s.parts[i].list
-		*out.Remembered += int64(len(list))
+		out.Remembered += int64(len(list))
 		for j := range list {
 			oldest = min(oldest, list[j].at)
 			if list[j].Request == q.GetRequest() {

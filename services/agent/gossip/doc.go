@@ -18,10 +18,8 @@
 //
 // # Versions
 //
-// An agent speaks version 3 with those that understand it, and 2 with those that do not: to
-// these it sends all claims of its gateways, and takes the same from them. Keys have owners
-// among the agents of version 3 only, and a gateway gets the owner's sum and the claims of
-// the gateways of version 2. What else comes is counted by reason ([schedule.Drop]).
+// Two agents speak the newest version that both understand. An agent without such a version
+// owns no keys and is sent nothing. What it sends is counted by reason ([schedule.Drop]).
 //
 // # Delay
 //

@@ -108,12 +108,6 @@ func open(t *testing.T, name string, key []byte, join ...string) *node {
 	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, Keys: keysOf(key)})
 }
 
-// openOld opens an agent that knows version 2 only.
-func openOld(t *testing.T, name string, join ...string) *node {
-	t.Helper()
-	return run(t, name, uint64(time.Now().UnixNano()), Options{Join: join, newest: schedule.Mesh})
-}
-
 func openAt(t *testing.T, name string, incarnation uint64, key []byte, join ...string) *node {
 	t.Helper()
 	return run(t, name, incarnation, Options{Join: join, Keys: keysOf(key)})
@@ -393,8 +387,8 @@ func FuzzReceive(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, b := range [][]byte{seed, sums, {}, {0xff, 0xff, 0xff}} {
-		f.Add(b, schedule.Mesh)
-		f.Add(b, schedule.Owners)
+		f.Add(b, uint8(0))
+		f.Add(b, schedule.Version)
 	}
 	self, err := newIdentity(current)
 	if err != nil {

@@ -52,7 +52,7 @@ type delegate struct{ m *Node }
 // NodeMeta is the versions that this agent understands, and its public key.
 func (d delegate) NodeMeta(int) []byte { return d.m.self.meta() }
 
-// NotifyMsg gets messages that nobody has sealed: no agent sends any since version 2.
+// NotifyMsg gets messages that nobody has sealed: no agent sends any.
 func (d delegate) NotifyMsg([]byte) { d.m.dropped[schedule.Forged].Add(1) }
 
 // GetBroadcasts has none.

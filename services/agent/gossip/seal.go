@@ -20,13 +20,10 @@ import (
 // Versions of the gossip. Every agent announces the oldest and the newest that it
 // understands; two agents speak the newest that both do.
 //
-//	2  all claims of an agent to every other
-//	3  the claims of a key to its owner, and sums from it
-//
 // A packet is a datagram sealed for one addressee, see [identity].
 const (
-	oldest  = schedule.Mesh
-	current = schedule.Owners
+	oldest  = 1
+	current = schedule.Version
 )
 
 // A frame is a sealed packet. The first byte distinguishes it from memberlist's own
@@ -75,7 +72,7 @@ func (i identity) meta() []byte {
 }
 
 // agree reads a peer's meta: the version to speak with it, 0 if there is none
-// in common, and its public key. Agents of version 1 have no meta.
+// in common, and its public key.
 func (i identity) agree(meta []byte) (version uint8, public []byte) {
 	if len(meta) < 2+keyBytes {
 		return 0, nil

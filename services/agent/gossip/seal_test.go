@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"google.golang.org/protobuf/proto"
@@ -85,7 +84,7 @@ func TestVersions(t *testing.T) {
 		want   uint8
 		public bool
 	}{
-		"of version 1":         {nil, 0, false},
+		"no meta":              {nil, 0, false},
 		"this build":           {append([]byte{oldest, current}, key...), current, true},
 		"the next one":         {append([]byte{current, current + 1}, key...), current, true},
 		"two versions later":   {append([]byte{current + 1, current + 2}, key...), 0, false},
@@ -138,23 +137,6 @@ func TestForged(t *testing.T) {
 	if s := a.sums(); s.TotalWeight != 3 || s.Replicas != 3 {
 		t.Errorf("membership %+v", s)
 	}
-}
-
-// An agent of version 2 and this one hear each other.
-func TestVersionBefore(t *testing.T) {
-	t.Parallel()
-	a := open(t, "a", nil)
-	old := openOld(t, "old", a.gossip.Address())
-	for _, n := range []*node{a, old} {
-		n.eventually("both are members", func() bool {
-			return n.sums().Replicas == 2 &&
-				n.sums().Isolation == exchange.Connected
-		})
-	}
-	a.claim(3, 1)
-	old.claim(4, 1)
-	a.eventually("hears the old one", func() bool { return a.claims() == 4 })
-	old.eventually("hears the new one", func() bool { return old.claims() == 3 })
 }
 
 // An agent that starts again after its clock stepped back is heard, by its new life.

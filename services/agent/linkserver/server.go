@@ -263,7 +263,7 @@ func (s *Server) writeOne(c *Conn, w sink, m link.Message) error {
 	var revision int64
 	switch m := m.(type) {
 	case *exchange.Sums:
-		return writeSums(c, w.Writer, m)
+		return writeAll(w.Writer, m.Parts(link.MaxRecords))
 	case *exchange.TokenAnswers:
 		return writeAll(w.Writer, m.Parts(link.MaxTokens))
 	case *config.Config:
@@ -276,14 +276,6 @@ func (s *Server) writeOne(c *Conn, w sink, m link.Message) error {
 	err := errors.Join(w.Write(m), w.out.Flush())
 	s.h.ConfigSent(c, revision, err)
 	return err
-}
-
-// writeSums writes long Sums in several messages, to a filter that knows that.
-func writeSums(c *Conn, w *link.Writer, sums *exchange.Sums) error {
-	if c.Hello.Version < 3 {
-		return w.Write(sums)
-	}
-	return writeAll(w, sums.Parts(link.MaxRecords))
 }
 
 // writeAll writes the parts of a message.

@@ -20,10 +20,9 @@ const (
 
 // Replies are what agents said to a question.
 type Replies struct {
-	Answers  []*controlv1.Answer // by the agents' names
-	Answered []string            // the agents of Answers
-	Asked    int                 // agents
-	Silent   []string            // of them, those that did not answer, or are too old to
+	Answers []*controlv1.Answer // by the agents' names
+	Asked   int                 // agents
+	Silent  []string            // of them, those that did not answer
 }
 
 // questions are those that are not answered yet.
@@ -98,7 +97,7 @@ func (s *Server) Ask(ctx context.Context, question *controlv1.Question) Replies 
 	out := Replies{Asked: len(agents)}
 	for _, name := range agents {
 		if a := answers[name]; a != nil {
-			out.Answers, out.Answered = append(out.Answers, a), append(out.Answered, name)
+			out.Answers = append(out.Answers, a)
 		} else {
 			out.Silent = append(out.Silent, name)
 		}

@@ -180,7 +180,7 @@ func (w *World) updatePeer(a, b *agent) {
 	}
 	switch newLife := p.life != life; {
 	case alive && (newLife || !p.alive):
-		a.core.PeerAlive(a.time(w), b.name, "", newLife, schedule.Owners)
+		a.core.PeerAlive(a.time(w), b.name, "", newLife, schedule.Version)
 		p.life, p.alive = life, true
 	case !alive && p.alive:
 		a.core.PeerFailed(a.time(w), b.name)

@@ -1152,8 +1152,8 @@ type Answer struct {
 	Other *v1alpha1.Activity     `protobuf:"bytes,3,opt,name=other,proto3" json:"other,omitempty"` // all that is in no row; absent if nothing is
 	// Of a request: at most 16. With how many decisions the agent remembers, and for how long at least.
 	Decisions     []*v1alpha1.Decision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	Remembered    *int64               `protobuf:"varint,5,opt,name=remembered,proto3,oneof" json:"remembered,omitempty"` // absent: it is older, and remembers none
-	Back          *durationpb.Duration `protobuf:"bytes,6,opt,name=back,proto3" json:"back,omitempty"`                    // age of the oldest; absent if none is remembered
+	Remembered    int64                `protobuf:"varint,5,opt,name=remembered,proto3" json:"remembered,omitempty"`
+	Back          *durationpb.Duration `protobuf:"bytes,6,opt,name=back,proto3" json:"back,omitempty"` // age of the oldest; absent if none is remembered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1217,8 +1217,8 @@ func (x *Answer) GetDecisions() []*v1alpha1.Decision {
 }
 
 func (x *Answer) GetRemembered() int64 {
-	if x != nil && x.Remembered != nil {
-		return *x.Remembered
+	if x != nil {
+		return x.Remembered
 	}
 	return 0
 }
@@ -1910,17 +1910,16 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12?\n" +
 	"\tselection\x18\x02 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\x12\x16\n" +
 	"\x06single\x18\x03 \x01(\bR\x06single\x12\x18\n" +
-	"\arequest\x18\x04 \x01(\tR\arequest\"\xa9\x02\n" +
+	"\arequest\x18\x04 \x01(\tR\arequest\"\x95\x02\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
 	"\x04rows\x18\x02 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
 	"\x05other\x18\x03 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\x12>\n" +
-	"\tdecisions\x18\x04 \x03(\v2 .titrate.quota.v1alpha1.DecisionR\tdecisions\x12#\n" +
+	"\tdecisions\x18\x04 \x03(\v2 .titrate.quota.v1alpha1.DecisionR\tdecisions\x12\x1e\n" +
 	"\n" +
-	"remembered\x18\x05 \x01(\x03H\x00R\n" +
-	"remembered\x88\x01\x01\x12-\n" +
-	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04backB\r\n" +
-	"\v_remembered\"1\n" +
+	"remembered\x18\x05 \x01(\x03R\n" +
+	"remembered\x12-\n" +
+	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04back\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\x8d\x02\n" +
@@ -2079,7 +2078,6 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 		(*ConnectResponse_Question)(nil),
 		(*ConnectResponse_Coordinators)(nil),
 	}
-	file_titrate_control_v1alpha1_control_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

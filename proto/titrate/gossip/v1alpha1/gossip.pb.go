@@ -36,7 +36,7 @@ const (
 type Nearness int32
 
 const (
-	Nearness_NEARNESS_UNSPECIFIED Nearness = 0 // LOCAL, whatever the way: --exact-within is 0, or the agent is older
+	Nearness_NEARNESS_UNSPECIFIED Nearness = 0 // LOCAL, whatever the way: --exact-within is 0
 	Nearness_UNDECIDED            Nearness = 1 // it has not measured the way yet
 	Nearness_NEAR                 Nearness = 2
 	Nearness_FAR                  Nearness = 3 // or such limits cannot be EXACT there for another reason

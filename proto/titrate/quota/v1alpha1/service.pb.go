@@ -2959,7 +2959,7 @@ type FindDecisionsResponse struct {
 	// one ID to several requests.
 	Decisions []*Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	Agents    int32       `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
-	// Of them, those that did not answer, or are older and remember no requests: their gateways are missing.
+	// Of them, those that did not answer: their gateways are missing.
 	Silent     []string             `protobuf:"bytes,3,rep,name=silent,proto3" json:"silent,omitempty"`
 	Remembered int64                `protobuf:"varint,4,opt,name=remembered,proto3" json:"remembered,omitempty"` // decisions that the agents remember
 	Back       *durationpb.Duration `protobuf:"bytes,5,opt,name=back,proto3" json:"back,omitempty"`              // age of the oldest of them; absent if there is none
@@ -3063,7 +3063,7 @@ type Decision struct {
 	Limits        []*LimitStep           `protobuf:"bytes,17,rep,name=limits,proto3" json:"limits,omitempty"`                           // that applied to it
 	Share         *ShareStep             `protobuf:"bytes,18,opt,name=share,proto3" json:"share,omitempty"`                             // absent: the pool is not known, or no configuration was there
 	Steps         []string               `protobuf:"bytes,19,rep,name=steps,proto3" json:"steps,omitempty"`                             // the decision in sentences, in its order
-	HeldBy        string                 `protobuf:"bytes,20,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`             // the limit that it waited for, or "tenant-share"; "": it did not wait, or by an older filter
+	HeldBy        string                 `protobuf:"bytes,20,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`             // the limit that it waited for, or "tenant-share"; "": it did not wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -32,9 +32,9 @@ func (p *Peers) Opinions() (o Opinions) {
 	for _, at := range p.ordered() {
 		switch {
 		case !at.alive || at.left:
-		case at.version >= Owners && at.nearness == gossipv1.Nearness_NEAR:
+		case at.nearness == gossipv1.Nearness_NEAR:
 			o.Near++
-		case at.version < Owners || at.nearness != gossipv1.Nearness_UNDECIDED:
+		case at.nearness != gossipv1.Nearness_UNDECIDED:
 			o.Far++
 			o.Against = at.name
 		}

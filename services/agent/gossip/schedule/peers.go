@@ -10,12 +10,8 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// Versions of the gossip that this code speaks. In Mesh each agent sends all it knows to
-// every other; from Owners on it sends a key to the key's owner and to those that use it.
-const (
-	Mesh   uint8 = 2
-	Owners uint8 = 3
-)
+// Version is the newest version of the gossip that this code speaks.
+const Version uint8 = 1
 
 const (
 	// sendFailed is how long packets are still sent to a peer that memberlist gave up.
@@ -62,7 +58,6 @@ type Peers struct {
 	Incarnation uint64 // of this process
 
 	period      time.Duration
-	schedule    Schedule // of version 2
 	by          map[string]*peer
 	list        []*peer          // of by, by name; nil: to be made
 	numbered    []*peer          // by number; nil: a number that is free
@@ -72,7 +67,6 @@ type Peers struct {
 	delays      deadlines        // of those heard lately, below 0, so that the longest comes first
 	lates       deadlines        // the same of how long what each has to tell waits there
 	down        map[string]*peer // those that are not alive
-	meshes      int              // how many speak version 2
 	typical     typical          // delay
 	turn        int              // of the peer that a round begins with
 	budget      budget
@@ -82,7 +76,6 @@ type Peers struct {
 	lastTick    time.Duration     // of Round
 	resumed     time.Duration     // this process did not run until then
 	pending     bool              // something was told since the last round
-	mesh        bool              // some peer that may hear it speaks version 2
 	back        []string          // see Back
 	nearness    gossipv1.Nearness // what this agent says
 	nearnessNew bool              // a peer says something else than before
@@ -129,7 +122,7 @@ type peer struct {
 
 // NewPeers returns no peers.
 func NewPeers(name string, incarnation uint64, period time.Duration) *Peers {
-	return &Peers{Name: name, Incarnation: incarnation, period: period, schedule: Schedule{Period: period},
+	return &Peers{Name: name, Incarnation: incarnation, period: period,
 		by: map[string]*peer{}, down: map[string]*peer{}}
 }
 
@@ -142,11 +135,10 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 		at = p.add(name)
 	}
 	delete(p.down, name)
-	p.setVersion(at, version)
+	at.version = version
 	p.look(at)
 	wasAlive := at.alive
 	at.address, at.alive, at.failed, at.left = address, true, now, false
-	p.mesh = p.mesh || version == Mesh
 	if newLife {
 		at.begin(now)
 		p.delays.remove(at.number)
@@ -155,7 +147,7 @@ func (p *Peers) Alive(now time.Duration, name, address string, newLife bool, ver
 	if !wasAlive || newLife {
 		p.disturb(now)
 	}
-	if !wasAlive && version >= Owners {
+	if !wasAlive && version > 0 {
 		p.back = append(p.back, name)
 	}
 }
@@ -175,7 +167,6 @@ func (p *Peers) add(name string) *peer {
 
 // remove removes a peer. The fewer there are, the more often each is spoken to.
 func (p *Peers) remove(at *peer) {
-	p.setVersion(at, 0)
 	for _, h := range []*deadlines{&p.wakes, &p.delays, &p.lates} {
 		h.remove(at.number)
 	}
@@ -184,16 +175,6 @@ func (p *Peers) remove(at *peer) {
 	p.numbered[at.number], p.list = nil, nil
 	p.free = append(p.free, at.number)
 	p.lookAtAll()
-}
-
-// setVersion sets the version of the gossip with a peer.
-func (p *Peers) setVersion(at *peer, version uint8) {
-	if at.version == Mesh {
-		p.meshes--
-	}
-	if at.version = version; version == Mesh {
-		p.meshes++
-	}
 }
 
 // Back returns the peers that came, or came back, since it was called last.
@@ -225,11 +206,11 @@ func (p *peer) begin(now time.Duration) {
 }
 
 // OwnerNames are the agents that keys may have as owners, without this one: those that are
-// alive and speak the version with owners.
+// alive and speak a version that this one speaks.
 func (p *Peers) OwnerNames() []string {
 	var out []string
 	for _, at := range p.ordered() {
-		if at.alive && !at.left && at.version >= Owners {
+		if at.alive && !at.left && at.version > 0 {
 			out = append(out, at.name)
 		}
 	}
@@ -248,9 +229,9 @@ func (p *Peers) ordered() []*peer {
 }
 
 // Tell says that a peer is to know the new state of an item. Peers that are not known, or
-// do not speak the version with owners, are told nothing.
+// have no version in common with this one, are told nothing.
 func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent bool) {
-	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
+	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
 		at.box.Tell(now, item, urgent)
 		p.told(at, urgent)
 	}
@@ -259,14 +240,14 @@ func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent 
 // TellAgain is Tell of an item that another peer in its place was told before, or an earlier
 // life of the peer.
 func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, urgent bool) {
-	if at := p.by[name]; at != nil && at.alive && at.version >= Owners {
+	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
 		at.box.TellAgain(now, item, urgent)
 		p.told(at, urgent)
 	}
 }
 
 // Pending reports whether there may be something to send before the next tick.
-func (p *Peers) Pending() bool { return p.pending || p.mesh }
+func (p *Peers) Pending() bool { return p.pending }
 
 // told notes that something waits for a peer. In a large fleet what is not urgent waits for the
 // next tick: packets cost more than what is in them.
@@ -319,18 +300,18 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 		at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
 		at.box.Acked(now, a.GetSeq(), a.GetEarlier(), p.patience(at))
 	}
-	switch {
-	case at.version < Owners:
-		if hasClaims(m.GetReplicas()) {
-			p.schedule.NoteClaims(now)
-		}
-	case hasClaims(m.GetReplicas()) || len(m.GetSums()) > 0:
+	if hasClaims(m.GetReplicas()) || len(m.GetSums()) > 0 {
 		at.owesAck, at.busy = true, now+hangover
 	}
 	p.delays.set(at.number, -at.delays.Value())
 	p.look(at)
-	return Sender{Agent: at.name, Life: at.life, Promise: at.promised, Version: at.version, Packet: m.GetSeq()},
-		Accepted
+	return Sender{Agent: at.name, Life: at.life, Promise: at.promised, Packet: m.GetSeq()}, Accepted
+}
+
+// hasClaims reports whether replicas claim anything.
+func hasClaims(replicas []*gossipv1.Replica) bool {
+	return slices.ContainsFunc(replicas,
+		func(r *gossipv1.Replica) bool { return len(r.GetFlows())+len(r.GetKeys()) > 0 })
 }
 
 // Sender is who sent a packet.
@@ -338,7 +319,6 @@ type Sender struct {
 	Agent   string
 	Life    uint64        // counts the agent's processes, as seen from here
 	Promise time.Duration // it speaks again within this
-	Version uint8         // of the gossip
 	Packet  uint64        // number of the packet
 }
 

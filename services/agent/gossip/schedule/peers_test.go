@@ -6,7 +6,6 @@ import (
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // failing returns peers of which the i-th failed after i seconds.
@@ -14,7 +13,7 @@ func failing(n int) *Peers {
 	p := NewPeers("me", 1, 50*time.Millisecond)
 	for i := range n {
 		name, at := fmt.Sprint("peer-", i), time.Duration(i)*time.Second
-		p.Alive(at, name, fmt.Sprint("127.0.0.1:", 1000+i), true, Owners)
+		p.Alive(at, name, fmt.Sprint("127.0.0.1:", 1000+i), true, Version)
 		p.Failed(at, name)
 	}
 	return p
@@ -42,7 +41,7 @@ func TestFailedPeersAreKept(t *testing.T) {
 // A packet that a later one has overtaken says nothing of when the peer speaks again, nor whether it is near.
 func TestALatePacketSaysNothing(t *testing.T) {
 	p := failing(0)
-	p.Alive(0, "peer", "", true, Owners)
+	p.Alive(0, "peer", "", true, Version)
 	for _, m := range []*gossipv1.Packet{{Seq: 2, PromiseMs: 500, Nearness: gossipv1.Nearness_NEAR},
 		{Seq: 1, PromiseMs: 50, Nearness: gossipv1.Nearness_FAR}} {
 		m.Agent, m.Incarnation = "peer", 1
@@ -52,25 +51,5 @@ func TestALatePacketSaysNothing(t *testing.T) {
 		if o := p.Opinions(); o != (Opinions{Near: 1}) {
 			t.Errorf("packet %d: %+v", m.Seq, o)
 		}
-	}
-}
-
-// What this agent knows is collected for agents of version 2 as long as one may hear it, not
-// as long as its address is kept.
-func TestVersion2EndsWithItsAgents(t *testing.T) {
-	p, from := failing(0), source{map[delivery.Item]int{}}
-	p.Alive(0, "old", "", true, Mesh)
-	p.Round(time.Second, false, false, from)
-	if !p.Pending() {
-		t.Fatal("nothing is sent to an agent of version 2")
-	}
-	p.Failed(2*time.Second, "old")
-	p.Round(3*time.Second, false, false, from)
-	if !p.Pending() {
-		t.Error("an agent that may come back is sent nothing")
-	}
-	p.Round(3*time.Second+sendFailed, false, false, from)
-	if p.Pending() || p.by["old"] == nil {
-		t.Error("all is collected for an agent that is gone")
 	}
 }

@@ -41,8 +41,6 @@ const (
 type Source interface {
 	// Gather has the peers told what has changed since it was called last, see [Peers.Tell].
 	Gather(now time.Duration)
-	// State is all that this agent claims, for peers of version 2.
-	State(now time.Duration) []*gossipv1.Replica
 	// Heads are the gateways of this agent, without what they claim.
 	Heads(now time.Duration) []*gossipv1.Replica
 	// Contended reports whether any replica uses anything.
@@ -101,9 +99,7 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 	from.Gather(now)
 	p.pending = false
 	forgotten = p.forget(now)
-	p.mesh = p.speaksMesh(now)
 	p.renewBudget(now)
-	out = p.meshRound(now, soon, leaving, from, nil)
 	looked := p.looked(now, leaving)
 	defer func() { p.plan(now, looked) }()
 	due := p.due(now, leaving, looked, from)
@@ -152,7 +148,7 @@ func (p *Peers) due(now time.Duration, leaving bool, looked []*peer, from Source
 	keepalive := p.keepalive(now)
 	busy := len(p.by) <= busyPeers && from.Contended()
 	for _, at := range looked {
-		if at.version < Owners || !at.alive && !p.mayComeBack(now, at) {
+		if at.version == 0 || !at.alive && !p.mayComeBack(now, at) {
 			continue
 		}
 		if busy {
@@ -307,12 +303,9 @@ func (p *Peers) header(now time.Duration, to *peer, promise time.Duration, leavi
 	to.sent, to.owesAck = max(now, 1), false
 	to.delays.Sent(to.seq, now)
 	h := &gossipv1.Packet{Agent: p.Name, Incarnation: p.Incarnation, Seq: to.seq,
-		PromiseMs: uint32(promise.Milliseconds()), Leaving: leaving}
-	if to.version >= Owners {
-		h.LateMs = uint32(p.budget.late.Milliseconds())
-		h.Resend, h.Nearness = to.resend > 0, p.nearness
-		to.resend = max(0, to.resend-1)
-	}
+		PromiseMs: uint32(promise.Milliseconds()), Leaving: leaving,
+		LateMs: uint32(p.budget.late.Milliseconds()), Resend: to.resend > 0, Nearness: p.nearness}
+	to.resend = max(0, to.resend-1)
 	if to.lastSeq > 0 {
 		h.Ack = &gossipv1.Ack{Incarnation: to.incarnation, Seq: to.lastSeq, Earlier: to.earlier,
 			HeldUs: uint32(min((now - to.lastAt).Microseconds(), 1<<32-1))}

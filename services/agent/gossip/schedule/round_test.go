@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
 	const peers, keys = 30, 2000
 	for i := range peers {
-		p.Alive(0, fmt.Sprintf("peer-%02d", i), "", true, Owners)
+		p.Alive(0, fmt.Sprintf("peer-%02d", i), "", true, Version)
 	}
 	now := time.Second
 	for i := range peers {
@@ -77,7 +77,7 @@ func TestKeepalives(t *testing.T) {
 	for peers, want := range map[int]int{2: 2 * 20, 30: 30 * 20, 160: 64 * 10} {
 		p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
 		for i := range peers {
-			p.Alive(0, fmt.Sprint("peer-", i), "", true, Owners)
+			p.Alive(0, fmt.Sprint("peer-", i), "", true, Version)
 		}
 		now, n := time.Second, 0
 		for range 800 { // the first packets, which are sent at once
@@ -98,7 +98,7 @@ func TestKeepalives(t *testing.T) {
 // An agent that stops tells all peers so, also right after a tick.
 func TestLeavingIsTold(t *testing.T) {
 	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
-	p.Alive(0, "peer", "", true, Owners)
+	p.Alive(0, "peer", "", true, Version)
 	p.Round(time.Second, false, false, from)
 	for i := range 3 {
 		out, _ := p.Round(time.Second+time.Millisecond, true, true, from)

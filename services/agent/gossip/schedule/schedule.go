@@ -23,7 +23,7 @@
 // whatever its gateways use. Packets are given out one to each peer in turn, and within a
 // peer fresh items first, with some that wait for longest (package delivery). What does
 // not fit waits: it is counted ([Traffic]), and how long it waits is told to the peers, which
-// count it in their lag. Packets of version 2 count in the budget but are not held back.
+// count it in their lag.
 //
 // # Delay
 //
@@ -45,41 +45,3 @@ const (
 	// the longer promise is heard before it is needed.
 	hangover = time.Second
 )
-
-// Schedule is when one agent sends in version 2. Not safe for concurrent use.
-type Schedule struct {
-	Period time.Duration // P
-
-	sent, sentAll time.Duration
-	active        time.Duration // when a claim was last seen, + hangover
-}
-
-// Due reports, at a tick or soon after a fresh claim, whether to send, and whether to
-// all: also to peers that memberlist has given up.
-func (s *Schedule) Due(now time.Duration, soon bool) (due, all bool) {
-	if soon && now-s.sent < s.Period/2 {
-		return false, false // the next tick sends it
-	}
-	return true, now-s.sentAll >= Idle*s.Period-s.Period/2
-}
-
-// NoteClaims notes that some agent claims something.
-func (s *Schedule) NoteClaims(now time.Duration) { s.active = now + hangover }
-
-// Promise returns what the packets of a round that is due promise. It returns false if
-// nothing needs to be sent. claims says whether the state to send has any.
-func (s *Schedule) Promise(now time.Duration, claims, all bool) (promise time.Duration, send bool) {
-	promise = Idle * s.Period
-	if claims {
-		promise = s.Period
-		s.NoteClaims(now)
-	}
-	if all {
-		s.sentAll = now
-	}
-	if now >= s.active && !all {
-		return promise, false
-	}
-	s.sent = now
-	return promise, true
-}

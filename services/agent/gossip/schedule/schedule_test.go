@@ -26,41 +26,6 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// A claim is told at once, then each period; without claims each tenth.
-func TestSchedule(t *testing.T) {
-	const ms = time.Millisecond
-	p := Schedule{Period: 50 * ms}
-	count := func(from, to time.Duration, claims bool) (n, all int) {
-		for now := from; now < to; now += 50 * ms {
-			due, everybody := p.Due(now, false)
-			if _, ok := p.Promise(now, claims, everybody); due && ok {
-				n++
-				if everybody {
-					all++
-				}
-			}
-		}
-		return n, all
-	}
-	if n, all := count(time.Second, 11*time.Second, false); n != all || n < 19 || n > 21 {
-		t.Errorf("idle for 10 s: %d rounds, %d to all, want 20", n, all)
-	}
-	if n, all := count(11*time.Second, 21*time.Second, true); n != 200 || all < 19 || all > 21 {
-		t.Errorf("claims for 10 s: %d rounds, %d to all, want 200 and 20", n, all)
-	}
-	if n, _ := count(21*time.Second, 22*time.Second, false); n != 19 && n != 20 {
-		t.Errorf("in the hangover: %d rounds, want one each period", n)
-	}
-	p = Schedule{Period: 50 * ms}
-	p.Promise(time.Second, true, false)
-	if due, _ := p.Due(time.Second+24*ms, true); due {
-		t.Error("poked within half a period: spoke at once")
-	}
-	if due, _ := p.Due(time.Second+25*ms, true); !due {
-		t.Error("poked half a period after the last: waits for the tick")
-	}
-}
-
 // Lost packets make the delay longer, for a while; never by more than a silence.
 func TestDelayOfLostPackets(t *testing.T) {
 	const ms = time.Millisecond

@@ -49,7 +49,7 @@ func (p *Peers) looked(now time.Duration, leaving bool) []*peer {
 // plan sets when the peers that a round has looked at are looked at again.
 func (p *Peers) plan(now time.Duration, looked []*peer) {
 	for _, at := range looked {
-		if at.version >= Owners && (at.alive || p.mayComeBack(now, at)) {
+		if at.version > 0 && (at.alive || p.mayComeBack(now, at)) {
 			p.wakes.set(at.number, p.wake(now, at))
 		} else {
 			p.wakes.remove(at.number)

@@ -26,16 +26,16 @@ func TestNoPeerIsOverlooked(t *testing.T) {
 		p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
 		name := func() string { return fmt.Sprint("peer-", rapid.IntRange(0, 29).Draw(t, "peer")) }
 		for i := range 30 {
-			p.Alive(now, fmt.Sprint("peer-", i), "", true, Owners)
+			p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
 		}
 		sent := map[string]uint64{}
 		steps := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 300).Draw(t, "steps")
 		for _, step := range steps {
 			switch at := p.by[name()]; {
 			case at == nil:
-				p.Alive(now, name(), "", true, Owners)
+				p.Alive(now, name(), "", true, Version)
 			case step == 0:
-				p.Alive(now, at.name, "", rapid.Bool().Draw(t, "new life"), Owners)
+				p.Alive(now, at.name, "", rapid.Bool().Draw(t, "new life"), Version)
 			case step == 1:
 				p.Failed(now, at.name)
 			case step == 2:
@@ -81,7 +81,7 @@ func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
 		for i := range 20 {
-			p.Alive(now, fmt.Sprint("peer-", i), "", true, Owners)
+			p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
 		}
 		told := map[string]time.Duration{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -113,7 +113,7 @@ func TestWhatIsKnownCostsNothing(t *testing.T) {
 	p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
 	const peers, items = 40, 5
 	for i := range peers {
-		p.Alive(now, fmt.Sprint("peer-", i), "", true, Owners)
+		p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
 		for k := range uint64(items) {
 			p.Tell(now, fmt.Sprint("peer-", i), delivery.Item{Key: k}, false)
 		}

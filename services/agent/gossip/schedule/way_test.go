@@ -33,7 +33,7 @@ func TestWay(t *testing.T) {
 		t.Errorf("alone: %+v", w)
 	}
 	for _, name := range []string{"near", "far"} {
-		p.Alive(0, name, "", true, Owners)
+		p.Alive(0, name, "", true, Version)
 	}
 	p.exchange(&now, "near", fewestSamples-1, ms)
 	if w := p.Way(); w.Peers != 2 || w.Unknown != 2 || w.To != "" {
@@ -56,7 +56,7 @@ func TestWay(t *testing.T) {
 	if w := p.Way(); w.Peers != 1 || w.To != "near" {
 		t.Errorf("the far one has failed: %+v", w)
 	}
-	p.Alive(now, "near", "", true, Owners)
+	p.Alive(now, "near", "", true, Version)
 	if w := p.Way(); w.Unknown != 1 {
 		t.Errorf("a new life: %+v", w)
 	}
