@@ -241,8 +241,7 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 	out := bufio.NewWriterSize(deadline{conn}, writeAtOnce)
 	w := link.NewWriter(out)
 	r := link.NewReader(link.Alive(conn, link.DeadAfter))
-	version, err := c.exchangeHellos(r, w, out)
-	if err != nil {
+	if err = c.exchangeHellos(r, w, out); err != nil {
 		return false, c.countMalformed(err)
 	}
 	c.Sessions.Add(1)
@@ -260,7 +259,7 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 		defer close(writer)
 		defer conn.Close() // wakes the reader
 		defer c.o.RecoverPanic("the link's writer")
-		failed = c.send(w, out, version, ended)
+		failed = c.send(w, out, ended)
 	}()
 	defer func() { // also after a panic: the next session has its own writer
 		close(ended)
@@ -287,27 +286,28 @@ func (c *Client) countMalformed(err error) error {
 	return err
 }
 
-func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Writer) (version uint8, err error) {
+func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Writer) error {
 	if err := errors.Join(w.Write(&c.o.Hello), out.Flush()); err != nil {
-		return 0, fmt.Errorf("agentlink: send the Hello: %w", err)
+		return fmt.Errorf("agentlink: send the Hello: %w", err)
 	}
 	m, err := r.Next()
 	if err != nil {
-		return 0, fmt.Errorf("agentlink: read the agent's Hello: %w", err)
+		return fmt.Errorf("agentlink: read the agent's Hello: %w", err)
 	}
 	hello, ok := m.(*link.Hello)
 	if !ok {
-		return 0, fmt.Errorf("agentlink: the agent began with %T, a Hello is needed", m)
+		return fmt.Errorf("agentlink: the agent began with %T, a Hello is needed", m)
 	}
-	if version, err = link.Negotiate(hello.Version); err != nil {
-		return 0, err
+	version, err := link.Negotiate(hello.Version)
+	if err != nil {
+		return err
 	}
 	w.SetVersion(version)
 	c.takesTokens = hello.Tokens
 	if c.o.Decisions != nil {
 		c.o.Decisions.Want(hello.Decisions)
 	}
-	return version, nil
+	return nil
 }
 
 // receive passes the agent's messages to the engine until the link ends.

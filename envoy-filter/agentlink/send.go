@@ -21,17 +21,13 @@ const (
 	// spentMost bounds the keys of a tick, 19 B each: 1.6 MB/s. If more keys have
 	// changed, a walk over all keys takes longer.
 	spentMost = 4096
-	// repeatEvery is the number of ticks after which everything that this process claims is announced once more
-	// to an agent of link version 2: 3.2 s. The agent drops a claim that was not repeated for 15 s.
-	repeatEvery = 64
 )
 
 // sender sends the state of this process on one connection.
 type sender struct {
 	*Client
-	w       *link.Writer
-	out     *bufio.Writer // of w: what is sent at one time is one write, which wakes the agent once
-	version uint8
+	w   *link.Writer
+	out *bufio.Writer // of w: what is sent at one time is one write, which wakes the agent once
 
 	// What was sent last.
 	lastHeartbeat link.Heartbeat
@@ -48,8 +44,8 @@ type sender struct {
 }
 
 // send sends until the link ends, the process ends, or a write fails: that is the error.
-func (c *Client) send(w *link.Writer, out *bufio.Writer, version uint8, ended <-chan struct{}) error {
-	s := &sender{Client: c, w: w, out: out, version: version, walk: limiter.SpentCursor{Least: spentLeast}}
+func (c *Client) send(w *link.Writer, out *bufio.Writer, ended <-chan struct{}) error {
+	s := &sender{Client: c, w: w, out: out, walk: limiter.SpentCursor{Least: spentLeast}}
 	c.repeatClaims()
 	timer := time.NewTimer(c.untilNext(claimsEvery))
 	defer timer.Stop()
@@ -105,7 +101,7 @@ func (s *sender) sendTokens(again *time.Timer) error {
 func (s *sender) tick(tick int) error {
 	steps := []func() error{
 		func() error { return s.sendHeartbeat(tick) }, s.sendLeftOut, s.sendNames,
-		func() error { return s.sendClaims(tick) },
+		func() error { return s.sendClaims() },
 		func() error { _, err := s.sendSpent(spentParts, spentMost); return err },
 	}
 	if tick%int(reportEvery/claimsEvery) == 0 {
@@ -156,10 +152,7 @@ func (s *sender) sendNames() error {
 }
 
 // sendClaims sends the claims that have changed since the last tick.
-func (s *sender) sendClaims(tick int) error {
-	if s.version < 3 && tick%repeatEvery == 0 {
-		s.repeatClaims()
-	}
+func (s *sender) sendClaims() error {
 	s.takeClaims(s.o.Now(), &s.claims)
 	s.addWithheld(&s.claims)
 	empty := len(s.claims.Flows)+len(s.claims.Keys)+len(s.claims.Withdrawn) == 0

@@ -288,11 +288,9 @@ func TestApplyADirectory(t *testing.T) {
 	fails(t, "127.0.0.1:1", exitFailed, "", []string{"no .yaml"}, "apply", "-f", t.TempDir())
 }
 
-// A limit says its burst where it is written and where it is read; one of an older
-// version keeps the burst that it had, and get says so.
+// A limit says its burst where it is written and where it is read.
 func TestBursts(t *testing.T) {
-	stored := storetest.Open(t)
-	server := serve(t, stored)
+	server := serve(t, storetest.Open(t))
 	const one = head + "kind: Limit\nname: tenants/-/limits/new\nspec: {rate: 100/min}\n"
 	if got := must(t, server, one, "apply", "-f", "-"); !strings.Contains(got,
 		"created: burst 100, the amount of 100/min") {
@@ -300,18 +298,6 @@ func TestBursts(t *testing.T) {
 	}
 	if got := must(t, server, "", "get", "limits"); !strings.Contains(got, "100/min    100") {
 		t.Errorf("get: %s", got)
-	}
-	old := &quotav1.Limit{Name: "tenants/-/limits/old", Rate: "100/min"}
-	if _, err := stored.Apply(t.Context(), store.Note{}, []store.Change{{Op: store.Put, Resource: old}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, out, errs := titrate(t, server, "", "get", "limits"); !strings.Contains(out, "1.7 (old default)") ||
-		!strings.Contains(errs, "one second's worth of the rate: tenants/-/limits/old.") {
-		t.Errorf("get: %s%s", out, errs)
-	}
-	if got := must(t, server, strings.Replace(one, "/new", "/old", 1), "apply", "-f", "-"); !strings.Contains(got,
-		"updated: burst 100") {
-		t.Errorf("apply over an old one: %s", got)
 	}
 }
 

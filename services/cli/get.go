@@ -105,7 +105,6 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), nothingThere)
 		return nil
 	}
-	oldBursts(cmd.ErrOrStderr(), ms)
 	return writeResources(cmd.OutOrStdout(), g.output, ms)
 }
 
@@ -188,22 +187,6 @@ func (g *get) follow(ctx context.Context, out io.Writer, ask func() (string, err
 		if !pause(ctx, g.every) {
 			return nil
 		}
-	}
-}
-
-// oldBursts says which limits were stored without a burst, by a version that gave
-// these one second's worth.
-func oldBursts(w io.Writer, ms []resource.Message) {
-	var names []string
-	for _, m := range ms {
-		if l, ok := m.(*quotav1.Limit); ok && resource.BurstUnset(l) {
-			names = append(names, l.GetName())
-		}
-	}
-	if len(names) > 0 {
-		fmt.Fprintf(w, "note: stored without burst by an older version, and kept at one second's worth of the rate: "+
-			"%s. "+
-			"Applied anew without burst, the limit gets the amount of its rate (100/min: 100).\n", shortList(names, 5))
 	}
 }
 

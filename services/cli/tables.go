@@ -157,10 +157,7 @@ func quotaRow(q *quotav1.Quota) []string {
 func limitRow(l *quotav1.Limit) []string {
 	burst := none
 	if rate, err := resource.ParseRate(l.Rate); err == nil && rate > 0 {
-		burst = number(resource.Burst(rate, l.Burst))
-		if l.Burst == 0 {
-			burst += " (old default)"
-		}
+		burst = number(l.Burst)
 	}
 	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, cmp.Or(l.Identity, l.Key.String()),
 		orAll(l.Classes), l.Mode.String(), inForce(l.Status)}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
@@ -211,9 +210,6 @@ func (s *Server) mergeOnce(
 	etag := m.GetEtag()
 	if etag == "" {
 		etag = old.GetEtag()
-	}
-	if l, ok := old.(*quotav1.Limit); ok {
-		resource.KeepBursts(l)
 	}
 	if d, is := r.(interface{ GetDropEntries() bool }); is && !d.GetDropEntries() {
 		if err := dropped(old, m, paths); err != nil {

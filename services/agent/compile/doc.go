@@ -25,8 +25,7 @@
 //
 // # Units
 //
-// Rates become cost units per second: 600/min is 10. A burst of 0 was stored by
-// an older version and becomes one second's worth, at least 1. Queues: a pool's default
+// Rates become cost units per second: 600/min is 10. Queues: a pool's default
 // is VARIABLE_STRUCTURE with 50 ms delay target, 1 s longest wait, 1024 requests; a limit
 // without a queue is POLICE.
 //

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/titrate/titrate/control/config"
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -99,32 +96,4 @@ func DefaultBurst(rate string) float64 {
 		return 1
 	}
 	return min(max(1, amount), MaxRate)
-}
-
-// Burst returns the burst in force for a stored limit: the one that is set. A
-// limit without one was stored by a version that did not write the default, and
-// keeps what it had there: one second's worth of its rate, at least 1.
-func Burst(rate, set float64) float64 {
-	return config.RateBurst{Rate: rate, Burst: set}.WithDefaults().Burst
-}
-
-// BurstUnset reports whether a stored limit or one of its overrides has no burst,
-// so that [Burst] gives it one second's worth.
-func BurstUnset(l *quotav1.Limit) bool {
-	unset := func(o *quotav1.Override) bool { return o.GetBurst() == 0 }
-	return l.GetBurst() == 0 || slices.ContainsFunc(l.GetOverrides(), unset)
-}
-
-// KeepBursts writes the bursts in force into a stored limit that has none, so
-// that a change of its other fields does not change them.
-func KeepBursts(l *quotav1.Limit) {
-	keep := func(rate string, burst *float64) {
-		if r, err := ParseRate(rate); err == nil {
-			*burst = Burst(r, *burst)
-		}
-	}
-	keep(l.GetRate(), &l.Burst)
-	for _, o := range l.GetOverrides() {
-		keep(o.GetRate(), &o.Burst)
-	}
 }

@@ -108,24 +108,6 @@ func TestDefaultBurstIsTheAmountOfTheWindow(t *testing.T) {
 	}
 }
 
-// What an older version stored without a burst keeps one second's worth, also
-// when another field of it changes.
-func TestStoredWithoutBurstKeepsItsBurst(t *testing.T) {
-	l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "600/min",
-		Overrides: []*quotav1.Override{{Client: "c", Rate: "30/min"}, {Client: "d", Rate: "1/s", Burst: 7}}}
-	before, err := LimitConfig(l)
-	if err != nil || !BurstUnset(l) {
-		t.Fatal(err, BurstUnset(l))
-	}
-	KeepBursts(l)
-	FillDefaults(l)
-	kept, err := LimitConfig(l)
-	if err != nil || BurstUnset(l) || kept.Rate != before.Rate || kept.Burst != before.Burst || kept.Burst != 10 ||
-		!maps.Equal(before.Overrides, kept.Overrides) || kept.Overrides["c"].Burst != 1 {
-		t.Errorf("%+v became %+v (%v)", before, kept, err)
-	}
-}
-
 func TestFillDefaultsIsIdempotentAndKeepsWhatIsSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &quotav1.Pool{Name: "pools/a", Capacity: 1,

@@ -60,7 +60,7 @@ func (p *Peers) plan(now time.Duration, looked []*peer) {
 // Due is when Round has something to do, or Opinions have changed: at once, when a peer is to be looked at
 // again, or not before something happens.
 func (p *Peers) Due() time.Duration {
-	if p.all || p.pending || p.mesh || p.meshes > 0 || p.nearnessNew {
+	if p.all || p.pending || p.nearnessNew {
 		return 0
 	}
 	if _, at, ok := p.wakes.first(); ok {
