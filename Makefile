@@ -26,7 +26,7 @@ LIMITADOR := $(CACHE)/limitador-$(shell sed -n 's,^limitador = .*version = "=\([
 KUBERNETES := $(CACHE)/kubernetes-$(shell sed -n 's,^\tk8s.io/kubernetes \(v[^ ]*\).*,\1,p' tools/kubernetes/go.mod)
 
 # The version before this one, which this one is upgraded from: a commit until there are releases.
-PREVIOUS := e66ffc8
+PREVIOUS := 8467ba08
 OLD := $(CACHE)/titrate-$(PREVIOUS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)

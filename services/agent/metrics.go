@@ -201,8 +201,9 @@ var instruments = []instrument{
 		help: "Questions of gateways here to the owners of EXACT limits' keys.",
 		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Asked) })},
 	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
-		help: "Requests for tokens without tokens in return, by reason: astray (another owner), unusable (numbers out of " +
-			"bounds), unknown (no such limit here), processes (more than 512 of an agent), crowded (no room for the key).",
+		help: "Requests for tokens without tokens in return, by reason: astray (another owner), unusable (numbers " +
+			"out of bounds), unknown (no such limit here), processes (more than 512 of an agent), crowded " +
+			"(no room for the key).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why := tokens.Astray; why < tokens.Drops; why++ {
 				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))
@@ -253,8 +254,8 @@ var instruments = []instrument{
 			"them. Bounded as titrate_agent_requests_total. Only once a limit has stopped a request.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
 	{name: "titrate.agent.limit.unasked", counter: true, labels: []string{"gateway", "tenant", "limit"},
-		help: "Requests of new keys of an EXACT limit that went by the ledger: the limit had used up its questions to " +
-			"owners. Bounded as titrate_agent_requests_total. Only for such limits.",
+		help: "Requests of new keys of an EXACT limit that went by the ledger: the limit had used up its " +
+			"questions to owners. Bounded as titrate_agent_requests_total. Only for such limits.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for _, s := range m.core.Series {
 				if s.OfLimit && s.Counts.OwnerUnasked > 0 {

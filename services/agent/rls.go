@@ -232,8 +232,8 @@ var rlsInstruments = []instrument{
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Refunds) })},
 	{name: "titrate.rls.messages.refused", counter: true, labels: []string{"reason"},
 		help: "Requests to the rate limit service that were refused before a decision, by reason: length, entries, " +
-			"compressed, malformed, late (more than a minute), busy (no room beside others), unknown_method. Envoy lets " +
-			"them pass without failure_mode_deny.",
+			"compressed, malformed, late (more than a minute), busy (no room beside others), unknown_method. " +
+			"Envoy lets them pass without failure_mode_deny.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			if m.rls == nil {
 				return

@@ -179,7 +179,8 @@ func decisionNotes(request string, r *quotav1.FindDecisionsResponse) (notes []st
 			wording.Count(r.GetRemembered(), "request"), seconds(r.GetBack()))
 	}
 	if n := len(r.GetSilent()); n > 0 {
-		say("%d of %s did not answer, so their gateways are not counted: %s.", n, wording.Count(r.GetAgents(), "agent"), strings.Join(r.GetSilent()[:min(n, 5)], ", "))
+		say("%d of %s did not answer, so their gateways are not counted: %s.", n, wording.Count(r.GetAgents(), "agent"),
+			strings.Join(r.GetSilent()[:min(n, 5)], ", "))
 	}
 	return notes
 }

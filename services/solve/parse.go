@@ -184,7 +184,8 @@ func (p *parser) flow(n *yaml.Node, i int) {
 				"for pools that a flow uses together", costs[0].pool, c.pool)
 		case k > 0 && q.Weight != t.Weight:
 			p.Wrong(n.Line, path, "tenant %s has weight %s in pool %s and %s in %s; want one weight for pools that a "+
-				"flow uses together", tenant, wording.Number(t.Weight), costs[k-1].pool, wording.Number(q.Weight), c.pool)
+				"flow uses together", tenant, wording.Number(t.Weight), costs[k-1].pool, wording.Number(q.Weight),
+				c.pool)
 		}
 		p.asked[allocation.Flow{Tenant: tenant, Pool: c.pool}] = i
 		t.use(q, Use{where.pool, c.cost})
