@@ -16,8 +16,8 @@ import (
 const (
 	waitsName = "titrate.agent.wait"
 	waitsHelp = "Time for which requests were held, by outcome: admitted, refused; limit is the longer wait: " +
-		"a limit or tenant-share. The first 100 combinations have series, all others are tenant _other. A sample above " +
-		"130 a second. Only once a request was held."
+		"a limit or tenant-share. The first 100 combinations have series, all others are tenant _other. A sample " +
+		"above 130 a second. Only once a request was held."
 )
 
 var waitsLabels = []string{"gateway", "tenant", "pool", "limit", "outcome"}
