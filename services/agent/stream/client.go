@@ -186,7 +186,7 @@ func (c *Client) Run(ctx context.Context) error {
 			hint = leader // at once, but only once: two may point at each other
 			continue
 		}
-		hint = ""
+		hint, pause = "", min(pause, longest)
 		if !c.sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return nil
 		}

@@ -119,9 +119,15 @@ func (s *session) write(ctx context.Context, stream wire) error {
 // sayEvery is how often an agent reports that has nothing to say: the coordinator is to know that it lives.
 const sayEvery = time.Second
 
+// quietAfter is how many reports in a row say nothing before some are left out. The coordinator has forgotten
+// by then what the agent's gateways asked for (64 reports, package allocation): it takes an agent whose report is
+// missing to go on as in the mean of its reports.
+const quietAfter = 70
+
 // reporter numbers reports, and leaves out those that say nothing.
 type reporter struct {
 	most   int // reports of which one is sent at least
+	quiet  int // reports in a row that said nothing
 	unsent int
 	seq    uint64
 	last   *controlv1.Report // sent
@@ -129,7 +135,11 @@ type reporter struct {
 
 // next returns the message for a report, nil if it is left out.
 func (r *reporter) next(m *controlv1.Report) *controlv1.ConnectRequest {
-	if r.unsent++; r.unsent < r.most && saysNothing(m, r.last) {
+	r.unsent++
+	if r.quiet++; !saysNothing(m, r.last) {
+		r.quiet = 0
+	}
+	if r.quiet > quietAfter && r.unsent < r.most {
 		return nil
 	}
 	return r.number(m)

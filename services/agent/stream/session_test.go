@@ -6,37 +6,38 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// A report that says nothing new is left out, but for one in most.
+// Reports that say nothing are left out, but for one in most, once the coordinator has forgotten what the
+// gateways asked for.
 func TestReportsThatSayNothing(t *testing.T) {
-	flow := []*controlv1.FlowReport{{Tenant: "a", Pool: "api", Demand: 1}}
 	at := []*controlv1.Replica{{Name: "gw", Weight: 1}}
-	r := reporter{most: 4}
-	for i, c := range []struct {
-		m    *controlv1.Report
-		sent bool
-	}{
-		{&controlv1.Report{Replicas: at}, true}, // the first
-		{&controlv1.Report{Replicas: at}, false},
-		{&controlv1.Report{Replicas: at}, false},
-		{&controlv1.Report{Replicas: at}, false},
-		{&controlv1.Report{Replicas: at}, true}, // the coordinator is to know that the agent lives
-		{&controlv1.Report{Replicas: at}, false},
-		{&controlv1.Report{Replicas: at, Flows: flow}, true},
-		{&controlv1.Report{Replicas: at}, true}, // the flow has ended
-		{&controlv1.Report{Replicas: at}, false},
-		{&controlv1.Report{}, true}, // the gateway has gone
-		{&controlv1.Report{}, false},
-		{&controlv1.Report{State: &controlv1.State{Exact: true}}, true},
-		{&controlv1.Report{}, false},
-		{&controlv1.Report{Pools: []*controlv1.PoolLease{{Pool: "api"}}}, true},
-		{&controlv1.Report{Changes: true}, true}, // each of these counts time
-		{&controlv1.Report{Changes: true}, true},
+	nothing := func() *controlv1.Report { return &controlv1.Report{Replicas: at} }
+	for what, news := range map[string]*controlv1.Report{
+		"a request":                {Replicas: at, Flows: []*controlv1.FlowReport{{Tenant: "a", Pool: "api", Demand: 1}}},
+		"a gateway has gone":       {},
+		"a state":                  {Replicas: at, State: &controlv1.State{Exact: true}},
+		"leases of a pool":         {Replicas: at, Pools: []*controlv1.PoolLease{{Pool: "api"}}},
+		"flows that go on":         {Replicas: at, Changes: true},
+		"nothing, but it is first": nil,
 	} {
-		if got := r.next(c.m); (got != nil) != c.sent {
-			t.Errorf("report %d: %v, sent: %v", i, c.m, got != nil)
+		r, sent := reporter{most: 4}, 0
+		if news != nil {
+			for range 2 * quietAfter {
+				r.next(nothing())
+			}
+			if r.next(news) == nil {
+				t.Errorf("%s: left out", what)
+			}
 		}
-	}
-	if got := r.number(&controlv1.Report{}).GetReport().GetSeq(); got != 10 {
-		t.Errorf("the last report has number %d, want 10", got)
+		for r.next(nothing()) != nil {
+			sent++
+		}
+		if sent < quietAfter || sent > quietAfter+1 {
+			t.Errorf("%s: %d more reports are sent, want %d or one more", what, sent, quietAfter)
+		}
+		for i, want := range []bool{false, false, true, false, false, false, true} { // it lives
+			if got := r.next(nothing()) != nil; got != want {
+				t.Errorf("%s: report %d after that: sent: %v", what, i, got)
+			}
+		}
 	}
 }
