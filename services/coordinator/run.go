@@ -235,6 +235,7 @@ func (o *Coordinator) lead(ctx context.Context) {
 			}
 			o.health.SetServingStatus(controlv1.ControlService_ServiceDesc.ServiceName, serving(state.Role))
 		}
+		began := time.Now()
 		if state.Role == election.Following {
 			o.traces.follows()
 		} else {
@@ -242,17 +243,23 @@ func (o *Coordinator) lead(ctx context.Context) {
 		}
 		every := o.loop.Every(o.config.Round, o.config.GossipPeriod)
 		if o.loop.Calm() {
-			every = max(every, leadership.CalmRound)
+			every = max(every, min(leadership.CalmRound, o.config.SoftExpiry/4))
 		}
 		ticker.Reset(every)
-		select {
-		case <-o.loop.Stirred():
-		case <-ctx.Done():
-			o.health.Shutdown()
-			return
-		case <-elected:
-		case <-configured:
-		case <-ticker.C:
+		stirred := o.loop.Stirred()
+		for wait := true; wait; {
+			wait = false
+			select {
+			case <-stirred: // the next round comes no sooner than it would if it were not calm
+				stirred, wait = nil, true
+				ticker.Reset(o.config.Round - time.Since(began))
+			case <-ctx.Done():
+				o.health.Shutdown()
+				return
+			case <-elected:
+			case <-configured:
+			case <-ticker.C:
+			}
 		}
 	}
 }

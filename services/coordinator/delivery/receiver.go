@@ -98,7 +98,7 @@ func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*a
 	}
 	common := p.commonFor(r, whole)
 	news := whole || len(own.Leases) > 0 || len(own.Removed) > 0
-	if !news && (r.seq == p.seq || !common.news() && now-r.at < Renew) {
+	if !news && (r.seq == p.seq || !common.news() && now-r.at < Renew-Renew/8) {
 		return nil
 	}
 	p.stats.Leases += uint64(len(own.Leases))

@@ -76,7 +76,7 @@ type Server struct {
 
 // nameHeld is how long an agent that says nothing keeps its name from another one. It reports at least once a
 // second, so it has crashed or is cut off then.
-const nameHeld = 2 * time.Second
+const nameHeld = 5 * time.Second
 
 // now is the time since the server began.
 func (s *Server) now() time.Duration { return time.Since(s.start) }

@@ -554,7 +554,7 @@ func TestNameInUse(t *testing.T) {
 		if got := <-b.loop.hellos; got != "twin" {
 			t.Error(got)
 		}
-		time.Sleep(2 * time.Second) // it says nothing
+		time.Sleep(5 * time.Second) // it says nothing
 		begin(2)
 		<-b.loop.hellos
 		for {
