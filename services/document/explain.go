@@ -27,6 +27,9 @@ func Explain(file string, text []byte, m proto.Message) error {
 
 // ExplainValue says what is wrong with a text that stands for the value of a field, as Explain does; "" if nothing is.
 func ExplainValue(text string, d protoreflect.FieldDescriptor) string {
+	if d.Kind() == protoreflect.StringKind {
+		return "" // any text is one
+	}
 	n := unquoted(&yaml.Node{Value: text})
 	if _, want := jsonScalar(n, d); want != "" {
 		return "want " + want + ", found " + tree.What(n) + meant(n, d)
