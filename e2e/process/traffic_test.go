@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +106,7 @@ func (r *traffic) end(t *testing.T, a allowance) {
 	admitted := map[string][]float64{}
 	for i := range records {
 		x := &records[i]
-		if strings.Contains(x.Error, context.Canceled.Error()) {
+		if x.Error == trace.Aborted {
 			continue // in flight when the stage ended
 		}
 		f.requests++
