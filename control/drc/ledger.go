@@ -349,7 +349,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	default:
 		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d, l.ownParts(&s)-l.d)
 	}
-	l.d = clamp(l.d+delta, 0, max(l.d, l.Most()))
+	l.d = clamp(l.d+delta, 0, max(l.d, l.most()))
 	l.own = min(l.own, l.d)
 	l.others = s
 	l.share()
@@ -395,11 +395,11 @@ func (l *Ledger) oldest(s *LedgerSums) float64 {
 	return s.Age + l.p.Lag
 }
 
-// Most bounds D after sums were heard: each replica has spent its whole pool at once, and
+// most bounds D after sums were heard: each replica has spent its whole pool at once, and
 // the rate for the time in which a replica that is cut off still counts. So whatever a
 // replica announces, the key refuses everything for no longer than that takes to refill. Right after
 // a change of the limit an empty pool is the most.
-func (l *Ledger) Most() float64 {
+func (l *Ledger) most() float64 {
 	if l.at < l.lowered {
 		return l.top
 	}
@@ -437,7 +437,7 @@ func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	known = min(clean(known, maxQuantity), l.d)
 	l.own = l.d - known
 	theirs := max(0, min(s.Admitted, max(s.Spent-known, s.Own))-late)
-	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.Most()))
+	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.most()))
 	l.overflow, l.full = max(0, l.overflow-late), now
 	l.watchGap(&s)
 	l.others, l.met = s, s.Admitted > 0 || s.inUse()

@@ -109,14 +109,9 @@ func (st *state) oweCutOff(n Numbers, m *members.View, now int64, cost float64) 
 // an owner, and an owner counts one burst of debt at most. The ledger of each replica knows it once the others have
 // said what they did, and decides until the debt is repaid.
 
-// noteHeal notes that others have just said what they did with a key while they were not heard. A state that does not
-// count yet is in debt as soon as it does, see startLedger.
+// noteHeal notes that others have just said what they did with a key while they were not heard.
 func (s *Store) noteHeal(st *state, now int64) {
-	if !st.counting {
-		st.healed = max(now, 1)
-		return
-	}
-	if st.healed = 0; !(st.ledger.Spent() > 0) || !(st.limit.Rate > 0) {
+	if !st.counting || !(st.ledger.Spent() > 0) || !(st.limit.Rate > 0) {
 		return
 	}
 	st.healed, st.owesUntil = max(now, 1), now+refill(st.ledger.Spent(), st.limit.Rate)
