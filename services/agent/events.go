@@ -157,12 +157,8 @@ func (g gossiped) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bo
 }
 
 // PeerAddresses: see [core.Core.PeerAddresses].
-func (g gossiped) PeerAddresses() (missing, heard []string) {
-	missing = ask(g.a, func(now time.Duration, c *core.Core) (missing []string) {
-		missing, heard = c.PeerAddresses(now)
-		return missing
-	})
-	return missing, heard
+func (g gossiped) PeerAddresses() schedule.Addresses {
+	return ask(g.a, func(now time.Duration, c *core.Core) schedule.Addresses { return c.PeerAddresses(now) })
 }
 
 // controlled is the agent as a stream to a coordinator sees it.

@@ -130,7 +130,7 @@ func (a *agent) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool
 }
 
 // PeerAddresses is described at PeerAlive.
-func (a *agent) PeerAddresses() (missing, heard []string) { return a.join, nil }
+func (a *agent) PeerAddresses() schedule.Addresses { return schedule.Addresses{Missing: a.join} }
 
 // packet falsifies a packet that it has received; nil: it has received none.
 func (a *agent) packet(to string) *gossipv1.Packet {

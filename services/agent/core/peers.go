@@ -106,6 +106,6 @@ func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) (drop schedu
 }
 
 // PeerAddresses returns where other agents may be found, see [schedule.Peers.Addresses].
-func (c *Core) PeerAddresses(now time.Duration) (missing, heard []string) {
+func (c *Core) PeerAddresses(now time.Duration) schedule.Addresses {
 	return c.peers.Addresses(now)
 }

@@ -41,7 +41,7 @@ type State interface {
 	// ReceivePacket takes a packet of the agent that it names; soon asks for a round.
 	ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool)
 	// PeerAddresses are where to find peers, see [schedule.Peers.Addresses].
-	PeerAddresses() (missing, heard []string)
+	PeerAddresses() schedule.Addresses
 }
 
 // Options of a Node.

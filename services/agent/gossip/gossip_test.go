@@ -93,9 +93,9 @@ func (s *state) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool
 	return drop, soon
 }
 
-func (s *state) PeerAddresses() (missing, heard []string) {
-	s.do(func(c *core.Core) { missing, heard = c.PeerAddresses(now()) })
-	return missing, heard
+func (s *state) PeerAddresses() (out schedule.Addresses) {
+	s.do(func(c *core.Core) { out = c.PeerAddresses(now()) })
+	return out
 }
 
 func (s *state) status() (out core.Status) {

@@ -30,6 +30,7 @@ const (
 type attempt struct {
 	at    time.Duration
 	pause time.Duration
+	back  bool // a peer is heard there that memberlist takes for gone
 }
 
 // join keeps the cluster whole until ctx ends: it tries without end the addresses of peers
@@ -41,8 +42,8 @@ func (m *Node) join(ctx context.Context) {
 	start, attempts := time.Now(), map[string]attempt{}
 	warned := false
 	for {
-		missing, here := m.missing()
-		if to := pick(time.Since(start), attempts, missing); len(to) > 0 && !m.wire.cut.Load() {
+		missing, back, here := m.missing()
+		if to := pick(time.Since(start), attempts, missing, back); len(to) > 0 && !m.wire.cut.Load() {
 			err := m.joinAll(ctx, to, here)
 			if err != nil && !warned && ctx.Err() == nil && m.alone() {
 				m.o.Log.Warn("no other agent answers yet; trying on", "join", to, "error", err)
@@ -81,11 +82,16 @@ func (m *Node) joinAll(ctx context.Context, to []string, here map[string]bool) e
 }
 
 // pick picks the addresses to try now, the longest due first, and plans their next
-// attempts.
-func pick(now time.Duration, attempts map[string]attempt, missing []string) []string {
-	for a := range attempts {
-		if !slices.Contains(missing, a) {
+// attempts. Where a peer begins to be heard again it is tried at once: after a long cut
+// the pause is long, and until then two agents each take themselves for the owner of a key.
+func pick(now time.Duration, attempts map[string]attempt, missing, back []string) []string {
+	for a, next := range attempts {
+		switch is := slices.Contains(back, a); {
+		case !slices.Contains(missing, a), is && !next.back:
 			delete(attempts, a)
+		default:
+			next.back = is
+			attempts[a] = next
 		}
 	}
 	slices.SortStableFunc(missing, func(a, b string) int { return cmp.Compare(attempts[a].at, attempts[b].at) })
@@ -96,24 +102,24 @@ func pick(now time.Duration, attempts map[string]attempt, missing []string) []st
 		}
 		pause := min(max(2*attempts[a].pause, joinLeast), joinMost)
 		out = append(out, a)
-		attempts[a] = attempt{now + pause/2 + rand.N(pause/2), pause}
+		attempts[a] = attempt{now + pause/2 + rand.N(pause/2), pause, slices.Contains(back, a)}
 	}
 	return out
 }
 
 // missing returns the addresses at which no peer is known to be alive, of those that
-// peers, --join and the coordinator name. here are the addresses of the other peers, and
-// this agent's.
-func (m *Node) missing() (out []string, here map[string]bool) {
-	missing, heard := m.state.PeerAddresses()
+// peers, --join and the coordinator name, and of these the ones at which one is heard. here
+// are the addresses of the other peers, and this agent's.
+func (m *Node) missing() (out, back []string, here map[string]bool) {
+	known := m.state.PeerAddresses()
 	here = map[string]bool{m.Address(): true}
-	for _, a := range heard {
+	for _, a := range known.Here {
 		here[a] = true
 	}
-	out = slices.Concat(missing, m.o.Join)
+	out = slices.Concat(known.Missing, m.o.Join)
 	out = slices.DeleteFunc(out, func(a string) bool { return here[a] })
 	slices.Sort(out)
-	return slices.Compact(out), here
+	return slices.Compact(out), known.Back, here
 }
 
 // addressesOf returns the addresses, host:port, that an address of a host or a name stands for.

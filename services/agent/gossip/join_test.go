@@ -105,7 +105,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	attempts, made := map[string]attempt{}, map[string]int{}
 	for now := time.Duration(0); now < time.Minute; now += joinEvery {
-		due := pick(now, attempts, slices.Clone(dead))
+		due := pick(now, attempts, slices.Clone(dead), nil)
 		if len(due) > joinAtOnce {
 			t.Fatalf("%d addresses at a time", len(due))
 		}
@@ -117,6 +117,26 @@ func TestAttemptsAreBounded(t *testing.T) {
 		if made[a] < 6 || made[a] > 20 {
 			t.Errorf("%s tried %d times in a minute, want 6 to 20", a, made[a])
 		}
+	}
+}
+
+// A peer that is heard again after a long cut is tried at once, although its next attempt was far off; while it goes
+// on to speak, but does not answer, attempts become rarer again.
+func TestPeerThatSpeaksAgainIsTriedAtOnce(t *testing.T) {
+	attempts, now, made := map[string]attempt{}, time.Duration(0), 0
+	for ; now < 30*time.Second; now += joinEvery {
+		pick(now, attempts, []string{"a", "b"}, nil)
+	}
+	for from := now; now < from+time.Minute; now += joinEvery {
+		attempts["b"] = attempt{at: now + joinMost, pause: joinMost}
+		due := pick(now, attempts, []string{"a", "b"}, []string{"a"})
+		if now == from && !slices.Equal(due, []string{"a"}) {
+			t.Errorf("tried %q when a began to speak, want a", due)
+		}
+		made += len(due)
+	}
+	if made > 20 {
+		t.Errorf("tried %d times in a minute, want 20 at most", made)
 	}
 }
 

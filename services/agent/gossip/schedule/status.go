@@ -11,20 +11,44 @@ func (p *Peers) SetAddresses(addresses []string) {
 	p.addresses = slices.Clone(addresses[:min(len(addresses), maxAddresses)])
 }
 
-// Addresses returns the addresses at which no peer is known to be alive and heard: of
-// failed and of silent peers (they may know this agent by an older address) and those
-// that the coordinator knows. heard are the addresses of the others.
-func (p *Peers) Addresses(now time.Duration) (missing, heard []string) {
+// Addresses are where agents may be found.
+type Addresses struct {
+	Missing []string // no peer is known to be alive and heard there; some may be Here, too
+	Back    []string // those of Missing at which one is heard that memberlist takes for gone
+	Here    []string // a peer is alive and heard there
+}
+
+// Addresses returns where agents may be found. Missing are those of failed and of silent peers (they may know this
+// agent by an older address), and those that the coordinator knows.
+func (p *Peers) Addresses(now time.Duration) (a Addresses) {
 	for _, at := range p.by {
 		switch {
 		case at.left:
 		case at.alive && p.isHeard(now, at):
-			heard = append(heard, at.address)
+			a.Here = append(a.Here, at.address)
 		default:
-			missing = append(missing, at.address)
+			a.Missing = append(a.Missing, at.address)
+			if at.isBack(p, now) {
+				a.Back = append(a.Back, at.address)
+			}
 		}
 	}
-	return append(missing, p.addresses...), heard
+	a.Missing = append(a.Missing, p.addresses...)
+	return a
+}
+
+// isBack reports whether a peer is heard that memberlist takes for gone.
+func (at *peer) isBack(p *Peers, now time.Duration) bool { return !at.alive && !at.left && p.isHeard(now, at) }
+
+// Rejoins reports whether any peer is heard that memberlist takes for gone, as after a cut: until memberlist finds
+// it again, the agents do not agree on the owners of keys.
+func (p *Peers) Rejoins(now time.Duration) bool {
+	for _, at := range p.by {
+		if at.isBack(p, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // Missing returns the names of peers that failed without announcing it, or that are
