@@ -174,7 +174,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 	c.forgetGateways(now)
 	c.aggregator.Advance(now)
 	second := now-c.beat >= link.HeartbeatEvery
-	if second || c.peers.NearnessChanged() {
+	if second || c.near.lonely || c.peers.NearnessChanged() {
 		c.lookAround(now)
 	}
 	if second {

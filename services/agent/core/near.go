@@ -107,10 +107,11 @@ func (n *nearness) count(w schedule.Way) {
 	inRow(&n.near, w.Peers > 0 && w.Unknown == 0 && float64(w.Longest) <= nearPart*float64(n.within))
 }
 
-// isolated notes whether the agent hears a majority of the gateways now.
-func (n *nearness) isolated(now time.Duration, lonely bool) {
+// isolated notes whether the agent hears a majority of the gateways now. An agent that did not is isolated until
+// those that it hears have joined it again, too: before, it takes itself for the owner of what they own.
+func (n *nearness) isolated(now time.Duration, lonely, rejoins bool) {
 	switch {
-	case lonely:
+	case lonely, n.lonely && rejoins:
 		n.lonely, n.lonelyAt = true, now
 	case now-n.lonelyAt >= rejoined:
 		n.lonely = false
@@ -159,7 +160,7 @@ func (c *Core) lookAround(now time.Duration) {
 		c.peers.SetNearness(now, c.near.mine)
 		c.out.GossipSoon = true
 	}
-	c.near.isolated(now, c.aggregator.Isolation(now) != exchange.Connected)
+	c.near.isolated(now, c.aggregator.Isolation(now) != exchange.Connected, c.near.lonely && c.peers.Rejoins(now))
 	exact, why := c.near.inForce(c.peers.Opinions())
 	if exact != c.exact {
 		word := map[bool]string{true: "EXACT", false: "LOCAL"}[exact]

@@ -103,18 +103,25 @@ func TestIsolatedAgentIsLocalByItself(t *testing.T) {
 	n := newNearness(2 * time.Millisecond)
 	n.looks(1, ways(500, 500))
 	now := n.looked
-	n.isolated(now, true)
+	n.isolated(now, true, false)
 	if _, why := n.inForce(schedule.Opinions{Near: 2}); n.exact(2, 0) || why != "no majority of the gateways is heard" {
 		t.Errorf("EXACT without a majority: %q", why)
 	}
 	if n.mine != gossipv1.Nearness_NEAR {
 		t.Error("the others are told of it")
 	}
-	if n.isolated(now+rejoined-1, false); n.exact(2, 0) {
+	if n.isolated(now+rejoined, false, true); n.exact(2, 0) {
+		t.Error("EXACT while the agents do not agree on owners")
+	}
+	now += rejoined
+	if n.isolated(now+rejoined-1, false, false); n.exact(2, 0) {
 		t.Error("EXACT at once")
 	}
-	if n.isolated(now+rejoined, false); !n.exact(2, 0) {
+	if n.isolated(now+rejoined, false, false); !n.exact(2, 0) {
 		t.Error("not EXACT again")
+	}
+	if n.isolated(now+rejoined, false, true); !n.exact(2, 0) {
+		t.Error("LOCAL because of a peer that was cut off alone")
 	}
 }
 
