@@ -489,14 +489,17 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 // replica and converts to a TAT as it is (see TATFor).
 func (l *Ledger) Spent() float64 { return l.d }
 
-// Known returns how much of Spent was certainly admitted. While another replica is not heard, Spent also
-// has what that one is assumed to go on with. STRICT counts that, too.
+// Known returns how much of Spent was certainly admitted. While another replica is not heard, and while one that
+// is heard again still corrects what was assumed, Spent also has assumed cost. STRICT counts that, too.
 func (l *Ledger) Known() float64 {
-	if l.others.Gap < 0 && !l.p.Strict {
+	if l.others.Gap != 0 && !l.p.Strict {
 		return min(l.d, l.own+l.others.Own)
 	}
 	return l.d
 }
+
+// Top returns Lc: no admission brings Spent above it, but Owe and what is heard do.
+func (l *Ledger) Top() float64 { return l.top }
 
 // Own returns o, the part of Spent that was admitted here.
 func (l *Ledger) Own() float64 { return l.own }

@@ -34,7 +34,7 @@ import (
 
 // isCutOff reports whether the key is decided as while this replica is cut off.
 func (st *state) isCutOff(m *members.View) bool {
-	return m.Isolation != exchange.Connected || st.part != 0 && st.sums.Gap < 0
+	return m.Isolation != exchange.Connected || st.part != 0 && st.sums.Gap != 0
 }
 
 // endCut drops the part when the cut has ended.
@@ -114,7 +114,12 @@ func (s *Store) noteHeal(st *state, now int64) {
 	if !st.counting || !(st.ledger.Spent() > 0) || !(st.limit.Rate > 0) {
 		return
 	}
-	st.healed, st.owesUntil = max(now, 1), now+refill(st.ledger.Spent(), st.limit.Rate)
+	s.owes(st, now, st.ledger.Spent())
+}
+
+// owes notes that a key's users have heard of each other, and how much is spent.
+func (s *Store) owes(st *state, now int64, spent float64) {
+	st.healed, st.owesUntil = max(now, 1), now+refill(spent, st.limit.Rate)
 	for until := s.hearing.owesUntil.Load(); until < st.owesUntil; until = s.hearing.owesUntil.Load() {
 		s.hearing.owesUntil.CompareAndSwap(until, st.owesUntil)
 	}
@@ -125,7 +130,7 @@ func (s *Store) Owes(now int64) bool { return now < s.hearing.owesUntil.Load() }
 
 // AfterCut returns what was certainly spent of a client's key, in cost units, whose users on both sides of a cut
 // have heard of each other, and since when that is known; 0: no such key, or all of that is refilled. What is
-// beyond the burst is debt.
+// beyond what ledgers give out is debt.
 func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, since int64, debt bool) {
 	m, n := s.view.Load(), g.Numbers(client)
 	var c counter
@@ -138,13 +143,14 @@ func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, sin
 	if now >= st.owesUntil {
 		st.healed = 0
 	}
-	if st.healed == 0 {
+	if st.healed == 0 || st.sums.Gap != 0 { // in a moment it is known
 		return 0, 0, false
 	}
 	s.count(st, c.slot, n, m, now, s.seconds(now))
 	st.ledger.Advance(s.seconds(now))
-	if spent = st.ledger.Known(); spent > n.Burst {
-		st.healed = now
+	spent = st.ledger.Known()
+	if debt = spent > st.ledger.Top(); debt {
+		s.owes(st, now, spent)
 	}
-	return spent, st.healed, spent > n.Burst
+	return spent, st.healed, debt
 }

@@ -75,7 +75,7 @@ func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
 		Spent: k.Spent, Own: k.Own, Gap: k.Gap, Absent: m.Absent, Epoch: k.Epoch,
 	}
-	if gap := s.hearing.gap; gap > 0 {
+	if gap := s.hearing.gap; gap > 0 && sums.Gap >= 0 {
 		sums.Gap = max(sums.Gap, gap)
 	}
 	at, ok := s.locate(k.Key)
