@@ -69,7 +69,7 @@ func newAgent(c Config) (*Agent, error) {
 // incarnation differs with each start of the agent.
 func (a *Agent) incarnation() uint64 { return uint64(a.start.UnixNano()) }
 
-// open opens the ports: first those that show whether another agent is running.
+// open opens the ports, first the ports that show whether another agent is running.
 func (a *Agent) open(ctx context.Context) error {
 	var err error
 	if a.gossipKeys, err = a.c.keys(); err != nil {
@@ -193,9 +193,9 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 const (
-	// lastReport is how long the coordinator may take to receive the last report.
+	// lastReport bounds the time that the coordinator may take to receive the last report.
 	lastReport = time.Second
-	// lastSave is how long the disk may take for the last snapshot, after all others know that the agent stops.
+	// lastSave bounds the time for the last snapshot on disk, after all others know that the agent stops.
 	lastSave = 2 * time.Second
 )
 

@@ -95,8 +95,7 @@ func (i *instance) http(method, path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// filter is what an Envoy's filter does: it claims each period, keeps the latest
-// of what it hears.
+// filter is a model of an Envoy's filter: it claims each period, and keeps the latest of what it receives.
 type filter struct {
 	t    *testing.T
 	conn net.Conn
@@ -499,8 +498,8 @@ func TestSnapshotServesWithoutCoordinator(t *testing.T) {
 	}
 }
 
-// Three agents with two gateways at one of them: sums, cut off and healed, a
-// crash of the process told from a lost link.
+// Three agents with two gateways at one of them: sums, cut off and healed, a crash of the process distinguished from a
+// lost link.
 func TestMesh(t *testing.T) {
 	t.Parallel()
 	a := run(t, Config{Name: "agent-a"})

@@ -17,8 +17,7 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// Config is what an operator can set. Zero values mean the defaults that are
-// given.
+// Config has the settings of an operator. Zero values mean the stated defaults.
 type Config struct {
 	// Name of this agent, unique in the cluster, at most 256 bytes. Default: the
 	// host name.
@@ -54,14 +53,13 @@ type Config struct {
 	// 10 ms to 1 s, the same in the whole cluster. Longer costs less and makes
 	// limits slower to settle.
 	Period time.Duration
-	// T1 is how long a cut-off agent keeps its last rates before it falls to its
-	// part by weight. Default 14 s.
+	// T1 is the time for which a cut-off agent keeps its last rates before it falls to its part by weight. Default 14 s.
 	T1 time.Duration
-	// T2 is how long a silent replica's last claim counts. Default 15 s; it must
-	// exceed T1 by the skew of clocks' rates.
+	// T2 is the time for which an unreachable replica's last claim counts. Default 15 s; it must exceed T1 by the skew of
+	// clocks' rates.
 	T2 time.Duration
-	// ExactWithin is how long the way to every other agent may take, one way, where limits that state
-	// no precision are EXACT; at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
+	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT; at
+	// most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
 	// RLS is the service for Envoys without the filter.
 	RLS RLS

@@ -1,6 +1,5 @@
-// Package agent is the process beside the Envoys of one host or pod. It holds what must
-// not run inside Envoy: the gossip with other agents, the stream to the coordinator, the
-// last good snapshot on disk.
+// Package agent is the process next to the Envoys of one host or pod. It holds what must not run inside Envoy: the
+// gossip with other agents, the stream to the coordinator, the last good snapshot on disk.
 //
 //	filters ══ link ══► linkserver ─┐ events  ┌─ gossip ══ UDP ══► other agents
 //	        ◄══════════             ├► core ◄─┤

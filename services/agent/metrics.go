@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// measurements is what one scrape reads, once.
+// measurements are the values of one scrape, read once.
 type measurements struct {
 	s      Status
 	core   core.Status

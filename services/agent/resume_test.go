@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// The next leader hears which configuration the agent has, and says that nothing is lacking: the
-// new shares are in force, and no gateway is sent the configuration again. So it is after a restart.
+// The next leader learns which configuration the agent has, and says that nothing is lacking: the new shares are in
+// force, and no gateway is sent the configuration again. So it is after a restart.
 func TestTheNextLeaderSendsNoConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// RLS is the service of Envoy's rate limit API beside the filters' link.
+// RLS is the service of Envoy's rate limit API, next to the filters' link.
 type RLS struct {
 	// Address is host:port of the gRPC server; "": there is none.
 	Address string
@@ -69,7 +69,7 @@ func (a *Agent) serveRLS(ctx, serving context.Context) error {
 	return err
 }
 
-// lastWords is how long the agent may take to read what its rate limit service has said last.
+// lastWords bounds the time for the last messages of the rate limit service.
 const lastWords = 500 * time.Millisecond
 
 // check refuses limits that would not be served, or that two sources have, and what is no kind of window.
@@ -100,7 +100,7 @@ func seedOf(keys [][]byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// RLSAddress is where the rate limit service listens, "" without one.
+// RLSAddress returns the address of the rate limit service, "" without one.
 func (a *Agent) RLSAddress() string {
 	if a.rlsAt == nil {
 		return ""

@@ -78,7 +78,7 @@ func call(t *testing.T, c api.RateLimitServiceClient, client string, hits uint64
 	return r
 }
 
-// admitted is how many of n requests of a client pass.
+// admitted counts the requests of a client that pass, of n.
 func admitted(t *testing.T, c api.RateLimitServiceClient, client string, n int) (passed int) {
 	t.Helper()
 	for range n {
@@ -142,8 +142,8 @@ func hearEachOther(a, b *instance) {
 	}
 }
 
-// One counter of a fixed window holds over the services of two agents: each knows exactly what
-// the other has counted once it has heard of it, also when it has begun anew.
+// One counter of a fixed window holds over the services of two agents: each knows exactly the other's count once a
+// message has come, also after a restart.
 func TestFixedWindowsOfTwoAgents(t *testing.T) {
 	a, first, _ := withWindows(t, rls.Fixed, "a")
 	b, second, _ := withWindows(t, rls.Fixed, "b", a.GossipAddress())
@@ -272,8 +272,8 @@ func TestRLSIsExact(t *testing.T) {
 	}
 }
 
-// A caller that gives up while its request waits for an owner that is silent costs its limit no more than
-// its requests: what was left is not taken.
+// A caller that gives up while its request waits for an unreachable owner costs its limit no more than its requests:
+// what was left is not taken.
 func TestRLSCallersThatGiveUp(t *testing.T) {
 	agents, services := exactRLS(t, 2)
 	first := services[0]

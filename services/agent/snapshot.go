@@ -64,7 +64,7 @@ func (a *Agent) apply(s *lastgood.Snapshot) error {
 	return nil
 }
 
-// unsaved is what has changed since the snapshot was written.
+// unsaved lists the changes since the snapshot was written.
 type unsaved struct {
 	any     atomic.Bool                // also leases
 	whole   bool                       // the configuration was replaced, or could not be written

@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// Status is what /status returns: the agent as it is now. Ages and delays are in
-// the unit of their name; an age of something that never was is −1.
+// Status is the agent's present state, as /status returns it. Ages and delays are in the unit of their name; −1 is the
+// age of something that never was.
 type Status struct {
 	Name          string  `json:"name"`
 	Version       string  `json:"version"`
@@ -48,15 +48,13 @@ type Status struct {
 	// parent and child of a hot restart.
 	DoubleReplicas      []string `json:"doubleReplicas,omitempty"`
 	DoubleReplicasTotal uint64   `json:"doubleReplicasTotal"`
-	// SpentKeys are remembered for gateways that start anew; SpentKeysLost found no
-	// room.
+	// SpentKeys are remembered for gateways that restart; SpentKeysLost found no room.
 	SpentKeys     int     `json:"spentKeys"`
 	SpentKeysLost uint64  `json:"spentKeysLost"`
 	TotalWeight   float64 `json:"totalWeight"`
 
-	// MissingPeers are agents that failed or fell silent without leaving, and
-	// UnheardMembers gateways of the membership whose claims are not heard. Both are
-	// empty while the cluster is whole.
+	// MissingPeers are agents that failed or became unreachable without leaving, and UnheardMembers gateways of the
+	// membership without recent claims. Both are empty while the cluster is whole.
 	MissingPeers   []string `json:"missingPeers"`
 	UnheardMembers []string `json:"unheardMembers"`
 
@@ -123,7 +121,7 @@ type ReplicaStatus struct {
 	Drained    bool    `json:"drained,omitempty"`
 }
 
-// maxLeftOut is how many limits that are left out a status lists for the agent.
+// maxLeftOut bounds the left-out limits that a status lists for the agent.
 const maxLeftOut = 64
 
 // Status describes the agent now.

@@ -17,10 +17,10 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// BenchmarkTelemetry is what telemetry costs an agent of two gateways, beside its work. The gateways share
-// 100,000 keys that are in use: each key's claim changes once a second. Each gateway reports 1,000 tenants with
-// a limit each, four times a second, and Prometheus scrapes the agent every 15 s. Work and scrapes are measured
-// one after the other in the same run, in CPU time of the process. What of the work is taking reports is told as well.
+// BenchmarkTelemetry measures the cost of telemetry for an agent of two gateways, next to its work. The gateways share
+// 100,000 keys that are in use: each key's claim changes once a second. Each gateway reports 1,000 tenants with a limit
+// each, four times a second, and Prometheus scrapes the agent every 15 s. Work and scrapes are measured one after the
+// other in the same run, in CPU time of the process. The part for taking reports is given as well.
 func BenchmarkTelemetry(b *testing.B) {
 	const keys, scrapeEvery = 100_000, 15 * time.Second
 	c := Config{Name: "a-1", Gossip: "127.0.0.1:0", Admin: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
@@ -97,7 +97,7 @@ func second(b *testing.B, c *core.Core, now time.Duration, keys int, reports *ti
 	return now
 }
 
-// reported is what a gateway saw of 1,000 tenants, each with a limit.
+// reported is a gateway's report of 1,000 tenants, each with a limit.
 func reported() *exchange.Report {
 	r := &exchange.Report{}
 	for i := range 1000 {

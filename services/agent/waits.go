@@ -32,7 +32,7 @@ type waits struct {
 	others [2]metric.MeasurementOption
 }
 
-// waitsOf is whose requests a series is about.
+// waitsOf has the labels of a series.
 type waitsOf struct{ gateway, tenant, pool, limit string }
 
 func newWaits(meter metric.Meter) (*waits, error) {

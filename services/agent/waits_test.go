@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// told is what a gateway tells of requests that waited so long, and of one that did not wait.
+// told returns a gateway's decisions: requests that waited so long, and a refused one without a wait.
 func told(tenant, heldBy string, refused bool, waited ...time.Duration) *exchange.Decisions {
 	d := &exchange.Decisions{List: []exchange.Decision{{Tenant: tenant, Pool: "api", Refused: true}}}
 	for _, w := range waited {

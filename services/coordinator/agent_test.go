@@ -105,13 +105,13 @@ func (a *agent) until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// watched is what one goroutine changes and others wait for.
+// watched guards state with a mutex and lets goroutines wait for a change of it.
 type watched struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change; nil: nobody waits
 }
 
-// note changes it and wakes those who wait for it.
+// note changes the state and wakes the goroutines that wait for a change.
 func (w *watched) note(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// decideEvery is how often claims are decided on, while there are any.
+	// decideEvery is the interval between decisions on claims, while there are any.
 	decideEvery = time.Second
-	// claimsSettle is how old the oldest claim must be: the other agents connect meanwhile.
+	// claimsSettle is the age that the oldest claim must have: meanwhile the other agents connect.
 	claimsSettle = 2 * time.Second
-	// claimAge is how long a claim counts: agents that were refused come again sooner.
+	// claimAge is the time for which a claim counts: agents that were refused claim again sooner.
 	claimAge = 30 * time.Second
 	// mostClaims bounds the agents whose claims are kept.
 	mostClaims = 10_000
 	// believeEvery is the least time between two raises, and aloneEvery between two that most agents
 	// do not ask for. After each of them all agents take the whole configuration.
 	believeEvery, aloneEvery = time.Minute, 10 * time.Minute
-	// farAhead is how far beyond the time of day an epoch or a revision may be, which are times, unless
-	// all agents claim it.
+	// farAhead bounds how far an epoch or a revision, which are times, may lie beyond the time of day, unless all agents
+	// claim it.
 	farAhead = time.Minute
 )
 
@@ -49,7 +49,7 @@ type claim struct {
 	first, at       time.Time
 }
 
-// believed is what was believed last.
+// believed is the last epoch and revision that were believed, and the time of that decision.
 type believed struct {
 	epoch, revision int64
 	at              time.Time
@@ -106,7 +106,7 @@ func (c *claims) decide(now time.Time, connected []string, met func(epoch, revis
 	return epoch, revision, true
 }
 
-// amount is what the claims amount to, of so many agents.
+// amount returns the epoch and the revision that the claims of this many agents justify.
 func (c *claims) amount(now time.Time, agents int) (epoch, revision int64) {
 	limit, most := now.Add(farAhead).UnixMilli(), len(c.made) > agents/2
 	rank := 0 // the largest

@@ -34,7 +34,7 @@ func (c *claimant) second() {
 	}
 }
 
-// One agent of ten that lies raises the revision once in ten minutes, and never far ahead.
+// One lying agent of ten raises the revision once in ten minutes, and never far ahead.
 func TestOneAgentCannotRaiseTheRevisionAgainAndAgain(t *testing.T) {
 	c := newClaimant(10)
 	for range 540 {
@@ -71,7 +71,7 @@ func TestManyNamesAreBounded(t *testing.T) {
 	}
 }
 
-// An agent that lies and comes first to a new leader is decided on when the others have come, too.
+// If a lying agent reaches a new leader first, the leader decides after the others have come, too.
 func TestTheFirstHelloIsNotAlone(t *testing.T) {
 	c := newClaimant(0)
 	far := c.now.Add(time.Hour).UnixMilli()
@@ -86,7 +86,7 @@ func TestTheFirstHelloIsNotAlone(t *testing.T) {
 	}
 }
 
-// After a real loss the numbers of most agents count, however far one of them lies.
+// After a real loss the numbers of most agents count, however wrong one agent's are.
 func TestMostAgentsAreBelieved(t *testing.T) {
 	for _, agents := range []int{1, 2, 3, 100} {
 		c := newClaimant(agents)

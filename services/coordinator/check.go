@@ -18,7 +18,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// facts are what the health of an installation is judged by.
+// facts are the state from which check judges the health of an installation.
 type facts struct {
 	etcd     error // nil = the session lives
 	files    error // what is wrong with TLS files
@@ -36,14 +36,14 @@ type facts struct {
 	shared   []string                  // which coordinator leads how many pools
 	alone    error                     // why the pools are not shared though they should be
 	pools    *controlv1.FindingsAnswer // all that are known of
-	silent   error                     // of those that share the pools, one does not answer
+	silent   error                     // of the coordinators that share the pools, one does not answer
 	late     []*quotav1.Gateway        // that have lacked a change for longer than lateAfter
 	lost     []*quotav1.Gateway        // whose agents have not been heard for as long
 	now      time.Time
 }
 
-// lateAfter is how long a gateway may lack a change before check names it. A change is in force
-// everywhere within a second or two; shorter would name gateways that only just receive it.
+// lateAfter is the time that a gateway may lack a change before check names it. A change is in force everywhere within
+// a second or two; shorter would name gateways that only just receive it.
 const lateAfter = 10 * time.Second
 
 // Findings judges this coordinator and, if it leads, the gateways and pools.
@@ -117,7 +117,7 @@ func (l *live) askPools(ctx context.Context, f *facts) {
 	}
 }
 
-// ownPools is what is right and wrong with the pools that are led here.
+// ownPools returns the findings about the pools that are led here.
 func (l *live) ownPools() *controlv1.FindingsAnswer {
 	v := l.view()
 	return poolFindings(&v)

@@ -29,14 +29,13 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// Config is what an operator can set. Zero values mean the defaults that are
-// given; fields without one are required.
+// Config has the settings of an operator. Zero values mean the stated defaults; fields without a default are required.
 type Config struct {
 	// Listen is the address of the gRPC server: admin API, control stream, health,
 	// reflection. Default 127.0.0.1:7400.
 	Listen string
-	// ListenAgents is the address of a gRPC server of its own for agents: control
-	// stream, health, reflection. Listen has no control stream then. Empty = none.
+	// ListenAgents is the address of a separate gRPC server for agents: control stream, health, reflection. Listen has no
+	// control stream then. Empty = none.
 	ListenAgents string
 	// Rest is the address of an HTTP server with the admin API as JSON, see package rest. Empty =
 	// none.
@@ -44,8 +43,8 @@ type Config struct {
 	// Admin is the address of the HTTP server for metrics and health. Default
 	// 127.0.0.1:7401.
 	Admin string
-	// Advertise is how agents reach this coordinator, host:port. Default: the address
-	// that ListenAgents got, else Listen, which must then be a definite one.
+	// Advertise is the address by which agents reach this coordinator, host:port. Default: the address that ListenAgents
+	// got, else Listen, which must then be a definite one.
 	Advertise string
 	// Name of this process, unique among coordinators. Default: the host name.
 	Name string
@@ -61,13 +60,12 @@ type Config struct {
 	EtcdUser, EtcdPasswordFile string
 	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
 	Prefix string
-	// HistoryKeep is how many revisions of the configuration are kept for history and
-	// rollback. Default 200, negative = none. HistoryBytes is how much of etcd their changes may
-	// take, compressed. Default 64 MiB. The oldest go first; a change that takes more alone is
-	// kept without its diff, and no rollback goes over it.
+	// HistoryKeep is the number of revisions of the configuration that are kept for history and rollback. Default 200,
+	// negative = none. HistoryBytes bounds the space in etcd of their changes, compressed. Default 64 MiB. The oldest go
+	// first; a change that takes more alone is kept without its diff, and no rollback goes over it.
 	HistoryKeep  int
 	HistoryBytes int64
-	// SessionTTL is how long a dead leader keeps the lead. Default 5 s.
+	// SessionTTL is the time for which a dead leader keeps the lead. Default 5 s.
 	SessionTTL time.Duration
 
 	// SharePools makes coordinators that say so lead the pools together, each a part of them. Without
@@ -82,8 +80,8 @@ type Config struct {
 	// SoftExpiry is after how long without a renewal agents flag shares as stale.
 	// Enforcement goes on. Default 10 s; it should exceed a failover.
 	SoftExpiry time.Duration
-	// Settle is how long a new leader hears reports before its first leases.
-	// Default 2 s. Longer gives slow agents time to find it.
+	// Settle is the time for which a new leader collects reports before its first leases. Default 2 s. Longer gives slow
+	// agents time to find it.
 	Settle time.Duration
 	// Allocation are the numbers of the loop. Default: each as in allocation.Defaults.
 	Allocation allocation.Params
@@ -382,10 +380,10 @@ func (o *Coordinator) release() {
 	}
 }
 
-// Address is where the gRPC server listens.
+// Address returns the address of the gRPC server.
 func (o *Coordinator) Address() string { return o.grpcListener.Addr().String() }
 
-// AgentAddress is where agents are served.
+// AgentAddress returns the address of the server for agents.
 func (o *Coordinator) AgentAddress() string {
 	if o.agentListener == nil {
 		return o.Address()
@@ -393,7 +391,7 @@ func (o *Coordinator) AgentAddress() string {
 	return o.agentListener.Addr().String()
 }
 
-// RestAddress is where the admin API is served over HTTP, "" without Config.Rest.
+// RestAddress returns the address of the admin API over HTTP, "" without Config.Rest.
 func (o *Coordinator) RestAddress() string {
 	if o.restListener == nil {
 		return ""
@@ -401,5 +399,5 @@ func (o *Coordinator) RestAddress() string {
 	return o.restListener.Addr().String()
 }
 
-// AdminAddress is where the HTTP server listens.
+// AdminAddress returns the address of the HTTP server.
 func (o *Coordinator) AdminAddress() string { return o.adminListener.Addr().String() }

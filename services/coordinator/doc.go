@@ -1,5 +1,5 @@
-// Package coordinator is the process that shares capacity: it reads the
-// configuration from etcd, hears demand from agents, and leases shares to them.
+// Package coordinator is the process that shares capacity: it reads the configuration from etcd, receives demand from
+// agents, and leases shares to them.
 //
 // # Model
 //
@@ -25,12 +25,11 @@
 //
 // # Sharing
 //
-// With Config.SharePools coordinators lead together, each the pools that rendezvous hashing gives it
-// (package election says who shares). All have one epoch. The allocator gets the part of the
-// configuration that is led here; a change of who shares begins an epoch, in which pools that stay here
-// go on, and pools that come are collected first. A coordinator that was not among the sharers for an
-// epoch begins anew. Each has a stream to every agent. What it is asked about other pools it asks their
-// leaders (peers.go).
+// With Config.SharePools coordinators lead together, each the pools that rendezvous hashing gives it (package election
+// decides which coordinators share). All have one epoch. The allocator gets the part of the configuration that is led
+// here; a change of the sharers begins an epoch, in which pools that stay here go on, and pools that come are collected
+// first. A coordinator that did not share in an epoch begins without knowledge. Each has a stream to every agent.
+// Questions about other pools go to their leaders (peers.go).
 //
 // # Rounds
 //

@@ -121,8 +121,8 @@ func flowEffect(key allocation.Flow, now, next *allocation.Config, before, after
 	return e
 }
 
-// flowIn is what an outcome has for a flow: a share of its own, or the pool's idle share. A
-// flow of a tenant or a pool that the configuration does not have has nothing.
+// flowIn returns the share of a flow in an outcome: its own, or the pool's idle share. A flow of a tenant or a pool
+// that the configuration does not have gets nothing.
 func flowIn(key allocation.Flow, c *allocation.Config, o *allocation.Outcome) allocation.FlowShare {
 	if f := o.Flow(key); f != nil {
 		return *f

@@ -17,8 +17,8 @@ import (
 )
 
 // The leader's session ends, and the other coordinator leads: what agents are sent of the
-// configuration, when the last of them has its first leases, and by how much a share differs in
-// them from those before. Every tenant has a limit of its own.
+// configuration, when the last agent has its first leases, and by how much a share differs in them from those before.
+// Every tenant has its own limit.
 func BenchmarkFailover(b *testing.B) {
 	const agents = 10
 	for _, tenants := range []int{1_000, 100_000} {
@@ -76,7 +76,7 @@ func newFailover(b *testing.B, tenants int) *failover {
 	return f
 }
 
-// loading is how long a coordinator may take to read the configuration, on a busy machine.
+// loading bounds the time that a coordinator may take to read the configuration, on a busy machine.
 const loading = 5 * time.Minute
 
 // join connects agents that hold the configuration with the digest, each with demand of two

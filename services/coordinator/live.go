@@ -30,7 +30,7 @@ type live struct{ coordinator *Coordinator }
 
 func (l *live) view() leadership.View { return l.coordinator.loop.View(time.Now()) }
 
-// states are those of pools and quotas.
+// states is the interface for the states of pools and quotas.
 type states = quota.States
 
 // sharing says who leads which pools, nil if one coordinator leads all.
@@ -117,9 +117,8 @@ func (l *live) quotaStatus(v *leadership.View, p *allocation.PoolShare, key allo
 	}
 }
 
-// Explain says why a tenant has its share of a pool, or of every pool that it uses
-// or has a quota for. A coordinator that does not lead answers with the leader's
-// address; those that share the pools ask each other.
+// Explain says why a tenant has its share of a pool, or of every pool that it uses or has a quota for. A coordinator
+// that does not lead answers with the leader's address; coordinators that share the pools ask each other.
 func (l *live) Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
 	s := l.sharing()
 	if s == nil {
@@ -174,7 +173,7 @@ func (l *live) ownExplain(tenant, pool string) ([]*quotav1.Explanation, error) {
 	return out, nil
 }
 
-// Activity asks all agents what became of requests lately, and sums their answers.
+// Activity asks all agents about the latest requests, and sums their answers.
 func (l *live) Activity(ctx context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error) {
 	if err := l.leads(); err != nil {
 		return nil, err
@@ -206,7 +205,7 @@ func (l *live) Decisions(ctx context.Context, request string) (*quotav1.FindDeci
 	return decisions(replies), nil
 }
 
-// decisions is what agents have answered about a request.
+// decisions merges the answers of agents about a request.
 func decisions(replies stream.Replies) *quotav1.FindDecisionsResponse {
 	out := &quotav1.FindDecisionsResponse{Agents: int32(replies.Asked), Silent: replies.Silent}
 	for _, a := range replies.Answers {
@@ -256,17 +255,17 @@ func (l *live) askLeader(leader string) error {
 		"this coordinator does not lead; the one that does serves agents at %s: ask its --listen", leader)
 }
 
-// Doubts is why a resource may not do what it says at the gateways of connected agents.
+// Doubts returns the reasons why a resource may not do what it says at the gateways of connected agents.
 func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	return l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
 }
 
-// InForce is how many gateways of connected agents have a resource in force as it is stored.
+// InForce counts the gateways of connected agents, and among them those with the stored version in force.
 func (l *live) InForce(m resource.Message) (inForce, gateways int) {
 	return l.coordinator.fleet.InForce(l.coordinator.streams.Agents(), m)
 }
 
-// Gateways are those of connected agents, and the revision that they should have.
+// Gateways lists the gateways of connected agents, and the revision that they should have.
 func (l *live) Gateways() (revision int64, gateways []*quotav1.Gateway, err error) {
 	if state, _ := l.coordinator.elector.State(); state.Role == election.Following {
 		return 0, nil, l.askLeader(state.Leader)
@@ -275,7 +274,7 @@ func (l *live) Gateways() (revision int64, gateways []*quotav1.Gateway, err erro
 	return config.Revision, l.coordinator.fleet.Gateways(l.coordinator.streams.Agents()), nil
 }
 
-// Precision is how close the gateways of connected agents hold a limit, and why.
+// Precision says how close the gateways of connected agents hold a limit, and why.
 func (l *live) Precision(limit *quotav1.Limit) (p quotav1.Precision, why string) {
 	return l.coordinator.fleet.Precision(l.coordinator.streams.Agents(), limit)
 }
@@ -298,7 +297,7 @@ func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocati
 	return e
 }
 
-// flow is what a flow has: its own lease, or the pool's idle share.
+// flow returns the share of a flow: its own lease, or the pool's idle share.
 func (l *live) flow(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) allocation.FlowShare {
 	if f := v.Flow(key); f != nil {
 		return *f

@@ -302,7 +302,7 @@ func (m *instruments) observe(_ context.Context, to metric.Observer) error {
 	return nil
 }
 
-// sharers is how many coordinators lead, as far as this one is among them.
+// sharers counts the coordinators that lead; 0 if this one does not.
 func sharers(s election.State) int64 {
 	switch {
 	case s.Role != election.Leading:

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// peerTimeout is how long another coordinator may take to answer, and at most half of the time
-	// that the caller has; stateTimeout where the answer is beside what was asked for.
+	// peerTimeout bounds the time for another coordinator's answer, as does half of the time that the caller has;
+	// stateTimeout does so where the answer is only an addition to the one asked for.
 	peerTimeout, stateTimeout = 2 * time.Second, 500 * time.Millisecond
 	// keyMetadata has the secret of the coordinator that is asked.
 	keyMetadata = "titrate-coordinator-key-bin"

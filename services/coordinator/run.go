@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// etcdWait is how long etcd may take at start before the log says so.
+	// etcdWait is the time that etcd may take at start before the log says so.
 	etcdWait = time.Second
-	// suspectEvery is how often the log names an agent that reports impossible numbers.
+	// suspectEvery is the interval at which the log names an agent that reports impossible numbers.
 	suspectEvery = time.Minute
-	// warnEvery is how often that warning is repeated.
+	// warnEvery is the interval at which that warning is repeated.
 	warnEvery = 10 * time.Second
 )
 
@@ -96,14 +96,14 @@ func (c timedLoop) Hello(h *controlv1.Hello) *delivery.Receiver {
 	return c.loop.Hello(time.Now(), h)
 }
 
-// Report is what its gateways saw.
+// Report passes on the reports of an agent's gateways.
 func (c timedLoop) Report(agent string, r *controlv1.Report) (news bool) {
 	now := time.Now()
 	c.o.fleet.Report(now, agent, r.GetState())
 	return c.loop.Report(now, agent, r)
 }
 
-// Next is what an agent is to be told of leases.
+// Next returns the messages about leases to send to an agent now.
 func (c timedLoop) Next(r *delivery.Receiver) []delivery.Message { return c.loop.Next(time.Now(), r) }
 
 // Again says that an agent has missed leases.
@@ -120,8 +120,8 @@ func (c timedLoop) Nack(agent string, revision int64, reason string) {
 	c.loop.Nack(agent, revision, reason)
 }
 
-// Ahead notes that an agent knows a later epoch or revision than this coordinator. Where coordinators
-// share the pools, another one may have told it the epoch first.
+// Ahead notes that an agent knows a later epoch or revision than this coordinator. Where coordinators share the pools,
+// the agent may have the epoch from another coordinator.
 func (c timedLoop) Ahead(h *controlv1.Hello) {
 	if c.o.claims.add(time.Now(), h.GetAgent(), h.GetEpoch(), h.GetRevision()) {
 		c.o.decide()

@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/stream"
 )
 
-// part is what this coordinator leads of the configuration.
+// part is the part of the configuration that this coordinator leads.
 type part struct {
 	whole   *allocation.Config // nil: not known yet
 	sharing *election.Sharing  // nil: all of it
@@ -68,7 +68,7 @@ func (p *part) lead() {
 // forget notes that nothing is led here.
 func (p *part) forget() { p.led, p.had = nil, nil }
 
-// sharing is what agents are told of who leads what, nil if this coordinator leads all.
+// sharing returns the list of leaders for agents, nil if this coordinator leads all pools.
 func (o *Coordinator) sharing(s *election.Sharing) *stream.Sharing {
 	if s == nil {
 		return nil
@@ -84,7 +84,7 @@ func (o *Coordinator) sharing(s *election.Sharing) *stream.Sharing {
 	return out
 }
 
-// joinTime is how long the elected coordinator may take to share with another one.
+// joinTime bounds the time that the elected coordinator may take to share with another one.
 const joinTime = 2 * time.Second
 
 // notShared says why the pools are not shared though they should be, nil if they are.

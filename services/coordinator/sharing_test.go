@@ -44,7 +44,7 @@ type sharedAgent struct {
 	most    map[string]float64
 }
 
-// heldPool is what is in force of one pool.
+// heldPool is an agent's state of one pool: the leases in force and their epoch.
 type heldPool struct {
 	epoch  int64
 	from   string
@@ -130,7 +130,7 @@ func (a *sharedAgent) replicas() []*controlv1.Replica {
 	return []*controlv1.Replica{{Name: "gw-" + a.name, Weight: 1}}
 }
 
-// holds is what is held of some pools, nil for all.
+// holds returns the state and the leases that the agent has of some pools, nil for all.
 func (a *sharedAgent) holds(pools []string) (held []*controlv1.PoolLease, leases []*controlv1.Lease) {
 	for _, name := range slices.Sorted(maps.Keys(a.held)) {
 		if h := a.held[name]; pools == nil || slices.Contains(pools, name) {
@@ -219,7 +219,7 @@ func (a *sharedAgent) take(ctx context.Context, all *sync.WaitGroup, address str
 	}
 }
 
-// share is that of the agent's tenant in a pool; the lock is held.
+// share returns the share of the agent's tenant in a pool; the lock is held.
 func (a *sharedAgent) share(pool string) float64 {
 	for _, l := range a.held[pool].leases {
 		if l.GetTenant() == a.tenant {
@@ -343,7 +343,7 @@ func TestCoordinatorsShareThePools(t *testing.T) {
 	three := startShared(t, etcd.Endpoint, prefix, "three")
 	x.until("is led by two again", func() bool { return x.leaders()[three.c.Address()] > 0 })
 	y.until("is led by two again", func() bool { return y.leaders()[three.c.Address()] > 0 })
-	one.end() // the one that was elected
+	one.end() // the elected coordinator
 	x.until("is led by the other", func() bool { return x.leaders()[three.c.Address()] == len(pools) })
 	y.until("is led by the other", func() bool { return y.leaders()[three.c.Address()] == len(pools) })
 	for _, a := range []*sharedAgent{x, y} {
@@ -414,8 +414,8 @@ func checkShared(t *testing.T, r *running, pools []string) {
 	}
 }
 
-// While an agent of a release that knows one leader only is there, one coordinator leads all; so does
-// one that does not share, once it is elected.
+// While an agent of a release that knows one leader only is there, one coordinator leads all; so does an elected
+// coordinator that does not share.
 func TestOneLeadsAllForOlderReleases(t *testing.T) {
 	etcd, prefix := storetest.Shared(t), strings.TrimSuffix(storetest.Prefix(t), "/")
 	client := etcd.Client(t)

@@ -9,15 +9,13 @@
 // those of one tenant and pool at one gateway, or of one limit of a tenant at one gateway, in
 // buckets of ten seconds. An answer covers the bucket that is being filled and the six before.
 //
-// Clients are those of the filter's sketches, which arrive in parts; a part replaces the one
-// before.
+// Clients come from the filter's sketches, which arrive in parts; a part replaces the one before.
 //
 // # Bounds
 //
-// At most MaxRows rows, some 660 bytes each: 43 MB. What finds no row is counted in one that
-// names nothing, and in Lost. A row that nothing was counted in for ten minutes is forgotten,
-// and so are the clients of a gateway that is gone. Adding a report is O(its size), an answer
-// is O(rows).
+// At most MaxRows rows, some 660 bytes each: 43 MB. Counts without a row go into one nameless row, and into Lost. A row
+// that nothing was counted in for ten minutes is forgotten, and so are the clients of a gateway that is gone. Adding a
+// report is O(its size), an answer is O(rows).
 package activity
 
 import (
@@ -33,8 +31,8 @@ import (
 const (
 	// MaxRows bounds the rows of an agent. More cost memory.
 	MaxRows = 1 << 16
-	// bucket is the time that one bucket covers, and past the number of buckets before the
-	// one that is being filled. More cost 52 bytes per row each.
+	// bucket is the time that one bucket covers, and past the number of buckets before the present one. More cost 52 bytes
+	// per row each.
 	bucket = 10 * time.Second
 	past   = 6
 	// pause is for how long nothing has been limited when a new episode begins.
@@ -43,14 +41,14 @@ const (
 	forgetAfter = 10 * time.Minute
 	// mostUnasked bounds the limits that Unasked returns.
 	mostUnasked = 8
-	// MaxSeries bounds the rows that have a series of their own in metrics, of up to eight
-	// numbers each. More cost the Prometheus that scrapes them.
+	// MaxSeries bounds the rows that have their own series in metrics, of up to eight numbers each. More cost the
+	// Prometheus that scrapes them.
 	MaxSeries = 100
 	// clientsFor is for how long the clients of a gateway that is silent are listed.
 	clientsFor = 10 * time.Second
 )
 
-// name is whose requests a row counts. A row of a limit has no pool, one of a flow no limit.
+// name says whose requests a row counts. A row of a limit has no pool, a row of a flow no limit.
 type name struct{ tenant, pool, limit, gateway string }
 
 // small are exchange.Counts in less memory.
@@ -68,8 +66,7 @@ type row struct {
 	counted time.Duration   // when anything was counted last
 }
 
-// Activity is that of one agent's gateways. Not safe for concurrent use; now is any time that
-// does not run back.
+// Activity has the counts of one agent's gateways. Not safe for concurrent use; now is any time that does not run back.
 type Activity struct {
 	rows    map[name]*row
 	other   *row // of names that found no row
@@ -226,8 +223,8 @@ func (r *row) parts() []exchange.Counts {
 	return out
 }
 
-// Unasked is a limit of whose new keys some went by the ledger lately, at one gateway, because it had asked
-// about too many.
+// Unasked is a limit that has asked about too many new keys: at one gateway the ledger decided some of them in the last
+// minute.
 type Unasked struct {
 	Tenant, Limit, Gateway string
 	Requests               uint64 // in the last minute
@@ -250,15 +247,14 @@ func (a *Activity) Unasked(now time.Duration) (out []Unasked) {
 	return out[:min(len(out), mostUnasked)]
 }
 
-// Series is what a row counted since it has a series of its own, or what all rows without one
-// counted: then Tenant is Other.
+// Series has the counts of a row since it has its own series, or of all rows without one: then Tenant is Other.
 type Series struct {
 	Tenant, Pool, Limit, Gateway string
 	Counts                       exchange.Counts
 	OfLimit                      bool
 }
 
-// Other is the tenant of the series of all rows that have none of their own.
+// Other is the tenant of the series of all rows without their own.
 const Other = "_other"
 
 // Series returns all series, in no order.

@@ -25,7 +25,7 @@ func report(tenant string, admitted, refused uint64) *exchange.Report {
 	}
 }
 
-// The same requests summed by tenant, pool and gateway agree, and limits are told apart.
+// The same requests summed by tenant, pool and gateway agree, and limits are kept apart.
 func TestSums(t *testing.T) {
 	a := New()
 	a.Add(0, "gw-1", report("acme", 20, 1180))
@@ -133,7 +133,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// Series never fall: a row counts in one of its own from when it was limited first.
+// Series never fall: a row counts in its own series from when it was limited first.
 func TestSeries(t *testing.T) {
 	a := New()
 	for i := range MaxSeries + 20 {
@@ -164,7 +164,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd is what a report of 1,000 tenants, each with a limit, costs the agent.
+// BenchmarkAdd measures an agent's cost of a report of 1,000 tenants, each with a limit.
 func BenchmarkAdd(b *testing.B) {
 	a, r := New(), &exchange.Report{}
 	for i := range 1000 {

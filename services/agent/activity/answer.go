@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/services/toplist"
 )
 
-// Snapshot is what an answer is made of, apart from the activity.
+// Snapshot has the data of an answer, apart from the activity.
 type Snapshot struct {
 	question *controlv1.Question
 	rows     []lately
@@ -22,7 +22,7 @@ type Snapshot struct {
 	other    *lately
 }
 
-// lately is what a row counted in about the last minute.
+// lately has the counts of a row in about the last minute.
 type lately struct {
 	name
 	counts exchange.Counts

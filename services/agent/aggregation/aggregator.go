@@ -11,33 +11,32 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// Linger is how long something withdrawn is still gossiped as such.
+// Linger is the time for which a withdrawn claim or replica is still gossiped as such.
 const Linger = 2 * time.Second
 
 const (
-	// forgetKey is how long a key that nobody claims keeps its counts.
+	// forgetKey is the time for which a key without claims keeps its counts.
 	forgetKey = 30 * time.Second
 	// forgetLocal is the same for the local replicas' own counts.
 	forgetLocal = 90 * time.Second
-	// relist is how long a filter takes at most to list all claims on a new link.
+	// relist bounds the time in which a filter lists all claims on a new link.
 	relist = 4 * time.Second
-	// unlisted is how long a claim stands that a filter does not list again on a new link,
-	// where it lists all within 3.2 s; and what is spent of a key of which no agent reminds:
-	// agents remind each other of sleeping keys every 3.2 s.
+	// unlisted is the time for which a claim stands that a filter does not list again on a new link, where it lists all
+	// within 3.2 s; and the spent cost of a key of which no agent reminds: agents remind each other of sleeping keys every
+	// 3.2 s.
 	unlisted = 15 * time.Second
 	// tolerance is the part by which a claim may change without being told.
 	tolerance = 1. / 256
 	// sweepCycle is within how many seconds all keys are looked at, to forget some.
 	sweepCycle = 16
-	// often is the time within which a key must be listed again to count as one that
-	// changes.
+	// often is the time within which a key must be listed again to count as changing.
 	often = 500 * time.Millisecond
 	// maxLag bounds the lag: a network that is slower counts as broken.
 	maxLag = 2 * time.Second
 )
 
-// Teller takes note that another agent is to know the new state of an item: for the first
-// time, or again, if another agent was told before in its place.
+// Teller takes note that another agent is to know the new state of an item: for the first time, or again, if another
+// agent was sent it before in its place.
 type Teller interface {
 	Tell(now time.Duration, agent string, item delivery.Item, urgent bool)
 	TellAgain(now time.Duration, agent string, item delivery.Item, urgent bool)
@@ -50,14 +49,12 @@ type Options struct {
 	Period time.Duration // P, between two announcements; default 50 ms
 	T1     time.Duration // unheard by a majority for so long: Split; default 14 s
 	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
-	// Incarnation differs with each start of the agent: with it a filter knows that
-	// counts begin anew.
+	// Incarnation differs with each start of the agent: with it a filter knows that counts restart.
 	Incarnation uint64
 	MaxKeys     int // most keys kept of each sort, see doc.go; default 1,048,576
-	// Everybody is the number of agents up to which each tells its claims to all others: one
-	// hop, and a client that comes to another gateway finds there what it has spent. With more
-	// agents a claim goes to the key's owner, and only the agents that use the key hear of it.
-	// A larger number costs packets with its square, a smaller one a hop. Default 16.
+	// Everybody is the number of agents up to which each sends its claims to all others: one hop, and a client that comes
+	// to another gateway finds there what it has spent. With more agents a claim goes to the key's owner, and only the
+	// agents that use the key receive it. A larger number costs packets with its square, a smaller one a hop. Default 16.
 	Everybody int
 }
 
@@ -138,7 +135,7 @@ type process struct {
 	generation uint64
 }
 
-// key is what the table does not know of a key.
+// key is this agent's state of a key, besides the table's.
 type key struct {
 	flow    bool
 	inUse   bool          // some replica claims it, or has lately spent some of it
@@ -267,7 +264,7 @@ func (t *Aggregator) Lag() time.Duration {
 	return min(hops*(t.delay+t.late)+5*t.o.Period/2, max(maxLag, 5*t.o.Period/2))
 }
 
-// Contended reports whether any replica lately used anything.
+// Contended reports whether any replica used anything in the last seconds.
 func (t *Aggregator) Contended() bool { return t.notes.inUse > 0 }
 
 // Sweep forgets keys that have been idle for long, and replicas that are no longer

@@ -54,7 +54,7 @@ func (w *world) keep(d time.Duration, names ...string) {
 	}
 }
 
-// state is what this agent would send another one of all that its gateways claim.
+// state returns all claims of this agent's gateways, as it would send them to another agent.
 func (w *world) state() []*gossipv1.Replica {
 	m := &gossipv1.Packet{Replicas: w.Heads(w.now)}
 	for _, o := range w.sortedLocals() {
@@ -211,8 +211,7 @@ func TestCoordinatorSettlesMembership(t *testing.T) {
 	w.expect(t, "the coordinator says that b is gone", 1, exchange.Connected)
 }
 
-// A new leader shares before all agents have found it: who is left out and still
-// heard keeps its part.
+// A new leader shares before all agents have found it: a gateway that is left out but still sends keeps its part.
 func TestANewLeaderKnowsNotAll(t *testing.T) {
 	w := newWorld()
 	w.SetMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}}, time.Hour)
@@ -339,8 +338,8 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// Whatever is lost, repeated or reordered: once the newest state of every
-// replica is heard, the sums are those of the newest states.
+// Whatever is lost, repeated or reordered: once the newest state of every replica has arrived, the sums are the sums of
+// the newest states.
 func TestSumsConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
@@ -381,8 +380,8 @@ func (w *world) wants(t *testing.T, what string, claims, admitted float64) {
 	}
 }
 
-// An agent, a filter, or both, begin again with lower numbers than before: their clock
-// has stepped back. They are heard, and nothing is counted twice.
+// An agent, a filter, or both, begin again with lower numbers than before: their clock has stepped back. Their packets
+// count, and nothing is counted twice.
 func TestClockSteppedBack(t *testing.T) {
 	state := func(process, seq uint64, claim float32, admitted float64) *gossipv1.Replica {
 		r := stateOf("b", seq, &gossipv1.KeyClaim{Key: 7, Claim: claim, Active: 1, Admitted: admitted,
@@ -426,8 +425,8 @@ func TestFilterClockSteppedBack(t *testing.T) {
 	}
 }
 
-// A replica is its agent's to speak of until that one falls silent; no number is beyond
-// its bound; no agent has more votes than one.
+// Only its agent reports a replica until that agent is unreachable; no number is beyond its bound; no agent has more
+// votes than one.
 func TestOneBadAgent(t *testing.T) {
 	w := newWorld()
 	claim := func(name string, claim float32, w float64) *gossipv1.Replica {
@@ -468,7 +467,7 @@ func TestOneBadAgent(t *testing.T) {
 	}
 }
 
-// A gateway is told all sums once, then those that have changed and those that are gone.
+// A gateway is sent all sums once, then the changed ones and the withdrawn ones.
 func TestSumsAreChanges(t *testing.T) {
 	w := newWorld()
 	state := func(seq uint64, from, to int, admitted float64) *gossipv1.Replica {
@@ -512,7 +511,7 @@ func TestSumsAreChanges(t *testing.T) {
 	}
 }
 
-// Names that are invented and given up leave room for those that come after them.
+// Invented keys that are given up leave room for later ones.
 func TestGivenUpKeysMakeRoom(t *testing.T) {
 	w := newWorld()
 	for next := uint64(0); next < 4<<16; next += 1000 {

@@ -20,9 +20,9 @@ func (n *toldItems) TellAgain(_ time.Duration, _ string, i delivery.Item, _ bool
 	n.items = append(n.items, i)
 }
 
-// A gateway is back after a while without a link, in which it admitted more. Its old count is told to
-// nobody: the others would take it for news, forget what they assumed of the gateway, and be charged
-// that again with its next count.
+// A gateway is back after a while without a link, in which it admitted more. Its old count is sent to no agent: the
+// others would take it for news, forget what they assumed of the gateway, and be charged that again with its next
+// count.
 func TestTheOldCountOfAGatewayThatIsBackIsNotTold(t *testing.T) {
 	const key = 7
 	n := &toldItems{}

@@ -9,8 +9,8 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// BenchmarkPeriod is what one period costs: a gateway announces, nine others
-// are heard, the sums are made, with so many contended keys.
+// BenchmarkPeriod measures one period: a gateway announces, nine others report, the sums are made, with so many
+// contended keys.
 func BenchmarkPeriod(b *testing.B) {
 	for _, keys := range []int{100, 1000, 10000} {
 		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Who is a member and whether a majority is heard, and who is silent, is looked for when
-// something has changed only, and yet is what a look at each time would find.
+// Members, the majority and unreachable replicas are determined only after a change, and yet are what a determination
+// at each time would find.
 func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, now, seq := New(Options{Agent: "me", Tell: boxes{}}), time.Second, uint64(0)
@@ -68,8 +68,8 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 	})
 }
 
-// Who has missed a promise is heard again once the lag turns out to be longer, at the same
-// instant too.
+// A replica that missed a promise counts as reachable again once the lag turns out to be longer, at the same instant
+// too.
 func TestALongerLagHearsTheSilent(t *testing.T) {
 	a, now := New(Options{Agent: "me", Tell: boxes{}}), time.Second
 	a.Connect(now, "here", 1, 1)

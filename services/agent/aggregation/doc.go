@@ -13,18 +13,16 @@
 //	owner  adds up the claims of all replicas, for itself, and for each
 //	       agent that uses the key and is not an owner itself              owned.go
 //
-// An agent is user and owner at once. As an owner it has the latest record of each replica
-// and key in a table of package control/claims. As a user it has a second table: the records
-// of its own gateways, and one record for each key with an owner's sum, its own or another's.
-// The sums for a gateway are the sums over that second table without that gateway. So what
-// is true of a replica that falls silent is true of an owner: its sum is taken to go on as
-// last claimed, and its claims are dropped after T2.
+// An agent is user and owner at once. As an owner it has the latest record of each replica and key in a table of
+// package control/claims. As a user it has a second table: the records of its own gateways, and one record for each key
+// with an owner's sum, its own or another's. The sums for a gateway are the sums over that second table without that
+// gateway. So an unreachable owner is treated as an unreachable replica: its sum is assumed to go on as last claimed,
+// and its claims are dropped after T2.
 //
-// Beyond Everybody agents, a key that the gateways of one agent use alone costs nothing
-// once it is registered: the owner says that nobody else uses it. When somebody does, the owner
-// asks for what has changed meanwhile, and counts nothing of that agent until it has said so.
-// A user that is told of a key that it does not use says so, for the owner may not have heard
-// of the end.
+// Beyond Everybody agents, a key that the gateways of one agent use alone costs nothing once it is registered: the
+// owner says that no other agent uses it. When another agent does, the owner asks for what has changed meanwhile, and
+// counts nothing of the first agent until it has answered. A user that receives the sum of a key that it does not use
+// says so, for the owner may have missed the end.
 //
 //	connected     its link is up: each packet lists it, so the other agents hear it
 //	disconnected  its link is down, its process may live on: it is not listed, its last

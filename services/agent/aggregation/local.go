@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// presence is where a local replica is in its life.
+// presence is the state of a local replica's process and link.
 type presence uint8
 
 const (
@@ -40,7 +40,7 @@ type local struct {
 	keys            ordered[*announced]
 }
 
-// announced is what a replica announced last for a key.
+// announced is the last announcement of a replica for a key.
 type announced struct {
 	exchange.KeyClaim // as the filter sent it
 	flow              bool
@@ -51,7 +51,7 @@ type announced struct {
 	told              claimTold     // to other agents
 }
 
-// claimTold is what was told of a claim last.
+// claimTold is the last report of a claim.
 type claimTold struct {
 	at                      time.Duration // 0: nothing
 	admitted, claim, active float64
@@ -120,9 +120,9 @@ func (o *local) isListed(a *announced) bool {
 	return o.presence == connected && (a == nil || a.withdrawn || a.at >= o.linked)
 }
 
-// gather is how long after the agent's start the processes that connect count as
-// processes from before its start: their own generations say which one is older.
-// Later a process that connects is newer than all others, whatever its clock says.
+// gather is the time after the agent's start during which a process that connects counts as older than the agent: the
+// processes' own generations say which one is older. Later a process that connects is newer than all others, whatever
+// its clock says.
 const gather = 5 * time.Second
 
 func (t *Aggregator) newLocal(now time.Duration, id process) *local {
@@ -313,8 +313,8 @@ func (t *Aggregator) sweep(now time.Duration, o *local) {
 	})
 }
 
-// Forget drops a replica that no other agent needs to hear of any more: T2 after it was
-// disconnected, Linger after it has exited.
+// Forget drops a replica that no other agent needs to know any more: T2 after it was disconnected, Linger after it has
+// exited.
 func (t *Aggregator) Forget(now time.Duration, name string, generation uint64) {
 	o := t.locals[process{name, generation}]
 	delete(t.locals, process{name, generation})
@@ -358,7 +358,7 @@ func (t *Aggregator) sortedLocals() []*local {
 	return t.localsByName
 }
 
-// localsOf are those that have announced a key.
+// localsOf yields the local replicas that have announced a key.
 func (t *Aggregator) localsOf(at uint64) iter.Seq[*local] {
 	return func(yield func(*local) bool) {
 		for _, o := range t.sortedLocals() {

@@ -10,13 +10,12 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// silences is how many promised packets must be missed for a replica to count
-// as unheard.
+// silences is the number of promised packets that a replica must miss to count as unreachable.
 const silences = 3
 
-// SetMembers sets the membership of a lease, which holds until its soft
-// expiry at until. A member that was never heard has T2 from now on to speak; as long as it
-// does not, nobody here knows what it claims, and its part by weight is kept for it.
+// SetMembers sets the membership of a lease, which holds until its soft expiry at until. A member without any packet so
+// far has T2 from now on to send one; until then no agent here knows what it claims, and its part by weight is kept for
+// it.
 func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.Duration) {
 	t.leased = slices.Clone(members)
 	slices.SortStableFunc(t.leased, byName)
@@ -55,14 +54,14 @@ func (t *Aggregator) dropUnheard(now time.Duration) {
 	}
 }
 
-// startHeard is how long an agent that starts may take to hear the members of its earlier
-// life before it is cut off from them.
+// startHeard is the time that an agent which starts may take to receive packets from the members of its earlier life
+// before it counts as cut off from them.
 const startHeard = time.Second
 
-// RestoreMembers sets the membership of the snapshot when the agent starts. It is in force
-// until other replicas are heard or the coordinator sends leases, so that an agent that
-// starts while it is cut off does not count itself as the only one. The agent does not
-// know what the others claim, so it goes to the split by weight without waiting for T1.
+// RestoreMembers sets the membership of the snapshot when the agent starts. It is in force until other replicas send
+// packets or the coordinator sends leases, so that an agent that starts while it is cut off does not count itself as
+// the only one. The agent does not know what the others claim, so it goes to the split by weight without waiting for
+// T1.
 func (t *Aggregator) RestoreMembers(now time.Duration, members []Member) {
 	t.SetMembers(now, members, now)
 	t.members = slices.Clone(t.leased)
@@ -112,7 +111,7 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	case t.hasMajority:
 		t.lastMajority = now
 		if !was {
-			t.majorityBack, t.recount = now, now // those who were heard before it count again
+			t.majorityBack, t.recount = now, now // replicas that were reachable before it count again
 		}
 	case was: // T1 counts from the silence, which is noticed later by agents that speak rarely
 		slices.Sort(last)
@@ -127,9 +126,8 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	}
 }
 
-// nextSilence is when silence may next change who is a member or is heard: a replica that is
-// heard now may miss what it promised, one that is not may have been silent for T2, or the
-// leases end.
+// nextSilence returns the next time at which a missing packet may change the membership or who is reachable: a
+// reachable replica may miss a promised packet, an unreachable one may have been so for T2, or the leases end.
 func (t *Aggregator) nextSilence(now time.Duration) time.Duration {
 	next := time.Duration(math.MaxInt64)
 	if now < t.leasedUntil {
@@ -146,14 +144,14 @@ func (t *Aggregator) nextSilence(now time.Duration) time.Duration {
 	return next
 }
 
-// speaksBy is when a replica has missed what it promised, but for the lag.
+// speaksBy returns the time at which a replica has missed its promised packets, without the lag.
 func (p *remote) speaksBy(period time.Duration) time.Duration {
 	return p.heard + silences*max(p.promise, period) + 1
 }
 
-// votes returns how many agents of members are heard, of which a member is heard, and when
-// each agent was heard last. An agent has one vote whatever its gateways weigh, or one that
-// claims a weight beyond all others would cut them off by falling silent.
+// votes counts the agents of members with a reachable member, and returns when each agent was last received. An agent
+// has one vote whatever its gateways weigh; otherwise an agent that claims a weight beyond all others would cut them
+// off when it becomes unreachable.
 func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last []time.Duration) {
 	type voter struct{ agent, gateway string } // the gateway of an agent that was not heard yet
 	type vote struct {
@@ -194,8 +192,8 @@ func (t *Aggregator) heardLately(now time.Duration) []Member {
 	return out
 }
 
-// lastHeard is when a replica was heard last, or could have been again: after an
-// isolation all get T2 to speak.
+// lastHeard returns the time at which a replica was last received, or could have been again: after an isolation all get
+// T2 to send.
 func (t *Aggregator) lastHeard(p *remote) time.Duration { return max(p.heard, t.majorityBack) }
 
 // union is a with those of b that it lacks; all are ordered by name.

@@ -8,7 +8,7 @@ type ordered[V any] struct {
 	keys   []uint64
 	values []V
 	hint   int // index after the one asked for last: callers walk in the same order
-	swept  int // index after the one that pruneSome looked at last
+	swept  int // index after the key that pruneSome checked last
 }
 
 func newOrdered[V any]() ordered[V] { return ordered[V]{index: map[uint64]int32{}} }

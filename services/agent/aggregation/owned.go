@@ -20,11 +20,11 @@ import (
 // what it is taken to have admitted meanwhile; of more keys they are told in turn.
 const tellAtOnce = 512
 
-// ownedKey is what the table does not know of a key that this agent owns.
+// ownedKey is the state of a key that this agent owns, besides the table's.
 type ownedKey struct {
 	flow    bool
 	touched time.Duration // a record came last
-	moved   bool          // counts were voided for one that was known to an owner before
+	moved   bool          // counts were voided for a claim that another owner knew before
 	news    bool          // its users are to be told
 	ownNews bool          // and this agent itself
 	from    claims.Group  // the agent from which the news came, or several
@@ -79,7 +79,7 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, aga
 		known: again, Record: r})
 }
 
-// told is what a replica says of a key.
+// told is a replica's report of a key.
 type told struct {
 	flow bool
 	left bool // it does not use the key any more here; it may then have counted nothing
@@ -135,10 +135,9 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 }
 
-// voidLone voids what the one agent that has used a key by itself has said of its counts,
-// when another agent comes: an agent that is alone does not tell what changes. It is asked to
-// tell all of it now. That is news to one that has not used the key before, and none to one
-// that only comes from another owner.
+// voidLone voids the counts of the only agent that used a key, when another agent begins to use it: an agent that is
+// alone does not send changes. The first agent is asked for all counts now. They are news to the second agent if it has
+// not used the key before, but not if it only comes from another owner.
 func (t *Aggregator) voidLone(now time.Duration, comes claims.Group, r *told) {
 	t.users = t.owned.Groups(r.Key, t.users[:0])
 	for _, g := range t.users {
@@ -155,9 +154,9 @@ func (t *Aggregator) voidLone(now time.Duration, comes claims.Group, r *told) {
 // several is no agent: a change came from more than one, or from none.
 var several claims.Group
 
-// tellUsers has the users of a key told its new sums, but for those that add up themselves: at
-// once if the claim is fresh, else with the next packets. The agent from which the change came
-// is told only if its claim is fresh: its own sum has not changed.
+// tellUsers sends a key's new sums to its users, except agents that add up the claims themselves: at once if the claim
+// is fresh, else with the next packets. The agent that sent the change gets the sum only if its claim is fresh: its own
+// sum has not changed.
 func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group, fresh bool) {
 	info := t.ours.get(key)
 	if info == nil {
@@ -181,8 +180,8 @@ func (t *Aggregator) tellUsers(now time.Duration, key uint64, from claims.Group,
 	}
 }
 
-// tellAgents has the other agents that use a key told its sums, but for one and for those that
-// add up themselves. It reports whether this agent is to know them, too.
+// tellAgents sends a key's sums to the other agents that use it, except one agent and those adding up claims
+// themselves. It reports whether this agent needs them, too.
 func (t *Aggregator) tellAgents(now time.Duration, key uint64, but claims.Group, urgent bool) (self bool) {
 	self = t.small()
 	t.users = t.owned.Groups(key, t.users[:0])
@@ -198,8 +197,8 @@ func (t *Aggregator) tellAgents(now time.Duration, key uint64, but claims.Group,
 	return self
 }
 
-// Gather has the users told of the keys whose sums have changed since it was called last. So a
-// key that many agents change within half a period costs each user one note.
+// Gather queues, for their users, the keys whose sums have changed since its last call. So a key that many agents
+// change within half a period costs each user one note.
 func (t *Aggregator) Gather(now time.Duration) {
 	for _, key := range t.news {
 		if info := t.ours.get(key); info != nil && info.news {
@@ -244,7 +243,7 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 	t.takeSum(now, &w)
 }
 
-// catchUp is that of the tables.
+// catchUp is the catch-up time of the tables.
 const catchUp = claims.CatchUp * time.Second
 
 // silence is a replica that is not heard: it is taken to go on at its last claims, so the
@@ -306,7 +305,7 @@ func (t *Aggregator) Advance(now time.Duration) {
 	t.tellOwn(now)
 }
 
-// Due is when Advance or Sums have something to do: at once, at a time, or not before something happens.
+// Due returns when Advance or Sums must run: 0: at once; a time; or, for the largest, not before an event.
 func (t *Aggregator) Due() time.Duration {
 	if !t.hasMajority || t.fresh || len(t.waiting) > 0 {
 		return 0
@@ -323,7 +322,7 @@ func (t *Aggregator) Due() time.Duration {
 	return at
 }
 
-// goOn has those who are silent go on at their last claims.
+// goOn extrapolates the counts of unreachable replicas and owners at their last claims.
 func (t *Aggregator) goOn(now time.Duration) {
 	t.silent = math.MaxInt64
 	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, several, false) }

@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// An owner whose table is full forgets a key that nobody claims. When it is told of it again,
-// its users learn that the count is a new one, and do not take it for less than before.
+// An owner whose table is full forgets a key without claims. When the key comes again, its users learn that the count
+// is a new one, and do not take it for less than before.
 func TestAForgottenKeyBeginsAnew(t *testing.T) {
 	a, now, seq := New(Options{Agent: "me", Tell: boxes{}, MaxKeys: 8}), time.Second, uint64(0)
 	var names []string
@@ -84,9 +84,8 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 	}
 }
 
-// What a gateway has admitted is known after its agent has gone for good: of a gateway for which
-// another agent speaks now that says nothing of its keys. An agent that comes meanwhile
-// is told all of it.
+// What a gateway has admitted is known after its agent has gone for good: of a gateway that another agent reports now,
+// without its keys. An agent that comes meanwhile is sent all of it.
 func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	a, now := New(Options{Agent: "me", Tell: boxes{}, Everybody: 1}), time.Second
 	say := func(agent string, of *gossipv1.Replica) {
@@ -109,9 +108,8 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	}
 }
 
-// A user that registers again, and says that its claim was known to another owner meanwhile, has
-// the count begin anew. It is told the new epoch as the others are: what they admit next is not
-// compared with a count of before.
+// When a user registers again, and says that its claim was known to another owner meanwhile, the count restarts. The
+// user is sent the new epoch as the others are: what they admit next is not compared with an earlier count.
 func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 	told := boxes{}
 	a, now := New(Options{Agent: "me", Tell: told, Everybody: 1}), time.Second
@@ -132,8 +130,8 @@ func TestWhoRegistersAgainIsToldTheNewEpoch(t *testing.T) {
 	}
 }
 
-// An agent that speaks again as soon as it promised was not silent, also if it promises to speak sooner
-// from now on: what its gateways have admitted is no late news.
+// An agent that sends again as soon as it promised was reachable, also if it promises shorter intervals from now on:
+// what its gateways have admitted is no late news.
 func TestAPromiseIsKept(t *testing.T) {
 	w := newWorld()
 	w.SetOwners(w.now, []string{"other"}, nil)

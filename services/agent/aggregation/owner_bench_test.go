@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// boxes are what the other agents of a benchmark are told.
+// boxes are the send queues to the other agents of a benchmark.
 type boxes map[string]*delivery.Box
 
 func (b boxes) Tell(now time.Duration, agent string, item delivery.Item, urgent bool) {
@@ -49,9 +49,9 @@ func (b boxes) send(t *Aggregator, now time.Duration, seq uint64) (records, byte
 	return records, bytes
 }
 
-// BenchmarkOwnerPeriod is what a period costs an agent that owns so many keys, each used at
-// so many of 20 other agents, of which 1000 change in the period: their claims are taken in
-// and the sums are packed for the others. The rest of the keys costs nothing.
+// BenchmarkOwnerPeriod measures a period of an agent that owns so many keys, each used at so many of 20 other agents,
+// of which 1000 change in the period: their claims are taken in and the sums are packed for the others. The rest of the
+// keys costs nothing.
 func BenchmarkOwnerPeriod(b *testing.B) {
 	for _, keys := range []int{100_000, 1_000_000} {
 		for _, users := range []int{2, 3, 10} {
@@ -106,8 +106,7 @@ func ownerPeriod(b *testing.B, keys, users int) {
 	b.ReportMetric(float64(bytes)/float64(max(records, 1)), "B/sum")
 }
 
-// BenchmarkUserIdle is what a period costs an agent whose gateway has so many keys that do
-// not change.
+// BenchmarkUserIdle measures a period of an agent whose gateway has so many keys that do not change.
 func BenchmarkUserIdle(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {

@@ -96,7 +96,7 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	return size.Sum(out)
 }
 
-// sumsAtOnce is how many sums lie in one array: what one packet holds of them.
+// sumsAtOnce is the number of sums in one array: as many as one packet holds.
 const sumsAtOnce = 32
 
 // newSum returns one of sumsAtOnce sums that lie in one array: one allocation for several.

@@ -14,11 +14,10 @@ import "github.com/titrate/titrate/control/claims"
 //	local generation   2, 4, 6 … in the order of arrival; one less for a late parent
 //	local sequence     begins above the highest one, with each life of an agent
 
-// lives is how many processes of one replica are kept apart: a parent and a child, and
-// as many from before.
+// lives is the number of processes of one replica that are kept apart: a parent and a child, and as many from before.
 const lives = 4
 
-// replica is what is known of a name: its identity in the table, and its processes.
+// replica is the state of a named replica: its identity in the table, and its processes.
 type replica struct {
 	id         claims.Peer
 	generation uint64 // local, of the newest process

@@ -11,10 +11,9 @@ import (
 // of which then is the owner of each key for its own gateways; beyond, the key's owner, and
 // the former one as long as its sum holds.
 
-// SetOwners sets the other agents that may own keys; those whose owner changes are
-// registered at the new one. back are those that have come since it was called last, also if
-// they were there before: what they were told meanwhile is lost. O(keys) when the agents
-// change.
+// SetOwners sets the other agents that may own keys; keys with a new owner are registered there. back lists the agents
+// that have come since the last call, also if they were there before: what they were sent meanwhile is lost. O(keys)
+// when the agents change.
 func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	if len(back) == 0 && slices.Equal(t.owners.names[1:], others) {
 		return
@@ -22,7 +21,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...), back)
 	t.owners = c.now
 	for _, o := range t.locals {
-		o.seq++ // what moves is newer than what was claimed at the owner before
+		o.seq++ // the moved claim is newer than the claim at the owner before
 	}
 	small := t.small()
 	for i, at := range t.keys.keys {

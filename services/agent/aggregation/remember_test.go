@@ -8,8 +8,7 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// An agent that starts while it is cut off takes itself for one of those that there
-// were, and not for the only one.
+// An agent that starts while it is cut off counts itself as one of the former agents, and not as the only one.
 func TestStartsCutOff(t *testing.T) {
 	w := newWorld()
 	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 2}})
@@ -26,7 +25,7 @@ func TestStartsCutOff(t *testing.T) {
 	w.expect(t, "the others are heard", 3, exchange.Connected)
 }
 
-// What was remembered does not outlive what is heard, nor what the coordinator says.
+// The restored members do not outlive received packets, nor the coordinator's leases.
 func TestRemembersTooMany(t *testing.T) {
 	w := newWorld()
 	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"gone", 1}})
@@ -42,8 +41,8 @@ func TestRemembersTooMany(t *testing.T) {
 	w.expect(t, "the coordinator says that both are gone", 1, exchange.Connected)
 }
 
-// The first lease after a start may come from a leader that has not heard of the others
-// again yet, as when all agents are restarted in turn.
+// The first lease after a start may come from a leader that the others have not reached again yet, as when all agents
+// are restarted in turn.
 func TestFirstLeaseKnowsNotAll(t *testing.T) {
 	w := newWorld()
 	w.RestoreMembers(w.now, []Member{{"a", 1}, {"b", 1}, {"c", 1}})

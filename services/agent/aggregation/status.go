@@ -33,7 +33,7 @@ type ReplicaStatus struct {
 	Drained    bool
 }
 
-// Isolation says whether a majority of the members is heard.
+// Isolation says whether a majority of the members is reachable.
 func (t *Aggregator) Isolation(now time.Duration) exchange.Isolation {
 	t.updateMembers(now)
 	return t.isolation(now)

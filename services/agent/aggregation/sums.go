@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// notes are the keys whose sums have changed, in the order in which they did. A key's latest
-// note is the one that counts, so that a gateway is told of it once.
+// notes are the keys whose sums have changed, in the order of the changes. Only a key's latest note counts, so that a
+// gateway is sent it once.
 type notes struct {
 	list  []note
 	last  uint64 // stamp

@@ -26,11 +26,11 @@ import (
 //     owner before: it is not new, but registers late. The same holds for an agent that
 //     starts again, which is a new owner of all keys of its gateways.
 
-// listen is how long the sum of a former owner holds once the new one has spoken and knows
-// fewer replicas: the others register there within two periods and the delay.
+// listen is the time for which the sum of a former owner holds once the new one has sent one of fewer replicas: the
+// others register there within two periods and the delay.
 const listen = 250 * time.Millisecond
 
-// use is how this agent uses a key.
+// use is this agent's state as a user of a key.
 type use struct {
 	owner  string    // at which the claims here are registered; "": none is
 	before string    // the former owner, at which they are, too, as long as its sum holds
@@ -41,7 +41,7 @@ type use struct {
 	rest   *rest     // of a former owner's claims, nil: nothing
 }
 
-// rest is what a new owner's sum lacks of the former one's.
+// rest is the part of a former owner's sum that the new owner's sum lacks.
 type rest struct {
 	key    uint64
 	from   *source // the former owner, whose record in the table is what is left
@@ -62,7 +62,7 @@ type source struct {
 	silence        silence
 }
 
-// ownerSum is what an owner says of a key.
+// ownerSum is an owner's sum of a key.
 type ownerSum struct {
 	from  *source
 	seq   uint64 // of the packet
@@ -107,7 +107,7 @@ func (t *Aggregator) follow(k *key, s *source) {
 // dropSources forgets owners whose sums hold for no key any more.
 func (t *Aggregator) dropSources(now time.Duration) {
 	if len(t.waiting) > 0 {
-		return // of one that is about to hold
+		return // of an owner whose sum is about to hold
 	}
 	for at, s := range t.sources {
 		if s.keys == 0 && s != t.own {
@@ -141,11 +141,11 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 	}
 }
 
-// mayStaySilent is the silence after which one who promised to speak again is assumed to
-// have gone on: it is missed once then.
+// mayStaySilent returns the time without a packet after which an agent is assumed to have gone on at its claims: it has
+// missed one promised packet then.
 func mayStaySilent(promise time.Duration) time.Duration { return promise + promise/2 }
 
-// silentFrom is when one who was heard last at heard counts as silent.
+// silentFrom returns the time from which a peer last received at heard is treated as unreachable.
 func silentFrom(period, heard, promise time.Duration) time.Duration {
 	return heard + max(stale(period), mayStaySilent(promise))
 }
@@ -313,7 +313,7 @@ func (t *Aggregator) leaveFormer(now time.Duration, at uint64, k *key) {
 	former := k.before
 	k.before = ""
 	for o := range t.localsOf(at) {
-		o.seq++ // what it leaves is newer than what it claimed
+		o.seq++ // the withdrawal is newer than the claim
 		t.sendClaim(now, former, o, at, k, false, true)
 	}
 }

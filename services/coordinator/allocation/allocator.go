@@ -201,8 +201,7 @@ func (al *Allocator) newFlow(now time.Time, key Flow) *flow {
 	return f
 }
 
-// Used calls yield with the lease of each flow that the agent has reported lately, of some
-// more than once.
+// Used calls yield with the lease of each flow that the agent's latest reports name, for some flows more than once.
 func (al *Allocator) Used(name string, yield func(*Lease)) {
 	a := al.agents[name]
 	if a == nil {

@@ -75,7 +75,7 @@ type Pool struct {
 // Range is from Min to Max, cost units per second.
 type Range struct{ Min, Max float64 }
 
-// Quota is what a tenant may have of a pool, in cost units per second.
+// Quota is a tenant's guarantee and maximum in a pool, in cost units per second.
 type Quota struct {
 	Guaranteed float64
 	Max        float64 // +Inf = unbounded
@@ -116,7 +116,7 @@ func (c *Config) settings(f Flow) settings {
 	return s
 }
 
-// Idle is what a flow without a lease of its own has, given its pool's idle share.
+// Idle returns the share of a flow that has no lease, given its pool's idle share.
 func (c *Config) Idle(f Flow, idleShare float64) FlowShare {
 	s := c.settings(f)
 	return FlowShare{
@@ -159,11 +159,11 @@ type Params struct {
 	Smoothing time.Duration
 	// Drain is the time in which the margin serves what waits. Default 1 s.
 	Drain time.Duration
-	// Idle is how long a flow without arrivals stays in the fill. Default 3 s.
+	// Idle is the time for which a flow without arrivals stays in the fill. Default 3 s.
 	Idle time.Duration
-	// Membership is how long a silent agent keeps its demand and its gateways. Default
-	// 20 s. It must be longer than T₂ (15 s): a gateway that is only cut off uses its
-	// part until then. The part of a gateway that has crashed is unused for as long.
+	// Membership is the time for which an unreachable agent keeps its demand and its gateways. Default 20 s. It must be
+	// longer than T₂ (15 s): a gateway that is only cut off uses its part until then. The part of a gateway that has
+	// crashed is unused for as long.
 	Membership time.Duration
 }
 

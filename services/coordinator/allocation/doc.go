@@ -46,7 +46,7 @@
 //
 // The floor makes a guarantee hold before it is asked for, used or not.
 //
-// Unused capacity, U = max(μ less what OFF flows are served − Σx, 0), is told beside the shares. All
+// Unused capacity, U = max(μ less what OFF flows are served − Σx, 0), is sent with the shares. All
 // flows together may use as much beyond their shares until that is measured: package limiter,
 // unused.go. So a tenant that begins to send has the room of the pool before it has a share.
 //
@@ -78,10 +78,9 @@
 // mean demand over Params.Smoothing until Params.Membership has passed. A flow without arrivals for Params.Idle
 // leaves the fill.
 //
-// Clients that slow down when they are marked, beside clients that do not, get less than
-// their fair share: what they offer sinks before the margin has risen to it. They
-// get 0.9 of their fair share beside one tenant that does not slow down, as simulated.
-// Clients that wait in the queue, as the default policy makes them, get all of it.
+// Clients that slow down when they are marked get less than their fair share when other clients do not slow down: what
+// they offer sinks before the margin has risen to it. They get 0.9 of their fair share next to one tenant that does not
+// slow down, as simulated. Clients that wait in the queue, as the default policy makes them, get all of it.
 //
 // # Bounds on reports
 //

@@ -73,7 +73,7 @@ func (e *estimate) jumps(gap, sample float64) bool {
 	return false
 }
 
-// variance is that of what arrives in one second, (units/s)².
+// variance returns the variance of the arrivals in one second, (units/s)².
 func (e *estimate) variance() float64 { return e.dispersion * e.mean }
 
 func (e *estimate) jump(to float64) {

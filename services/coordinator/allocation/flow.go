@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bound is what holds a share where it is.
+// Bound names the rule that limits a share.
 type Bound uint8
 
 // The bounds.
@@ -16,7 +16,7 @@ const (
 	ByPool                       // the pool is full: the flow has its fair share
 )
 
-// Lease is what agents have been sent of a flow's share. Whoever publishes it keeps it.
+// Lease is the share of a flow as agents were sent it. The publisher keeps it.
 type Lease struct {
 	Flow
 	Share     float64
@@ -26,7 +26,7 @@ type Lease struct {
 	Round     uint64        // in which Share changed last; 0: it was not published yet
 }
 
-// flow is what the allocator remembers of one flow.
+// flow is the allocator's state of one flow.
 type flow struct {
 	key      Flow
 	settings settings
@@ -49,7 +49,7 @@ type flow struct {
 	reported usageNow
 }
 
-// usageNow is what all agents reported of a flow for this round, units/s and units.
+// usageNow is the sum of all agents' reports of a flow for this round, units/s and units.
 type usageNow struct {
 	demand, served, waiting float64
 	limited                 bool
@@ -92,7 +92,7 @@ func (f *flow) await(now time.Time) {
 	}
 }
 
-// queueRate is what serves the flow's queue within the drain time, units/s.
+// queueRate is the rate that serves the flow's queue within the drain time, units/s.
 func (f *flow) queueRate(p *Params) float64 { return f.waiting / p.Drain.Seconds() }
 
 // gain is the weight of a new sample in an exponential mean with time constant tau.

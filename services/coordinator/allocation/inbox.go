@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Report is what one agent's gateways saw in an interval. A flow that it leaves out had no
-// arrivals, unless an earlier report with Changes named it without Once: then it goes on as
-// there, until a report without Changes. A flow is named with all the agent's gateways that
-// use it.
+// Report has the counts of one agent's gateways in an interval. A flow that it leaves out had no arrivals, unless an
+// earlier report with Changes named it without Once: then it goes on as there, until a report without Changes. A flow
+// is named with all the agent's gateways that use it.
 type Report struct {
 	Changes     bool
 	Interval    time.Duration
@@ -37,7 +36,7 @@ type FlowReport struct {
 	Completed, Residence, Shed, InFlight float64
 }
 
-// Part is what one gateway contributes to a flow, units/s.
+// Part is the contribution of one gateway to a flow, units/s.
 type Part struct {
 	Gateway          string
 	Demand, Admitted float64
@@ -46,8 +45,8 @@ type Part struct {
 const (
 	minInterval = 10 * time.Millisecond
 	maxInterval = time.Minute
-	// reconnectTime is how long the gateways of an agent that was restarted may take to
-	// connect to it. They try every second at least; a new agent names none at first.
+	// reconnectTime is the time that the gateways of a restarted agent may take to connect to it. They try every second at
+	// least; a new agent names none at first.
 	reconnectTime = 5 * time.Second
 	// silentReports is after how many reports without use of a flow the flow is forgotten.
 	silentReports = 64
@@ -90,7 +89,7 @@ type entry struct {
 	parts             []Part
 }
 
-// usage is what a flow did in some windows. The last three are of an adaptive pool.
+// usage is the traffic of a flow in some windows. The last three are of an adaptive pool.
 type usage struct {
 	demand, served             float64
 	limited                    bool
@@ -131,7 +130,7 @@ func (a *agent) connect(now time.Time, replicas []Replica) {
 	a.setReplicas(replicas)
 }
 
-// setReplicas replaces the agent's replicas. Awaited ones that it names have arrived.
+// setReplicas replaces the agent's replicas. Awaited replicas that it names have arrived.
 func (a *agent) setReplicas(replicas []Replica) {
 	a.replicas = replicas
 	a.awaited = slices.DeleteFunc(a.awaited, func(w Replica) bool {
@@ -149,9 +148,9 @@ func (a *agent) expireAwaited(now time.Time) {
 	}
 }
 
-// addReport adds a report to what was heard since the last round. It reports whether it
-// names a flow that the agent had not named lately. capacities has the highest capacity of each
-// configured pool, elsewhere has those that others lead.
+// addReport adds a report to the sum since the last round. It returns whether the report names a flow that the agent
+// had not named lately. capacities has the highest capacity of each configured pool, elsewhere the pools that other
+// coordinators lead.
 func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float64, elsewhere map[string]bool,
 ) (news bool) {
 	span := min(max(r.Interval, minInterval), maxInterval)
@@ -191,7 +190,7 @@ func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float6
 	return news
 }
 
-// entry is what is known of a flow at the agent; nil if the agent has too many.
+// entry returns the agent's entry of a flow, made if missing; nil if the agent has too many.
 func (a *agent) entry(key Flow) *entry {
 	e := a.flows[key]
 	if e == nil && len(a.flows) < maxFlows {

@@ -103,7 +103,7 @@ func (w *lawWorld) steady() {
 	w.checkUse(out, demands)
 }
 
-// capacity is what limited flows share.
+// capacity returns the capacity that limited flows share.
 func capacity(out *allocation.Outcome, c *allocation.Config) float64 {
 	free := out.Pools[0].Capacity
 	for _, f := range out.Flows {
@@ -197,7 +197,7 @@ func (w *lawWorld) checkUse(out *allocation.Outcome, demands map[string]float64)
 	}
 }
 
-// number draws a rate, now and then one that no gateway should send.
+// number draws a rate, sometimes one of the numbers that no gateway should send.
 func number(t *rapid.T, label string) float64 {
 	if rapid.IntRange(0, 9).Draw(t, label+" bad") == 0 {
 		return rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), -1, 1e300, 0}).Draw(t, label)

@@ -43,8 +43,7 @@ type PoolShare struct {
 	GuaranteeScale float64
 	// Loss is κ: the part of a full pool's capacity that is leased beyond it and stays unused.
 	Loss float64
-	// Overcommit is what is leased beyond the capacity: as margin, and as guarantees of
-	// flows that ask for less.
+	// Overcommit is the rate that is leased beyond the capacity: as margin, and as guarantees of flows that ask for less.
 	Overcommit float64
 	// Infeasible: the guarantees that are asked for exceed the capacity.
 	Infeasible bool
@@ -55,7 +54,7 @@ type PoolShare struct {
 	Estimate, InFlight, Backlog, Stay float64
 }
 
-// Outcome is what a round decided. It is not changed afterwards.
+// Outcome is the result of a round. It is not changed afterwards.
 type Outcome struct {
 	Revision int64       // of the configuration
 	Flows    []FlowShare // by pool
@@ -77,7 +76,7 @@ func (o *Outcome) Pool(name string) *PoolShare {
 	return &o.Pools[i]
 }
 
-// Flow is the lease of one flow, nil if the flow has none of its own.
+// Flow returns the lease of one flow, nil if the flow has none.
 func (o *Outcome) Flow(key Flow) *FlowShare {
 	o.once.Do(func() {
 		o.index = make(map[Flow]int, len(o.Flows))
@@ -112,7 +111,7 @@ func (al *Allocator) outcome() *Outcome {
 	return out
 }
 
-// members are the replicas of all agents, those that are awaited included, in order.
+// members returns the replicas of all agents, the awaited ones included, in order.
 func (al *Allocator) members() (all []Replica) {
 	for _, name := range slices.Sorted(maps.Keys(al.agents)) {
 		all = append(append(all, al.agents[name].replicas...), al.agents[name].awaited...)
@@ -130,7 +129,7 @@ func (f *flow) outcome() FlowShare {
 	}
 }
 
-// Parts are what each gateway contributed to a flow in its last report.
+// Parts lists the contribution of each gateway to a flow in its last report.
 func (al *Allocator) Parts(key Flow) []Part {
 	var parts []Part
 	for _, a := range al.agents {
@@ -144,5 +143,5 @@ func (al *Allocator) Parts(key Flow) []Part {
 	return parts
 }
 
-// Agents is how many agents were heard within Params.Membership.
+// Agents counts the agents that reported within Params.Membership.
 func (al *Allocator) Agents() int { return len(al.agents) }

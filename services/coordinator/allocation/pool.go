@@ -13,8 +13,8 @@ const (
 	// of them is set aside; with more that begin to send in one round, B is exceeded by as
 	// much each. Larger gives each of them less.
 	idleFlows = 8
-	// marginSigma is how many standard deviations of the arrivals in one second the margin
-	// of a full pool has. Larger: fewer refusals by noise, more overcommitment.
+	// marginSigma is the margin of a full pool, in standard deviations of the arrivals in one second. Larger: fewer
+	// refusals by noise, more overcommitment.
 	marginSigma = 3
 	// leastMargin is the part of ρ that a full pool has as margin without any noise.
 	leastMargin = .25
@@ -64,7 +64,7 @@ func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 	return share
 }
 
-// poolState is what the allocator remembers of one pool.
+// poolState is the allocator's state of one pool.
 type poolState struct {
 	epoch    int64   // of the leader whose loss this one continues
 	fairRate float64 // of the last round
@@ -161,7 +161,7 @@ func (s *solver) filled(i int) fairshare.Demand {
 	return s.demands[i]
 }
 
-// bound is what bounds the share of flow i after step 1.
+// bound returns the rule that limits the share of flow i after step 1.
 func (s *solver) bound(r fairshare.Result, i int) Bound {
 	d := s.filled(i)
 	switch r.Bound(d) {

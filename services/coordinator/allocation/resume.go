@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Held is what an agent knows of an earlier leader's leases.
+// Held has the leases of an earlier leader, as an agent has them.
 type Held struct {
 	Epoch int64 // of pools and flows that name none
 	Pools []HeldPool
 	Flows []HeldFlow
 }
 
-// HeldPool is what an earlier leader knew of a pool: what its upstream serves, if it is
-// adaptive, and its loss κ.
+// HeldPool is an earlier leader's state of a pool: the rate that its upstream serves, if it is adaptive, and its loss
+// κ.
 type HeldPool struct {
 	Pool           string
 	Estimate, Loss float64
@@ -30,14 +30,13 @@ type HeldFlow struct {
 	Epoch         int64 // under which it was sent; 0: that of Held
 }
 
-// resumedSamples is how much of a demand counts that an earlier leader has measured: as if it
-// were the mean of so many rounds, which is Params.Smoothing at 250 ms.
+// resumedSamples is the weight of a demand that an earlier leader has measured: as if it were the mean of so many
+// rounds, which is Params.Smoothing at 250 ms.
 const resumedSamples = 6
 
-// Resume goes on from what an agent that has connected knows of an earlier leader's leases, so
-// that the change of leaders changes no share by itself: the agent uses the flows that it holds
-// a lease of, until its reports show otherwise. Demands and estimates begin with those of the
-// highest epoch, until the first reports are counted.
+// Resume goes on from an agent's copy of an earlier leader's leases, so that a change of leaders alone changes no
+// share: the agent uses the flows that it holds a lease of, until its reports show otherwise. Demands and estimates
+// begin with those of the highest epoch, until the first reports are counted.
 func (al *Allocator) Resume(now time.Time, name string, h *Held) {
 	al.stirred = true
 	if a := al.agents[name]; a != nil {
@@ -70,9 +69,8 @@ func (al *Allocator) Resume(now time.Time, name string, h *Held) {
 // goesOn reports whether the demand of a pool has been counted here.
 func (al *Allocator) goesOn(pool string) bool { return al.counted && !al.collecting[pool] }
 
-// Collect begins with pools that another coordinator led: what agents hold of them is taken by
-// Resume, and reports are heard, but nothing of these pools is shared before Collected. What was
-// known of them is forgotten.
+// Collect begins with pools that another coordinator led: Resume takes the leases that agents have of them, and reports
+// count, but nothing of these pools is shared before Collected. Earlier state of the pools is dropped.
 func (al *Allocator) Collect(pools []string) {
 	if al.collecting == nil {
 		al.collecting = make(map[string]bool, len(pools))

@@ -34,8 +34,7 @@ const (
 	maxDelay = 10 * time.Second
 )
 
-// Suspect is an agent that reported impossible numbers. Counts begin when the agent is
-// first heard.
+// Suspect is an agent that reported impossible numbers. Counts begin with the agent's first report.
 type Suspect struct {
 	Agent   string
 	Bounded uint64 // numbers that were beyond their bound

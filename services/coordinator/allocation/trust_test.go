@@ -34,7 +34,7 @@ func honest(i int) *allocation.Report {
 		}}
 }
 
-// play lets two honest agents and one that change spoils report for ten seconds.
+// play lets two honest agents and a third, spoiled agent report for ten seconds.
 func play(r *allocation.Allocator, spoil func(*allocation.Report)) *allocation.Outcome {
 	now := time.Unix(1_700_000_000, 0)
 	var out *allocation.Outcome

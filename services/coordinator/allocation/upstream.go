@@ -7,8 +7,8 @@ import (
 	"github.com/titrate/titrate/control/capacity"
 )
 
-// upstream is what is known of the upstream of an adaptive pool. Its capacity is estimated
-// from what gateways see of its answers, see capacity.Upstream.
+// upstream is the state of the upstream of an adaptive pool. Its capacity is estimated from what gateways see of its
+// answers, see capacity.Upstream.
 type upstream struct {
 	law      capacity.Upstream
 	began    float64 // configured capacity that the estimate began with

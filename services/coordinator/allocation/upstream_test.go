@@ -14,7 +14,7 @@ type behind struct {
 	workers int
 	stay    time.Duration
 	busy    []time.Duration // ends, in order
-	arrived []time.Duration // of those at work and then of those that wait
+	arrived []time.Duration // requests at work, then requests that wait
 
 	done, stayed float64 // since the last report
 	peak, sum, n float64 // of what waits
@@ -39,7 +39,7 @@ func (b *behind) serve(now time.Duration) {
 	b.peak, b.sum, b.n = math.Max(b.peak, waits), b.sum+waits, b.n+1
 }
 
-// report is what one agent sees of it.
+// report fills in one agent's part of the upstream's numbers.
 func (b *behind) report(f *allocation.FlowReport, part float64) {
 	f.Completed, f.Residence = part*b.done/every.Seconds(), part*b.stayed/every.Seconds()
 	f.InFlight = part * float64(len(b.arrived))

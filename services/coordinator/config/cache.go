@@ -8,7 +8,7 @@
 // A Cache applies the batches of the store in order. It keeps the resources by name
 // and the last 128 batches: an agent that is a few revisions behind gets the
 // difference, an agent that is further behind gets everything. The cost of a batch
-// is in proportion to its size; one that changes tenants or quotas also copies that table.
+// is in proportion to its size; a batch that changes tenants or quotas also copies that table.
 //
 // What an agent holds when it comes is known by its digest and not by its revision: etcd
 // may have been restored meanwhile, and its two histories may have used one revision for
@@ -36,11 +36,11 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// history is how many batches are kept for agents that are behind. More memory serves
-// agents that are further behind with differences.
+// history is the number of batches that are kept for agents that are behind. More memory serves agents that are further
+// behind with differences.
 const history = 128
 
-// Trouble is what is wrong with the configuration in etcd.
+// Trouble lists the faults of the configuration in etcd.
 type Trouble struct {
 	Held       string   // why nothing new is delivered, "" if it is
 	Unreadable []string // names of stored values that cannot be read, sorted
@@ -146,7 +146,7 @@ func (c *Cache) note(b store.Batch) {
 	t.Unreadable = slices.Sorted(maps.Keys(unreadable))
 }
 
-// Trouble is what is wrong now.
+// Trouble returns the present faults.
 func (c *Cache) Trouble() Trouble {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,11 +197,11 @@ func (c *Cache) Resume(digest resource.Digest) (change *Change, ok bool) {
 	return c.change(c.revisionOf(digest)), true
 }
 
-// everything is where a change begins that replaces what a receiver has.
+// everything is the beginning of a change that replaces all that a receiver has.
 const everything = -1
 
-// maxAsked is how many changes are kept beside the whole configuration for receivers of the same
-// revision. Each may be as large as the whole.
+// maxAsked bounds the changes that are kept with the whole configuration for receivers of the same revision. Each may
+// be as large as the whole.
 const maxAsked = 4
 
 // change is the one from a revision to the present. It is made once for all who ask for it.

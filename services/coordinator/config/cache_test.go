@@ -205,8 +205,8 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 	}
 }
 
-// Kept by changes, the allocator's configuration is that of the whole, and those that were
-// given out before stay as they were.
+// The allocator's configuration, kept by changes, equals the compiled whole; configurations that were given out before
+// stay as they were.
 func TestAllocationIsThatOfTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"pools/a", "pools/b", "tenants/t", "tenants/u", "tenants/t/quotas/a", "tenants/u/quotas/b",

@@ -14,9 +14,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Compile turns resources into the allocator's configuration. It ignores limits, which
-// gateways enforce without shares. The API has validated the stored resources; one that
-// it would have refused (a pool without capacity) is granted nothing.
+// Compile turns resources into the allocator's configuration. It ignores limits, which gateways enforce without shares.
+// The API has validated the stored resources; a resource that the API would have refused (a pool without capacity) is
+// granted nothing.
 func Compile(revision int64, resources map[string]*quotav1.Resource) *allocation.Config {
 	d := draft{Config: allocation.Config{Revision: revision, Tenants: map[string]float64{},
 		Quotas: map[allocation.Flow]allocation.Quota{}}, tenants: true, quotas: true}

@@ -238,8 +238,8 @@ func TestAgentsHoldTheirLeases(t *testing.T) {
 	})
 }
 
-// Beyond Everywhere an agent is sent its own flows and no others; one that it begins to use
-// at once; small moves after Refresh.
+// Beyond Everywhere an agent is sent its own flows and no others; the lease of a flow that it begins to use at once;
+// small moves after Refresh.
 func TestManyLeasesAreSentWhereTheyAreUsed(t *testing.T) {
 	f := newFleet(10)
 	const flows = 3000
@@ -341,7 +341,7 @@ func TestRenewalChangesNothing(t *testing.T) {
 	}
 }
 
-// A new leader whose members are those that an agent holds does not send them again.
+// A new leader with the same members as the agent's list does not send them again.
 func TestEqualMembersHaveEqualVersions(t *testing.T) {
 	f, g := newFleet(3), newFleet(3)
 	f.round(t)

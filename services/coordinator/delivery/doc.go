@@ -1,5 +1,5 @@
-// Package delivery decides which leases each agent is sent: those that it needs, when they
-// have changed. It does no I/O and reads no clock.
+// Package delivery decides which leases each agent is sent: the changed leases that the agent needs. It does no I/O and
+// reads no clock.
 //
 // # Model
 //
@@ -12,10 +12,9 @@
 // and after [Refresh] in any case if it has moved at all. When that would be more than
 // [Budget] leases in a round, the step is doubled until it is not, and the rest waits.
 //
-// An agent gets the leases of the flows that it has reported lately; a flow that it begins
-// to use gets its lease at once. Where flows × agents is at most [Everywhere], each agent
-// gets each lease at each change: a flow that comes to another gateway then has its share
-// there already, and no share is up to a step behind.
+// An agent gets the leases of the flows in its latest reports; a flow that it begins to use gets its lease at once.
+// Where flows × agents is at most [Everywhere], each agent gets each lease at each change: a flow that comes to another
+// gateway then has its share there already, and no share is up to a step behind.
 //
 // # Messages
 //

@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// keptMembers is how many lists of members are kept to send agents the difference. More
-// memory serves agents that miss more rounds.
+// keptMembers is the number of lists of members that are kept to send agents the difference. More memory serves agents
+// that miss more rounds.
 const keptMembers = 16
 
 // membership is a list of members, by name.

@@ -20,13 +20,13 @@ const (
 	Step = .02
 	// Refresh is after how long a smaller move is published. Longer saves bytes.
 	Refresh = 5 * time.Second
-	// Everywhere is how many leases may be sent in a round to send every agent every change,
-	// flows × agents: at 250 ms and 40 bytes each 3.2 MB/s. Larger costs bytes.
+	// Everywhere bounds the leases of a round up to which every agent is sent every change, flows × agents: at 250 ms and
+	// 40 bytes each 3.2 MB/s. Larger costs bytes.
 	Everywhere = 20_000
-	// Budget is how many leases are sent in a round beyond that, over all agents, but for
-	// those of new flows: at 250 ms and 40 bytes each 6.4 MB/s.
+	// Budget bounds the leases that are sent in a round beyond that, over all agents, without those of new flows: at 250
+	// ms and 40 bytes each 6.4 MB/s.
 	Budget = 40_000
-	// classes is how often Step can be doubled, and one more.
+	// classes is one more than the times that Step can be doubled.
 	classes = 20
 )
 
@@ -36,7 +36,7 @@ var Bounds = map[allocation.Bound]quotav1.Bound{
 	allocation.ByMax: quotav1.Bound_MAX, allocation.ByPool: quotav1.Bound_POOL,
 }
 
-// Publisher is what agents are sent. Not safe for concurrent use.
+// Publisher has the leases and pools as agents are sent them. Not safe for concurrent use.
 type Publisher struct {
 	expiry   time.Duration
 	epoch    int64
@@ -54,7 +54,7 @@ type Publisher struct {
 	stats    Stats
 }
 
-// pool is what agents are sent of one pool.
+// pool is the state of one pool as agents are sent it.
 type pool struct {
 	lease     *controlv1.PoolLease
 	published time.Duration
@@ -148,8 +148,8 @@ func (p *Publisher) turn() {
 	p.common = map[from]*Common{}
 }
 
-// choose switches between all leases to all agents and to those that need them. Between the
-// two bounds it stays as it is: a switch sends everything to everybody.
+// choose switches between sending every lease to all agents and only to agents that need it. Between the two bounds it
+// stays as it is: a switch sends everything to all agents.
 func (p *Publisher) choose(pairs int) {
 	selected := pairs > Everywhere || p.selected && 2*pairs > Everywhere
 	if selected != p.selected {
@@ -158,7 +158,7 @@ func (p *Publisher) choose(pairs int) {
 	p.stats.Selected = selected
 }
 
-// moved is how far a share has moved from the one that was published, relatively, at most farthest.
+// moved returns the relative distance of a share from the published one, at most farthest.
 func moved(published, share float64) float64 {
 	switch {
 	case published == share:

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// Renew is after how long an agent is sent a renewal, if none of its leases has changed.
-	// Well below the 5 s after which it takes a silent coordinator for dead.
+	// Renew is the time after which an agent is sent a renewal, if none of its leases has changed. Well below the 5 s
+	// after which it takes an unreachable coordinator for dead.
 	Renew = time.Second
 	// ChunkBytes is about how large the own part of one message gets, well below gRPC's
 	// default limit of 4 MiB.
 	ChunkBytes = 1 << 20
-	// maxRemoved is how many leases are taken back one by one; beyond, everything is sent.
+	// maxRemoved bounds the leases that are taken back one by one; beyond, everything is sent.
 	maxRemoved = 10_000
 )
 
-// Receiver is what one agent's stream has been sent.
+// Receiver is the record of what one agent's stream was sent.
 type Receiver struct {
 	agent   string
 	changes bool // the agent understands changes
@@ -33,7 +33,7 @@ type Receiver struct {
 	message uint64
 }
 
-// NewReceiver is that of an agent that has said hello.
+// NewReceiver returns the Receiver of an agent that has said hello.
 func NewReceiver(h *controlv1.Hello) *Receiver {
 	return &Receiver{agent: h.GetAgent(), changes: h.GetChanges(), members: h.GetMembers(),
 		has: map[*allocation.Lease]uint64{}}
@@ -77,7 +77,7 @@ func (m Message) Leases() *controlv1.Leases {
 	}
 }
 
-// from is what agents have been sent that are sent the same common part.
+// from is the state of the receivers that share one common part.
 type from struct {
 	changes bool
 	seq     uint64 // 0: everything is sent
@@ -115,7 +115,7 @@ func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*a
 	return cut(own, common)
 }
 
-// own is what concerns this agent alone.
+// own returns the part of a message that concerns this agent alone.
 func (p *Publisher) own(r *Receiver, whole bool, used func(yield func(*allocation.Lease))) *controlv1.Leases {
 	m := &controlv1.Leases{}
 	if p.renewed && !whole {
@@ -218,7 +218,7 @@ func cut(own *controlv1.Leases, common *Common) []Message {
 	}
 }
 
-// chunk is how many of the leases go into one message.
+// chunk counts the leases that go into one message.
 func chunk(leases []*controlv1.Lease) int {
 	size := 0
 	for i, l := range leases {
@@ -229,5 +229,5 @@ func chunk(leases []*controlv1.Lease) int {
 	return len(leases)
 }
 
-// leaseBytes is what a lease takes on the wire beside its names.
+// leaseBytes is the size of a lease on the wire without its names.
 const leaseBytes = 24

@@ -5,10 +5,9 @@
 // Each candidate has an etcd session (a lease that it keeps alive) and a key under one
 // prefix, with its address as the value. The candidate with the oldest key leads. A leader
 // has an epoch, which fences older leaders: agents refuse leases of an epoch below the
-// highest that they have obeyed. The epoch is the time of day in milliseconds, or the last
-// epoch plus one if the clock is behind that. It is stored in etcd beside the candidates'
-// keys. So it also rises after etcd was restored from a backup or replaced. If it did not
-// rise, agents report a higher epoch (Heard), and the leader takes one above that.
+// highest that they have obeyed. The epoch is the time of day in milliseconds, or the last epoch plus one if the clock
+// is behind that. It is stored in etcd next to the candidates' keys. So it also rises after etcd was restored from a
+// backup or replaced. If it did not rise, agents report a higher epoch (Heard), and the leader takes one above that.
 //
 //	Following ──elected──► Leading ──session lost──► Orphaned ──elected──► Leading
 //	    ▲                                                │      (higher epoch)
@@ -20,16 +19,16 @@
 //
 // # Sharing
 //
-// Candidates may share the pools (Config.Share). Each of these puts its name, address and a secret
-// beside the keys of the election, under its session. The elected one, the chair, writes who shares,
-// with the epoch and in one transaction with it; all of these lead then, under the one epoch, each the
-// pools that [Sharing.Leader] gives it. When a sharer comes or goes, the chair writes the next
-// epoch. So two candidates never lead one pool in one epoch, and agents refuse the older epoch.
+// Candidates may share the pools (Config.Share). Each of these puts its name, address and a secret next to the keys of
+// the election, under its session. The elected candidate, the chair, writes the list of sharers with the epoch, in one
+// transaction; all of these lead then, under the one epoch, each the pools that [Sharing.Leader] gives it. When a
+// sharer comes or goes, the chair writes the next epoch. So two candidates never lead one pool in one epoch, and agents
+// refuse the older epoch.
 //
-// A candidate that does not share (an older release does not) may be elected as well. It writes an
-// epoch and no sharers: the others stop leading when they see that epoch. It is never among the
-// sharers while another one is the chair. And while an agent is heard that knows one leader only, the
-// chair shares with nobody (HeardOlder).
+// A candidate that does not share (an older release does not) may be elected as well. It writes an epoch and no
+// sharers: the others stop leading when they see that epoch. It is never among the sharers while another candidate is
+// the chair. And while agents that know one leader only are connected, the chair shares with no other candidate
+// (HeardOlder).
 //
 // # Invariants
 //
@@ -37,7 +36,7 @@
 //     without etcd, on this process's clock; etcd gives the key to nobody earlier
 //     than that by more than the delay of one message. The epoch fences that gap.
 //   - Epochs rise: within one history of etcd always, beyond it by the clock and by
-//     what agents have heard.
+//     the epochs that agents report.
 //   - A session ends when etcd was restored from a backup or is another cluster: the
 //     events that the candidate waits for may never come.
 //   - The absence of etcd does not end Run: it tries again. A leader that stops deletes
@@ -75,7 +74,7 @@ var roleNames = [...]string{"following", "leading", "orphaned"}
 // String is the role in a word.
 func (r Role) String() string { return roleNames[r] }
 
-// State is what a candidate knows of the election.
+// State is a candidate's state of the election.
 type State struct {
 	Role   Role
 	Epoch  int64     // of this candidate, while Leading or Orphaned
@@ -399,8 +398,7 @@ func (e *Elector) share(under context.Context, contest *concurrency.Election) er
 func (e *Elector) observe(ctx context.Context, contest *concurrency.Election, own string) {
 	for ctx.Err() == nil {
 		for leader := range contest.Observe(ctx) {
-			// A key with this candidate's own address is one that a session before
-			// this one left behind: nobody else leads.
+			// A key with this candidate's own address was left by an earlier session of this candidate: nobody else leads.
 			kv := leader.Kvs[0]
 			if value := string(kv.Value); string(kv.Key) != own && value != "" && value != e.config.Address {
 				e.follow(value)

@@ -97,7 +97,7 @@ func TestChairAfterACompaction(t *testing.T) {
 	}
 }
 
-// reconnected is how long a client takes at most until it tries a member of etcd again.
+// reconnected bounds the time until a client tries a member of etcd again.
 const reconnected = time.Second
 
 // patience is generous: a loaded machine must not fail a test.

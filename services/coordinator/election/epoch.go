@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// checkEvery is how often a candidate checks that etcd has not been restored or
-	// replaced, and a leader that its epoch is high enough.
+	// checkEvery is the interval at which a candidate checks that etcd has not been restored or replaced, and a leader
+	// that its epoch is high enough.
 	checkEvery = time.Second
-	// maxAhead is how far beyond the time of day an epoch or a revision of an agent may
-	// be. A larger one is a mistake, or invented.
+	// maxAhead bounds how far an epoch or a revision of an agent may lie beyond the time of day. A larger one is a
+	// mistake, or invented.
 	maxAhead = 30 * 24 * time.Hour
 )
 
@@ -130,6 +130,6 @@ func (e *Elector) elected() bool {
 	return e.chair
 }
 
-// maxWrong is how many checks in a row must contradict a candidate's role: an event may
-// still be on its way.
+// maxWrong is the number of successive checks that must contradict a candidate's role: an event may still be on its
+// way.
 const maxWrong = 3

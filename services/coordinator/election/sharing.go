@@ -52,7 +52,7 @@ func (s *Sharing) GoesOn(from int64) bool {
 	return self != nil && self.Joined <= from
 }
 
-// Chairs reports whether this candidate is the one that was elected.
+// Chairs reports whether this candidate was elected.
 func (s *Sharing) Chairs() bool { return bytes.Equal(s.Chair, s.self) }
 
 func (s *Sharing) find(key []byte) *Sharer {
@@ -64,9 +64,9 @@ func (s *Sharing) find(key []byte) *Sharer {
 	return nil
 }
 
-// Leader is the sharer that leads a pool: the one whose name and the pool's have the highest hash
-// (rendezvous hashing). A sharer that joins takes about its part of the pools from each of the
-// others; the pools of one that leaves go to all others; no other pool moves.
+// Leader is the sharer that leads a pool: its name and the pool's have the highest hash (rendezvous hashing). A sharer
+// that joins takes about its part of the pools from each of the others; the pools of a sharer that leaves go to all
+// others; no other pool moves.
 func (s *Sharing) Leader(pool string) *Sharer {
 	best, highest := 0, uint64(0)
 	for i := range s.Sharers {
@@ -91,7 +91,7 @@ func rendezvous(name, address, pool string) uint64 {
 	return x ^ h.Sum64()&0xff // among equal names alone
 }
 
-// view is what etcd has about sharing.
+// view is the content of etcd about sharing.
 type view struct {
 	epoch   int64
 	sharing *Sharing // in force, so of that epoch; nil: the elected one does not share
@@ -99,11 +99,10 @@ type view struct {
 }
 
 const (
-	// shareWait is how long a chair waits for more changes of who lives, before the next epoch:
-	// coordinators often start together.
+	// shareWait is the time that a chair waits for more sharers to come or go, before the next epoch: coordinators often
+	// start together.
 	shareWait = 200 * time.Millisecond
-	// aloneFor is how long the chair leads all pools after it has heard an agent of a release that
-	// knows one leader only.
+	// aloneFor is the time for which the chair leads all pools after an agent connected that knows one leader only.
 	aloneFor = time.Minute
 )
 
@@ -130,7 +129,7 @@ func (e *Elector) HeardOlder() {
 	}
 }
 
-// Alone reports whether an agent that knows one leader only was heard lately.
+// Alone reports whether an agent that knows one leader only connected within aloneFor.
 func (e *Elector) Alone() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -265,7 +264,7 @@ func (e *Elector) take(v view) {
 	}
 }
 
-// ChairAddress is where the chair is.
+// ChairAddress returns the address of the chair.
 func (s *Sharing) ChairAddress() string {
 	if one := s.find(s.Chair); one != nil {
 		return one.Address
@@ -289,8 +288,8 @@ func (e *Elector) joined(epoch int64, sharers []Sharer) []Sharer {
 	return sharers
 }
 
-// wanted are the sharers of the next epoch: those that live, this candidate among them; this one
-// alone while an agent knows one leader only. The lock is held.
+// wanted lists the sharers of the next epoch: the live sharers, this candidate among them; only this candidate while an
+// agent knows one leader only. The lock is held.
 func (e *Elector) wanted() []Sharer {
 	self := e.self()
 	if time.Now().Before(e.older) {

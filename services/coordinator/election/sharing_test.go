@@ -49,8 +49,8 @@ func TestRendezvous(t *testing.T) {
 	}
 }
 
-// After an outage of etcd the elected one may be seen before it is read who shares: a sharer that goes
-// on in its epoch does not follow in between, and one that is left out follows.
+// After an outage of etcd a chair may be seen before its list of sharers is read: a sharer that goes on in its epoch
+// does not follow in between, and a sharer that is left out follows.
 func TestSharerGoesOnAfterAnOutage(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		e := New(Config{Share: true, Name: "b", Address: "b:7400"})

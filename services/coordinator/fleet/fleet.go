@@ -4,15 +4,15 @@
 //
 // # Model
 //
-// A Fleet has the last [controlv1.State] of each agent since its Hello. Callers name the
-// agents that are connected; reports of other agents do not count. The states of these agents
-// are made into a view, which answers for each resource without going through the agents. It is
-// made anew when it is asked for and an agent has come, gone or reported another state since.
+// A Fleet has the last [controlv1.State] of each agent since its Hello. Callers name the agents that are connected;
+// reports of other agents do not count. The states of these agents are made into a view, which answers for each
+// resource without going through the agents. It is made when it is asked for and an agent has come, gone or reported
+// another state since the last one.
 //
-// An agent that is not connected any more and has not left in order is lost: it has crashed, hangs,
-// or the network is cut. Its gateways go on with the configuration that they had, so they count as
-// gateways for as long as [Kept], unless another agent has them or has had them since; nothing else of
-// what it reported counts. The time is that of the other agents' reports.
+// An agent that is not connected any more and has not left in order is lost: it has crashed, hangs, or the network is
+// cut. Its gateways go on with the configuration that they had, so they count as gateways for as long as [Kept], unless
+// another agent has them or has had them since; no other part of its report counts. The time is that of the other
+// agents' reports.
 //
 // A view costs O(agents + what they report), a question O(what is wrong with the resource).
 package fleet
@@ -30,8 +30,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Kept is how long the gateways of a lost agent are shown: longer than it takes to look, and not so
-// long that gateways which were removed for good stay in the way.
+// Kept is the time for which the gateways of a lost agent are shown: longer than it takes to look, and not so long that
+// gateways which were removed for good stay in the way.
 const Kept = 10 * time.Minute
 
 // silent is after how long without a report an agent does not have the gateways any more that another one
@@ -49,7 +49,7 @@ type Fleet struct {
 	view   *view // nil: a state has changed since the last one
 }
 
-// known is what an agent has reported, and when it was heard last.
+// known is the last report of an agent and its time.
 type known struct {
 	state *controlv1.State
 	heard time.Time
@@ -160,15 +160,15 @@ func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.D
 	return append(doubts, v.notEnforced(m.GetName())...), known
 }
 
-// InForce is how many of the gateways have a resource in force as it is stored, of how many: those of
-// the connected agents and of lost ones.
+// InForce counts the gateways of the connected agents and of lost ones, and those of them with the stored version of a
+// resource in force.
 func (f *Fleet) InForce(connected []string, m resource.Message) (inForce, gateways int) {
 	v := f.of(connected)
 	return v.inForce(m), len(v.gateways)
 }
 
-// Gateways are those of the connected agents and of lost ones, by name, with what is in force there.
-// How far they are behind is not said.
+// Gateways lists the gateways of the connected agents and of lost ones, by name, with what is in force there. It does
+// not say how far they are behind.
 func (f *Fleet) Gateways(connected []string) []*quotav1.Gateway {
 	v := f.of(connected)
 	out := make([]*quotav1.Gateway, len(v.gateways))

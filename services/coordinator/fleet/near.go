@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// near is what the agents say of limits that state no precision.
+// near counts the agents' reports about limits that state no precision.
 type near struct {
 	exact int    // agents where such limits are EXACT
 	why   string // they are
@@ -35,7 +35,7 @@ func (n *near) note(agent string, s *controlv1.State) {
 	}
 }
 
-// precision is how close a limit is held, and why.
+// precision says how close a limit is held, and why.
 func (n *near) precision(l *quotav1.Limit) (p quotav1.Precision, why string) {
 	switch c, err := resource.LimitConfig(l); {
 	case err != nil || c.Mode == config.Off:

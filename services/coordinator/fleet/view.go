@@ -18,10 +18,10 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// shown is how many names a sentence lists.
+// shown is the number of names that a sentence lists.
 const shown = 3
 
-// view is what the connected agents have reported, by what is asked. It does not change.
+// view indexes the reports of the connected agents by question. It does not change.
 type view struct {
 	agents  []string  // sorted
 	until   time.Time // then the first of the lost agents is forgotten
@@ -146,8 +146,7 @@ func (v *view) finish() {
 	slices.Sort(v.revisions)
 }
 
-// inForce is how many gateways have a resource in force as it is stored. Its etag is the revision
-// that stored it.
+// inForce counts the gateways with the stored version of a resource in force. Its etag is the revision that stored it.
 func (v *view) inForce(m resource.Message) int {
 	stored, err := strconv.ParseInt(m.GetEtag(), 16, 64)
 	if err != nil {
@@ -200,7 +199,7 @@ func partsOf(name string) []part {
 	return nil
 }
 
-// reasons is who does not enforce the named tenant, quota or limit, by reason.
+// reasons lists the gateways that do not enforce the named tenant, quota or limit, by reason.
 func (v *view) reasons(name string) map[string][]string {
 	by := map[string][]string{}
 	for _, p := range partsOf(name) {

@@ -40,7 +40,7 @@ type fleetRun struct {
 	loop     *leadership.Loop
 	epoch    int64
 	config   *allocation.Config
-	calm     bool // demands are what they are in the mean
+	calm     bool // demands equal their means
 	stations []*station
 	now      time.Time
 	random   *rand.Rand
@@ -215,7 +215,7 @@ func (r *fleetRun) send(s *station) []delivery.Message {
 	return messages
 }
 
-// shares are those that agents hold, by agent and flow.
+// shares returns the shares that agents hold, by agent and flow.
 func (r *fleetRun) shares() map[string]float64 {
 	out := map[string]float64{}
 	for _, s := range r.stations {
@@ -259,7 +259,7 @@ func TestFailoverChangesNoShare(t *testing.T) {
 // reset begins a measurement.
 func (r *fleetRun) reset() { r.in, r.out, r.took = 0, 0, 0 }
 
-// cpuTime is what the process has used of processors.
+// cpuTime returns the CPU time that the process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -275,8 +275,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc) / 1e6
 }
 
-// BenchmarkFleet is what a leader does in a round of 250 ms, reports read and messages
-// encoded included; not the system's work for the connections. Time is that of processors.
+// BenchmarkFleet measures a leader's work in a round of 250 ms, with reports read and messages encoded; without the
+// system's work for the connections. Time is CPU time.
 //
 //	go test ./services/coordinator/leadership -run - -bench Fleet -benchtime 40x
 func BenchmarkFleet(b *testing.B) {

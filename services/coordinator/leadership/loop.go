@@ -110,9 +110,9 @@ func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	}
 }
 
-// Part says which part of the configuration this coordinator leads, after Begin: c has the pools that
-// it leads, nil: none is known. Those that are gained were led by another one, which agents have
-// obeyed: nothing is sent of them until Settle has passed. silent: another coordinator sends the members.
+// Part says which part of the configuration this coordinator leads, after Begin: c has the pools that it leads, nil:
+// none is known. Agents have obeyed another leader of the gained pools: nothing is sent of them until Settle has
+// passed. silent: another coordinator sends the members.
 func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,8 +155,8 @@ func (l *Loop) Stop() {
 	l.publisher.Withdraw()
 }
 
-// Configure puts a configuration in force from the next step on. The one that is in force
-// already costs nothing: call it each round.
+// Configure puts a configuration in force from the next step on. If it already is in force, the call costs nothing:
+// call it each round.
 func (l *Loop) Configure(c *allocation.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,8 +188,7 @@ func (l *Loop) Hello(now time.Time, h *controlv1.Hello) *delivery.Receiver {
 	return receiver
 }
 
-// obeyedAnother reports whether an agent has obeyed an earlier leader, or one that led a pool before
-// this one.
+// obeyedAnother reports whether an agent has obeyed an earlier leader, or another leader of a pool before this one.
 func (l *Loop) obeyedAnother(h *controlv1.Hello) bool {
 	if h.GetEpoch() > 0 && h.GetEpoch() < l.epoch {
 		return true
@@ -248,7 +247,7 @@ func (l *Loop) Nack(agent string, revision int64, reason string) {
 	l.o.Nacked()
 }
 
-// held is what an agent knows of an earlier leader's leases.
+// held collects an agent's copy of an earlier leader's leases.
 func held(epoch int64, pools []*controlv1.PoolLease, leases []*controlv1.Lease) *allocation.Held {
 	out, epochs := &allocation.Held{Epoch: epoch}, make(map[string]int64, len(pools))
 	for _, p := range pools {
@@ -379,7 +378,7 @@ func (l *Loop) stir() {
 	}
 }
 
-// View is what the loop knows now; Outcome is nil before the first shares.
+// View is the present state of the loop; Outcome is nil before the first shares.
 type View struct {
 	Outcome *allocation.Outcome
 	Epoch   int64
@@ -416,7 +415,7 @@ func (v *View) Pool(id string) *allocation.PoolShare {
 	return v.Outcome.Pool(id)
 }
 
-// Flow is a flow's lease, nil if it has none of its own.
+// Flow returns a flow's lease, nil if it has none.
 func (v *View) Flow(key allocation.Flow) *allocation.FlowShare {
 	if v.Outcome == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// The configuration is named each round: one that has not changed is not read again. One
-// that comes while the loop is frozen is in force with the next leadership.
+// The configuration is named each round, and not read again if it has not changed. A configuration that comes while the
+// loop is frozen is in force with the next leadership.
 func TestConfigurationIsReadOnce(t *testing.T) {
 	config := func(revision int64) *allocation.Config {
 		c := &allocation.Config{Revision: revision, Pools: []allocation.Pool{{Name: "api", Capacity: float64(revision)}},

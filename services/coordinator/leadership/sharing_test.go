@@ -72,7 +72,7 @@ func (r *sharedRun) share(leads map[string]int) {
 	}
 }
 
-// asked is what a tenant asks for in a pool, of all agents, per second.
+// asked returns a tenant's demand in a pool, of all agents, per second.
 func asked(tenant, pool string) float64 {
 	if pool == "other" {
 		return 2 * asked(tenant, "full")

@@ -10,11 +10,10 @@
 // for the answers, for a second at most. An agent that has not been sent the four questions
 // before counts as silent, so questions cost a bounded part of a stream.
 //
-// The sender has no queue. When something is new it sends the latest: first the
-// configuration that the agent lacks (differences, in chunks; everything to an agent that
-// holds none or one that is not known here), then what it lacks of the leases (package
-// delivery). So a slow agent misses rounds, gets the latest leases when it can receive them,
-// and delays no other agent.
+// The sender has no queue. When something is new it sends the latest: first the configuration that the agent lacks
+// (differences, in chunks; everything to an agent that holds none or an unknown one), then what it lacks of the leases
+// (package delivery). So a slow agent misses rounds, gets the latest leases when it can receive them, and delays no
+// other agent.
 //
 // A stream begins with a configuration in any case. To an agent whose Hello names the
 // present one by its digest it says nothing but revision, epoch and seed: a failover costs

@@ -14,7 +14,7 @@ import (
 // Limits bound how many streams are open at a time. A stream costs two goroutines and
 // some tens of KiB.
 type Limits struct {
-	// Streams in all, those that have not said Hello yet included. Default 4096.
+	// Streams in all, also before their Hello. Default 4096.
 	Streams int
 	// PerIdentity are the streams of one client certificate: of its first URI or DNS
 	// name, else its common name. Default 512, for fleets that share a certificate.
@@ -67,14 +67,14 @@ func (d *streamCounter) remove(who string) {
 	}
 }
 
-// Refused is how many streams were turned away because too many were open.
+// Refused counts the streams that were turned away because too many were open.
 func (s *Server) Refused() uint64 {
 	s.counter.mu.Lock()
 	defer s.counter.mu.Unlock()
 	return s.counter.refused
 }
 
-// identity is whom the client's certificate names, "" without one.
+// identity returns the name in the client's certificate, "" without one.
 func identity(ctx context.Context) string {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// answerTimeout is how long agents may take to answer, and at most half of the time that
-	// the caller has. Longer: a person waits longer for the gateways of an agent that hangs.
+	// answerTimeout bounds the time for agents' answers, as does half of the time that the caller has. Longer: a person
+	// waits longer for the gateways of an agent that hangs.
 	answerTimeout = time.Second
 	// mostQuestions are at most on their way to one agent.
 	mostQuestions = 4
 )
 
-// Replies are what agents said to a question.
+// Replies are the agents' answers to a question.
 type Replies struct {
 	Answers []*controlv1.Answer // by the agents' names
 	Asked   int                 // agents
-	Silent  []string            // of them, those that did not answer
+	Silent  []string            // the agents of Asked that did not answer
 }
 
-// questions are those that are not answered yet.
+// questions are the questions without an answer yet.
 type questions struct {
 	mu   sync.Mutex
 	last uint64

@@ -23,13 +23,13 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Loop is who the reports are for. Calls come from many goroutines.
+// Loop takes the agents' reports. Calls come from many goroutines.
 type Loop interface {
 	// Hello is an agent's arrival.
 	Hello(h *controlv1.Hello) *delivery.Receiver
-	// Report is what its gateways saw. With news there is something to send it at once.
+	// Report takes the reports of its gateways. With news there is something to send it at once.
 	Report(agent string, r *controlv1.Report) (news bool)
-	// Next is what an agent is to be sent now of leases.
+	// Next returns the leases to send to an agent now.
 	Next(r *delivery.Receiver) []delivery.Message
 	// Again says that an agent has missed leases.
 	Again(r *delivery.Receiver, reason string)
@@ -42,7 +42,7 @@ type Loop interface {
 	Ahead(h *controlv1.Hello)
 }
 
-// helloTimeout is how long a new stream may keep silent.
+// helloTimeout bounds the time until a new stream's Hello.
 const helloTimeout = 5 * time.Second
 
 // Server is the control service. Safe for concurrent use.
@@ -74,7 +74,7 @@ type Server struct {
 	}
 }
 
-// nameHeld is how long an agent that says nothing keeps its name from another one. It reports at least once a
+// nameHeld is the time for which an agent that says nothing keeps its name from another one. It reports at least once a
 // second, so it has crashed or is cut off then.
 const nameHeld = 5 * time.Second
 
@@ -91,10 +91,10 @@ func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { controlv1.RegisterControlServiceServer(r, s) }
 
-// Sharing is what agents are sent about coordinators that share the pools. It does not change.
+// Sharing tells agents which coordinators share the pools. It does not change.
 type Sharing struct {
 	Coordinators *controlv1.Coordinators
-	// Chair is the one that leads all pools where an agent knows one leader only; "" = this one.
+	// Chair is the leader of all pools where an agent knows one leader only; "" = this one.
 	Chair string
 	// Older is called when such an agent comes.
 	Older func()
@@ -145,7 +145,7 @@ func (s *Server) Older() string {
 	return ""
 }
 
-// coordinators are what agents are sent of who leads what, nil: nothing.
+// coordinators returns the list of leaders for agents, nil: nothing is sent.
 func (s *Server) coordinators() *controlv1.Coordinators {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Server) Announce() {
 	}
 }
 
-// Epoch is that of the leadership.
+// Epoch returns the epoch of the leadership.
 func (s *Server) Epoch() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,11 +192,11 @@ func (s *Server) Agents() []string {
 	return s.agents
 }
 
-// Configurations are how many configurations were sent as a whole since the start, and how many
-// streams began with a change of the one that their agent held.
+// Configurations counts the configurations that were sent as a whole since the start, and the streams that began with a
+// change of their agent's configuration.
 func (s *Server) Configurations() (whole, resumed uint64) { return s.whole.Load(), s.resumed.Load() }
 
-// leadership is what a leader sends with each message.
+// leadership is the part of each message that names the leader.
 type leadership struct {
 	epoch int64
 	seed  uint64
@@ -341,7 +341,7 @@ func (s *Server) Trouble() error {
 	return s.refused.last
 }
 
-// has reports whether a stream is its agent's, and not one that a newer stream has replaced.
+// has reports whether a stream is its agent's newest.
 func (s *Server) has(one *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

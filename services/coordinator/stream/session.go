@@ -18,8 +18,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// quietFor is how long a stream may be silent. Default 1.5 s: an agent takes a coordinator
-// for dead after 5 s of silence. Shorter costs messages.
+// quietFor is the longest time without a message on a stream. Default 1.5 s: an agent takes a coordinator for dead
+// after 5 s of silence. Shorter costs messages.
 const quietFor = 1500 * time.Millisecond
 
 // session is one agent's stream.
@@ -30,7 +30,7 @@ type session struct {
 	receiver *delivery.Receiver      // set before joined closes
 	joined   chan struct{}           // closes when reports may be passed on
 	end      context.CancelCauseFunc // ends the stream with a status
-	news     chan struct{}           // one token: something is newer than what was sent
+	news     chan struct{}           // one token: something is newer than the last message
 
 	sent  int64           // revision that the agent has been sent, -1 = none; the sender's
 	floor int64           // revision that the agent came with: it is sent none below
@@ -161,8 +161,8 @@ func (s *session) sendNews() (sent bool, err error) {
 	if s.server.configuration.Before(s.floor) {
 		return sent, nil
 	}
-	// The leases are read before the configuration: the configuration that is sent
-	// is then never older than the one that the leases were computed from.
+	// The leases are read before the configuration: the configuration that is sent is then never older than the
+	// configuration of the leases.
 	leases := s.server.loop.Next(s.receiver)
 	if change, lacks := s.lacks(); lacks {
 		if err := s.configure(change, s.server.leads()); err != nil {
@@ -189,8 +189,8 @@ func (s *session) sendCoordinators() (sent bool, err error) {
 		Message: &controlv1.ConnectResponse_Coordinators{Coordinators: c}})
 }
 
-// lacks is what the agent lacks of the configuration. The first time that is something, if only
-// the word that the agent holds the present one.
+// lacks returns the part of the configuration that the agent lacks. The first time that is something, if only the word
+// that the agent holds the present one.
 func (s *session) lacks() (change *config.Change, lacks bool) {
 	if s.sent >= 0 {
 		return s.server.configuration.Since(s.sent)

@@ -18,8 +18,8 @@ const (
 	LeaderKey = "leader"
 )
 
-// NotLeader is the status of a coordinator that does not lead; leader is the
-// address of the one that does, "" while there is none.
+// NotLeader is the status of a coordinator that does not lead; leader is the address of the leader, "" while there is
+// none.
 func NotLeader(leader string) error {
 	text := "this coordinator does not lead, and no leader is known: try again"
 	if leader != "" {
