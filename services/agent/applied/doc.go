@@ -9,15 +9,13 @@
 // the older configuration stays in force. The coordinator assumes that the agent has the
 // change, so it is tried again together with the next one, which may repair it.
 //
-// Leases are kept as each coordinator sends them ([Stream]), in the order of (epoch, seq). What is
-// in force of a pool is what the coordinator sends that has the highest epoch of those that ever
-// sent something of the pool in force: one with a lower epoch was replaced there, and does not know
-// it. If no pool of a coordinator counts, its leases are refused. Members come with the highest
-// epoch of all, and a configuration of a lower one is refused.
+// Leases are kept as each coordinator sends them ([Stream]), in the order of (epoch, seq). Of the coordinators that
+// ever sent something of the pool in force, the one with the highest epoch decides the pool: a coordinator with a lower
+// epoch was replaced there, and does not know it. If no pool of a coordinator counts, its leases are refused. Members
+// come with the highest epoch of all, and a configuration of a lower one is refused.
 //
-// Coordinators that share the pools have one epoch, and one of them sends the members. Each has a
-// stream of its own, and brings the same configurations: what another stream has brought is left out
-// ([Offered]).
+// Coordinators that share the pools have one epoch, and one of them sends the members. Each has its own stream, and
+// brings the same configurations: a change that another stream has brought is left out ([Offered]).
 //
 // A pool that its coordinator names no more stays in force as it was sent last, as long as the
 // configuration has it and until another coordinator names it. Leases that are not renewed within

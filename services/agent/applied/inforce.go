@@ -171,7 +171,7 @@ func (s *Stream) add(l *controlv1.Leases, wanted func(pool string) bool) {
 	}
 }
 
-// merged is what is in force of all pools, after the leases of a stream have changed or were renewed.
+// merged returns the leases in force of all pools, after the leases of a stream have changed or were renewed.
 func (o *State) merged(s *Stream, changed bool) *controlv1.Leases {
 	if len(o.holders) == 1 && o.holders[0] == s && !s.silent {
 		return s.leases

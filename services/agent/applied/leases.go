@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// Stream is what a coordinator sends this agent of leases on one stream.
+// Stream is the state of one stream of leases from a coordinator.
 type Stream struct {
 	state   *State
 	leases  *controlv1.Leases // complete, whatever was sent last; nil: nothing yet
@@ -37,7 +37,7 @@ func (o *State) Stream() *Stream { return &Stream{state: o, members: o.members, 
 // ReportsChanges reports whether the coordinator understands reports of changes.
 func (s *Stream) ReportsChanges() bool { return s.changes }
 
-// until is when the soft expiry of the leases passes.
+// until returns the time at which the soft expiry of the leases passes.
 func (s *Stream) until() time.Duration { return s.renewed + softExpiry(s.leases) }
 
 // unusedFor is for how long the unused capacity of pools may be used after leases were renewed, at least.
@@ -62,7 +62,7 @@ func (s *Stream) missed(format string, args ...any) error {
 	return &MissedError{fmt.Sprintf(format, args...)}
 }
 
-// Grant is what leases that are in force now say.
+// Grant has the content of the leases that are in force now.
 type Grant struct {
 	Shares *exchange.Shares
 	// Members are those in force, and hold until Until. Until is 0 if the leases say nothing of
@@ -197,7 +197,7 @@ func changePools(old, news []*controlv1.PoolLease) []*controlv1.PoolLease {
 	return out
 }
 
-// flowName is what leases are ordered by.
+// flowName is a flow, the key by which leases are sorted.
 type flowName interface {
 	GetPool() string
 	GetTenant() string

@@ -18,8 +18,8 @@ type Offer struct {
 	in   *controlv1.Configuration // in force, without resources; nil: none yet
 }
 
-// Offered is what one stream offers. Several coordinators send the same changes, each in its own
-// time: what another stream has brought already is left out.
+// Offered is the part of one stream in the Offer. Several coordinators send the same changes, each in its own time:
+// changes that another stream has brought already are left out.
 type Offered struct {
 	offer   *Offer
 	from    int64                    // revision that its Hello names
@@ -97,7 +97,7 @@ func add(to, c *controlv1.Configuration) {
 	to.Unreadable = append(to.Unreadable, c.GetUnreadable()...)
 }
 
-// then is what two changes make together, or a whole configuration and a change of it.
+// then joins two successive changes, or a whole configuration and a change of it.
 func then(before, c *controlv1.Configuration) *controlv1.Configuration {
 	out := header(c)
 	out.Full = before.GetFull()
@@ -138,7 +138,7 @@ func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 	return out, nil
 }
 
-// Digest is that of the resources of the configuration of a revision, 0 if another one is held.
+// Digest returns the digest of the resources of a revision's configuration, 0 if another revision is held.
 func (o *Offer) Digest(revision int64) resource.Digest {
 	if o.in.GetRevision() != revision {
 		return 0

@@ -112,7 +112,7 @@ func TestPoolBetweenTwoCoordinators(t *testing.T) {
 	o.inForce(t, 6, map[string]float64{"x": 12, "y": 20})
 }
 
-// Members are those that the coordinator with the highest epoch sends.
+// Members come from the coordinator with the highest epoch.
 func TestMembersOfSeveralCoordinators(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()
@@ -161,7 +161,7 @@ func TestEpochsOfPoolsAreKept(t *testing.T) {
 	}
 }
 
-// A renewal by one of several coordinators makes no shares anew.
+// A renewal by one of several coordinators keeps the shares that were made.
 func TestRenewalBySeveral(t *testing.T) {
 	o := several(t)
 	one, two := o.Stream(), o.Stream()

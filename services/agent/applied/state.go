@@ -34,12 +34,12 @@ type Configuration struct {
 	Source  *controlv1.Configuration // as the coordinator has sent it: a change, or full
 }
 
-// State is what is in force. Not safe for concurrent use.
+// State is the configuration and the leases in force. Not safe for concurrent use.
 type State struct {
 	config  config.Set
 	latest  *Configuration    // that was put in force, whole or a change; nil: none yet
 	pools   map[string]holder // whose leases of each pool are in force
-	holders []*Stream         // whose leases of some pool are in force, or the one that sent last
+	holders []*Stream         // whose leases of some pool are in force, or the latest sender
 	rest    Stream            // leases that nobody renews: of the snapshot, or of a pool between two leaders
 	members membership        // of the leases of the highest epoch
 	leases  *controlv1.Leases // in force, of all pools
@@ -59,8 +59,8 @@ func (o *State) CheckEpoch(epoch int64) error {
 	return nil
 }
 
-// Configure puts a configuration in force, or a change of the one that is. Errors: a
-// *StaleEpochError, or a *config.BaseError for a change of another one.
+// Configure puts a configuration in force, or a change of the present one. Errors: a *StaleEpochError, or a
+// *config.BaseError for a change of another one.
 func (o *State) Configure(c *Configuration) error {
 	if err := o.CheckEpoch(c.Epoch); err != nil {
 		return err
@@ -110,8 +110,7 @@ func (o *State) Configuration() *config.Set {
 	return &o.config
 }
 
-// Delta is what the configuration in force has changed of the one before, nil if it came
-// whole.
+// Delta returns the change from the previous configuration to the one in force, nil if it came whole.
 func (o *State) Delta() *config.Delta {
 	if o.latest == nil {
 		return nil
@@ -122,7 +121,7 @@ func (o *State) Delta() *config.Delta {
 // Shares returns the shares in force; nil is none yet.
 func (o *State) Shares() *exchange.Shares { return o.shares }
 
-// Status is what is in force, in brief.
+// Status summarises the state in force.
 type Status struct {
 	Revision  int64 // of the configuration, 0 = none
 	Resources int

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// both is what a coordinator sends to, and what is in force.
+// both joins an Offer, which receives configurations, and the state in force.
 type both struct {
 	one
 	Offer
@@ -48,12 +48,12 @@ func (b *both) Configuration(m *controlv1.Configuration) (*config.Config, *contr
 	return b.State.Configuration().Config(), &controlv1.Ack{Nonce: m.GetNonce()}, nil
 }
 
-// InForce is what gateways have.
+// InForce returns the configuration and the shares of the gateways.
 func (b *both) InForce() (*config.Config, *exchange.Shares) {
 	return b.State.Configuration().Config(), b.Shares()
 }
 
-// Snapshot is what is kept on disk, nil before the first configuration.
+// Snapshot returns the snapshot for the disk, nil before the first configuration.
 func (b *both) Snapshot() *lastgood.Snapshot {
 	if b.Source() == nil {
 		return nil
@@ -136,9 +136,8 @@ func TestBadConfigurationKeepsTheOld(t *testing.T) {
 	}
 }
 
-// The digest is that of what is held: not of what was refused, nor of another revision. What was
-// refused is forgotten with its stream: the next one begins with what is lacking of what is held,
-// and etcd may have another history then.
+// The digest is of the held configuration: not of a refused one, nor of another revision. What was refused is forgotten
+// with its stream: the next one begins with what is lacking of what is held, and etcd may have another history then.
 func TestANewStreamBeginsWithWhatIsHeld(t *testing.T) {
 	var o both
 	o.Configuration(full(1, 1, pool("a", 1), pool("b", 1)))
@@ -387,8 +386,8 @@ func TestOneStreamBringsALowerRevision(t *testing.T) {
 	}
 }
 
-// Two coordinators bring the same changes. Each change is put in force once, whichever comes first, and
-// nothing that is in force is undone by the one that is behind.
+// Two coordinators bring the same changes. Each change is put in force once, whichever comes first, and the coordinator
+// that is behind undoes nothing.
 func TestTwoStreamsBringTheSame(t *testing.T) {
 	var o Offer
 	one, two := o.Begin(0), o.Begin(0)

@@ -59,7 +59,7 @@ func (b *Book) empty() bool { return b.set.Tenants() == 0 }
 // Len is the number of resources.
 func (b *Book) Len() int { return b.count }
 
-// Digest is that of all resources.
+// Digest returns the digest of all resources.
 func (b *Book) Digest() resource.Digest { return b.digest }
 
 // Resources returns all resources ordered by name. They are shared: don't
@@ -90,8 +90,7 @@ func (b *Book) Named(names []string) (out []*quotav1.Resource) {
 	return out
 }
 
-// LeftOut is what is not valid and not in the configuration, by tenant, with a reason that
-// names the field.
+// LeftOut lists the invalid parts that are not in the configuration, by tenant, with a reason that names the field.
 func (b *Book) LeftOut() (out []config.LeftOut) {
 	for _, tenant := range slices.Sorted(maps.Keys(b.left)) {
 		out = append(out, b.left[tenant]...)

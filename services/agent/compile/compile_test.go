@@ -45,7 +45,7 @@ func compiled(t *testing.T, resources ...*quotav1.Resource) *config.Config {
 	return c
 }
 
-// whole is what resources compile to.
+// whole compiles resources.
 func whole(resources []*quotav1.Resource) (*config.Config, []config.LeftOut, error) {
 	var b Book
 	if _, err := b.Change(resources, nil); err != nil {
@@ -235,8 +235,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A book kept by changes equals one that was made anew, in any order, and so does a set that
-// is kept by what the changes make. What is refused changes neither.
+// A book kept by changes equals a book compiled from the whole, in any order, and so does a set that is kept by the
+// book's changes. A refused change changes neither.
 func TestBookChangesEqualSnapshot(t *testing.T) {
 	names := []string{"tenants/a", "tenants/b", "tenants/a/limits/l", "tenants/b/limits/l", "tenants/-/limits/l",
 		"tenants/-/limits/m", "tenants/a/quotas/p", "tenants/b/quotas/q", "pools/p", "pools/q", "tenants/-", "odd"}
@@ -300,7 +300,7 @@ func TestBookChangesEqualSnapshot(t *testing.T) {
 	})
 }
 
-// draw is a resource of the name, one time in four one that is not valid.
+// draw draws a resource of the name, one time in four an invalid one.
 func draw(t *rapid.T, name string) *quotav1.Resource {
 	bad := rapid.IntRange(0, 3).Draw(t, "bad") == 0
 	weight := float64(rapid.IntRange(1, 3).Draw(t, "number"))

@@ -3,13 +3,11 @@
 //
 // # Model
 //
-// A [Book] is the set of resources by name, kept current by changes; a full snapshot is a
-// change of an empty book. [Book.Change] compiles the tenants that a change names, and returns
-// what that makes of the configuration: pure and deterministic (sorted by name). What
-// of a tenant is not valid is left out by itself and named, so that one tenant's
-// mistake does not hold up the others; a bad pool refuses the change, and the book stays
-// as it was. Reading and check of a resource are those of the API
-// (resource.LimitConfig and its likes), the check of the whole is the gateways' own
+// A [Book] is the set of resources by name, kept current by changes; a full snapshot is a change of an empty book.
+// [Book.Change] compiles the tenants that a change names, and returns what that makes of the configuration: pure and
+// deterministic (sorted by name). The invalid parts of a tenant alone are left out and named, so that one tenant's
+// mistake does not hold up the others; a bad pool refuses the change, and the book stays as it was. The functions of
+// the API read and check a resource (resource.LimitConfig and its likes), the check of the whole is the gateways'
 // (config.Delta.LeaveOut).
 //
 //	resource                    becomes
@@ -17,7 +15,7 @@
 //	tenants/t                   Tenant; weight 1 unless given
 //	tenants/t/quotas/p          a Quota in tenant t
 //	tenants/t/limits/l          a Limit in tenant t
-//	tenants/-/limits/l          a default, which gateways give every tenant without an l of its own
+//	tenants/-/limits/l          a default, which gateways give every tenant that has no l
 //
 // The tenant "-" is always there: it stands for unknown tenants. A quota or a
 // limit of a tenant that has no resource makes one of weight 1, since the order

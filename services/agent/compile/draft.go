@@ -94,8 +94,8 @@ func (d *draft) compile() error {
 	return d.weigh()
 }
 
-// compileShared compiles what all tenants share. If tenants may mean something else with it,
-// all are compiled: quotas of pools that come or go, limits beside those that are inherited.
+// compileShared compiles what all tenants share. If tenants may mean something else with it, all are compiled: quotas
+// of pools that come or go, limits whose inherited limits change.
 func (d *draft) compileShared() error {
 	b := d.book
 	before := b.set.Shared()
@@ -182,7 +182,7 @@ func (d *draft) commit() {
 		b.groups, b.left = make(map[string]group, len(d.groups)), map[string][]config.LeftOut{}
 		b.sizes = make(map[string]int, len(d.out.Tenants))
 	}
-	_ = b.set.Change(&d.out) // both are of revision 0
+	_ = b.set.Change(&d.out) // each has revision 0
 	if d.pools != nil {
 		b.pools = d.pools
 	}

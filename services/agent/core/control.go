@@ -18,8 +18,8 @@ import (
 // that was replaced: the stream must be closed.
 func (c *Core) CheckEpoch(epoch int64) error { return c.applied.CheckEpoch(epoch) }
 
-// Configure puts a configuration in force, or a change of the one that is. An error means that
-// its coordinator was replaced: the stream must be closed.
+// Configure puts a configuration in force, or a change of the present one. An error means that its coordinator was
+// replaced: the stream must be closed.
 func (c *Core) Configure(next *applied.Configuration) (Effects, error) {
 	if err := c.applied.Configure(next); err != nil {
 		return Effects{}, err
@@ -40,7 +40,7 @@ func (c *Core) logConfiguration(in *config.Set, left []config.LeftOut) {
 	}
 	c.logged = in.Revision()
 	tenants := in.Tenants()
-	if in.Tenant(config.DefaultTenant) != nil { // it stands in for those that are not known
+	if in.Tenant(config.DefaultTenant) != nil { // for all unknown tenants
 		tenants--
 	}
 	c.log(slog.LevelInfo, "configuration in force", "revision", in.Revision(), "pools", len(in.Shared().Pools),
@@ -63,9 +63,9 @@ type Stream struct {
 	lastState *controlv1.State // in the report before
 }
 
-// Leases puts leases in force. A *applied.StaleEpochError means that their coordinator was
-// replaced: the stream must be closed; a *applied.MissedError must be told to it. Leases
-// that are not usable are logged; the older ones stay in force.
+// Leases puts leases in force. A *applied.StaleEpochError means that their coordinator was replaced: the stream must be
+// closed; a *applied.MissedError must be sent to it. Leases that are not usable are logged; the older ones stay in
+// force.
 func (s *Stream) Leases(now time.Duration, l *controlv1.Leases) (Effects, error) {
 	c := s.core
 	before := c.applied.Shares()

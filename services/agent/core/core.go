@@ -26,8 +26,8 @@ type Options struct {
 	T1            time.Duration // without a majority for so long: Split
 	T2            time.Duration // a silent replica's claims count for so long
 	Everybody     int           // most agents that tell all others everything, see [aggregation.Options]
-	// ExactWithin is how far the other agents may be where limits that state no precision are EXACT;
-	// 0: they are LOCAL.
+	// ExactWithin bounds the delay to the other agents up to which limits that state no precision are EXACT; 0: they are
+	// LOCAL.
 	ExactWithin time.Duration
 }
 
@@ -95,11 +95,11 @@ func New(o Options) *Core {
 // SetGossipAddress sets the host:port that the coordinator passes to other agents.
 func (c *Core) SetGossipAddress(address string) { c.gossipAddress = address }
 
-// Effects are what the caller does after an event.
+// Effects are the caller's duties after an event.
 type Effects struct {
 	Frames []Frame // in this order
 	Close  []Link  // of a process that has a newer link
-	// Packets to other agents that are sent at once, beside those of Round.
+	// Packets to other agents that are sent at once, in addition to those of Round.
 	Packets    []schedule.Outgoing
 	GossipSoon bool // call Round before the next period
 	Save       bool // the snapshot has changed
@@ -152,8 +152,8 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 // LastLeases are the leases in force, nil before the first.
 func (c *Core) LastLeases() *controlv1.Leases { return c.applied.LastLeases() }
 
-// sweepSpentEvery is how many heartbeats pass between two sweeps of what clients have spent, and
-// of what became of requests.
+// sweepSpentEvery is the number of heartbeats between two sweeps of the spent costs of clients, and of the outcomes of
+// requests.
 const sweepSpentEvery = 10
 
 // Tick does what time brings: leases expire, gateways and keys are forgotten, gateways

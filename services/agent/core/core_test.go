@@ -163,8 +163,8 @@ func TestStateIsSentOnChange(t *testing.T) {
 	}
 }
 
-// Gateways are sent what has changed; an older one, one that refuses a change and one that has
-// connected meanwhile are sent the whole.
+// Gateways are sent the changes; an older gateway, one with a refused change and a newly connected one are sent the
+// whole.
 func TestChangesAreSent(t *testing.T) {
 	c := newCore()
 	var o applied.Offer

@@ -13,11 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkFleet is what a second costs an agent with one gateway in a fleet of N, with K keys
-// that have a request per second each, from all their users together: processor time, and what
-// the agent sends. The other agents are played: they claim the keys that the agent owns, tell it
-// the sums of those that its gateway uses, and acknowledge. The clock is virtual. Counted are the
-// events of the core, and that packets are encoded and decoded; not sockets and sealing.
+// BenchmarkFleet measures a second of an agent with one gateway in a fleet of N, with K keys that have a request per
+// second each, from all their users together: CPU time, and the agent's packets. The other agents are played: they
+// claim the keys that the agent owns, send it the sums of the keys that its gateway uses, and acknowledge. The clock is
+// virtual. Counted are the events of the core, and that packets are encoded and decoded; not sockets and sealing.
 func BenchmarkFleet(b *testing.B) {
 	for _, c := range []struct{ agents, keys, users int }{
 		{100, 10_000, 3}, {100, 100_000, 3}, {100, 1_000_000, 3}, {1000, 100_000, 1000},
@@ -25,7 +24,7 @@ func BenchmarkFleet(b *testing.B) {
 		b.Run(fmt.Sprintf("N=%d/K=%d/users=%d", c.agents, c.keys, c.users), func(b *testing.B) {
 			for b.Loop() {
 				f := newCrowd(c.agents, c.keys, c.users)
-				f.run(20 * time.Second) // all is registered, and those who have just met are calm
+				f.run(20 * time.Second) // all is registered, and new peers are calm
 				f.used, f.sent = 0, volume{}
 				before := f.agent.peers.Traffic()
 				const seconds = 10
@@ -156,7 +155,7 @@ func (f *crowd) run(d time.Duration) {
 	}
 }
 
-// request is what the gateway says after a period.
+// request returns the gateway's message after a period.
 func (f *crowd) request() *exchange.Claims {
 	out := &exchange.Claims{}
 	if !f.few { // 1 request a second for each key over all gateways

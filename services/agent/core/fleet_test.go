@@ -56,7 +56,7 @@ func (a *fleetAgent) hear(k exchange.KeySum) {
 	a.sums[k.Key] = k
 }
 
-// spent is what the gateway takes to be spent of a key.
+// spent returns the spent cost of a key as the gateway computes it.
 func (a *fleetAgent) spent(key uint64) float64 {
 	return a.admitted[key] + a.charged[key] - a.refilled[key]
 }
@@ -220,7 +220,7 @@ func (f *fleet) run(d time.Duration, each func()) {
 	}
 }
 
-// truth is what all gateways have admitted of a key, and what all but one claim.
+// truth returns the cost of a key that all gateways have admitted, and the claims of all but one.
 func (f *fleet) truth(key uint64, but int) (admitted, claims float64) {
 	for j, b := range f.agents {
 		admitted += b.admitted[key]
@@ -248,7 +248,7 @@ func (f *fleet) wants(t interface{ Fatalf(string, ...any) }, what string, least 
 	}
 }
 
-// all is what all gateways have admitted of each key.
+// all returns the admitted cost of each key over all gateways.
 func (f *fleet) all(keys []uint64) map[uint64]float64 {
 	out := map[uint64]float64{}
 	for _, k := range keys {

@@ -19,7 +19,7 @@ type Link uint64
 // Process is one life of a gateway.
 type Process = reports.Process
 
-// presence is where a gateway is in its life.
+// presence is the state of a gateway's process and link.
 type presence uint8
 
 const (
@@ -38,7 +38,7 @@ type gateway struct {
 	facts
 }
 
-// facts are what is known of a gateway on its present link.
+// facts are the properties of a gateway on its present link.
 type facts struct {
 	hello     link.Hello
 	heartbeat link.Heartbeat
@@ -276,8 +276,8 @@ func (g *gateway) noteSums(s *exchange.Sums) {
 	g.sentSums.Flows, g.sentSums.Keys, g.sentSums.Lag = nil, nil, 0
 }
 
-// sumsSince is the stamp of the sums that a gateway has; 0: it needs all of them. A filter that
-// was alone has not looked at those that it was sent.
+// sumsSince is the stamp of the sums that a gateway has; 0: it needs all of them. A filter that was alone has not read
+// the sums that it was sent.
 func (g *gateway) sumsSince() uint64 {
 	if g.sentSums.Replicas <= 1 {
 		return 0
@@ -285,7 +285,7 @@ func (g *gateway) sumsSince() uint64 {
 	return g.sumsStamp
 }
 
-// inForce is the configuration that a gateway has in force and the one that it refused.
+// inForce returns the configuration in force at a gateway and the refused one.
 func (g *gateway) inForce() link.Heartbeat {
 	in := g.heartbeat
 	if g.unsent.Refused != 0 {

@@ -11,8 +11,8 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// maxLeftOut is how many limits that are left out a report lists for the agent and for
-// each gateway; it always has their number.
+// maxLeftOut bounds the left-out limits that a report lists for the agent and for each gateway; it always has their
+// number.
 const maxLeftOut = 64
 
 // Hello opens a stream to a coordinator: it says who this is, and what was applied last.
@@ -49,8 +49,8 @@ func (s *Stream) reports(pool string) bool {
 	return !s.core.applied.Has(pool)
 }
 
-// Report is what the gateways reported, and the state of the configuration if it changed
-// since the report before on this stream.
+// Report returns the sum of the gateways' reports, and the state of the configuration if it changed since the report
+// before on this stream.
 func (s *Stream) Report(now time.Duration) *controlv1.Report {
 	c := s.core
 	r := &controlv1.Report{Interval: durationpb.New(exchange.ReportEvery),
@@ -67,8 +67,8 @@ func (s *Stream) Report(now time.Duration) *controlv1.Report {
 	return r
 }
 
-// Answer answers what became of requests lately, or of one request. What it returns makes the
-// answer and needs nothing of the core, so that the agent can go on meanwhile.
+// Answer answers a question about the latest requests, or about one request. The returned function makes the answer and
+// needs nothing of the core, so that the agent can go on meanwhile.
 func (c *Core) Answer(now time.Duration, q *controlv1.Question) func() *controlv1.Answer {
 	if q.GetRequest() != "" {
 		answer := c.decisions.Answer(now, q)
@@ -86,7 +86,7 @@ func (c *Core) replicas() []*controlv1.Replica {
 	return out
 }
 
-// state is what the agent and its gateways have made of the configuration.
+// state returns the state of the configuration at the agent and its gateways.
 func (c *Core) state(now time.Duration) *controlv1.State {
 	left := c.applied.Status(now).LeftOut
 	s := &controlv1.State{LeftOut: leftOutMessage(left), LeftOutTotal: int32(len(left)), Exact: c.exact,

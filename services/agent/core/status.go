@@ -18,7 +18,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// Status is what is known, for people and metrics.
+// Status is the state of the core, for people and metrics.
 type Status struct {
 	Applied      applied.Status
 	Aggregation  aggregation.Status
@@ -46,7 +46,7 @@ type Status struct {
 	// SpentKeys are remembered for gateways that restart; SpentKeysLost found no room.
 	SpentKeys     int
 	SpentKeysLost uint64
-	// Series are what became of requests, and ActivityRows in use; ActivityLost found no row.
+	// Series count the outcomes of requests, ActivityRows the rows in use, ActivityLost outcomes without a row.
 	Series       []activity.Series
 	ActivityRows int
 	ActivityLost uint64
@@ -87,8 +87,8 @@ func (c *Core) Ready() error {
 	return nil
 }
 
-// Unheard names the agents and gateways that are not heard: limits and shares are split
-// without them. nil if there are none.
+// Unheard names the agents and gateways that are unreachable: limits and shares are split without them. nil if there
+// are none.
 func (c *Core) Unheard(now time.Duration) error {
 	var all []error
 	if missing := c.peers.Missing(now); len(missing) > 0 {
@@ -122,8 +122,7 @@ func (c *Core) NotEnforced(now time.Duration) error {
 		wording.Does(total, "limit", "is", "are"), where, first.Limit, first.Tenant, first.Reason)
 }
 
-// overBudgetFor is how long the alarm stays after the last request for a key beyond a
-// gateway's budget.
+// overBudgetFor is the time for which the alarm stays after the last request for a key beyond a gateway's budget.
 const overBudgetFor = time.Minute
 
 // OverBudget names the gateways that have more busy keys than full state for them: such a

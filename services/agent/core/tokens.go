@@ -42,7 +42,7 @@ func (c *Core) allowed(name *exchange.KeyName) (key uint64, p grant.Params, ok b
 	return c.own.ExactKey(name)
 }
 
-// OwnLimits are limits of this agent's own, beside the configuration: those of the rate limit service.
+// OwnLimits are limits of this agent besides the configuration: those of the rate limit service.
 type OwnLimits interface {
 	// ExactKey is as [limiter.ExactKey].
 	ExactKey(name *exchange.KeyName) (key uint64, p grant.Params, ok bool)
@@ -73,7 +73,7 @@ func (c *Core) logDropped(now time.Duration) {
 	}
 }
 
-// TokensDue is when TickTokens has something to do; 0: nothing.
+// TokensDue returns the time for the next TickTokens; 0: none.
 func (c *Core) TokensDue() time.Duration { return c.tokens.Due() }
 
 // TickTokens does what is due for the keys of EXACT limits that this agent owns.

@@ -1,12 +1,11 @@
-// Package decisions keeps what an agent's gateways decided about single requests: those that
-// were refused, held, marked or let pass by SHADOW only. Whoever has the ID of such a request can
-// ask why.
+// Package decisions keeps the decisions of an agent's gateways about single requests: refused, held, marked, or let
+// pass by SHADOW only. A person who has the ID of such a request can ask why.
 //
 // # Model
 //
-// A filter tells its agent of such requests each 250 ms, of at most some 500 a second. They are
-// kept in parts, by a hash of the tenant; in a full part a new decision takes the place of the
-// oldest. So a tenant with many refusals shortens the memory for its own part of the tenants.
+// A filter sends its agent such requests each 250 ms, of at most some 500 a second. They are kept in parts, by a hash
+// of the tenant; in a full part a new decision takes the place of the oldest. So a tenant with many refusals shortens
+// the memory for its own part of the tenants.
 //
 // # Bounds
 //
@@ -56,7 +55,7 @@ type kept struct {
 	at      time.Duration
 }
 
-// Add keeps what a gateway tells.
+// Add keeps a gateway's report.
 func (s *Store) Add(now time.Duration, gateway string, of *exchange.Decisions) {
 	if s.seed == (maphash.Seed{}) {
 		s.seed = maphash.MakeSeed()

@@ -96,7 +96,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// memory is that of a full store, bytes.
+// memory returns the size of a full store, bytes.
 func memory(b *testing.B, limits, letters int) float64 {
 	b.Helper()
 	var wire bytes.Buffer

@@ -16,8 +16,8 @@ type quiet struct{ State }
 
 func (quiet) ReceivePacket(*gossipv1.Packet) (schedule.Drop, bool) { return schedule.Accepted, false }
 
-// BenchmarkPacket is what a packet with a claim costs besides the core and the system: it is encoded, sealed, queued,
-// opened and decoded.
+// BenchmarkPacket measures a packet with a claim without the core and the system: it is encoded, sealed, queued, opened
+// and decoded.
 //
 //	go test ./agent/gossip -run NONE -bench Packet
 func BenchmarkPacket(b *testing.B) {

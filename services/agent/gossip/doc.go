@@ -11,10 +11,9 @@
 //
 // # Who may say what
 //
-// A packet is sealed with a key that only its sender and its addressee can know (see
-// [identity]). So nobody speaks in another agent's name, and what an earlier life of
-// an agent has sent does not open any more: no order of clocks is needed. Who has the
-// cluster's key may still join as an agent of its own.
+// A packet is sealed with a key that only its sender and its addressee can know (see [identity]). So no agent sends in
+// another agent's name, and packets of an agent's earlier life do not open any more: no order of clocks is needed. A
+// process that has the cluster's key may still join as a new agent.
 //
 // # Versions
 //
@@ -23,20 +22,18 @@
 //
 // # Delay
 //
-// Each packet acknowledges the latest one heard from its addressee and says how
-// long that was held. The round trip is measured with the sender's clock alone:
-// τ = (now − sent − held)/2. Per peer a peak with slow decay is kept, which one
-// measurement cannot raise far (package schedule). The largest of them is the delay in
-// force; the median is reported to the coordinator.
+// Each packet acknowledges the latest one received from its addressee and says how long that was held. The round trip
+// is measured with the sender's clock alone: τ = (now − sent − held)/2. Per peer a peak with slow decay is kept, which
+// one measurement cannot raise far (package schedule). The largest of them is the delay in force; the median is
+// reported to the coordinator.
 //
 // # Failures
 //
-// A peer that memberlist gave up is still sent to at the long period for a while, so that
-// after a partition claims flow with the first packet. Its address is tried for a day, and
-// those of --join and of the coordinator's members for ever, unless a peer is alive there:
-// so halves that have forgotten each other find together. An attempt is a TCP connection;
-// one address is tried each second at first and each 5 to 10 s later, joinAtOnce of them at
-// a time. A peer that leaves says so in packets of its own.
+// A peer that memberlist gave up is still sent to at the long period for a while, so that after a partition claims flow
+// with the first packet. Its address is tried for a day, and the addresses of --join and of the coordinator's members
+// without end, unless a peer is alive there: so halves that have forgotten each other find together. An attempt is a
+// TCP connection; one address is tried each second at first and each 5 to 10 s later, joinAtOnce of them at a time. A
+// peer that leaves says so in extra packets.
 //
 // # Invariants
 //

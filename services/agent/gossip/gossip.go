@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// inboxFrames is how many frames of 1.4 KB wait to be read: more are dropped.
+	// inboxFrames bounds the frames of 1.4 KB that wait to be read: more are dropped.
 	inboxFrames = 4096
 	// maxName bounds an agent's name, in bytes.
 	maxName = 256
@@ -26,8 +26,8 @@ const (
 	label = "titrate"
 )
 
-// State is what the agents gossip, and what this one knows of the others; package core has
-// it. Its methods must not block, and must not call the Node.
+// State makes the messages that the agents gossip, and keeps the other agents' ones; package core has it. Its methods
+// must not block, and must not call the Node.
 type State interface {
 	// PeerAlive notes that memberlist knows a peer as alive, see [schedule.Peers.Alive].
 	PeerAlive(name, address string, newLife bool, version uint8)
@@ -40,7 +40,7 @@ type State interface {
 	LastRound() []schedule.Outgoing
 	// ReceivePacket takes a packet of the agent that it names; soon asks for a round.
 	ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool)
-	// PeerAddresses are where to find peers, see [schedule.Peers.Addresses].
+	// PeerAddresses returns the addresses of peers, see [schedule.Peers.Addresses].
 	PeerAddresses() schedule.Addresses
 }
 
@@ -82,7 +82,7 @@ type Node struct {
 	conflict rate.Sometimes // bounds the lines about two agents of one name
 }
 
-// contact is how to reach another agent.
+// contact is the address and the session of another agent.
 type contact struct {
 	node    memberlist.Node
 	alive   bool     // according to memberlist
@@ -125,7 +125,7 @@ func Open(o Options, state State) (*Node, error) {
 	return m, nil
 }
 
-// Address is where the node listens, with the port that the system gave.
+// Address returns the node's address, with the port that the system gave.
 func (m *Node) Address() string {
 	n := m.list.LocalNode()
 	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))

@@ -158,7 +158,7 @@ func trio(t *testing.T, key []byte) (a, b, c *node) {
 	return a, b, c
 }
 
-// sums are what the node's gateway was told.
+// sums returns the sums that the node's gateway was sent.
 func (n *node) sums() *exchange.Sums {
 	n.core.do(func(c *core.Core) {
 		for _, f := range c.Tick(now()).Frames {

@@ -16,7 +16,7 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// freeAddress is one that nobody listens at.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

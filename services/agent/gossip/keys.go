@@ -9,10 +9,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Rotate replaces the gossip keys while the node runs: from then on the first one seals, and what any of them has
-// sealed is read. Two agents hear each other as long as each has the key that the other seals with. It fails, and
-// changes nothing, without a key before or after: whether the gossip is encrypted at all stays as it was at the
-// start.
+// Rotate replaces the gossip keys while the node runs: from then on the first one seals, and each of them opens. Two
+// agents receive each other's packets as long as each has the key that the other seals with. It fails, and changes
+// nothing, without a key before or after: whether the gossip is encrypted at all stays as it was at the start.
 func (m *Node) Rotate(keys [][]byte) error {
 	if m.ring == nil || len(keys) == 0 {
 		return errors.New("gossip: encryption begins and ends with a restart only")
@@ -51,7 +50,7 @@ func (m *Node) Rotate(keys [][]byte) error {
 	return nil
 }
 
-// Keys is how many gossip keys are in use.
+// Keys counts the gossip keys in use.
 func (m *Node) Keys() int { return len(m.keys()) }
 
 // keys are the gossip keys in use; the first one seals.

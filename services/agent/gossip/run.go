@@ -39,7 +39,7 @@ func (m *Node) Run(ctx context.Context) error {
 // Round sends what is due.
 func (m *Node) Round() { m.send(m.state.Round(false)) }
 
-// Send sends packets at once, beside those of State.Round.
+// Send sends packets at once, in addition to those of State.Round.
 func (m *Node) Send(out []schedule.Outgoing) { m.send(out, nil) }
 
 // send encodes, seals and sends packets, and forgets peers.

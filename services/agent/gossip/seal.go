@@ -48,10 +48,9 @@ var errVersion = errors.New("unknown version of the gossip")
 // sender names a public key in frames.
 type sender [8]byte
 
-// identity is what binds an agent's packets to its name: a key pair that lives as
-// long as the process. memberlist gives all agents the public key with the name.
-// The key of a frame follows from both agents' key pairs and the gossip key, so
-// that only these two agents can have made it.
+// identity binds an agent's packets to its name: a key pair that lives as long as the process. memberlist gives all
+// agents the public key with the name. The key of a frame follows from the key pairs of the two agents and the gossip
+// key, so that only these two agents can have made it.
 type identity struct {
 	private *ecdh.PrivateKey
 	begun   *atomic.Uint64 // sessions
@@ -66,7 +65,7 @@ func newIdentity(newest uint8) (identity, error) {
 	return identity{private, new(atomic.Uint64), newest}, nil
 }
 
-// meta is what memberlist gives the others of this agent.
+// meta returns the data about this agent that memberlist gives the others.
 func (i identity) meta() []byte {
 	return append([]byte{oldest, i.newest}, i.private.PublicKey().Bytes()...)
 }
@@ -175,7 +174,7 @@ func (s *session) rekey(i identity, keys [][]byte) error {
 	return nil
 }
 
-// frameCipher is that of one direction, by one gossip key.
+// frameCipher returns the cipher of one direction, by one gossip key.
 func frameCipher(secret, clusterKey, from, to []byte) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, secret, clusterKey, "titrate gossip "+string(from)+string(to), keyBytes)
 	if err != nil {

@@ -103,8 +103,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A packet that names another agent than the one that sealed it changes nothing, nor
-// does one that nobody sealed; both are counted.
+// A packet changes nothing if it names another agent than its sealer, or if no agent sealed it; either is counted.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	a, b, c := trio(t, nil)

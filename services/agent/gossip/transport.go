@@ -23,11 +23,11 @@ const (
 	// kernelBuffer is the size of the socket's receive buffer, in bytes: what comes
 	// while this process does not run is lost beyond it. The system may give less.
 	kernelBuffer = 2 << 20
-	// errorPause is how long to wait after an accept or a read that failed.
+	// errorPause is the pause after an accept or a read that failed.
 	errorPause = 50 * time.Millisecond
 )
 
-// errCut is what sending fails with while the transport is cut.
+// errCut is the error of sending while the transport is cut.
 var errCut = errors.New("gossip: cut off by fault injection")
 
 // transport is the one port of the node, UDP and TCP, for memberlist and for frames.
@@ -137,11 +137,11 @@ func (t *transport) pause() {
 	}
 }
 
-// port is where the transport listens.
+// port returns the port of the transport.
 func (t *transport) port() int { return t.tcp.Addr().(*net.TCPAddr).Port }
 
-// FinalAdvertiseAddr is where others reach this agent: as set, as bound, or by the
-// private address of the machine when bound to all.
+// FinalAdvertiseAddr returns the address by which others reach this agent: as set, as bound, or the private address of
+// the machine when bound to all.
 func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
 	if ip != "" {
 		set := net.ParseIP(ip)
@@ -166,10 +166,10 @@ func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error)
 	return net.ParseIP(private), t.port(), nil
 }
 
-// PacketCh is where memberlist reads datagrams.
+// PacketCh returns the channel from which memberlist reads datagrams.
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
-// StreamCh is where memberlist takes connections.
+// StreamCh returns the channel from which memberlist takes connections.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
 // WriteTo sends a datagram, or drops it silently while cut, as a network does.

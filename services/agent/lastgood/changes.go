@@ -42,7 +42,7 @@ func begin(dir string, sum []byte) (*os.File, error) {
 	return f, syncDir(dir)
 }
 
-// records is what is added to the file.
+// records returns the bytes that are appended to the file.
 func records(changes []*controlv1.Configuration, leases *controlv1.Leases) (b []byte, err error) {
 	for _, c := range changes {
 		m := &controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Configuration{Configuration: c}}
@@ -113,7 +113,7 @@ func applyRecords(s *Snapshot, b []byte) (*Snapshot, error) {
 	return out, bad
 }
 
-// applyRecord applies one record; resources are those of the configuration, by name.
+// applyRecord applies one record; resources are the configuration's resources by name.
 func (s *Snapshot) applyRecord(message []byte, check uint32, resources map[string]*quotav1.Resource) error {
 	if crc32.Checksum(message, castagnoli) != check {
 		return errors.New("the checksum of a change does not match")

@@ -22,8 +22,8 @@
 //	40      …     records: length and CRC-32C of the message, 4 bytes each, little-endian, and
 //	              titrate.control.v1alpha1.ConnectResponse, a Configuration or Leases
 //
-// When the second file has become larger than the first one, a new first one is written and
-// the second begins anew: a byte that changes is written twice on average.
+// When the second file has become larger than the first one, a new first one is written and the second restarts empty:
+// a byte that changes is written twice on average.
 //
 // # Invariants
 //
@@ -55,7 +55,7 @@ const (
 	head   = len(magic) + sha256.Size
 )
 
-// Snapshot is what is kept.
+// Snapshot has the last configuration and leases.
 type Snapshot struct {
 	Configuration *controlv1.Configuration // full
 	Leases        *controlv1.Leases        // nil = none yet

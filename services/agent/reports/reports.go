@@ -21,9 +21,8 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// repeatFor is how long a gateway's rates are repeated when it has not reported again.
-// Its reports and those to the coordinator are not in step, and a flow that is left out
-// counts as idle.
+// repeatFor is the time for which a gateway's rates are repeated when it has not reported again. Its reports and those
+// to the coordinator are not in step, and a flow that is left out counts as idle.
 const repeatFor = time.Second
 
 // Process is one life of a gateway.
@@ -36,8 +35,7 @@ func (p Process) compare(q Process) int {
 	return cmp.Or(cmp.Compare(p.Gateway, q.Gateway), cmp.Compare(p.Generation, q.Generation))
 }
 
-// Reports are those of one agent's gateways. Not safe for concurrent use; now is any
-// time that does not run back.
+// Reports has the reports of one agent's gateways. Not safe for concurrent use; now is any time that does not run back.
 type Reports struct {
 	from map[Process]*reporter
 }
@@ -102,9 +100,8 @@ func merge(a, b exchange.FlowReport) exchange.FlowReport {
 	return b
 }
 
-// Rates returns the rates of all gateways that reported lately, by tenant, pool and gateway, of the
-// pools that are wanted. What they cover is taken: each pool is for one caller. A parent and a
-// child of a hot restart are one gateway.
+// Rates returns the rates of all gateways with a recent report, by tenant, pool and gateway, of the pools that are
+// wanted. What they cover is taken: each pool is for one caller. A parent and a child of a hot restart are one gateway.
 func (r *Reports) Rates(now time.Duration, wanted func(pool string) bool) []*controlv1.FlowReport {
 	sum := map[place]*controlv1.FlowReport{}
 	for _, p := range slices.SortedFunc(maps.Keys(r.from), Process.compare) {

@@ -33,8 +33,8 @@ type Selector struct {
 const (
 	// reportAll is the number of flows up to which each is reported each time.
 	reportAll = 32
-	// most is how many rates one report names at most: some 5 MB of the 16 MiB that the
-	// coordinator takes. The others wait for the next one, or are left out of a complete one.
+	// most bounds the rates in one report: some 5 MB of the 16 MiB that the coordinator takes. The others wait for the
+	// next one, or are left out of a complete one.
 	most  = 50_000
 	jump  = 3
 	drift = 2
@@ -88,7 +88,7 @@ func isFar(v, expected, deviations float64) bool {
 	return math.Abs(v-expected) > deviations*math.Sqrt(math.Max(expected, 1))
 }
 
-// flowState is what was reported of a flow at one gateway, and what it did since.
+// flowState is the last report of a flow at one gateway, and its use since.
 type flowState struct {
 	steady bool                  // it goes on as reported
 	mean   amounts               // that it is believed to do, if it is steady
@@ -217,7 +217,7 @@ func (s *flowState) reportWindow(p place, h float64) *controlv1.FlowReport {
 	return f
 }
 
-// row is what is reported of a flow at a gateway, without rates.
+// row returns a report's row of a flow at a gateway, without rates.
 func (s *flowState) row(p place) *controlv1.FlowReport {
 	return &controlv1.FlowReport{Tenant: p.tenant, Pool: p.pool, Gateway: p.gateway,
 		Waiting: s.now.GetWaiting(), Limited: s.now.GetLimited(), InFlight: s.now.GetInFlight(),

@@ -1,6 +1,5 @@
-// Package spent keeps what the clients of each gateway have spent and not won back yet, so
-// that an Envoy that restarts beside a living agent does not give every client its burst
-// again.
+// Package spent keeps what the clients of each gateway have spent and not won back yet, so that an Envoy that restarts
+// while its agent lives does not give every client its burst again.
 //
 // # Model
 //

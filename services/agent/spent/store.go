@@ -9,10 +9,10 @@ import (
 // MaxKeys is the most keys that are kept, over all gateways.
 const MaxKeys = 1 << 18
 
-// samples is how many keys per gateway are compared when one must be dropped.
+// samples is the number of keys per gateway that are compared when one must be dropped.
 const samples = 8
 
-// Store is what is remembered. Not safe for concurrent use. The zero Store is empty.
+// Store has the spent costs of keys by gateway. Not safe for concurrent use. The zero Store is empty.
 type Store struct {
 	gateways map[string]*gateway
 	kept     int

@@ -35,12 +35,11 @@ const (
 	maxMessage = 16 << 20
 )
 
-// Agent is whom the stream serves. Calls never overlap, but for Report, which
-// may overlap Receive.
+// Agent is the agent's side of the stream. Calls never overlap, but for Report, which may overlap Receive.
 type Agent interface {
 	// Hello opens a stream.
 	Hello() *controlv1.Hello
-	// Report is what happened since the last call; seq is set here.
+	// Report returns the report since the last call; seq is set here.
 	Report() *controlv1.Report
 	// Receive takes a message and returns what to answer, nil for nothing. An
 	// error ends the stream.
@@ -82,7 +81,7 @@ type Client struct {
 	inUse rate.Sometimes // bounds the lines about the name that another agent has
 }
 
-// Status is where the stream stands.
+// Status is the state of the stream.
 type Status struct {
 	Connected bool   // something was received on it
 	Address   string // connected to, or tried last

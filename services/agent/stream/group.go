@@ -38,7 +38,7 @@ type member struct {
 	self      string // the coordinator's own address, "" if it leads all pools
 }
 
-// idleEvery is how often home looks whether there is a stream.
+// idleEvery is the interval at which home checks whether there is a stream.
 const idleEvery = 100 * time.Millisecond
 
 // NewGroup makes a group; Run starts it. agent makes the agent's side of one stream.
@@ -125,8 +125,7 @@ func (g *Group) Block(on bool) {
 	}
 }
 
-// Status is that of all streams in one: connected if each of them is; of those that are not, one
-// says why.
+// Status joins the states of all streams: connected if each of them is; otherwise an unconnected one says why.
 func (g *Group) Status() Status {
 	all := g.All()
 	s := all[0]

@@ -160,7 +160,7 @@ func TestAStreamToEachThatShares(t *testing.T) {
 	eventually(t, "connected to each", func() bool { return g.Status().Connected && len(g.All()) == 3 })
 	s.become(2, "one", "three")
 	eventually(t, "two is left", func() bool { return s.has("one", "three") })
-	s.become(3, "two", "three") // without the one that was found first
+	s.become(3, "two", "three") // without the first stream's coordinator
 	eventually(t, "one is left, two is back", func() bool { return s.has("two", "three") && g.Status().Connected })
 	s.become(4) // one leads all again, and says so by nothing
 }
@@ -189,8 +189,8 @@ func TestOneOfTheSharersDies(t *testing.T) {
 	}
 }
 
-// While no coordinator lives the addresses of the settings are tried, and the stream that is found
-// replaces the one that was opened to the same coordinator meanwhile.
+// While no coordinator lives the addresses of the settings are tried, and the stream that is found replaces the stream
+// that was opened to the same coordinator meanwhile.
 func TestAllSharersDieAndComeBack(t *testing.T) {
 	s := newSharers(t, "one", "two")
 	g := startGroup(t, s, "two", "one")

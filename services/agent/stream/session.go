@@ -116,15 +116,15 @@ func (s *session) write(ctx context.Context, stream wire) error {
 	}
 }
 
-// sayEvery is how often an agent reports that has nothing to say: the coordinator is to know that it lives.
+// sayEvery is the interval of an agent's empty reports: the coordinator is to know that it lives.
 const sayEvery = time.Second
 
-// quietAfter is how many reports in a row say nothing before some are left out. The coordinator has forgotten
-// by then what the agent's gateways asked for (64 reports, package allocation): it takes an agent whose report is
-// missing to go on as in the mean of its reports.
+// quietAfter is the number of successive empty reports before some are left out. The coordinator has forgotten by then
+// what the agent's gateways asked for (64 reports, package allocation): if a report is missing, it assumes the mean of
+// the agent's reports.
 const quietAfter = 70
 
-// reporter numbers reports, and leaves out those that say nothing.
+// reporter numbers reports, and leaves out empty ones.
 type reporter struct {
 	most   int // reports of which one is sent at least
 	quiet  int // reports in a row that said nothing

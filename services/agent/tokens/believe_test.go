@@ -126,7 +126,7 @@ func TestProcessesAreBounded(t *testing.T) {
 	if a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{1, 2}}); len(a.processes["b"]) != MaxProcesses-2 {
 		t.Errorf("%d processes after two have gone", len(a.processes["b"]))
 	}
-	for range 2 { // it goes, comes with other processes and goes again, sooner than what it held is spent
+	for range 2 { // gone, back with other processes and gone again, before its tokens count as spent
 		a.Changed(settled, nil, failed)
 		a.Changed(settled, []Agent{{"b", 1}}, failed)
 		for p := range uint64(MaxProcesses) {

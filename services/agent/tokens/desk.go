@@ -16,11 +16,11 @@ import (
 const (
 	// MaxKeys is the most keys that an agent owns.
 	MaxKeys = 1 << 18
-	// DeadAfter is how long a gateway's link may be down before what it holds counts as spent.
+	// DeadAfter is the time for which a gateway's link may be down before what it holds counts as spent.
 	DeadAfter = link.DeadAfter // then the gateway forgets it
 	// sweepEvery is the time between two searches for keys at rest, sweepFull while a key finds no room.
 	sweepEvery, sweepFull = 10 * time.Second, 2 * time.Second
-	// lostTold is how often other agents are told that a gateway is gone, once a second.
+	// lostTold is the number of times that other agents are sent that a gateway is gone, once a second.
 	lostTold = 3
 )
 
@@ -31,8 +31,8 @@ type Options struct {
 	Owner func(key uint64) string // the agent that owns a key
 	// Linked reports whether a process of a gateway has a link to this agent.
 	Linked func(process uint64) bool
-	// Allowed returns the hash of a named key, and what the configuration in force here allows it;
-	// not ok: it has no such EXACT limit. Revision tells one configuration from another.
+	// Allowed returns the hash of a named key, and its parameters by the configuration in force here; not ok: it has no
+	// such EXACT limit. Revision distinguishes one configuration from another.
 	Allowed  func(*exchange.KeyName) (key uint64, p grant.Params, ok bool)
 	Revision func() int64
 }
@@ -304,8 +304,7 @@ func (d *Desk) disown(k *owned) {
 	})
 }
 
-// Second does what is to be done each second: others are told of gateways that are gone, and
-// keys at rest are forgotten.
+// Second does the work of each second: others are sent the gateways that are gone, and keys at rest are forgotten.
 func (d *Desk) Second(now time.Duration, alive []string) {
 	for _, p := range slices.Sorted(maps.Keys(d.lost)) {
 		times := d.lost[p]
@@ -340,7 +339,7 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 	}
 }
 
-// Due is when Tick has something to do; 0: nothing.
+// Due returns the time for the next Tick; 0: none.
 func (d *Desk) Due() time.Duration {
 	due := sooner(d.dueOwner(), d.settleDue())
 	for _, c := range d.recalling {
@@ -405,7 +404,7 @@ func (d *Desk) Stats() Stats {
 	return s
 }
 
-// agenda is when owners have something to do, the earliest first.
+// agenda is a heap of the times at which owners have something to do, the earliest first.
 type agenda []appointment
 
 type appointment struct {

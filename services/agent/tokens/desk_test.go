@@ -419,7 +419,7 @@ func TestBackFromLost(t *testing.T) {
 	}
 }
 
-// Of a gateway that is gone nothing is kept, and one that comes back is another one to the owners.
+// Of a gateway that is gone nothing is kept; if it comes back, it is another gateway to the owners.
 func TestGoneIsForgotten(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a := f.desks["a"]

@@ -2,13 +2,13 @@ package delivery
 
 import "time"
 
-// Kind is what an item tells.
+// Kind is the kind of state that an item names.
 type Kind uint8
 
 const (
-	// Claim is what a replica of this agent claims of a key that the peer owns.
+	// Claim is the claim of a replica of this agent, for a key that the peer owns.
 	Claim Kind = iota
-	// Sum is what all others claim of a key that this agent owns and the peer uses.
+	// Sum is the sum of all others' claims of a key that this agent owns and the peer uses.
 	Sum
 )
 
@@ -19,13 +19,13 @@ type Item struct {
 	From int32 // the replica that claims, as its agent numbers them; 0 of a Sum
 }
 
-// reorder is how many later packets must be heard for one to count as lost.
+// reorder is the number of later packets that must be acknowledged for one to count as lost.
 const reorder = 3
 
-// normalTurn is of how many items that are taken one is not urgent, if one waits that is not.
+// normalTurn is the number of taken items of which one is not urgent, if such an item waits.
 const normalTurn = 4
 
-// lossyFor is how long after a loss items are repeated until they are acknowledged.
+// lossyFor is the time after a loss during which items are repeated until they are acknowledged.
 const lossyFor = 10 * time.Second
 
 // maxFlights bounds the packets that wait for an acknowledgement: older ones are lost.
@@ -59,7 +59,7 @@ type flight struct {
 	next   int // the first of items that Repeat has not looked at
 }
 
-// Box is what one peer is told. The zero Box is empty. Not safe for concurrent use.
+// Box is the send queue to one peer. The zero Box is empty. Not safe for concurrent use.
 type Box struct {
 	index   map[Item]int32
 	items   []told
@@ -73,14 +73,14 @@ type Box struct {
 	lossy   time.Duration // until then packets count as likely to be lost
 }
 
-// Len is how many items the peer is told.
+// Len counts the items that the peer is sent.
 func (b *Box) Len() int { return len(b.index) }
 
-// Places is how many places for items there are: those that Visit walks through.
+// Places counts the places for items, through which Visit walks.
 func (b *Box) Places() int { return len(b.items) }
 
-// Unheard is when the oldest packet left that may still be acknowledged; ok is false if there
-// is none.
+// Unheard returns the time at which the oldest packet left that may still be acknowledged; ok is false if there is
+// none.
 func (b *Box) Unheard() (at time.Duration, ok bool) {
 	if len(b.flights) == 0 {
 		return 0, false
@@ -91,7 +91,7 @@ func (b *Box) Unheard() (at time.Duration, ok bool) {
 // Lossy is until when packets count as likely to be lost.
 func (b *Box) Lossy() time.Duration { return b.lossy }
 
-// Waiting is how many of them wait for a packet.
+// Waiting counts the items that wait for a packet.
 func (b *Box) Waiting() int { return b.waits }
 
 // Tell says that an item has a new state. Urgent items are taken first.
@@ -99,8 +99,8 @@ func (b *Box) Tell(now time.Duration, item Item, urgent bool) {
 	b.wait(now, b.place(item), urgent)
 }
 
-// TellAgain is Tell of an item that was told before to another peer, or to an earlier life
-// of this one: Take says so until the peer has acknowledged it.
+// TellAgain is Tell of an item that was sent before to another peer, or to an earlier life of this one: Take says so
+// until the peer has acknowledged it.
 func (b *Box) TellAgain(now time.Duration, item Item, urgent bool) {
 	i := b.place(item)
 	b.items[i].again = true
@@ -164,8 +164,7 @@ func (b *Box) Forget(item Item) {
 	delete(b.index, item)
 }
 
-// Oldest is how long the first urgent or the first other item waits, the longer of both; 0 if
-// none does.
+// Oldest returns the wait of the first urgent item or of the first other item, the longer one; 0 if no item waits.
 func (b *Box) Oldest(now time.Duration) time.Duration {
 	oldest := time.Duration(0)
 	for _, q := range []*queue{&b.urgent, &b.normal} {
@@ -197,8 +196,8 @@ func (b *Box) pop(q *queue) {
 	q.head++
 }
 
-// pick is the item that is taken next: an urgent one, but of four one that has waited for
-// longest among the others, so that no flood of urgent ones has those wait for ever.
+// pick returns the next item to take: an urgent one, but each fourth time the longest waiting of the others, so that a
+// flood of urgent items does not starve the others.
 func (b *Box) pick() (i int32, from *queue, ok bool) {
 	from = &b.urgent
 	i, ok = b.first(from)
@@ -224,8 +223,8 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 	b.flights = append(b.flights, flight{packet: packet, at: now})
 }
 
-// Take takes the next item into the packet that was begun last; ok is false if none waits,
-// again that it was told with TellAgain.
+// Take takes the next item into the packet that was begun last; ok is false if none waits, again reports that it was
+// queued with TellAgain.
 func (b *Box) Take() (item Item, again, ok bool) {
 	i, q, ok := b.pick()
 	if !ok {
@@ -240,10 +239,10 @@ func (b *Box) Take() (item Item, again, ok bool) {
 	return e.item, e.again, true
 }
 
-// Repeat takes into the packet an item that was last taken at before or earlier and is not
-// acknowledged; ok is false if there is none, or if no packet was lost lately. So where
-// packets are lost, one that fits costs the time to the next packet. Each item of a packet is
-// looked at once: it flies with a later one after that, or does not fly any more.
+// Repeat takes into the packet an item that was last taken at before or earlier and is not acknowledged; ok is false if
+// there is none, or if no packet was lost within lossyFor. So where packets are lost, a repeated item costs the time to
+// the next packet. Each item of a packet is looked at once: it flies with a later one after that, or does not fly any
+// more.
 func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
 	f := &b.flights[len(b.flights)-1]
 	if f.at >= b.lossy {
@@ -269,8 +268,8 @@ func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
 	return Item{}, false, false
 }
 
-// Acked takes an acknowledgement: packet last was heard, and packet last−1−i if bit i of
-// earlier is set. Others that were sent more than patience ago are lost.
+// Acked takes an acknowledgement: packet last was received, and packet last−1−i if bit i of earlier is set. Others that
+// were sent more than patience ago are lost.
 func (b *Box) Acked(now time.Duration, last, earlier uint64, patience time.Duration) {
 	keep := b.flights[:0]
 	for i := range b.flights {
@@ -320,9 +319,8 @@ func (b *Box) lose(now time.Duration, f *flight) {
 	}
 }
 
-// Restart begins anew with a peer that may have lost everything: of the items that keep
-// wants, all wait. forgot says that it surely has: what an earlier life of it was told is
-// told again, as with TellAgain.
+// Restart resets the queue for a peer that may have lost everything: of the items that keep wants, all wait. forgot
+// says that it surely has: the items that its earlier life was sent are sent again, as with TellAgain.
 func (b *Box) Restart(now time.Duration, forgot bool, keep func(Item) bool) {
 	old := b.items
 	*b = Box{}

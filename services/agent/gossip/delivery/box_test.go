@@ -93,7 +93,7 @@ func TestUrgentFirst(t *testing.T) {
 	}
 }
 
-// A calm item costs nothing but a visit; one that is forgotten makes room.
+// A calm item costs nothing but a visit; a forgotten item makes room.
 func TestVisitAndForget(t *testing.T) {
 	var b Box
 	for k := range uint64(10) {

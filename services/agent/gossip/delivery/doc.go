@@ -8,7 +8,7 @@
 // state, and a later packet replaces an earlier one.
 //
 //	calm     the peer has acknowledged the latest state; it costs nothing
-//	waiting  there is a newer state, or none was told yet
+//	waiting  there is a newer state, or none was sent yet
 //	flying   a packet has carried the latest state and is not acknowledged
 //
 //	          Tell             Take              Acked
@@ -16,9 +16,9 @@
 //	                   ▲  lost, or Tell  │                 │
 //	                   └─────────────────┴──── Tell ◄──────┘
 //
-// Urgent items are taken first, but for one of four, and among equals the one that waits for
-// longest. A packet counts as lost when a packet sent after it was heard and it was not
-// ([reorder] later ones), or when it was not acknowledged in time.
+// Urgent items are taken first, but for one of four, and among equals the longest waiting. A packet counts as lost when
+// a packet sent after it was acknowledged and it was not ([reorder] later ones), or when it was not acknowledged in
+// time.
 //
 // All operations are O(1) for an item; calm items are visited by [Box.Visit] only, as many
 // at a time as its caller wants.

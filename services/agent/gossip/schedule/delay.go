@@ -20,7 +20,7 @@ type Delay struct {
 const (
 	// Longest bounds the estimate: a network that is slower counts as broken.
 	Longest = time.Second
-	// leap is how far one measurement may raise a small estimate.
+	// leap bounds the rise of a small estimate by one measurement.
 	leap = 50 * time.Millisecond
 	// maxMissed bounds what lost packets add, in periods: after so many in a row a
 	// peer counts as silent, and its claims are taken to go on.
@@ -49,7 +49,7 @@ func (d *Delay) Sent(seq uint64, now time.Duration) {
 	*d.stamp(seq) = stamp{seq, now}
 }
 
-// stamp is where a packet is remembered; something must have been sent.
+// stamp returns the place where a packet is remembered; something must have been sent.
 func (d *Delay) stamp(seq uint64) *stamp { return &d.sent[seq%uint64(len(d.sent))] }
 
 func (d *Delay) grow() {

@@ -6,13 +6,13 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// Opinions is what the other agents say of the way between agents.
+// Opinions counts the other agents' opinions of the way between agents.
 type Opinions struct {
 	Near, Far int    // agents that say so; an agent that sends no opinion counts as far
 	Against   string // an agent that counts as far; "": none
 }
 
-// SetNearness sets what this agent says of the way; the others are told soon.
+// SetNearness sets this agent's opinion of the way; the others are sent it soon.
 func (p *Peers) SetNearness(now time.Duration, n gossipv1.Nearness) {
 	if p.nearness != n {
 		p.nearness = n

@@ -14,13 +14,13 @@ import (
 const Version uint8 = 1
 
 const (
-	// sendFailed is how long packets are still sent to a peer that memberlist gave up.
+	// sendFailed is the time for which packets are still sent to a peer that memberlist gave up.
 	sendFailed = 5 * time.Minute
-	// keepFailed is how long its address is kept, keepMost how many such peers are kept:
-	// the one that failed first makes room.
+	// keepFailed is the time for which its address is kept, keepMost the number of such peers: the first that failed makes
+	// room.
 	keepFailed = 24 * time.Hour
 	keepMost   = 256
-	// pauseAfter is how many periods without a round count as a pause of this process.
+	// pauseAfter is the number of periods without a round that count as a pause of this process.
 	pauseAfter = 5
 	// longestPromise bounds for how long a silent agent may count as heard.
 	longestPromise = 10 * time.Second
@@ -31,7 +31,7 @@ const (
 	resendTold = 3
 )
 
-// Drop is why a packet was not accepted.
+// Drop is the reason why a packet was not accepted.
 type Drop uint8
 
 // The reasons.
@@ -52,7 +52,7 @@ var dropNames = [Drops]string{"malformed", "version", "unknown_sender", "forged"
 // String is the reason's name in metrics.
 func (d Drop) String() string { return dropNames[d] }
 
-// Peers is what one agent knows of the other agents. Not safe for concurrent use.
+// Peers is one agent's state of the other agents. Not safe for concurrent use.
 type Peers struct {
 	Name        string // of this agent
 	Incarnation uint64 // of this process
@@ -66,7 +66,7 @@ type Peers struct {
 	wakes       deadlines        // when each peer is to be looked at again, see looked
 	delays      deadlines        // of those heard lately, below 0, so that the longest comes first
 	lates       deadlines        // the same of how long what each has to tell waits there
-	down        map[string]*peer // those that are not alive
+	down        map[string]*peer // peers that are not alive
 	typical     typical          // delay
 	turn        int              // of the peer that a round begins with
 	budget      budget
@@ -88,7 +88,7 @@ type typical struct {
 	known bool
 }
 
-// typicalEvery is how long a typical delay holds where finding it out takes a while.
+// typicalEvery is the time for which a typical delay holds where finding it out takes a while.
 const typicalEvery = time.Second
 
 // peer is another agent.
@@ -205,8 +205,7 @@ func (p *peer) begin(now time.Duration) {
 	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
-// OwnerNames are the agents that keys may have as owners, without this one: those that are
-// alive and speak a version that this one speaks.
+// OwnerNames lists the agents that may own keys, without this one: they are alive and speak a version of this agent.
 func (p *Peers) OwnerNames() []string {
 	var out []string
 	for _, at := range p.ordered() {
@@ -228,8 +227,8 @@ func (p *Peers) ordered() []*peer {
 	return p.list
 }
 
-// Tell says that a peer is to know the new state of an item. Peers that are not known, or
-// have no version in common with this one, are told nothing.
+// Tell says that a peer is to know the new state of an item. Peers that are not known, or have no version in common
+// with this one, are sent nothing.
 func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent bool) {
 	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
 		at.box.Tell(now, item, urgent)
@@ -237,8 +236,7 @@ func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent 
 	}
 }
 
-// TellAgain is Tell of an item that another peer in its place was told before, or an earlier
-// life of the peer.
+// TellAgain is Tell of an item that another peer in its place was sent before, or an earlier life of the peer.
 func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, urgent bool) {
 	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
 		at.box.TellAgain(now, item, urgent)
@@ -249,8 +247,8 @@ func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, ur
 // Pending reports whether there may be something to send before the next tick.
 func (p *Peers) Pending() bool { return p.pending }
 
-// told notes that something waits for a peer. In a large fleet what is not urgent waits for the
-// next tick: packets cost more than what is in them.
+// told notes that something waits for a peer. In a large fleet a wait without urgency lasts to the next tick: packets
+// cost more than their content.
 func (p *Peers) told(at *peer, urgent bool) {
 	p.pending = p.pending || urgent || len(p.by) <= busyPeers
 	p.wakes.earlier(at.number, at.sent+p.least())
@@ -314,7 +312,7 @@ func hasClaims(replicas []*gossipv1.Replica) bool {
 		func(r *gossipv1.Replica) bool { return len(r.GetFlows())+len(r.GetKeys()) > 0 })
 }
 
-// Sender is who sent a packet.
+// Sender is the agent that sent a packet.
 type Sender struct {
 	Agent   string
 	Life    uint64        // counts the agent's processes, as seen from here
@@ -347,8 +345,8 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 	}
 }
 
-// patience is how long an acknowledgement may take before its records are sent again: it
-// waits a period for a packet that goes there anyway, and takes the delay both ways.
+// patience is the time that an acknowledgement may take before its records are sent again: it waits a period for a
+// packet that goes there anyway, and takes the delay both ways.
 func (p *Peers) patience(at *peer) time.Duration { return 3*p.period/2 + 2*at.delays.Value() }
 
 // isHeard reports whether a peer was heard lately.
@@ -356,13 +354,13 @@ func (p *Peers) isHeard(now time.Duration, at *peer) bool {
 	return at.heard > 0 && now-at.heard < 3*max(Idle*p.period, at.promised)
 }
 
-// Late is how long claims and sums wait at most for their turn, here and at the peers:
-// beyond half a period only if somebody's budget is used up.
+// Late is the longest time that claims and sums wait for their turn, here and at the peers: beyond half a period only
+// if an agent's budget is used up.
 func (p *Peers) Late(now time.Duration) time.Duration {
 	return p.longest(now, &p.lates) + p.budget.late
 }
 
-// Delay is the largest one-way delay over the peers that were heard lately.
+// Delay is the largest one-way delay over the reachable peers.
 func (p *Peers) Delay(now time.Duration) time.Duration {
 	return p.longest(now, &p.delays)
 }
@@ -379,8 +377,8 @@ func (p *Peers) longest(now time.Duration, of *deadlines) time.Duration {
 	}
 }
 
-// TypicalDelay is the lower median over the peers that were heard lately. One slow or
-// paused peer does not change it much. With many peers it is up to typicalEvery old.
+// TypicalDelay is the lower median over the reachable peers. One slow or paused peer does not change it much. With many
+// peers it is up to typicalEvery old.
 func (p *Peers) TypicalDelay(now time.Duration) time.Duration {
 	if t := &p.typical; len(p.by) <= busyPeers || !t.known || now-t.at >= typicalEvery {
 		*t = typical{p.median(now), now, true}

@@ -9,14 +9,12 @@ import (
 )
 
 const (
-	// PacketsPerPeriod and BytesPerPeriod bound what an agent sends in a period: with
-	// P = 50 ms 2000 packets/s and 2.6 MB/s. What does not fit waits, is told as late to
-	// the peers, and is counted (Deferred).
+	// PacketsPerPeriod and BytesPerPeriod bound what an agent sends in a period: with P = 50 ms 2000 packets/s and 2.6
+	// MB/s. What does not fit waits, is reported as late to the peers, and is counted (Deferred).
 	PacketsPerPeriod = 100
 	BytesPerPeriod   = 128 << 10
-	// keepalives is how many packets per second an agent without claims sends at most.
-	// The time between two of them to one peer grows with the number of peers, up to
-	// longestKeepalive.
+	// keepalives bounds the packets per second of an agent without claims. The time between two of them to one peer grows
+	// with the number of peers, up to longestKeepalive.
 	keepalives       = 64
 	longestKeepalive = 4 * time.Second
 	// busyPeers is to how many peers an agent speaks in a period at most because something
@@ -37,9 +35,9 @@ const (
 	longestRecord = 80
 )
 
-// Source is what the peers are told.
+// Source makes the content of packets to peers.
 type Source interface {
-	// Gather has the peers told what has changed since it was called last, see [Peers.Tell].
+	// Gather queues for the peers the changes since its last call, see [Peers.Tell].
 	Gather(now time.Duration)
 	// Heads are the gateways of this agent, without what they claim.
 	Heads(now time.Duration) []*gossipv1.Replica
@@ -59,7 +57,7 @@ type Outgoing struct {
 	Packet *gossipv1.Packet
 }
 
-// budget is what may still be sent in this period.
+// budget is the number of packets and bytes that may still be sent in this period.
 type budget struct {
 	since          time.Duration
 	packets, bytes int
@@ -76,18 +74,17 @@ func (b *budget) take(bytes int) {
 
 func (b *budget) left() bool { return b.packets > 0 && b.bytes >= MaxPacket+frameExtra }
 
-// frameExtra is what sealing adds to a packet, in bytes.
+// frameExtra is the growth of a packet by sealing, in bytes.
 const frameExtra = 34
 
-// HeadsChanged says that gateways came or went: all peers are told soon.
+// HeadsChanged says that gateways came or went: all peers are sent the list soon.
 func (p *Peers) HeadsChanged(now time.Duration) {
 	p.headsNew = now + hangover
 	p.lookAtAll()
 }
 
-// Round returns the packets that are due, at a tick of half a period, or soon after a fresh
-// claim or sum, and the names of peers that were forgotten meanwhile. leaving says that the
-// agent stops in order: all peers are told.
+// Round returns the packets that are due, at a tick of half a period, or soon after a fresh claim or sum, and the names
+// of peers that were forgotten meanwhile. leaving says that the agent stops in order: it sends all peers a last packet.
 func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out []Outgoing, forgotten []string) {
 	if p.lastTick > 0 && now-p.lastTick > pauseAfter*p.period {
 		p.resumed = now // what was sent before has waited for this process, not for the network
@@ -143,7 +140,7 @@ func (p *Peers) postpone(now time.Duration, rest []*peer) {
 	}
 }
 
-// due are those of looked to which something is sent now.
+// due returns the peers of looked to which something is sent now.
 func (p *Peers) due(now time.Duration, leaving bool, looked []*peer, from Source) (out []*peer) {
 	keepalive := p.keepalive(now)
 	busy := len(p.by) <= busyPeers && from.Contended()
@@ -313,7 +310,7 @@ func (p *Peers) header(now time.Duration, to *peer, promise time.Duration, leavi
 	return h
 }
 
-// Traffic is what was sent to other agents since the start, and what waits now.
+// Traffic counts what was sent to other agents since the start, and what waits now.
 type Traffic struct {
 	Packets, Bytes, Records uint64        // bytes without those of IP and UDP
 	Deferred                uint64        // items that did not fit into the budget, once for each round

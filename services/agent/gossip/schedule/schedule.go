@@ -1,6 +1,5 @@
-// Package schedule is the part of the gossip that needs neither socket nor clock: when the
-// agent sends what to whom, which agents it hears, and how long packets take. The simulator
-// runs the same code.
+// Package schedule is the part of the gossip that needs neither socket nor clock: when the agent sends what to which
+// agent, which agents are reachable, and how long packets take. The simulator runs the same code.
 //
 // # Model
 //
@@ -19,11 +18,10 @@
 //
 // # Budget
 //
-// An agent sends at most PacketsPerPeriod packets and BytesPerPeriod bytes in a period,
-// whatever its gateways use. Packets are given out one to each peer in turn, and within a
-// peer fresh items first, with some that wait for longest (package delivery). What does
-// not fit waits: it is counted ([Traffic]), and how long it waits is told to the peers, which
-// count it in their lag.
+// An agent sends at most PacketsPerPeriod packets and BytesPerPeriod bytes in a period, whatever its gateways use.
+// Packets are given out one to each peer in turn, and within a peer fresh items first, with some that wait for longest
+// (package delivery). Items that do not fit wait: they are counted ([Traffic]), and their wait is reported to the
+// peers, which count it in their lag.
 //
 // # Delay
 //
@@ -31,17 +29,16 @@
 // and says how long ago the latest was. The round trip is measured with the sender's clock
 // alone: τ = (now − sent − held)/2. Per peer the maximum is kept, decaying slowly ([Delay]).
 //
-// Now is any time that does not run back. A round costs O(peers that
-// something is due for + items sent), and for one item of those that peers know its share of
-// refreshCycle; with up to busyPeers peers O(peers + items sent).
+// Now is any time that does not run back. A round costs O(peers with due packets + items sent), and for each item that
+// the peers have acknowledged its share of refreshCycle; with up to busyPeers peers O(peers + items sent).
 package schedule
 
 import "time"
 
 const (
-	// Idle is how many periods lie between two packets without claims.
+	// Idle is the number of periods between two packets without claims.
 	Idle = 10
-	// hangover is how long packets are sent each period after the last claim, so that
-	// the longer promise is heard before it is needed.
+	// hangover is the time for which packets are sent each period after the last claim, so that the longer promise arrives
+	// before it is needed.
 	hangover = time.Second
 )

@@ -57,8 +57,8 @@ func (p *Peers) plan(now time.Duration, looked []*peer) {
 	}
 }
 
-// Due is when Round has something to do, or Opinions have changed: at once, when a peer is to be looked at
-// again, or not before something happens.
+// Due returns the time of the next Round, or of changed Opinions: 0: at once; the time at which a peer is to be looked
+// at again; or, for the largest, not before an event.
 func (p *Peers) Due() time.Duration {
 	if p.all || p.pending || p.nearnessNew {
 		return 0

@@ -76,7 +76,7 @@ func TestNoPeerIsOverlooked(t *testing.T) {
 	})
 }
 
-// The longest delay and what waits at peers are those of a walk through all.
+// The longest delay and the items that wait at peers equal the result of a walk through all.
 func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second

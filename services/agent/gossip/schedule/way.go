@@ -16,7 +16,7 @@ type way struct {
 const (
 	// waySamples is over how many packets the way is judged: some 16 s without traffic.
 	waySamples = 32
-	// fewestSamples is how many must have been measured before the way is known.
+	// fewestSamples is the number of measurements before the way is known.
 	fewestSamples = 8
 )
 

@@ -78,7 +78,7 @@ func Packet(m *gossipv1.Packet) int {
 // nested is the size of a message of n bytes inside of another one.
 func nested(n int) int { return 1 + length(uint64(n)) + n }
 
-// length is that of a number as a varint: seven bits a byte.
+// length returns the length of a number as a varint: seven bits a byte.
 func length(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // Fields that are zero are left out.

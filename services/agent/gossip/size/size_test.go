@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The sizes are those of the encoder, for any values of all fields: also for those that a later
-// version of the messages adds.
+// The sizes equal the encoder's, for any values of all fields: also for fields that a later version of the messages
+// adds.
 func TestSizesAreThoseOfTheEncoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &gossipv1.Packet{}
