@@ -8,10 +8,10 @@
 // token that is not good is refused, and the certificate does not help.
 //
 //	credential    name            roles
-//	certificate   its URIs and    those that the policy grants to one of them
+//	certificate   its URIs and    the roles that the policy grants to one of them
 //	              DNS names
 //	token         token:NAME      the role in the token file
-//	JWT           jwt:SUBJECT     those of its claims, and those that the policy grants to
+//	JWT           jwt:SUBJECT     the roles of its claims, and those granted by the policy to
 //	                              its subject
 //
 // The identities of a certificate are its URIs (SPIFFE) and DNS names. A policy file grants
@@ -37,9 +37,9 @@
 // "*" is one of DNS names. An agent's own name is the last path segment of its URI, its DNS
 // name, or the first label of that. Agents show certificates: no token makes an agent.
 //
-// Without a file a certificate is an agent's if its URI ends with /agent/NAME or its DNS
-// name begins with NAME.agent., and nobody else may call anything but those whom the
-// operator has named as admins beside the policy, and those with tokens.
+// Without a file a certificate is an agent's if its URI ends with /agent/NAME or its DNS name begins with NAME.agent.,
+// and other calls are refused but those of the admins whom the operator has named besides the policy, and of callers
+// with tokens.
 //
 // # Invariants
 //
@@ -62,7 +62,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Role is what a grant allows.
+// Role is the set of calls that a grant allows.
 type Role string
 
 // The roles.
@@ -202,7 +202,7 @@ func identities(c *x509.Certificate) (ids []string) {
 	return append(ids, c.DNSNames...)
 }
 
-// ownName reports whether an identity is that of the agent called name.
+// ownName reports whether an identity belongs to the agent called name.
 func ownName(id, name string) bool {
 	if name == "" {
 		return false

@@ -216,7 +216,7 @@ func TestAnAgentIsItself(t *testing.T) {
 	}
 }
 
-// A changed policy is read; one that cannot be read changes nothing.
+// A changed policy is read; an unreadable policy changes nothing.
 func TestPolicyIsReadAgain(t *testing.T) {
 	g, path := guard(t)
 	const method = "/titrate.quota.v1alpha1.QuotaService/GetPool"

@@ -21,7 +21,7 @@ const (
 	ByJWT         = "JWT"
 )
 
-// Caller is who calls, as its credential says.
+// Caller is the caller's name and rights, by its credential.
 type Caller struct {
 	Name    string    // for people, the history and the audit log
 	By      string    // ByCertificate, ByToken, ByJWT or ""
@@ -37,7 +37,7 @@ type Caller struct {
 // sentToken reports whether the caller is known by a token, and not by its connection.
 func (c *Caller) sentToken() bool { return c.By == ByToken || c.By == ByJWT }
 
-// callerKey is where the context of a call that was let through has its Caller.
+// callerKey is the key of the Caller in the context of a call that was let through.
 type callerKey struct{}
 
 // Who names a caller for people.
@@ -77,7 +77,7 @@ func connected(ctx context.Context) *Caller {
 	return &Caller{Name: "no certificate, " + p.Addr.String()}
 }
 
-// chain is a caller's verified certificate with those that signed it, nil without one.
+// chain returns a caller's verified certificate and its signers' certificates, nil without one.
 func chain(ctx context.Context) []*x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -164,7 +164,7 @@ func (c *Ceiling) deletes(name string) string {
 	return ""
 }
 
-// Ceilings are those of callers that a guard has let through.
+// Ceilings has the ceilings of callers that a guard has let through.
 type Ceilings struct{}
 
 // Write says whether the ceilings of a caller let it write a resource, with a status if not.

@@ -29,15 +29,14 @@ type JWT struct {
 var JWTClaims = map[string]string{"subject": "sub", "role": "titrate_role", "tenants": "titrate_tenants"}
 
 const (
-	// leeway is how far the clocks of issuer and coordinator may be apart. Longer takes a
-	// token for longer after its end.
+	// leeway bounds the difference between the clocks of issuer and coordinator. Longer takes a token for longer after its
+	// end.
 	leeway = time.Minute
 	// leastRSA is the length of the shortest RSA key that is taken, bits.
 	leastRSA = 2048
 )
 
-// algorithms are those of signatures that are taken: with a public key. "none" and those
-// with a shared secret are refused.
+// algorithms are the accepted signatures: with a public key. "none" and signatures with a shared secret are refused.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
@@ -98,7 +97,7 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// caller is whom a JWT names. An error says why the JWT is not good.
+// caller returns the Caller that a JWT names. An error says why the JWT is not good.
 func (j *jwts) caller(token string, now time.Time) (*Caller, error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Why calls are refused, as indexes of Reasons.
 const (
 	byNothing     = iota // no credentials
-	byCertificate        // one that is no longer good
+	byCertificate        // a certificate that is no longer good
 	byToken              // a token that is not good
 	byRole               // a known caller, whose roles do not allow the call
 )
@@ -30,7 +30,7 @@ type refusals struct {
 
 func (r *refusals) count(reason int) { r.counts[reason].Add(1) }
 
-// Refused is how many calls were refused, for each of Reasons.
+// Refused counts the refused calls, for each of Reasons.
 func (g *Guard) Refused() (out [len(Reasons)]uint64) {
 	for i := range out {
 		out[i] = g.refusals.counts[i].Load()

@@ -14,7 +14,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// verbs are what a caller can ask about, each with a method that does it.
+// verbs are the actions that a caller can ask about, each with a method that does it.
 var verbs = map[string]string{
 	"get": "GetPool", "list": "ListPools", "why": "Why", "top": "Top", "plan": "Plan", "history": "ListRevisions",
 	"check": "Check", "apply": "Apply", "create": "CreateLimit", "update": "UpdateLimit", deletes: "DeleteLimit",

@@ -15,12 +15,11 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// reviewEvery is how often open streams are held to the policy and the CA of now: for
-// so long a stream may outlive what allowed it. Shorter costs a stat of the policy file
-// and a read of the CA file each time.
+// reviewEvery is the interval at which open streams are held to the policy and the CA of now: for so long a stream may
+// outlive what allowed it. Shorter costs a stat of the policy file and a read of the CA file each time.
 const reviewEvery = 2 * time.Second
 
-// streams are those that are open.
+// streams are the open streams.
 type streams struct {
 	mu   sync.Mutex
 	open map[*bound]bool

@@ -272,8 +272,8 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// Tokens and keys that are replaced in their files count at once; a file that cannot be read
-// changes nothing and is told.
+// Tokens and keys that are replaced in their files count at once; a file that cannot be read changes nothing and is
+// reported.
 func TestTokensAndKeysAreReadAgain(t *testing.T) {
 	g := withTokens(t)
 	may := func(token string) bool {
@@ -447,7 +447,7 @@ func TestAgentsWithoutCertificates(t *testing.T) {
 	}
 }
 
-// No text is a good JWT but one that a key has signed, and none is a panic.
+// No text is a good JWT unless a key has signed it, and no text makes a panic.
 func FuzzJWT(f *testing.F) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -95,7 +95,7 @@ func find(tokens []Token, token string) (found *Token) {
 	return found
 }
 
-// caller is who has the token.
+// caller returns the Caller of the token.
 func (t *Token) caller(now time.Time) (*Caller, error) {
 	if !t.Expires.IsZero() && !now.Before(t.Expires) {
 		return nil, fmt.Errorf("token %s has expired at %s", t.Name, t.Expires.Format(time.RFC3339))

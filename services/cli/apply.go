@@ -159,10 +159,10 @@ func fileFlag(cmd *cobra.Command, files *[]string, help string) {
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }
 
-// maxApply is how many resources the API takes at once.
+// maxApply is the most resources that the API takes at once.
 const maxApply = 500_000
 
-// maxApplyBytes is how large a request may be, below what a coordinator receives.
+// maxApplyBytes is the largest request, below what a coordinator receives.
 const maxApplyBytes = 60 << 20
 
 // manyDocuments is the number from which on an apply says how far it is, and has as much more

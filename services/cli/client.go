@@ -37,7 +37,7 @@ const (
 	defaultTimeout = 5 * time.Second
 )
 
-// connection is how to reach a coordinator, as flags say, and what resolve adds.
+// connection is the way to a coordinator, by the flags, and the additions of resolve.
 type connection struct {
 	settings
 	named   string // context
@@ -57,7 +57,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 	c.settingsFlags(f)
 }
 
-// settingsFlags are those of what a context has.
+// settingsFlags adds the flags for the settings that a context has.
 func (c *connection) settingsFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Server, "server", defaultServer, "coordinator to ask, host:port; "+serverEnv+" sets the default")
 	f.StringVar(&c.Token, "token-file", "",
@@ -84,8 +84,8 @@ type client struct {
 // maxDetails bounds the status of a call, bytes: it names each document that was refused.
 const maxDetails = "8000000"
 
-// atLeader has calls go to the coordinator that leads, of those that the name of --server stands for: the
-// only one that serves the control stream says so as its health.
+// atLeader sends calls to the leader, of the coordinators that the name of --server stands for: only the leader serves
+// the control stream, and says so as its health.
 const atLeader = `{"loadBalancingConfig": [{"round_robin": {}}],
 	"healthCheckConfig": {"serviceName": "titrate.control.v1alpha1.ControlService"}}`
 
@@ -232,8 +232,8 @@ func requestFlag(f *pflag.FlagSet, id *string) {
 		"changes nothing (default a new one)")
 }
 
-// expired says that the certificate which is shown has expired, empty if it has not. What gRPC says of
-// one that a coordinator turns down may be no more than a broken pipe.
+// expired says that the certificate which is shown has expired, empty if it has not. If a coordinator turns a
+// certificate down, gRPC may report no more than a broken pipe.
 func (c *client) expired() string {
 	v, err := c.shown.Validity()
 	if err != nil || v.File == "" || time.Now().Before(v.Until) {

@@ -113,7 +113,7 @@ func newConfigList() *cobra.Command {
 	}
 }
 
-// shows is what a coordinator of the context knows its caller by.
+// shows returns the kind of credential that a coordinator of the context is shown.
 func (s *settings) shows() string {
 	switch {
 	case s.Token != "":

@@ -23,7 +23,7 @@ const (
 	contextsEnv = "TITRATE_CONFIG"
 )
 
-// settings are how to reach one coordinator. The names in YAML are those of the flags.
+// settings are the way to one coordinator. The names in YAML equal the names of the flags.
 type settings struct {
 	Server   string `yaml:"server"`
 	CA       string `yaml:"tls-ca,omitempty"`
@@ -70,8 +70,8 @@ type contexts struct {
 // errNoDirectory says that this user has no place for a file of contexts, and so has none.
 var errNoDirectory = errors.New("no directory for contexts")
 
-// contextsPath is where the file is: TITRATE_CONFIG, or titrate/config.yaml in the user's
-// directory for configuration (XDG_CONFIG_HOME, by default ~/.config).
+// contextsPath returns the path of the file: TITRATE_CONFIG, or titrate/config.yaml in the user's directory for
+// configuration (XDG_CONFIG_HOME, by default ~/.config).
 func contextsPath() (string, error) {
 	if path := os.Getenv(contextsEnv); path != "" {
 		return path, nil
@@ -123,7 +123,7 @@ func readContext(name string) (*contexts, *settings, error) {
 	return c, s, err
 }
 
-// names are those of all contexts, in order.
+// names lists the names of all contexts, in order.
 func (c *contexts) names() []string { return slices.Sorted(maps.Keys(c.Contexts)) }
 
 // find returns the settings of a context.

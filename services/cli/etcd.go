@@ -15,7 +15,7 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// etcdStart is how long the server may take until it answers.
+// etcdStart bounds the time until the server answers.
 const etcdStart = 30 * time.Second
 
 // newEtcd is the command that runs one member of etcd inside this binary,

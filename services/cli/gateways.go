@@ -17,7 +17,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// gateways is what get is asked for them by.
+// gateways is the argument of get that asks for gateways.
 const gateways = "gateways"
 
 // isGateways reports whether an argument of get asks for gateways, or one of them.
@@ -26,7 +26,7 @@ func isGateways(arg string) bool {
 	return kind == gateways || kind == "gateway" || kind == "gw"
 }
 
-// runGateways shows the gateways, or those that the arguments name.
+// runGateways shows the gateways, or the ones named by the arguments.
 func (g *get) runGateways(cmd *cobra.Command, args []string) error {
 	names := map[string]bool{}
 	for _, arg := range args {

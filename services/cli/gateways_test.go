@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Gateways are asked for alone, by name too; one that is not heard of is said.
+// Gateways are asked for alone, by name too; a gateway that no agent reports is named.
 func TestGetGateways(t *testing.T) {
 	server := serveAPI(t)
 	if got := must(t, server, "", "get", "gw/gw-2", "-o", "json"); !strings.Contains(got, `"revision": 90`) ||

@@ -48,7 +48,7 @@ const getExample = `  titrate get                          everything
   titrate get gateways                 the configuration at each gateway
   titrate get quotas limits -o yaml > quotas.yaml`
 
-// get is what to show.
+// get has the flags of the command get.
 type get struct {
 	c      connection
 	output format
@@ -211,7 +211,7 @@ func writeResources(w io.Writer, output format, ms []resource.Message) error {
 	return writeWarnings(w, ms)
 }
 
-// mostWarnings is how many warnings stand below the tables.
+// mostWarnings is the number of warnings below the tables.
 const mostWarnings = 20
 
 // writeWarnings lists, below the tables, what gateways make of what is configured.

@@ -25,7 +25,7 @@ type named struct {
 	health *health.Server
 }
 
-// GetPool is that of the API.
+// GetPool implements quotav1.QuotaServiceServer.
 func (n *named) GetPool(context.Context, *quotav1.GetPoolRequest) (*quotav1.Pool, error) {
 	return &quotav1.Pool{Name: n.name}, nil
 }

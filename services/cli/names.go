@@ -12,8 +12,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// selection is what one argument of get asks for: one name, or all of a kind, of
-// one tenant if parent is set.
+// selection is one argument of get: one name, or all of a kind, of one tenant if parent is set.
 type selection struct {
 	kind   resource.Kind
 	name   string

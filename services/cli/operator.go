@@ -40,7 +40,7 @@ operators one leads; a Lease tells which.
 
   GET  /metrics, /healthz, /readyz    on --admin`
 
-// operatorConfig is what flags say.
+// operatorConfig has the values of the flags.
 type operatorConfig struct {
 	connection connection
 	log        telemetry.Log

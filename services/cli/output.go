@@ -121,7 +121,7 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// text is what write writes.
+// text returns the text that write writes.
 func (t *table) text() string {
 	if len(t.rows) == 0 {
 		return ""

@@ -68,7 +68,7 @@ func newPlan() *cobra.Command {
 	return cmd
 }
 
-// planned is how the guards of a plan are answered.
+// planned has the user's answers to the guards of a plan.
 type planned struct {
 	prune bool
 	waive []string
@@ -179,7 +179,7 @@ const (
 	mostGuards  = 10
 )
 
-// extent is how much of a plan is shown.
+// extent is the part of a plan that is shown.
 type extent struct {
 	all  bool
 	rest string // which command shows all
@@ -204,7 +204,7 @@ func writePlan(w io.Writer, plan *quotav1.PlanResponse, part extent) error {
 	return writeFlowEffects(w, plan.GetFlows(), part)
 }
 
-// of is how many of n are shown.
+// of returns the number of items that are shown, of n.
 func (e extent) of(n, most int) int {
 	if e.all {
 		return n
@@ -230,7 +230,7 @@ func fairOrNone(x float64) string {
 	return perSecond(x)
 }
 
-// writeFlowEffects writes what happens to tenants, those that lose most first.
+// writeFlowEffects writes the effects on tenants, the greatest losses first.
 func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect, part extent) error {
 	flows = slices.Clone(flows)
 	slices.SortStableFunc(flows, func(a, b *quotav1.FlowEffect) int {

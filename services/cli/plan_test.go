@@ -8,8 +8,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// Of many tenants a plan shows those that lose most, and of many guards the first, and says how many more
-// there are.
+// Of many tenants a plan shows the greatest losses, and of many guards the first, and says how many more there are.
 func TestAPlanOfManyIsShort(t *testing.T) {
 	plan := &quotav1.PlanResponse{}
 	for i := range 10_000 {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A process that is woken a hundred times a second to do a little each time spends more on its other threads than
-// on the work: the Go runtime wakes a second thread to look for more of it, which finds none. On one processor it
-// does not. So a process that does little runs Go on one processor, and one that does more on all of them.
+// A process that is woken a hundred times a second to do a little each time spends more on its other threads than on
+// the work: the Go runtime wakes a second thread to look for more of it, which finds none. On one processor it does
+// not. So a process with little work runs Go on one processor, and a process with more work on all.
 
 const (
 	// looksEvery is the time between two looks at the processor time used.
@@ -19,7 +19,7 @@ const (
 	// little and much are parts of one processor. One processor is enough below little; a process that uses more than
 	// much gets all of them within looksEvery.
 	little, much = .125, .25
-	// littleFor is how many looks in a row must find little.
+	// littleFor is the number of successive looks that must find little.
 	littleFor = 5
 )
 

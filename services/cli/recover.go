@@ -38,7 +38,7 @@ const recoverExample = `  titrate recover --etcd-endpoints etcd-0:2379
   titrate recover --etcd-endpoints etcd-0:2379 --from /var/lib/titrate
   titrate recover --etcd-endpoints etcd-0:2379 --accept`
 
-// etcdAccess is how to reach etcd, as flags say.
+// etcdAccess is the way to etcd, by the flags.
 type etcdAccess struct {
 	endpoints []string
 	security  telemetry.Security

@@ -68,7 +68,7 @@ const simulateExample = `  titrate simulate -f lab/examples/simulate-1-one-clien
   titrate get -o yaml | titrate simulate -f - -f scenario.yaml
   titrate simulate -f scenario.yaml --seed 7 --duration 5m -o json | jq '.systems[0].keys'`
 
-// simulation is what the flags of simulate say.
+// simulation has the values of the flags of simulate.
 type simulation struct {
 	output    format
 	files     []string

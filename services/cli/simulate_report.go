@@ -20,7 +20,7 @@ type simulationTable struct {
 	b strings.Builder
 }
 
-// mostKeys is how many clients of a limit have a line of their own.
+// mostKeys is the number of clients of a limit that have a line each.
 const mostKeys = 6
 
 func writeSimulation(w io.Writer, r *simulate.Result) error {
@@ -121,7 +121,7 @@ func (t *simulationTable) flows() {
 	})
 }
 
-// group is what the lines of one limit are made from.
+// group has the keys for the lines of one limit.
 type group struct {
 	name string
 	keys []int
@@ -231,7 +231,7 @@ func ms(v float64) string      { return strconv.FormatFloat(v, 'f', 0, 64) + " m
 
 func seconds(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) + " s" }
 
-// excess is how far a limit was exceeded; room left is none.
+// excess writes by how much a limit was exceeded; room left is none.
 func excess(v float64) string {
 	if v <= 0 {
 		return "0"

@@ -40,7 +40,7 @@ func tableOf(kind resource.Kind, ms []resource.Message, wide bool) *table {
 	return t
 }
 
-// rowOf are the cells of a resource, and those that a wide table has behind them.
+// rowOf returns the cells of a resource, and the additional cells of a wide table.
 func rowOf(m resource.Message) (row, more []string) {
 	owner := cmp.Or(m.GetSet(), none)
 	switch m := m.(type) {

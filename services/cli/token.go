@@ -17,7 +17,7 @@ import (
 // tokenFile sends the token of a file with each call, as the file is at that moment.
 type tokenFile string
 
-// GetRequestMetadata is that of credentials.PerRPCCredentials.
+// GetRequestMetadata implements credentials.PerRPCCredentials.
 func (f tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	token, err := f.read()
 	if err != nil {
@@ -26,7 +26,7 @@ func (f tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]st
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity is that of credentials.PerRPCCredentials. tokenOptions sees to it.
+// RequireTransportSecurity implements credentials.PerRPCCredentials. tokenOptions sees to it.
 func (tokenFile) RequireTransportSecurity() bool { return false }
 
 // read returns the token. An error does not repeat what the file has.

@@ -40,7 +40,7 @@ const topExample = `  titrate top
   titrate top --by client --sort shadowed
   titrate top --once -o json`
 
-// top is what to show.
+// top has the flags of the command top.
 type top struct {
 	c         connection
 	output    format
@@ -196,7 +196,7 @@ func others(r *quotav1.TopResponse) []*quotav1.Activity {
 	return []*quotav1.Activity{r.GetOther()}
 }
 
-// nameOf is what a row is of.
+// nameOf returns the name in a row's first column.
 func nameOf(by quotav1.Selection_By, m *quotav1.Activity) string {
 	switch by {
 	case quotav1.Selection_POOL:

@@ -10,7 +10,7 @@ import (
 
 // Version is the release, set by the linker:
 // -ldflags "-X github.com/titrate/titrate/services/cli.Version=v1.2.3".
-// Without it the version is that of the source revision.
+// Without it the version is the source revision's.
 var Version string
 
 func newVersion() *cobra.Command {

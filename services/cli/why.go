@@ -135,8 +135,8 @@ func runWhy(cmd *cobra.Command, c *connection, output format, r *quotav1.WhyRequ
 	return output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeWhy(w, r, response) })
 }
 
-// whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error
-// is that of the pool, unless only the limit's has a name that is near.
+// whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error is the pool's, unless
+// only the limit's has a name that is near.
 func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string, noPool error) (
 	*quotav1.WhyResponse, error) {
 	pool := r.Pool

@@ -13,7 +13,7 @@ type Options struct {
 	MaxInFlight int
 	// Start is the window of a destination that is not known yet. Default 10.
 	Start int
-	// Retries is how often a refused request is sent again. Default 3; negative: never.
+	// Retries is the number of times that a refused request is sent again. Default 3; negative: never.
 	Retries int
 	// MaxPause bounds what a gateway may ask for. Default 1 minute.
 	MaxPause time.Duration
@@ -64,7 +64,7 @@ func (c *Client) window(destination string) *window {
 	return w
 }
 
-// State is what is known of a destination.
+// State is the client's state of a destination.
 type State struct {
 	Window   float64       // requests that may be in flight
 	InFlight int           // now
@@ -73,7 +73,7 @@ type State struct {
 	Until    time.Time     // nothing leaves before; zero: no pause
 }
 
-// State is what is known of a destination, the zero State if nothing is.
+// State returns the state of a destination, the zero State of an unknown one.
 func (c *Client) State(destination string) State {
 	c.mu.Lock()
 	w := c.windows[destination]

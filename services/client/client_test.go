@@ -84,8 +84,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// A request whose deadline lies before the end of a pause fails at once; one that is
-// cancelled while it waits leaves nothing behind.
+// A request whose deadline is before the end of a pause fails at once; a request that is cancelled while it waits
+// leaves nothing behind.
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(Options{}.withDefaults())

@@ -32,7 +32,7 @@
 //
 //   - In flight ≤ max(1, w) ≤ Options.MaxInFlight per destination.
 //   - Requests leave in the order in which they came.
-//   - A request whose context ends first costs nothing; one whose deadline lies
+//   - A request whose context ends first costs nothing; a request whose deadline is
 //     before the time that the gateway has named fails at once, with
 //     [*ThrottledError], instead of waiting in vain.
 //   - A pause is never longer than Options.MaxPause, whatever a header says.

@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/services/client"
 )
 
-// A gateway marks what it admits while its queue grows; a client that heeds the marks
-// keeps fewer requests in flight, and is not refused.
+// A gateway marks what it admits while its queue grows; a client that reacts to the marks keeps fewer requests in
+// flight, and is not refused.
 func Example() {
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("x-titrate-congestion", "1")

@@ -12,7 +12,7 @@ import (
 // markField is the response header by which a gateway asks to slow down.
 const markField = "x-titrate-congestion"
 
-// answer is what a response says about congestion.
+// answer has a response's signs of congestion.
 type answer struct {
 	marked  bool
 	refused bool          // by a limit, unprocessed
@@ -53,8 +53,8 @@ func retryAfter(v string, now time.Time) time.Duration {
 	return 0
 }
 
-// exhausted is how long until a policy that has nothing left (r=0) gives more (t),
-// the longest of all; 0 if all have some. What does not parse says nothing.
+// exhausted returns the time until a policy that has nothing left (r=0) gives more (t), the longest of all; 0 if all
+// have some. What does not parse says nothing.
 func exhausted(fields []string) (pause time.Duration) {
 	if len(fields) == 0 {
 		return 0

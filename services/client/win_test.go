@@ -85,7 +85,7 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// tally is what clients saw.
+// tally counts the answers that clients got.
 type tally struct {
 	mu       sync.Mutex
 	ok       int

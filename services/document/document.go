@@ -11,17 +11,15 @@
 //	  capacity: 300
 //	  queue: {delayTarget: 50ms, maxWait: 1s}
 //
-// A file holds any number of them, parted by --- lines or as one list, which may be a List of Kubernetes. JSON is
-// read by the same reader, being YAML. Fields are those of the .proto in
-// lowerCamelCase (snake_case is read too), durations are written 50ms or 1.5s,
-// enumerations by name. An etag beside spec makes an apply conditional. What is
-// written out has a status beside spec; on reading, status is passed over, so that
-// what get prints can be edited and applied.
+// A file holds any number of them, parted by --- lines or as one list, which may be a List of Kubernetes. JSON is read
+// by the same reader, being YAML. Fields have the names of the .proto in lowerCamelCase (snake_case is read too),
+// durations are written 50ms or 1.5s, enumerations by name. An etag next to spec makes an apply conditional. A written
+// document has a status next to spec; on reading, status is passed over, so that what get prints can be edited and
+// applied.
 //
-// Documents of two more kinds may stand beside resources: a Scenario says what is played
-// with them (titrate simulate), a Demand what is asked of them (titrate solve). [Open]
-// returns them unread, as an [Extra]; [Read] and [Parse], which only want resources, pass
-// them over.
+// A file may also have documents of two more kinds: a Scenario says what is played with the resources (titrate
+// simulate), a Demand what is asked of them (titrate solve). [Open] returns them unread, as an [Extra]; [Read] and
+// [Parse], which only want resources, pass them over.
 //
 // # Strictness
 //
@@ -72,7 +70,7 @@ type Extra struct {
 	Spec         *yaml.Node // nil: absent
 }
 
-// File is what a file holds. Its reader takes what is wrong with it, also later.
+// File is the content of a file. Its reader takes what is wrong with it, also later.
 type File struct {
 	*tree.Reader
 	Documents []*Document
@@ -124,9 +122,8 @@ func (d *Document) Wrong(field, message string) *Error {
 	return e
 }
 
-// Note notes a mistake at a field of the resource, as Wrong says it, in its file. Of a
-// document that could not be read, or is not valid by itself, it is not noted: what is
-// wrong has been said.
+// Note notes a mistake at a field of the resource, as Wrong says it, in its file. If the document could not be read, or
+// is invalid alone, Note does nothing: the mistake has been reported.
 func (d *Document) Note(field, message string) {
 	if !d.wrong {
 		d.note(field, message)
@@ -143,7 +140,7 @@ func above(field string) string {
 	return field[:max(0, strings.LastIndexAny(field, ".["))]
 }
 
-// shown is how a document spells a path of the proto.
+// shown returns a path of the proto as a document spells it.
 func shown(field string) string {
 	switch field {
 	case "", "name", "etag":
@@ -165,8 +162,8 @@ func shown(field string) string {
 	return "spec." + b.String()
 }
 
-// Open reads all documents that a reader holds and checks each resource by itself; file
-// names it in errors. Whether anything is wrong, the file's Err says.
+// Open reads all documents of a reader and checks each resource alone; file names it in errors. The file's Err says
+// whether anything is wrong.
 func Open(file string, in io.Reader) *File {
 	f := &File{Reader: tree.New(file)}
 	data, err := io.ReadAll(io.LimitReader(in, MaxBytes+1))
@@ -249,7 +246,7 @@ func (d *Document) missing(v valid.Violation) string {
 	return "missing; "
 }
 
-// Mistakes are those of all files, nil without any.
+// Mistakes joins the mistakes of all files, nil without any.
 func Mistakes(files []*File) error {
 	errs := make([]error, len(files))
 	for i, f := range files {

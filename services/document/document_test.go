@@ -238,7 +238,7 @@ func TestEmptyAndListed(t *testing.T) {
 	}
 }
 
-// Documents of other kinds are kept unread, for those who want them.
+// Documents of other kinds are kept unread, for callers that want them.
 func TestExtras(t *testing.T) {
 	text := head + "kind: Tenant\nname: tenants/a\n---\n" + head + "kind: Scenario\nname: two words\nspec: {x: 1}\n---\n" +
 		head + "kind: Demand\n"

@@ -152,8 +152,8 @@ func choices(d protoreflect.EnumDescriptor) (names []string) {
 	return names
 }
 
-// scalar reads a number, a text, a truth value, an enumeration or a duration.
-// want is what should have stood there, "" if all is well.
+// scalar reads a number, a text, a truth value, an enumeration or a duration. want describes the expected text, "" if
+// all is well.
 func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
 	tag := ""
 	if n.Kind == yaml.ScalarNode {

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Field is one value of a resource, and where it stands in the spec of its document.
+// Field is one value of a resource, and its path in the spec of its document.
 type Field struct{ Path, Value string }
 
 // Fields lists the values in the spec of a resource's document, such as queue.maxWait: 1s. A

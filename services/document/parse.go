@@ -157,8 +157,8 @@ func (p *parser) extra(n *yaml.Node, parts []tree.Entry, kind string) {
 	p.Extras = append(p.Extras, e)
 }
 
-// Embedded reads and checks a resource that stands in a field of the spec: kind, name and
-// spec. It is nil if it has no kind or no name.
+// Embedded reads and checks a resource in a field of the spec: kind, name and spec. It is nil if it has no kind or no
+// name.
 func (e *Extra) Embedded(n *yaml.Node, path string) *Document {
 	path = tree.Join("spec", path)
 	if n.Kind != yaml.MappingNode {

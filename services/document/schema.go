@@ -37,7 +37,7 @@ func valueSchema(d protoreflect.FieldDescriptor) map[string]any {
 		return map[string]any{"type": "integer"}
 	case protoreflect.EnumKind:
 		var names []string
-		for i := 1; i < d.Enum().Values().Len(); i++ { // the first is that of an absent field
+		for i := 1; i < d.Enum().Values().Len(); i++ { // the first is for an absent field
 			names = append(names, string(d.Enum().Values().Get(i).Name()))
 		}
 		return map[string]any{"type": "string", "enum": names}

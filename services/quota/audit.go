@@ -64,7 +64,7 @@ func changed(c store.Change) string {
 // any number of identities.
 const maxAuthor = 1024
 
-// note is what the history is to say about a change of the caller.
+// note makes the entry of the history for a change by the caller.
 func (s *Server) note(ctx context.Context, action string) store.Note {
 	n := store.Note{Action: action, Minor: s.minor != nil && s.minor(ctx) || asksMinor(ctx)}
 	if s.who != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/services/store"
 )
 
-// mostBehind is how many of the latest changes are looked at to say how far a gateway is behind.
+// mostBehind is the number of the latest changes that are compared to say how far a gateway is behind.
 const mostBehind = 1000
 
 // ListGateways returns the gateways with the revision that is in force at each.

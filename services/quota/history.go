@@ -115,8 +115,8 @@ func (s *Server) GetRevision(ctx context.Context, r *quotav1.GetRevisionRequest)
 	return out, nil
 }
 
-// Rollback makes the configuration what it was after a revision of the history. It is a
-// change as any other: it has a revision of its own and can be rolled back.
+// Rollback makes the configuration what it was after a revision of the history. It is an ordinary change: it has its
+// own revision and can be rolled back.
 func (s *Server) Rollback(ctx context.Context, r *quotav1.RollbackRequest) (*quotav1.RollbackResponse, error) {
 	if err := valid.Message(r); err != nil {
 		return nil, status(err)
@@ -167,7 +167,7 @@ func (s *Server) rolledBack(ctx context.Context, note store.Note) (*quotav1.Roll
 	return out, err
 }
 
-// madeBy are the changes that a result has made, those that change nothing left out.
+// madeBy lists the changes that a result has made, without unchanged resources.
 func madeBy(changes []store.Change, r store.Result) (out []*quotav1.ResourceChange) {
 	for i, c := range changes {
 		if r.Outcomes[i] == store.Unchanged {

@@ -80,7 +80,7 @@ func sameTime(all, limit *quotav1.Activity) bool {
 	return all.GetWindow().AsDuration() <= limit.GetWindow().AsDuration()+windowStep
 }
 
-// windowStep is how much the windows of counts differ by themselves: they are 60 to 70 s long.
+// windowStep is the difference between the windows of counts: they are 60 to 70 s long.
 const windowStep = 10 * time.Second
 
 // since says for how long requests have been limited.

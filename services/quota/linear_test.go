@@ -103,8 +103,7 @@ type call struct {
 	etag  string // that a write expects, "" = any
 }
 
-// answer is what came of it. A write of unknown outcome may take effect at any time
-// after its call, or never.
+// answer is the outcome of a call. A write of unknown outcome may take effect at any time after its call, or never.
 type answer struct {
 	value   float64
 	etag    string
@@ -112,7 +111,7 @@ type answer struct {
 	unknown bool
 }
 
-// register is a state; etag "" is one that nobody has read yet.
+// register is a state; etag "" means that no client has read it yet.
 type register struct {
 	value float64
 	etag  string

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Rehearsal is what a change would do to shares, for the demand of now.
+// Rehearsal has the effects of a change on shares, for the demand of now.
 type Rehearsal struct {
 	Pools []*quotav1.PoolEffect
 	Flows []*quotav1.FlowEffect

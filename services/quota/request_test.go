@@ -14,7 +14,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// revisions are those of the history, the newest first.
+// revisions lists the revisions of the history, the newest first.
 func revisions(t *testing.T, c quotav1.QuotaServiceClient) []*quotav1.Revision {
 	t.Helper()
 	r, err := c.ListRevisions(t.Context(), &quotav1.ListRevisionsRequest{})

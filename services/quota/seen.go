@@ -26,7 +26,7 @@ const (
 	mostClients = 10
 )
 
-// seen is what gateways saw of a tenant lately, on the way to an answer of Why.
+// seen has the gateways' counts of a tenant in about the last minute, for an answer of Why.
 type seen struct {
 	s   *Server
 	ctx context.Context
@@ -173,8 +173,8 @@ func (s *Server) limitOf(ctx context.Context, tenant, name string) (*quotav1.Lim
 	return m.(*quotav1.Limit), nil
 }
 
-// Top returns what became of requests lately, summed and sorted as asked. A filter by a name that does
-// not exist is NOT_FOUND, unless requests were counted under the name.
+// Top returns the outcomes of the latest requests, summed and sorted as asked. A filter by a name that does not exist
+// is NOT_FOUND, unless requests were counted under the name.
 func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopResponse, error) {
 	if err := valid.Message(r); err != nil {
 		return nil, status(err)

@@ -55,7 +55,7 @@ func named(request proto.Message, field, name string, kind resource.Kind) error 
 	return nil
 }
 
-// listing is what the four List requests have in common.
+// listing has the common methods of the four List requests.
 type listing interface {
 	proto.Message
 	GetPageSize() int32
@@ -116,7 +116,7 @@ func typed[T resource.Message](page []resource.Message) []T {
 	return out
 }
 
-// creating is what the four Create requests have in common.
+// creating has the common methods of the four Create requests.
 type creating interface {
 	proto.Message
 	GetValidateOnly() bool
@@ -161,7 +161,7 @@ func setName(m resource.Message, kind resource.Kind, parent, id string) error {
 	return nil
 }
 
-// updating is what the four Update requests have in common.
+// updating has the common methods of the four Update requests.
 type updating interface {
 	proto.Message
 	GetUpdateMask() *fieldmaskpb.FieldMask
@@ -232,7 +232,7 @@ func (s *Server) replace(ctx context.Context, r updating, m resource.Message, et
 	return s.write(ctx, "update", store.Change{Op: op, Resource: m, Etag: etag}, r.GetValidateOnly())
 }
 
-// deleting is what the four Delete requests have in common.
+// deleting has the common methods of the four Delete requests.
 type deleting interface {
 	proto.Message
 	GetName() string

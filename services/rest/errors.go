@@ -55,7 +55,7 @@ func of(err error) *quotav1.Error {
 	return out
 }
 
-// name is that of a code as the API's documents have it.
+// name returns the name of a code in the API's documents.
 func name(c codes.Code) string { return code.Code(c).String() }
 
 // plain takes the mark of protobuf's own errors away: the body has no protobuf.

@@ -35,7 +35,7 @@ func (l *local) register(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// Invoke is that of grpc.ClientConnInterface. Messages are handed over, not copied.
+// Invoke implements grpc.ClientConnInterface. Messages are handed over, not copied.
 func (l *local) Invoke(ctx context.Context, name string, request, reply any, _ ...grpc.CallOption) error {
 	m, is := l.methods[name]
 	if !is {
@@ -57,7 +57,7 @@ func (l *local) Invoke(ctx context.Context, name string, request, reply any, _ .
 	return nil
 }
 
-// NewStream is that of grpc.ClientConnInterface.
+// NewStream implements grpc.ClientConnInterface.
 func (l *local) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "streams are not served over HTTP")
 }

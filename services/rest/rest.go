@@ -4,11 +4,10 @@
 //
 //	HTTP request ──► gateway ──► local ──► interceptors ──► quota.Server, access.Server
 //
-// Which request calls which method stands in proto/titrate/quota/v1alpha1/http.yaml. From it
-// make generate makes the package gateway, which reads requests and writes answers, and
-// openapi.json, which is served at /openapi.json. A call stays in this process (local), and
-// passes the interceptors of gRPC's calls. The caller's certificate and its token are where
-// gRPC has them, so that roles, ceilings, history and audit are those of gRPC.
+// proto/titrate/quota/v1alpha1/http.yaml maps requests to methods. From it make generate makes the package gateway,
+// which reads requests and writes answers, and openapi.json, which is served at /openapi.json. A call stays in this
+// process (local), and passes the interceptors of gRPC's calls. The caller's certificate and its token are where gRPC
+// has them, so that roles, ceilings, history and audit work as with gRPC.
 //
 // # Invariants
 //
@@ -70,7 +69,7 @@ type Options struct {
 	// Local says that callers are not known and that only this machine reaches the port: then
 	// the request's Host must be a loopback one.
 	Local bool
-	// Answered hears the status of each answer; nil = nobody does.
+	// Answered is called with the status of each answer; nil = not called.
 	Answered func(status int)
 }
 
@@ -192,10 +191,10 @@ func (s *Server) admitted(ctx context.Context, r *http.Request) metadata.MD {
 	return nil
 }
 
-// requestKey is where the context of a call has its *http.Request.
+// requestKey is the key of the *http.Request in the context of a call.
 type requestKey struct{}
 
-// address is that of a caller.
+// address is the address of a caller.
 type address string
 
 // Network implements net.Addr.
@@ -259,7 +258,7 @@ func (l *limited) giveBack() {
 // body reads and writes JSON. Its errors say in which line of the body something is wrong.
 type body struct{ runtime.JSONPb }
 
-// Marshal is that of runtime.Marshaler: one line, the same in each build.
+// Marshal implements runtime.Marshaler: one line, the same in each build.
 func (b *body) Marshal(m any) ([]byte, error) {
 	text, err := b.JSONPb.Marshal(m)
 	if err != nil {
@@ -276,7 +275,7 @@ func line(text []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// NewDecoder is that of runtime.Marshaler.
+// NewDecoder implements runtime.Marshaler.
 func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
 		text, err := io.ReadAll(r)

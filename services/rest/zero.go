@@ -32,7 +32,7 @@ func givenZeros(text []byte, into any) error {
 	return zerosIn(bytes.NewReader(text), m.ProtoReflect().Descriptor())
 }
 
-// message is what a body is read into: a request, or a field of one. It is nil if that is no message.
+// message returns the message into which a body is read: a request, or a field of one. It is nil if into is none.
 func message(into any) proto.Message {
 	m, ok := into.(proto.Message)
 	if !ok {

@@ -1,12 +1,11 @@
-// Package rls serves envoy.service.ratelimit.v3, the API of Envoy's rate limit filter and of
-// other proxies, with the limiter that the filter has. An agent with it is a gateway beside
-// those whose Envoys it serves: what it admits it claims, as they do, and one limit holds
-// over all of them.
+// Package rls serves envoy.service.ratelimit.v3, the API of Envoy's rate limit filter and of other proxies, with the
+// limiter that the filter has. An agent with it is one more gateway next to the gateways of its Envoys: it claims what
+// it admits, as they do, and one limit holds over all of them.
 //
 // # Model
 //
 //	ShouldRateLimit(domain, descriptors, hits)
-//	   │ each descriptor by itself
+//	   │ each descriptor alone
 //	   ├─ a domain of files or xDS      server.go     limit found as envoyproxy/ratelimit does
 //	   │     ├─ a tenant of the engine with that limit alone           composer.go
 //	   │     └─ or a counter of a fixed window                         fixed.go, windows
@@ -19,8 +18,8 @@
 // tenant whose only limit it is. No resource can have the name of such a tenant: it has a
 // slash. So files may have as many limits as they like, though a tenant may not.
 //
-// The limits are those of a directory (watch.go) or of an xDS server (xds.go). Where it
-// says "files" the latter's resources are meant, too: they are read as files.
+// The limits come from a directory (watch.go) or from an xDS server (xds.go). Where the text says "files" the latter's
+// resources are meant, too: they are read as files.
 //
 // # What a fixed window becomes
 //
@@ -31,18 +30,16 @@
 // A descriptor that is refused with hits above 1 takes what was left, so that its limit is
 // used up as a counter beyond its limit is. Options.StopOverLimit turns that off.
 //
-// With Options.Windows Fixed, limits of the files are counted by package windows instead, beside
-// the engine and by the same link: N in each second, minute and so on, as envoyproxy/ratelimit
-// counts.
+// With Options.Windows Fixed, package windows counts limits of the files instead of the engine, over the same link: N
+// in each second, minute and so on, as envoyproxy/ratelimit counts.
 //
 // # Failures
 //
-// No request waits for anything outside the process. Without the other agents and the
-// coordinator the engine goes on as a filter does. Files that cannot be read leave the
-// configuration before in force, are logged and counted; so do limits of the xDS server,
-// which is told why. Without the xDS server the limits that it has sent stay in force; an
-// agent that starts without it has none until it is back, and answers OK. A limit that the
-// engine does not know, or a decision that panicked, is answered OK and counted.
+// No request waits for anything outside the process. Without the other agents and the coordinator the engine goes on as
+// a filter does. Files that cannot be read leave the configuration before in force, are logged and counted; so do
+// limits of the xDS server, which is sent the reason. Without the xDS server the limits that it has sent stay in force;
+// an agent that starts without it has none until it is back, and answers OK. A limit that the engine does not know, or
+// a decision that panicked, is answered OK and counted.
 //
 // # Bounds
 //

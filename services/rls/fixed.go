@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/rls/windows"
 )
 
-// Windows is how the limits of the files count.
+// Windows is the kind of window in which the limits of the files count.
 type Windows string
 
 // The kinds of windows; "" is Sliding.
@@ -56,7 +56,7 @@ type sharing struct {
 // Claims appends what has changed.
 func (s *sharing) Claims(c *exchange.Claims) { s.Store.Claims(s.s.now().Unix(), c) }
 
-// SetSums takes in what others have counted, and leaves in sums what the engine is to hear.
+// SetSums takes in the other gateways' counts, and leaves in sums what the engine needs.
 func (s *sharing) SetSums(sums *exchange.Sums) {
 	if s.Store.SetSums(sums); s.alone {
 		sums.Keys = nil

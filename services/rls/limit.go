@@ -18,7 +18,7 @@ type answer struct {
 	reset     time.Duration // until the limit is whole again; of a refusal, until it may pass
 }
 
-// numbers are what a limit allows, as the API says it.
+// numbers has the requests and the unit of a limit, as the API has them.
 type numbers struct {
 	name     string
 	requests uint32
@@ -60,7 +60,7 @@ func (s *Server) charged(r *limiter.Request, out limiter.Outcome, requests uint3
 // neverPasses is the answer to more hits than the limit has in its unit.
 var neverPasses = limiter.Outcome{Verdict: limiter.Reject, Reason: limiter.ClientLimit}
 
-// rounding is what may be missing of a whole unit.
+// rounding is the part that may be missing of a whole unit.
 const rounding = 1e-6
 
 func asAnswer(out limiter.Outcome, left limiter.Allowance, requests uint32) answer {

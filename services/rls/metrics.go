@@ -18,7 +18,7 @@ const (
 	nearLimit = 0.8
 )
 
-// counts are what the server has done since it started.
+// counts has the server's counters since it started.
 type counts struct {
 	invalid          atomic.Uint64 // requests that were answered with an error
 	unknownDomain    atomic.Uint64 // requests to a domain without a file
@@ -78,7 +78,7 @@ func label(name string) string {
 	return strings.ToValidUTF8(name, "\uFFFD")
 }
 
-// outcome is where a decision is counted.
+// outcome returns the index under which a decision is counted.
 func (d *decision) outcome() int {
 	switch {
 	case d.over && d.shadow:
@@ -133,7 +133,7 @@ func (h *hits) snapshot() []Hits {
 	return out
 }
 
-// latency is how long requests took, in sum.
+// latency is the sum of the times that requests took.
 type latency struct {
 	requests    atomic.Uint64
 	nanoseconds atomic.Int64
@@ -144,7 +144,7 @@ func (l *latency) observe(d time.Duration) {
 	l.nanoseconds.Add(int64(d))
 }
 
-// Stats are cumulative counters but for those that say otherwise.
+// Stats are cumulative counters except where a field says otherwise.
 type Stats struct {
 	Requests         uint64  // answered without an error
 	Seconds          float64 // that they took together
@@ -161,7 +161,7 @@ type Stats struct {
 	FilesRefused     uint64    // changes of the files or of the xDS server that were refused
 	FilesTrouble     string    // why what is in the directory, or was sent last, is not in force; "" if it is
 	XDS              *XDSStats // nil: there is no xDS server
-	// Of fixed windows: counters, now; and descriptors counted by one that clients share.
+	// Of fixed windows: counters, now; and descriptors that shared a counter with other clients.
 	Counters       int
 	CountersShared uint64
 	NamesUnused    int // names of identities and classes beyond the engine's bounds, now

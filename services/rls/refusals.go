@@ -26,7 +26,7 @@ func (r *refusals) note(err error) (news bool) {
 	return true
 }
 
-// trouble is how many changes were refused, and why the last one was; "" if it was not.
+// trouble returns the number of refused changes, and the reason of the last one; "" if it was not refused.
 func (r *refusals) trouble() (refused uint64, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -64,7 +64,7 @@ func (q *quotas) add(d *decision, all bool) {
 // exceeded reports whether no quota has room.
 func (q *quotas) exceeded() bool { return q.all > 0 && q.over == q.all }
 
-// status is what the API says of a decision.
+// status returns the API's form of a decision.
 func (d *decision) status() *api.RateLimitResponse_DescriptorStatus {
 	out := &api.RateLimitResponse_DescriptorStatus{Code: api.RateLimitResponse_OK}
 	switch {

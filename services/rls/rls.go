@@ -37,18 +37,17 @@ const (
 	maxRequestBytes, maxRequestEntries = 4 << 20, 64 << 10
 	// maxRequests bounds the requests of one connection at a time, and maxHeaders the headers of one, bytes.
 	maxRequests, maxHeaders = 10_000, 64 << 10
-	// windowBytes is what a caller may send before it is read, of a stream and of a connection.
-	// It is fixed, because gRPC measures the connection otherwise, with a ping for each request.
+	// windowBytes bounds what a caller may send before it is read, of a stream and of a connection. It is fixed, because
+	// gRPC measures the connection otherwise, with a ping for each request.
 	windowBytes = 1 << 20
 	// maxAge closes a connection after a while, so that clients spread anew.
 	maxAge = time.Hour
-	// configurationWait is how long the server waits at its start for the coordinator's
-	// configuration and the xDS server's limits before it serves without.
+	// configurationWait bounds the server's wait at its start for the coordinator's configuration and the xDS server's
+	// limits before it serves without.
 	configurationWait = 5 * time.Second
-	// stopWait is how long requests under way may take when the server stops, and then the last
-	// message to the agent.
+	// stopWait bounds the time for requests under way when the server stops, and then for the last message to the agent.
 	stopWait = time.Second
-	// handshakeWait is how long a connection may take until it is one of HTTP/2. A stop waits for it.
+	// handshakeWait bounds the time until a connection has HTTP/2. A stop waits for it.
 	handshakeWait = 5 * time.Second
 )
 
@@ -69,7 +68,7 @@ type Options struct {
 	// what is left.
 	StopOverLimit bool
 
-	// Windows is how the limits of the files count.
+	// Windows is the kind of window in which the limits of the files count.
 	Windows Windows
 	// Keys is the budget of client keys, 40 B each; with fixed windows of counters, 140 B each at
 	// most. 0: limiter.DefaultKeys.
@@ -121,8 +120,8 @@ func New(o Options) (*Server, error) {
 	return s, s.watch.start()
 }
 
-// Serve answers on the listener until ctx ends. When it returns the agent was told what has been
-// spent, and what the owners of EXACT limits' keys have back.
+// Serve answers on the listener until ctx ends. When it returns the agent was sent the spent costs, and the owners of
+// EXACT limits' keys have their tokens back.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	s.enforcer.Start()
 	ctx, cancel := context.WithCancel(ctx)

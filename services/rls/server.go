@@ -41,7 +41,7 @@ type Server struct {
 // limits.
 const maxDescriptors = 1024
 
-// decision is what becomes of one descriptor.
+// decision is the decision about one descriptor.
 type decision struct {
 	answer
 	limited   bool // a limit applies
@@ -167,13 +167,13 @@ func (s *Server) matchAll(
 	return matches, nil
 }
 
-// match is what a descriptor is limited by.
+// match is the limit of a descriptor.
 type match struct {
 	ratelimitconfig.Match
 	tenant string // of the engine; "" with fixed windows
 }
 
-// match finds the limit of a descriptor: that of the files, or the one that it brings.
+// match finds the limit of a descriptor: the limit of the files, or the descriptor's.
 func (s *Server) match(
 	files *ratelimitconfig.Config, domain string, d *ratelimitv3.RateLimitDescriptor,
 ) (match, error) {
@@ -201,7 +201,7 @@ func (s *Server) match(
 		s.counts.overridesRefused.Add(1)
 		return match{}, nil
 	}
-	m.Client = domain + "\x00" + m.Client // the tenant is that of all domains
+	m.Client = domain + "\x00" + m.Client // all domains share the tenant
 	return match{m, tenant}, nil
 }
 
@@ -273,5 +273,5 @@ func given(r *api.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
 	return uint64(max(1, r.GetHitsAddend()))
 }
 
-// unlimitedRemaining is what an unlimited descriptor has left.
+// unlimitedRemaining is the remaining number of an unlimited descriptor.
 const unlimitedRemaining = math.MaxUint32

@@ -68,7 +68,7 @@ func ask(t *testing.T, s *Server, domain string, ds ...*ratelimitv3.RateLimitDes
 	return out
 }
 
-// answers is such as "OK 2": code and remaining of each descriptor.
+// answers writes code and remaining of each descriptor, such as "OK 2".
 func answers(r *api.RateLimitResponse) string {
 	words := []string{r.GetOverallCode().String()}
 	for _, s := range r.GetStatuses() {

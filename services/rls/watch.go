@@ -12,8 +12,8 @@ import (
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 )
 
-// watchEvery is how often the directory is looked at. A change is in force within twice
-// that; more often reads the files more often.
+// watchEvery is the interval at which the directory is read. A change is in force within twice that; more often reads
+// the files more often.
 const watchEvery = time.Second
 
 // watcher follows the directory with the files.

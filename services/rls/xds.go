@@ -33,8 +33,8 @@ const (
 	streamPause = time.Second
 	// maxConnectPause bounds the time between two attempts to connect.
 	maxConnectPause = 5 * time.Second
-	// streamPing is how often a silent connection is probed. Servers of gRPC close a
-	// connection that is probed more often than every five minutes.
+	// streamPing is the interval at which an idle connection is probed. Servers of gRPC close a connection that is probed
+	// more often than every five minutes.
 	streamPing = 6 * time.Minute
 	// refusalPause is the time before limits are refused: servers send what was refused again
 	// at once.
@@ -55,7 +55,7 @@ type XDS struct {
 	Dial       []grpc.DialOption // credentials at least
 }
 
-// XDSStats is how the stream to the xDS server stands.
+// XDSStats is the state of the stream to the xDS server.
 type XDSStats struct {
 	Connected bool   // the server has answered on the stream that is open
 	Lost      uint64 // streams that ended after an answer, ever

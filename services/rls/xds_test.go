@@ -121,8 +121,8 @@ func inForce(s *Server) string {
 	return strings.Join(words, " ")
 }
 
-// Limits come from an xDS server: those that are wrong are refused with the reason, and
-// what is in force stays without the server, until it is back and says something else.
+// Limits come from an xDS server: wrong ones are refused with the reason, and what is in force stays without the
+// server, until it is back and says something else.
 func TestLimitsByXDS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManagement(t)

@@ -76,7 +76,7 @@ func signed(name string, leaf, ca *x509.Certificate, caDER []byte, caKey *ecdsa.
 
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// template is what all certificates have in common.
+// template returns the common fields of all certificates.
 func template(name string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // never fails
 	now := time.Now()

@@ -30,13 +30,13 @@ type Wanted struct {
 	GossipKeys   []string
 }
 
-// Secret is what is put somewhere: parts by name.
+// Secret is one named secret: parts by name.
 type Secret struct {
 	Name  string
 	Parts map[string][]byte
 }
 
-// Place is where secrets are put.
+// Place is a store of secrets.
 type Place interface {
 	// Has reports whether the secret is there with all of the parts.
 	Has(ctx context.Context, name string, parts ...string) (bool, error)

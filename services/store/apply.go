@@ -76,8 +76,8 @@ type Result struct {
 	// stored, with etag and update time; nil for a Delete.
 	Outcomes  []Outcome
 	Resources []resource.Message
-	// Before is what was stored under the names of the changes, in their order; nil where
-	// nothing was. It must not be changed.
+	// Before has the stored resources under the names of the changes, in their order; nil where nothing was. It must not
+	// be changed.
 	Before []resource.Message
 	// Removed are names that a forced Delete took along.
 	Removed []string
@@ -259,7 +259,7 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 	return nil
 }
 
-// count is how many resources are stored under a head.
+// count returns the number of resources that are stored under a head.
 func (s *Store) count(ctx context.Context, h head) (int, error) {
 	if h.raw != "" && h.Count >= 0 {
 		return h.Count, nil

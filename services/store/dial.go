@@ -22,8 +22,8 @@ const (
 	// reconnectMax bounds the wait between attempts to reach etcd again. gRPC's own
 	// 2 minutes would leave a coordinator blind long after etcd is back.
 	reconnectMax = time.Second
-	// keepAlive is how often a silent connection is probed; etcd drops clients that
-	// probe more often than each 5 s.
+	// keepAlive is the interval at which an idle connection is probed; etcd drops clients that probe more often than each
+	// 5 s.
 	keepAlive = 6 * time.Second
 	// maxAnswer bounds one answer of etcd: a page of pageKeys resources.
 	maxAnswer = 64 << 20
@@ -32,7 +32,7 @@ const (
 // PasswordEnv is the environment variable with etcd's password.
 const PasswordEnv = "TITRATE_ETCD_PASSWORD"
 
-// Access is how to reach etcd.
+// Access has the endpoints and credentials of etcd.
 type Access struct {
 	Endpoints []string // host:port or URLs
 	// TLS for endpoints without a scheme or with https; nil = none, and for https the

@@ -75,8 +75,8 @@ func (s *Store) readHead(ctx context.Context) (head, error) {
 	return headOf(got), nil
 }
 
-// unchanged compares the stored head with the one that was read. It compares the
-// value and not etcd's revision of it, which may repeat after etcd was restored.
+// unchanged compares the stored head with the head that was read. It compares the value and not etcd's revision of it,
+// which may repeat after etcd was restored.
 func (s *Store) unchanged(h head) clientv3.Cmp {
 	if h.raw == "" {
 		return clientv3.Compare(clientv3.CreateRevision(s.headKey()), "=", 0)
@@ -156,7 +156,7 @@ func (s *Store) Raise(ctx context.Context, seen int64) error {
 	})
 }
 
-// Gone is why the configuration is held when etcd had one and has none now.
+// Gone is the reason for holding the configuration when etcd had one and has none now.
 const Gone = "the configuration in etcd is gone: the keys were deleted, or etcd was replaced by an empty one"
 
 // hold marks the configuration as not to be trusted, for the reason given: Apply refuses

@@ -26,9 +26,9 @@ type Note struct {
 	Set     string // that the change is of, see Change.Set
 	// IfRevision is the revision that the configuration must have, 0 = any.
 	IfRevision int64
-	// Request is the caller's ID of the request, "" = none. A request whose ID one of the latest changes
-	// has is answered as that change was, and changes nothing. Fingerprint tells its contents: with
-	// another one it is refused with ErrRequest.
+	// Request is the caller's ID of the request, "" = none. A request whose ID one of the latest changes has is answered
+	// as that change was, and changes nothing. Fingerprint identifies its contents: with another one it is refused with
+	// ErrRequest.
 	Request, Fingerprint string
 	// Minor marks a change by a caller who is no administrator. A full history puts minor changes
 	// together before it drops older changes.
@@ -46,10 +46,10 @@ func (n *Note) expects(h head) error {
 
 // Retention bounds the history.
 type Retention struct {
-	// Revisions is how many are kept, the newest. 0 = all, negative = no history.
+	// Revisions is the number that is kept, the newest. 0 = all, negative = no history.
 	Revisions int
-	// Bytes is how much of etcd the changes may take, compressed. 0 = unbounded. The oldest
-	// revisions go first. A revision whose changes alone take more is kept without them.
+	// Bytes bounds the space in etcd of the changes, compressed. 0 = unbounded. The oldest revisions go first. A revision
+	// whose changes alone take more is kept without them.
 	Bytes int64
 }
 
@@ -66,8 +66,8 @@ type Entry struct {
 	Created  int       `json:"created,omitempty"`
 	Updated  int       `json:"updated,omitempty"`
 	Deleted  int       `json:"deleted,omitempty"`
-	// Bytes is what the changes take in etcd, Parts the number of keys. 0 = they are not
-	// kept: they are larger than Retention.Bytes.
+	// Bytes is the size of the changes in etcd, Parts the number of keys. 0 = they are not kept: they are larger than
+	// Retention.Bytes.
 	Bytes int64 `json:"bytes,omitempty"`
 	Parts int   `json:"parts,omitempty"`
 	// Request and Fingerprint are copied from the Note.
@@ -80,7 +80,7 @@ type Entry struct {
 	id string // of its keys
 }
 
-// account is what the head knows of the history, so that a change need not count it.
+// account is the head's sums over the history, so that a change need not count it.
 type account struct {
 	Last  int64 `json:"last"` // revision of the last entry: nothing has changed since
 	Count int   `json:"count"`

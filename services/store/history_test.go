@@ -347,7 +347,7 @@ func TestHistoryNoticesGaps(t *testing.T) {
 	s := store.Open(client, prefix)
 	first := apply(t, s, puts(pool("api", 1))...)
 	apply(t, s, puts(pool("api", 2))...)
-	written := map[string]any{} // by somebody who does not keep the account
+	written := map[string]any{} // by a writer that does not keep the account
 	got, err := client.Get(t.Context(), prefix+"head")
 	if err != nil {
 		t.Fatal(err)

@@ -79,8 +79,8 @@ func wanted(changes []Change) []string {
 	return names
 }
 
-// manyKeys: all resources are read instead of those that are needed, when there are at most so
-// many times as many. A ranged read returns pageKeys at a time, one by name maxOps.
+// manyKeys: all resources are read instead of the needed ones, when there are at most so many times as many. A ranged
+// read returns pageKeys at a time, one by name maxOps.
 const manyKeys = pageKeys / maxOps
 
 // loadAll reads all that is stored, and keeps what the names are.

@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// view is what is stored, by name, as far as a decision needs it.
+// view has the stored resources by name, as far as a decision needs them.
 type view map[string]resource.Message
 
 // plan is a decision: what to write, and how each change comes out.
@@ -291,7 +291,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-// set is what the plan writes: resources as they are stored, with etag and time.
+// set returns the writes of the plan: resources as they are stored, with etag and time.
 func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 	var set changeSet
 	for _, name := range p.order {
@@ -320,8 +320,8 @@ func (p *plan) growth() int {
 	return n
 }
 
-// result is what the plan amounts to: at a revision and a time that are those of
-// the commit, or of the head and nil when nothing was written.
+// result returns the result of the plan: with revision and time of the commit, or, when nothing was written, the head's
+// revision and nil.
 func (p *plan) result(revision int64, now *timestamppb.Timestamp) Result {
 	r := Result{Revision: revision, Outcomes: p.outcomes, Removed: p.removed}
 	for _, c := range p.changes {

@@ -81,7 +81,7 @@ func (s *Store) currentHead(ctx context.Context) (h head, rev int64, err error) 
 	return headOf(got), got.Header.Revision, nil
 }
 
-// overlay is what a head has staged, nil if nothing.
+// overlay returns the staged changes of a head, nil if nothing.
 func (s *Store) overlay(ctx context.Context, h head, rev int64) (overlay, error) {
 	if h.Staged == "" {
 		return nil, nil
@@ -240,8 +240,8 @@ func (s *Store) snapshot(ctx context.Context) (Snapshot, error) {
 	return snap, err
 }
 
-// missing is how many stored keys are fewer than the head says. What is staged is
-// not in its count of keys, so that such a head is not judged.
+// missing returns by how many the stored keys are fewer than the head says. The head does not count staged keys, so
+// that such a head is not judged.
 func (s *Store) missing(ctx context.Context, h head, rev int64) (int, error) {
 	if h.Staged != "" {
 		return 0, nil

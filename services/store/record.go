@@ -176,7 +176,7 @@ func (s *Store) dropEntries(entries, parts string) []clientv3.Op {
 		clientv3.OpDelete(s.partsPrefix(), clientv3.WithRange(parts))}
 }
 
-// account is what the head knows of the history. It is counted where the head does not say.
+// account returns the head's sums over the history. They are counted where the head does not have them.
 func (s *Store) account(ctx context.Context, h head) (account, error) {
 	if h.History != nil {
 		return *h.History, nil
@@ -197,7 +197,7 @@ func (s *Store) account(ctx context.Context, h head) (account, error) {
 	}
 }
 
-// excessPage is how many of the oldest entries one read asks for, when some have to go.
+// excessPage is the number of the oldest entries that one read asks for, when some have to go.
 const excessPage = 16
 
 // excess takes the oldest entries off the account until it keeps to the retention. It returns
@@ -213,7 +213,7 @@ func (s *Store) excess(ctx context.Context, a *account) (last string, err error)
 			if !a.exceeds(s.retention) {
 				break
 			}
-			e, _ := s.parseEntry(kv) // one that cannot be read has counted for nothing
+			e, _ := s.parseEntry(kv) // an unreadable entry has counted for nothing
 			a.add(&e, -1)
 			last, start = e.id, string(kv.Key)+"\x00"
 		}

@@ -37,10 +37,9 @@ func (s *Store) Accept(ctx context.Context, seen int64) (Snapshot, error) {
 	return s.Snapshot(ctx)
 }
 
-// Replace makes the resources given the whole configuration, held or not: what is
-// stored beside them is deleted. They are taken as they are, such as from an agent's
-// last good snapshot, and get new etags. seen is as for Accept. Errors: ErrTooLarge,
-// ErrReference, ErrUnavailable.
+// Replace makes the resources given the whole configuration, held or not: all other stored resources are deleted. They
+// are taken as they are, such as from an agent's last good snapshot, and get new etags. seen is as for Accept. Errors:
+// ErrTooLarge, ErrReference, ErrUnavailable.
 func (s *Store) Replace(ctx context.Context, note Note, resources []*quotav1.Resource, seen int64) (Snapshot, error) {
 	if err := s.dropLost(ctx); err != nil {
 		return Snapshot{}, err

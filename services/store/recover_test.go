@@ -112,8 +112,8 @@ func TestRestoredWithHigherRevisions(t *testing.T) {
 	}
 }
 
-// A watch that goes on over a restore is not deaf, though etcd's revisions are lower
-// than those that it waits for, and nothing had changed since the backup.
+// A watch that goes on over a restore delivers again, though etcd's revisions are lower than the awaited ones, and
+// nothing had changed since the backup.
 func TestRestoredWithoutALostChange(t *testing.T) {
 	c := newCluster(t)
 	client := c.etcd.Client(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// RequestsKept is how many of the latest changes are remembered by their request IDs, as far as the
-// history keeps them. More would make each change with an ID read more of the history.
+// RequestsKept is the number of the latest changes that are remembered by their request IDs, as far as the history
+// keeps them. More would make each change with an ID read more of the history.
 const RequestsKept = 256
 
 // Requested returns the change that a note's request ID has made, nil if none of the latest has it.

@@ -3,19 +3,17 @@
 //
 // # Model
 //
-// A resource lies at prefix + its name, as a binary quotav1.Resource with its etag
-// and update time and without status. Beside them, at prefix + "head", lies the
-// head, JSON: the Revision of the configuration and how many resources it has.
-// Every change rewrites the head, and what the head says is in force.
+// A resource is stored at prefix + its name, as a binary quotav1.Resource with its etag and update time and without
+// status. In addition, at prefix + "head", there is the head, JSON: the Revision of the configuration and how many
+// resources it has. Every change rewrites the head, and what the head says is in force.
 //
-// Apply reads the head first and then the keys that the changes depend on. It decides
-// (type plan, without I/O) and commits in a transaction with one comparison: the head is
-// still the one that was read. Every write through a Store changes the head, so this one
-// comparison guards all keys that were read, missing ones too. If the head has changed,
-// Apply reads and decides again. Writers of one process wait for a lock instead of racing.
+// Apply reads the head first and then the keys that the changes depend on. It decides (type plan, without I/O) and
+// commits in a transaction with one comparison: the stored head still equals the head that was read. Every write
+// through a Store changes the head, so this one comparison guards all keys that were read, missing ones too. If the
+// head has changed, Apply reads and decides again. Writers of one process wait for a lock instead of racing.
 //
 // A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A
-// larger one is written beside the configuration first, under prefix + "changes/",
+// larger one is first written apart from the configuration, under prefix + "changes/",
 // in chunks: a change set. Then the head names the change set. From then on it is in
 // force: readers prefer its values to the resources' own keys. Then the writer carries it
 // out: it writes the keys, one transaction a chunk, each on the condition that the head
@@ -67,7 +65,7 @@
 //
 // Get is one read. Apply of n changes is one read of the head, reads of the keys
 // that they name, and a transaction of n+3 operations; staged, it writes every value
-// twice, and the compressed history beside. Where the history is full, a change also reads the
+// twice, and the compressed history. Where the history is full, a change also reads the
 // oldest entries and deletes them in its transaction. Deleting a pool reads all quotas and
 // limits in pages, for any of them may name it. Watch costs one read of the head a second.
 package store
@@ -90,12 +88,12 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Prefix is where Titrate keeps its resources by default.
+// Prefix is the default prefix of Titrate's resources.
 const Prefix = "/titrate/v1alpha1/"
 
 const (
-	// Timeout is how long one request to etcd may take. Longer survives a slow election of
-	// etcd's leader; shorter answers the caller sooner. One API call may make several requests.
+	// Timeout bounds the time for one request to etcd. Longer survives a slow election of etcd's leader; shorter answers
+	// the caller sooner. One API call may make several requests.
 	Timeout = 2 * time.Second
 	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes of all of them:
 	// they are in memory, and for a moment twice in etcd.
@@ -109,7 +107,7 @@ const (
 
 	// maxOps is etcd's own default limit of operations in a transaction.
 	maxOps = 128
-	// pageKeys is how many keys one ranged read asks for.
+	// pageKeys is the number of keys that one ranged read asks for.
 	pageKeys = 1000
 )
 
@@ -162,7 +160,7 @@ func (s *Store) Retain(r Retention) *Store {
 	return s
 }
 
-// LogTo has what a caller is not told logged. Without it nothing is.
+// LogTo sets the log for what a caller does not get to know. Without it nothing is logged.
 func (s *Store) LogTo(log *slog.Logger) *Store {
 	s.log = log
 	return s

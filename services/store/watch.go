@@ -21,8 +21,8 @@ import (
 type Batch struct {
 	// Revision of the configuration after the step.
 	Revision int64
-	// Reset says that Resources is the whole configuration: the receiver forgets all
-	// others except those that are Unreadable.
+	// Reset says that Resources is the whole configuration: the receiver forgets all other resources except the Unreadable
+	// ones.
 	Reset bool
 	// Resources that are new or changed.
 	Resources []*quotav1.Resource
@@ -43,9 +43,8 @@ type Batch struct {
 const (
 	// rewatchDelay is the pause before a broken watch is opened again.
 	rewatchDelay = 100 * time.Millisecond
-	// checkEvery is how often the head is read beside the watch, which finds an etcd
-	// that was restored or replaced, and a watch that delivers nothing any more. Shorter finds it
-	// sooner, at one read each.
+	// checkEvery is the interval at which the head is read in addition to the watch, which finds an etcd that was restored
+	// or replaced, and a watch that delivers nothing any more. Shorter finds it sooner, at one read each.
 	checkEvery = time.Second
 )
 
@@ -66,17 +65,17 @@ func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 	return out
 }
 
-// WatchResets returns how often watches have ended and begun anew: resumed where they were, or with the
-// whole configuration, since etcd did not have what is between, or has another history.
+// WatchResets counts the watches that have ended and begun again: resumed where they were, or with the whole
+// configuration, since etcd did not have what is between, or has another history.
 func (s *Store) WatchResets() (resumed, whole uint64) {
 	return s.resets.resumed.Load(), s.resets.whole.Load()
 }
 
-// followWait is how long what is stored may not be followed until Following says so. Each broken watch
-// and each replaced member of etcd takes a second or two.
+// followWait is the time for which a Watch may not follow what is stored until Following says so. Each broken watch and
+// each replaced member of etcd takes a second or two.
 const followWait = 5 * time.Second
 
-// astray is why a Watch does not follow what is stored, and since when.
+// astray is the reason why a Watch does not follow what is stored, and since when.
 type astray struct {
 	since time.Time
 	why   error

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/papers/markdown"
 )
 
-// Kind is what a metric's value means.
+// Kind is the meaning of a metric's value.
 type Kind string
 
 // The kinds, as Prometheus calls them.

@@ -8,10 +8,10 @@
 //     when an OTLP endpoint is given, that is pushed by gRPC as well. Instruments
 //     are made from [Metrics.Meter]; there is no global provider.
 //   - [Admin]: an HTTP server with /metrics, /healthz (the process runs), /readyz
-//     (every named check passes; the answer lists those that do not) and whatever
+//     (every named check passes; the answer lists the failed ones) and whatever
 //     else its owner adds.
 //   - [Security]: TLS flags, turned into server and client configurations; a CA
-//     makes it mutual. Certificates are read anew on each handshake, so rotated
+//     makes it mutual. Certificates are read on each handshake, so rotated
 //     files need no restart.
 //   - [Security.Listen]: opens a TCP port. Safe by default: without TLS and
 //     without --insecure only loopback addresses are opened.

@@ -61,7 +61,7 @@ type recordProcessor struct {
 	*underway
 }
 
-// OnEmit is that of sdklog.Processor.
+// OnEmit implements sdklog.Processor.
 func (p recordProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
 	if p.enter() {
 		return p.Processor.OnEmit(ctx, r)
@@ -75,30 +75,29 @@ type recordExporter struct {
 	*underway
 }
 
-// Export is that of sdklog.Exporter. It never fails: the SDK would write its error among the lines
-// of the log.
+// Export implements sdklog.Exporter. It never fails: the SDK would write its error among the lines of the log.
 func (e recordExporter) Export(ctx context.Context, records []sdklog.Record) error {
 	e.left(len(records), e.Exporter.Export(ctx, records))
 	return nil
 }
 
-// beside is a log whose records a sender has, too. The log's level is that of both.
+// beside is a log whose records a sender has, too, at the log's level.
 type beside struct {
 	slog.Handler
 	sender slog.Handler
 }
 
-// Handle is that of slog.Handler.
+// Handle implements slog.Handler.
 func (b beside) Handle(ctx context.Context, r slog.Record) error {
 	return errors.Join(b.Handler.Handle(ctx, r.Clone()), b.sender.Handle(ctx, r))
 }
 
-// WithAttrs is that of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (b beside) WithAttrs(all []slog.Attr) slog.Handler {
 	return beside{b.Handler.WithAttrs(all), b.sender.WithAttrs(all)}
 }
 
-// WithGroup is that of slog.Handler.
+// WithGroup implements slog.Handler.
 func (b beside) WithGroup(name string) slog.Handler {
 	return beside{b.Handler.WithGroup(name), b.sender.WithGroup(name)}
 }

@@ -84,8 +84,8 @@ func (m Meters) push(ctx context.Context) (sdk.Exporter, error) {
 	return &metricExporter{Exporter: exporter, log: m.Log, to: to}, nil
 }
 
-// receiver is where METRICS, TRACES or LOGS are pushed to, empty if nowhere. Without an Endpoint the exporter reads
-// the standard variables itself, with the other OTEL_EXPORTER_OTLP_* settings.
+// receiver returns the address to which METRICS, TRACES or LOGS are pushed, empty if nowhere. Without an Endpoint the
+// exporter reads the standard variables itself, with the other OTEL_EXPORTER_OTLP_* settings.
 func (m Meters) receiver(of string) string {
 	return cmp.Or(m.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_"+of+"_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
@@ -98,8 +98,8 @@ type metricExporter struct {
 	dead bool // only the reader's goroutine exports
 }
 
-// Export is that of sdk.Exporter. It never fails: the SDK would write its error among the lines of
-// the log, each time and in a format of its own.
+// Export implements sdk.Exporter. It never fails: the SDK would write its error among the lines of the log, each time
+// and in another format.
 func (e *metricExporter) Export(ctx context.Context, all *metricdata.ResourceMetrics) error {
 	err := e.Exporter.Export(ctx, all)
 	dead := err != nil
@@ -114,7 +114,7 @@ func (e *metricExporter) Export(ctx context.Context, all *metricdata.ResourceMet
 	return nil
 }
 
-// resource is who sends. OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME come first.
+// resource describes the sender. OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME come first.
 func (m Meters) resource() *resource.Resource {
 	own := resource.NewSchemaless(
 		attribute.String("service.name", m.Service),

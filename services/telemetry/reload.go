@@ -116,20 +116,19 @@ func newClientCredentials(f *files) credentials.TransportCredentials {
 	return &clientCredentials{f, credentials.NewTLS(f.client())}
 }
 
-// ClientHandshake is that of credentials.TransportCredentials.
+// ClientHandshake implements credentials.TransportCredentials.
 func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string,
 	conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return credentials.NewTLS(c.client()).ClientHandshake(ctx, authority, conn)
 }
 
-// Clone is that of credentials.TransportCredentials.
+// Clone implements credentials.TransportCredentials.
 func (c *clientCredentials) Clone() credentials.TransportCredentials {
 	return &clientCredentials{c.files, c.TransportCredentials.Clone()}
 }
 
-// Trouble is what is wrong with the files now: one that cannot be read or does not
-// fit, in whose place what was read before is in use, or a certificate that has
-// expired. nil if all is well, or without files.
+// Trouble says what is wrong with the files now: they cannot be read or do not fit, so that the contents read before
+// stay in use, or a certificate has expired. nil if all is well, or without files.
 func (s Security) Trouble() error {
 	f, err := s.open()
 	if err != nil {
@@ -163,9 +162,9 @@ func (v Validity) Soon(now time.Time) error {
 	return fmt.Errorf("%s expires at %s", v.File, v.Until.Format(time.RFC3339))
 }
 
-// Validity is that of the certificate, with those that came with it, or of the CA: whichever
-// ends first. Of several certificates in the file of the CA the one that ends last counts:
-// it is to replace the others. The zero value without files.
+// Validity returns the validity of the certificate, with the certificates that came with it, or of the CA: whichever
+// ends first. Of several certificates in the file of the CA the last to end counts: it is to replace the others. The
+// zero value without files.
 func (s Security) Validity() (Validity, error) {
 	f, err := s.open()
 	if err != nil {

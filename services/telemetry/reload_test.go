@@ -75,9 +75,8 @@ func (p *party) reissue(t *testing.T, of *certtest.Authority) {
 	certtest.Move(t, key, p.files.Key)
 }
 
-// A CA is replaced in the usual four steps, on both sides, without a restart: trust
-// both, issue anew, trust the new one only. At no step are those refused who are in
-// order, and at the end those who are not.
+// A CA is replaced in the usual four steps, on both sides, without a restart: trust both, issue again, trust the new
+// one only. At no step are valid peers refused, and at the end invalid peers are refused.
 func TestACAIsReplacedWithoutARestart(t *testing.T) {
 	older, newer := certtest.New(t), certtest.New(t)
 	server, client := newParty(t, older, older), newParty(t, older, older)

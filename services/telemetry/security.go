@@ -12,10 +12,9 @@ import (
 
 // Security is the TLS material of a process, and whether it may do without.
 //
-// As a server: Cert and Key make it TLS; CA makes it mutual, and only clients
-// with a certificate that the CA signed get in. As a client: CA (or Cert) makes
-// it TLS, CA is who may sign the server (default: the system's roots), Cert and
-// Key is what the client shows. Files that change are read again without a restart.
+// As a server: Cert and Key make it TLS; CA makes it mutual, and only clients with a certificate that the CA signed get
+// in. As a client: CA (or Cert) makes it TLS, CA is who may sign the server (default: the system's roots), Cert and Key
+// are the client's certificate. Files that change are read again without a restart.
 type Security struct {
 	Cert, Key, CA string // PEM files
 	// Insecure permits a port without TLS beyond loopback.
@@ -76,8 +75,8 @@ func (s Security) ServerCredentials() (credentials.TransportCredentials, error) 
 	return credentials.NewTLS(config), nil
 }
 
-// ClientCredentials are those of a gRPC client; plaintext without TLS files. Each
-// handshake uses what the files hold at that moment.
+// ClientCredentials returns the credentials of a gRPC client; plaintext without TLS files. Each handshake uses what the
+// files hold at that moment.
 func (s Security) ClientCredentials() (credentials.TransportCredentials, error) {
 	if c, err := s.TLSCredentials(); c != nil || err != nil {
 		return c, err

@@ -96,13 +96,13 @@ func (t *Traces) Close(ctx context.Context) error {
 	return stop(ctx, "traces", t.provider)
 }
 
-// rootKey is that of the span context which a first span is to have.
+// rootKey is the key of the span context for a first span.
 type rootKey struct{}
 
 // spanIDs gives the first span of a change its ID, and all others random ones.
 type spanIDs struct{}
 
-// NewIDs is that of sdktrace.IDGenerator: for a span without a parent.
+// NewIDs implements sdktrace.IDGenerator: for a span without a parent.
 func (s spanIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	if root, ok := ctx.Value(rootKey{}).(trace.SpanContext); ok {
 		return root.TraceID(), root.SpanID()
@@ -113,7 +113,7 @@ func (s spanIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return id, s.NewSpanID(ctx, id)
 }
 
-// NewSpanID is that of sdktrace.IDGenerator.
+// NewSpanID implements sdktrace.IDGenerator.
 func (spanIDs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	binary.NativeEndian.PutUint64(id[:], rand.Uint64()|1) // 0 is no ID
 	return id

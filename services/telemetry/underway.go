@@ -19,7 +19,7 @@ const (
 	// most.
 	mostAtOnce = 512
 	sendEvery  = time.Second
-	// sendTimeout is how long a call may take, with the exporter's tries.
+	// sendTimeout bounds the time for a call, with the exporter's tries.
 	sendTimeout = 10 * time.Second
 )
 
@@ -48,7 +48,7 @@ func (u *underway) left(n int, err error) {
 	u.waiting.Add(-int64(n))
 }
 
-// underway makes the bound of what, with a counter of those that are lost.
+// underway makes the bound of what, with a counter of the lost ones.
 func (m *Metrics) underway(counter, what string) (*underway, error) {
 	u := &underway{}
 	_, err := m.Meter("github.com/titrate/titrate/services/telemetry").Int64ObservableCounter(counter,
@@ -82,7 +82,7 @@ type countedProcessor struct {
 	*underway
 }
 
-// OnEnd is that of sdktrace.SpanProcessor.
+// OnEnd implements sdktrace.SpanProcessor.
 func (p countedProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if s.SpanContext().IsSampled() && p.enter() {
 		p.SpanProcessor.OnEnd(s)
@@ -95,8 +95,8 @@ type countedExporter struct {
 	*underway
 }
 
-// ExportSpans is that of sdktrace.SpanExporter. It never fails: the SDK would write its error among
-// the lines of the log.
+// ExportSpans implements sdktrace.SpanExporter. It never fails: the SDK would write its error among the lines of the
+// log.
 func (e countedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	e.left(len(spans), e.SpanExporter.ExportSpans(ctx, spans))
 	return nil

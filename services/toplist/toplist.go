@@ -1,6 +1,6 @@
-// Package toplist sums what became of requests by tenant, pool, limit, client or gateway, and
-// picks the names with the most. An agent does that for its gateways, and the coordinator for
-// all agents; so an agent tells few rows, however many it has.
+// Package toplist sums the outcomes of requests by tenant, pool, limit, client or gateway, and picks the names with the
+// most. An agent does that for its gateways, and the coordinator for all agents; so an agent sends few rows, however
+// many it has.
 //
 // # Invariants
 //
@@ -26,7 +26,7 @@ const Share = "tenant-share"
 // Sum sums activity by name.
 type Sum map[Name]*quotav1.Activity
 
-// Name is whose activity a sum has; what is "" is summed over.
+// Name names the activity of a sum; the sum is over each field that is "".
 type Name struct{ Tenant, Pool, Limit, Client, Gateway string }
 
 // Add adds activity under the names that it has.
@@ -112,7 +112,7 @@ func longer(a, b *durationpb.Duration) *durationpb.Duration {
 	return a
 }
 
-// DefaultMost is the number of rows that are told unless the selection has another one.
+// DefaultMost is the number of rows that are sent unless the selection has another one.
 const DefaultMost = 20
 
 // Most returns the first rows in the selection's order, and the sum of the others, nil if

@@ -9,12 +9,12 @@
 // flow) has owners among the agents: up to [Options].Everybody agents all of them, beyond that one,
 // found by rendezvous hashing ([owners]).
 //
-//	user   tells the owners what its gateways claim, when it has changed   use.go, register.go
+//	user   sends the owners its gateways' claims, when they have changed   use.go, register.go
 //	owner  adds up the claims of all replicas, for itself, and for each
 //	       agent that uses the key and is not an owner itself              owned.go
 //
 // An agent is user and owner at once. As an owner it has the latest record of each replica and key in a table of
-// package control/claims. As a user it has a second table: the records of its own gateways, and one record for each key
+// package control/claims. As a user it has a second table: the records of its gateways, and one record for each key
 // with an owner's sum, its own or another's. The sums for a gateway are the sums over that second table without that
 // gateway. So an unreachable owner is treated as an unreachable replica: its sum is assumed to go on as last claimed,
 // and its claims are dropped after T2.
@@ -24,7 +24,7 @@
 // counts nothing of the first agent until it has answered. A user that receives the sum of a key that it does not use
 // says so, for the owner may have missed the end.
 //
-//	connected     its link is up: each packet lists it, so the other agents hear it
+//	connected     its link is up: each packet lists it, so the other agents know it
 //	disconnected  its link is down, its process may live on: it is not listed, its last
 //	              claims count, here and elsewhere, until T2
 //	exited        its process is gone: it is listed as drained for Linger, its claims are
@@ -33,19 +33,19 @@
 // # Membership and isolation
 //
 // While the coordinator's last lease is fresh, the members are the replicas that it lists,
-// and the members before it that are still heard: a new leader may not know them yet.
-// Otherwise the members are the replicas heard within T2. An agent that starts restores the
+// and earlier members that still send: a new leader may not know them yet.
+// Otherwise the members are the replicas received within T2. An agent that starts restores the
 // members of its last lease, so that it does not count itself as the only one if it is cut
-// off. The agent has a majority while it hears more than half of the members' agents (itself
+// off. The agent has a majority while it receives more than half of the members' agents (itself
 // included). Without a majority the membership stays as it was, and isolation is Frozen,
-// T1 after a majority was heard last Split. T2 is longer than T1, so that the others count a
+// and T1 after the last majority Split. T2 is longer than T1, so that the others count a
 // cut-off replica's last claim until the replica has surely gone to the split by weight.
 //
 // # Invariants
 //
 //   - A count that a filter starts over within one generation never moves the sums down:
 //     the aggregator adds what was counted before.
-//   - A withdrawn key is told as such until it is acknowledged.
+//   - A withdrawn key is sent as such until it is acknowledged.
 //   - Keys that no replica claims are forgotten after forgetKey, those of local replicas
 //     after forgetLocal, so that no sum steps down.
 //   - At most MaxKeys keys are kept as a user, as many as an owner and for each local
@@ -59,6 +59,6 @@
 // Announce and Receive are O(records × agents that use the key), Sums is O(keys that have
 // changed since the last one); a key that does not change costs nothing but a look within
 // sweepCycle seconds. A change of the agents is O(keys). What others' gateways do costs when it
-// changes: members are counted when one comes, goes, or may have fallen silent, and a key that
-// many agents change between two rounds is told to each of its users once.
+// changes: members are counted when one comes, goes, or may be unreachable, and a key that
+// many agents change between two rounds is sent to each of its users once.
 package aggregation

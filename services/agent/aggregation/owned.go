@@ -305,7 +305,7 @@ func (t *Aggregator) Advance(now time.Duration) {
 	t.tellOwn(now)
 }
 
-// Due returns when Advance or Sums must run: 0: at once; a time; or, for the largest, not before an event.
+// Due returns when Advance or Sums must run next: 0 is at once, math.MaxInt64 not before an event.
 func (t *Aggregator) Due() time.Duration {
 	if !t.hasMajority || t.fresh || len(t.waiting) > 0 {
 		return 0

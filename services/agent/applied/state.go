@@ -121,7 +121,7 @@ func (o *State) Delta() *config.Delta {
 // Shares returns the shares in force; nil is none yet.
 func (o *State) Shares() *exchange.Shares { return o.shares }
 
-// Status summarises the state in force.
+// Status is a summary of the state in force.
 type Status struct {
 	Revision  int64 // of the configuration, 0 = none
 	Resources int

@@ -28,7 +28,7 @@
 // # Invariants
 //
 //   - A crash at any point leaves the older file or the newer one, whole: it is
-//     written beside, synced, renamed, and the directory synced. A record of which a crash
+//     written under another name, synced, renamed, and the directory synced. A record of which a crash
 //     has written a part does not count, nor do those after it.
 //   - A damaged file is never used and never lost: it is moved aside.
 //   - The files are readable by their owner alone.

@@ -20,7 +20,7 @@ const (
 	DeadAfter = link.DeadAfter // then the gateway forgets it
 	// sweepEvery is the time between two searches for keys at rest, sweepFull while a key finds no room.
 	sweepEvery, sweepFull = 10 * time.Second, 2 * time.Second
-	// lostTold is the number of times that other agents are sent that a gateway is gone, once a second.
+	// lostTold is the number of reports to other agents that a gateway is gone, one a second.
 	lostTold = 3
 )
 
@@ -304,7 +304,7 @@ func (d *Desk) disown(k *owned) {
 	})
 }
 
-// Second does the work of each second: others are sent the gateways that are gone, and keys at rest are forgotten.
+// Second runs once a second: it reports gateways that are gone to other agents, and forgets keys at rest.
 func (d *Desk) Second(now time.Duration, alive []string) {
 	for _, p := range slices.Sorted(maps.Keys(d.lost)) {
 		times := d.lost[p]

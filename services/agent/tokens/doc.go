@@ -12,18 +12,18 @@
 // highest score (package aggregation). A request that comes to an agent that does not take itself for the owner is
 // dropped: the gateway asks again, and its agent soon knows better.
 //
-// When the agents change, or one of them begins a new life, the gateways are sent who owns keys now. Each of them sends
-// the owners that are new to a key what it holds and knows of the key: in order of use, as fast as these answer. An
-// owner that is new to a key grants nothing before all gateways have done so (view.go), of which the agents inform each
-// other, or 3 s have passed; meanwhile the ledgers decide. The owner before keeps what it knows until then, and goes on
-// with it if the key comes back.
+// When the agents change, or one of them begins a new life, the gateways are sent the owners of keys. Each of them
+// sends the owners that are new to a key what it holds and knows of the key: in order of use, as fast as these answer.
+// An owner that is new to a key grants nothing before all gateways have done so (view.go), of which the agents inform
+// each other, or 3 s have passed; meanwhile the ledgers decide. The owner before keeps what it knows until then, and
+// goes on with it if the key comes back.
 //
 // All that is repeated goes through one window per gateway and owner (grant.Line): questions through
 // those of the gateway, recalls through those of the owner's agent. So a backlog slows down what makes
 // it, and a gateway that stands still costs a few recalls.
 //
 // What a gateway holds counts as spent when its process has exited, when its link has been down for [DeadAfter], or
-// when its agent is gone; the other agents are sent the first two.
+// when its agent is gone; the agent reports the first two to the others.
 //
 // # Invariants
 //

@@ -14,7 +14,7 @@ import (
 // connection are the flags of every command that asks a coordinator; they are described once.
 var connection = []string{"server", "context", "timeout", "token-file", "tls-ca", "tls-cert", "tls-key", "insecure"}
 
-// commands describes each command, those that help does not list last.
+// commands describes each command; commands that help does not list come last.
 func commands(root *cobra.Command) string {
 	var b strings.Builder
 	asks, _, err := root.Find([]string{"get"})

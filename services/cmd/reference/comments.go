@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// comments are those of a .proto.
+// comments are the comments in a .proto.
 type comments struct{ linker.File }
 
 // readComments compiles the source of a .proto; what it imports is linked into this program.

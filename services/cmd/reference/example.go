@@ -21,7 +21,7 @@ func readExample(text string) (example, error) {
 	return example{&document.Name, &document.Spec}, nil
 }
 
-// of is what the document writes for a field, as Markdown: name, or a path below spec, such as queue.aqm or, of a
+// of returns the document's text for a field, as Markdown: name, or a path below spec, such as queue.aqm or, of a
 // list's first item that has it, overrides[].rate. A field that is written as other fields has its examples in their
 // rows. A field that is not in the document is an error.
 func (e example) of(path string) (string, error) {

@@ -69,7 +69,7 @@ type reader struct {
 	shown example
 }
 
-// enums are those that fields have, each once.
+// enums are the enums of the fields, each once.
 type enums []protoreflect.EnumDescriptor
 
 func (e *enums) add(d protoreflect.EnumDescriptor) {

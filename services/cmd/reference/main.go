@@ -1,7 +1,7 @@
 // Reference writes the generated parts of the documents: docs/configuration.md, every field of the resources that
-// titrate apply takes, and docs/cli.md, every command. What a field means is its comment in the API's .proto, what it
-// may be is the rule that the server checks, its default is the one that the server fills in, and its example is what
-// examples.yaml writes for it.
+// titrate apply takes, and docs/cli.md, every command. A field's meaning is its comment in the API's .proto, its bounds
+// are the rule that the server checks, its default is the value that the server fills in, and its example is the text
+// for it in examples.yaml.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/cli"
 )
 
-// writer is who writes the documents' parts.
+// writer names the command that writes the documents' parts.
 const writer = "make generate"
 
 // resourcesProto has the resources, relative to the top of the repository.

@@ -36,9 +36,8 @@ func terminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// A library that asks the terminal for its colours as the program starts makes every
-// command wait for the answer, for five seconds where none comes. This program's own
-// start is that of titrate: the same packages are initialized.
+// A library that asks the terminal for its colours as the program starts makes every command wait for the answer, for
+// five seconds where none comes. This program starts as titrate does: the same packages are initialized.
 func TestNothingIsAskedOfTheTerminalAtStart(t *testing.T) {
 	user, program := terminal(t)
 	start := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")

@@ -74,7 +74,7 @@
 //
 // Demand is the cost that passed the client stage, admitted or not. Its mean has no bias: a
 // share above what a flow uses is taken from the others. It follows a significant change at
-// once and noise slowly, see estimate. An agent that falls silent keeps its gateways and its
+// once and noise slowly, see estimate. An unreachable agent keeps its gateways and its
 // mean demand over Params.Smoothing until Params.Membership has passed. A flow without arrivals for Params.Idle
 // leaves the fill.
 //

@@ -11,7 +11,7 @@
 //
 // An agent that is not connected any more and has not left in order is lost: it has crashed, hangs, or the network is
 // cut. Its gateways go on with the configuration that they had, so they count as gateways for as long as [Kept], unless
-// another agent has them or has had them since; no other part of its report counts. The time is that of the other
+// another agent has them or has had them since; no other part of its report counts. The time is taken from the other
 // agents' reports.
 //
 // A view costs O(agents + what they report), a question O(what is wrong with the resource).

@@ -8,7 +8,7 @@
 //
 // A person's question goes to all agents that answer questions (Server.Ask). Whoever asks waits
 // for the answers, for a second at most. An agent that has not been sent the four questions
-// before counts as silent, so questions cost a bounded part of a stream.
+// before counts as not answering, so questions cost a bounded part of a stream.
 //
 // The sender has no queue. When something is new it sends the latest: first the configuration that the agent lacks
 // (differences, in chunks; everything to an agent that holds none or an unknown one), then what it lacks of the leases
@@ -31,7 +31,7 @@
 //   - An agent gets no configuration of a lower revision than the one in its Hello, and
 //     no leases until it has a configuration: what etcd has lost stays in force there
 //     until the coordinator has a higher revision.
-//   - A stream is never silent for longer than quietFor.
+//   - A stream has a message at least each quietFor.
 //   - A name has one stream: a newer one ends the older.
 //   - When the server is closed (another coordinator leads, shutdown), every stream
 //     ends with the status that says why.

@@ -91,7 +91,7 @@ func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { controlv1.RegisterControlServiceServer(r, s) }
 
-// Sharing tells agents which coordinators share the pools. It does not change.
+// Sharing has the messages about coordinators that share the pools. It does not change.
 type Sharing struct {
 	Coordinators *controlv1.Coordinators
 	// Chair is the leader of all pools where an agent knows one leader only; "" = this one.

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Roots reads YAML, and JSON where YAML by itself would not: what stands between two
-// --- lines each, as far as the syntax is right.
+// Roots reads YAML, and JSON that plain YAML would refuse: the text between two --- lines each, as far as the syntax is
+// right.
 func (r *Reader) Roots(data []byte) []*yaml.Node {
 	data = asYAML(data)
 	all, err := decode(data)

@@ -25,7 +25,7 @@
 // # Invariants
 //
 //   - Every mistake is an *[Error] with file, line and field; at most [MostErrors]
-//     of them and one that counts the rest.
+//     of them, and one more that counts the rest.
 //   - No input makes a Reader panic. Time and memory are linear in the input, which
 //     is bounded.
 package tree

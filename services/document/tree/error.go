@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MostErrors is how many mistakes of a file are reported; more help nobody.
+// MostErrors bounds the mistakes of a file that are reported; more help nobody.
 const MostErrors = 20
 
 // Error is something wrong at a place in a file.
@@ -47,7 +47,7 @@ func (r *Reader) Wrong(line int, field, format string, args ...any) {
 	}
 }
 
-// Mistakes is how many have been noted.
+// Mistakes counts the mistakes.
 func (r *Reader) Mistakes() int { return r.count }
 
 // IsWrong reports whether a mistake has been noted at a field.

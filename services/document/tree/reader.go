@@ -15,7 +15,7 @@ type Reader struct {
 	path string // what all fields are below
 }
 
-// mistakes are those of a file.
+// mistakes are the mistakes in a file.
 type mistakes struct {
 	file  string
 	errs  []error
@@ -31,7 +31,7 @@ func New(file string) *Reader {
 // Below returns a reader of the same file for which all fields stand below a path.
 func (r *Reader) Below(path string) *Reader { return &Reader{r.mistakes, Join(r.path, path)} }
 
-// File is what errors call the input.
+// File returns the name of the input in errors.
 func (r *Reader) File() string { return r.file }
 
 // Entry is a field of a mapping.

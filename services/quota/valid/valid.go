@@ -5,7 +5,7 @@
 //
 // A check has two layers. The first is what the .proto declares (protovalidate):
 // ranges, patterns, required fields. The second is what it cannot declare: that a
-// rate reads as a rate, that a delay target lies below the longest wait, and that
+// rate reads as a rate, that a delay target is below the longest wait, and that
 // gateways take the resource, by the check that they make themselves
 // (resource.LimitConfig and its likes). The second looks at the resource with its
 // defaults filled in, for that is what will be in force. Both are made, so that all that is
@@ -63,7 +63,7 @@ func Wrong(field, format string, args ...any) *Error {
 	return &Error{Violations: []Violation{{Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Resource checks a resource by itself. The error is an *Error.
+// Resource checks one resource. The error is an *Error.
 func Resource(m resource.Message) error {
 	return check(m, part{m: m})
 }

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Unit is the time in which a limit allows its requests. The numbers are those of
+// Unit is the time in which a limit allows its requests. The numbers equal
 // envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit.
 type Unit uint8
 
@@ -47,7 +47,7 @@ func (u Unit) String() string {
 	return fmt.Sprintf("unit %d", u)
 }
 
-// Length is how long the unit is; 0 for what is no unit.
+// Length returns the length of the unit; 0 for an unknown unit.
 func (u Unit) Length() time.Duration {
 	if int(u) < len(units) {
 		return units[u].length
@@ -121,7 +121,7 @@ func (n *Node) add(child *Node) bool {
 	return true
 }
 
-// Config is what a set of files says. It does not change. The zero value has no domain.
+// Config is the content of a set of files. It does not change. The zero value has no domain.
 type Config struct {
 	domains map[string]*Node
 }

@@ -18,8 +18,8 @@
 //	    value: acme                 this tenant only
 //	    rate_limit: {unlimited: true}
 //
-// A request has descriptors: lists of entries, key and value. Each is matched by itself,
-// entry by entry from the root. Among the children of a node the first of these is taken:
+// A request has descriptors: lists of entries, key and value. Each is matched separately, entry by entry from the root.
+// Among the children of a node the first of these is taken:
 //
 //  1. the child with the entry's key and value,
 //  2. the first child in the order of the file whose value has a *, which stands for any text,
@@ -35,7 +35,7 @@
 //
 // # Differences to envoyproxy/ratelimit
 //
-//   - All mistakes of a file are told at once, each with file, line and field.
+//   - All mistakes of a file are reported at once, each with file, line and field.
 //   - What that service passes over in silence is refused: a field that stands twice or at the wrong place, a second
 //     document. So is what it reads in another way than YAML says.
 //
@@ -43,5 +43,5 @@
 //
 // A file has at most MaxBytes bytes and maxDepth levels of descriptors; its aliases
 // stand for maxExpanded values. Match takes time in
-// the number of entries, and of patterns beside each node that it passes.
+// the number of entries, and of patterns among the siblings of each node that it passes.
 package ratelimitconfig

@@ -18,8 +18,8 @@ type Entry interface {
 // Match is the limit of a descriptor.
 type Match struct {
 	*Limit // nil: the descriptor has none
-	// Client is what the limit counts together: requests with equal Clients. It is not
-	// text. A node for one value may have several: an entry a_b finds a node of key a and value b.
+	// Client identifies the requests that the limit counts together: requests with equal Clients. It is not text. A node
+	// for one value may have several: an entry a_b finds a node of key a and value b.
 	Client string
 	// Metric is the name that the descriptor is counted by.
 	Metric string
@@ -86,7 +86,7 @@ func fits(pattern, text string) bool {
 	return false
 }
 
-// Client is what descriptors with such entries are counted by where no file says more.
+// Client returns the client of descriptors with such entries where no file says more.
 func Client[E Entry](entries []E) string { return client(nil, entries) }
 
 // longest is the longest text by which requests are counted together as it is, bytes. Of a longer one the hash is

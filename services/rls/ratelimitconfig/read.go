@@ -127,7 +127,7 @@ func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 	c.domains[name] = d
 }
 
-// place is where in the tree a list of descriptors is.
+// place is the position of a list of descriptors in the tree.
 type place struct {
 	domain, path, id string
 	depth            int

@@ -10,10 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// AddResource adds a domain as the xDS protocol has it. Its fields are those of a file, by
-// the same names: it is read as one, so that what is wrong in a file is wrong here, too.
-// Errors have the resource's name, and every line is 1. After an error the configuration
-// must not be used.
+// AddResource adds a domain as the xDS protocol has it. It has the fields of a file, by the same names, and is read as
+// a file, so that what is wrong in a file is wrong here, too. Errors have the resource's name, and every line is 1.
+// After an error the configuration must not be used.
 func (c *Config) AddResource(r *rlsconfig.RateLimitConfig, o Options) error {
 	name := cmp.Or(r.GetName(), r.GetDomain(), "a resource without a name")
 	file := proto.CloneOf(r)

@@ -11,11 +11,11 @@
 //	  a value, or a pattern              the limit applies to the class KEY-VALUE (with a number behind it,
 //	                                     if other values give this name, too)
 //	  neither but values                 key TENANT: all requests of the class together
-//	  a value beside the key without one an override of that key's limit; without a limit of its own: no limit
+//	  a value beside the key without one an override of that key's limit; without a limit: no limit
 //	  shadow_mode                        mode SHADOW
 //
-// Identities and classes are names: the filter's settings say where in a request they are,
-// as Envoy's rate limit actions say it for descriptors. Result lists those that are needed.
+// Identities and classes are names: the filter's settings say where in a request they are, as Envoy's rate limit
+// actions say it for descriptors. Result lists the needed names.
 //
 // # What has no counterpart
 //

@@ -20,7 +20,7 @@ type Options struct {
 	Capacity float64
 }
 
-// Result is what a configuration says in resources.
+// Result has the resources that a configuration is translated to.
 type Result struct {
 	Resources []resource.Message
 	// Identities and Classes are the names that the filter's settings must define.

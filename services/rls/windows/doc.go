@@ -1,6 +1,5 @@
-// Package windows counts hits in fixed windows of time, as envoyproxy/ratelimit does, and tells
-// other gateways what it has counted. It does no I/O and reads no clock: now comes in, in seconds
-// since 1970.
+// Package windows counts hits in fixed windows of time, as envoyproxy/ratelimit does, and sends other gateways its
+// counts. It does no I/O and reads no clock: now comes in, in seconds since 1970.
 //
 // # Model
 //
@@ -23,24 +22,22 @@
 //	same epoch     others += Admitted − Admitted before
 //	in any case    others = max(others, Spent − own)
 //
-// The last line makes up for a count that was lost: of this gateway's own process before, of which
-// others that count the client know 8/9, or of another gateway that is gone. Spent is at most what
-// all have counted, so others is, too. What is on its way when an epoch ends, because another agent
-// becomes the counter's owner, may be missed. What was heard stands until the window ends, whoever
-// falls silent.
+// The last line makes up for a count that was lost: of this gateway's own process before, of which other gateways that
+// count the client know 8/9, or of another gateway that is gone. Spent is at most what all have counted, so others is,
+// too. What is on its way when an epoch ends, because another agent becomes the counter's owner, may be missed.
+// Received counts stand until the window ends, whichever gateway becomes unreachable.
 //
-// A gateway tells of a counter once it has N/(2·gateways), or once another gateway tells of it.
+// A gateway sends a counter once it has N/(2·gateways), or once another gateway sends it.
 //
 // # Bounds
 //
-// With τ the time until all have heard what one has counted, a window admits N and what the other
-// gateways admit within τ. At most 16 agents tell all to all; beyond that only a counter that is
-// told of hears of the others, so that N/2 more may pass by gateways that tell nothing. Gateways
-// that cannot hear each other admit N each, and so they do in the seconds by which their clocks
-// differ.
+// With τ the time until a gateway's count has reached all others, a window admits N and what the other gateways admit
+// within τ. At most 16 agents send all counts to all; beyond that only a gateway that sends a counter receives the
+// others' counts of it, so that N/2 more may pass by gateways that send nothing. Gateways that cannot reach each other
+// admit N each, and so they do in the seconds by which their clocks differ.
 //
-// There are at most as many counters as New is given; what is beyond shares one counter for each limit.
-// A client that comes here takes the place of a counter that only others have. A counter takes 80 to
-// 140 B, and is freed soon after its window (graceSeconds). What a counter is told by others is
-// checked: a number that none of them can have counted is left out.
+// There are at most as many counters as New is given; what is beyond shares one counter for each limit. A client that
+// comes here takes the place of a counter that only others have. A counter takes 80 to 140 B, and is freed soon after
+// its window (graceSeconds). Counts from other gateways are checked: a number that none of them can have counted is
+// left out.
 package windows

@@ -37,7 +37,7 @@ func (s *Store) tell(sh *shard, now int64, out *exchange.Claims) {
 	}
 }
 
-// Repeat has the next Claims tell all counters once more that were told: the agent is a new one.
+// Repeat makes the next Claims send all counters that were sent once more: the agent is a new one.
 func (s *Store) Repeat() {
 	for i := range s.shards {
 		s.repeat(&s.shards[i])

@@ -11,8 +11,8 @@ import (
 const (
 	// shards bounds how many requests wait for each other's counters.
 	shards = 32
-	// graceSeconds is how long counters stay after their window: a request that came in it may be
-	// on its way, and clocks are corrected by small steps back.
+	// graceSeconds is the time that counters stay after their window: a request that came in it may be on its way, and
+	// clocks are corrected by small steps back.
 	graceSeconds = 2
 	// mostHits bounds a counter; what is told to other gateways is a number up to this.
 	mostHits = 1e12
@@ -30,11 +30,11 @@ func At(now, length int64) Window {
 	return Window{start, length}
 }
 
-// End is when the window ends, in seconds since 1970.
+// End returns the time at which the window ends, in seconds since 1970.
 func (w Window) End() int64 { return w.Start + w.Length }
 
-// Key names a client's counter of a window, the same at all gateways with one seed. Who does not
-// know the seed cannot choose names that collide. unit tells limits of one client apart.
+// Key names a client's counter of a window, the same at all gateways with one seed. Without the seed a client cannot
+// choose names that collide. unit distinguishes the limits of one client.
 func Key(seed uint64, w Window, unit uint8, domain, client string) uint64 {
 	b := make([]byte, 0, 192)
 	b = binary.LittleEndian.AppendUint64(append(b, "titrate window\x00"...), seed)
@@ -45,8 +45,8 @@ func Key(seed uint64, w Window, unit uint8, domain, client string) uint64 {
 	return max(1, binary.LittleEndian.Uint64(sum[:])) // 0 names nothing
 }
 
-// Store counts. Create it with New. Its methods may be called from any thread, but for Claims: one
-// caller at a time, again and again, as what it withdraws is kept until then.
+// Store counts. Create it with New. Its methods may be called from any thread, but Claims
+// by one caller at a time, and repeatedly: withdrawn counters are kept until then.
 type Store struct {
 	keys     int64
 	gateways atomic.Int64 // with this one
@@ -175,7 +175,7 @@ func add(a, b uint64) uint64 {
 	return a + b
 }
 
-// total is what all gateways have counted, as far as it is known here.
+// total is the count of all gateways, as far as it is known here.
 func (c *counter) total() uint64 { return uint64(c.own + math.Round(c.others)) }
 
 // change has a counter told.

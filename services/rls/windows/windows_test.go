@@ -301,7 +301,7 @@ func TestAllThatEndsIsWithdrawn(t *testing.T) {
 	}
 }
 
-// A clock that steps by little finds its counters again; one that was far ahead keeps nothing.
+// A clock that steps by little finds its counters again; a clock that was far ahead keeps nothing.
 func TestClockSteps(t *testing.T) {
 	s := New(100)
 	s.Take(59, hitAt(59, 60, "a", 1, 9))

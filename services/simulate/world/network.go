@@ -30,7 +30,7 @@ type network struct {
 	// touched is the last time at which an agent started or ended, or the groups changed.
 	touched time.Duration
 	before  []int // groups that the last heal ended, if they lasted until an agent was declared dead
-	// healing is how long packets and memberlist from one place to another take after the last heal.
+	// healing returns the delays of packets and memberlist from one place to another after the last heal.
 	healing func(of, other int32) (packets, alive time.Duration)
 }
 
@@ -84,8 +84,8 @@ func (n *network) believes(a, b *agent, now time.Duration) bool {
 	return true
 }
 
-// healed is how long after a heal packets from one agent to another pass, and how long its memberlist takes to
-// know the other one as alive.
+// healed returns the time after a heal until packets from one agent to another pass, and until its memberlist knows the
+// other one as alive.
 func (n *network) healed(of, other int32) (packets, alive time.Duration) {
 	if n.healing == nil {
 		return 0, rejoinAfter

@@ -13,9 +13,9 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// The one reading of resources as what gateways have in force. The API asks it whether a
-// resource is valid, the agent builds configurations with it. An error is that of a
-// field, mostly a *config.FieldError with its path within the resource.
+// The only conversion of resources into what gateways have in force. The API asks it whether a resource is valid, the
+// agent builds configurations with it. An error belongs to a field, mostly a *config.FieldError with its path within
+// the resource.
 
 // PoolConfig is a pool as gateways have it, valid and with its defaults filled in.
 func PoolConfig(p *quotav1.Pool) (config.Pool, error) {

@@ -8,7 +8,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// The alpha of alpha-fairness. The other defaults are those of control/config.
+// The alpha of alpha-fairness. control/config has the other defaults.
 const (
 	DefaultAlpha = 1.0
 	MinAlpha     = .1

@@ -18,8 +18,8 @@ import (
 // digests, which costs whoever compares them a message that was not needed.
 type Digest uint64
 
-// Replace returns the digest of the set in which now took the place of before. Either may be nil:
-// a resource that came, or one that went.
+// Replace returns the digest of the set in which now took the place of before. Either may be nil: a resource came, or
+// went.
 func (d Digest) Replace(before, now *quotav1.Resource) Digest {
 	return d - digest(before) + digest(now)
 }

@@ -14,8 +14,8 @@
 //	tenants/<tenant>/quotas/<pool>
 //	tenants/<tenant>/limits/<limit>
 //
-// Ref is a name taken apart. The tenant "-" stands for every tenant that has no
-// word of its own; it exists without being created.
+// Ref is a name taken apart. The tenant "-" stands for every tenant that has no settings; it exists without being
+// created.
 //
 // # Invariants
 //

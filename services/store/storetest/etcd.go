@@ -2,14 +2,13 @@
 // child process of the test (the test binary once more), in a directory of its
 // own, on a free loopback port. There is no mock of etcd, and a test can kill it.
 //
-// One server per test binary is started at the first use and ended by Main; tests
-// keep apart by a prefix of their own:
+// One server per test binary is started at the first use and ended by Main; tests keep apart by a prefix each:
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 //	func TestX(t *testing.T)    { s := storetest.Open(t); … }
 //
-// A test that kills etcd starts a server of its own with Start. A child ends when
-// its standard input closes, so that it cannot outlive the test.
+// A test that kills etcd starts a separate server with Start. A child ends when its standard input closes, so that it
+// cannot outlive the test.
 package storetest
 
 import (

@@ -57,8 +57,8 @@ func (p *Peers) plan(now time.Duration, looked []*peer) {
 	}
 }
 
-// Due returns the time of the next Round, or of changed Opinions: 0: at once; the time at which a peer is to be looked
-// at again; or, for the largest, not before an event.
+// Due returns when Round must run next: 0 is at once, also if Opinions have changed; else when a peer is to be
+// looked at again; math.MaxInt64 is not before an event.
 func (p *Peers) Due() time.Duration {
 	if p.all || p.pending || p.nearnessNew {
 		return 0
