@@ -31,7 +31,7 @@ type Caller struct {
 	subject string   // of a JWT
 	own     []Grant  // that the token itself has
 	grants  []Grant  // all that it had when its call was let through
-	lacks   string   // why a JWT has no grant of its own
+	lacks   string   // why a JWT itself has no grant
 }
 
 // sentToken reports whether the caller is known by a token, and not by its connection.

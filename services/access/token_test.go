@@ -156,7 +156,7 @@ func (g *tokenTest) callers(t *testing.T) (out []roleCase) {
 	for role, name := range tokens {
 		ctx := sends(context.Background(), "secret-"+string(role))
 		out = append(out, roleCase{ctx, "token:" + name, role},
-			// A token counts and the certificate beside it does not.
+			// A token counts and the certificate sent with it does not.
 			roleCase{sends(caller("ops.example.com"), "secret-"+string(role)), "token:" + name, role})
 		claims := map[string]any{"sub": string(role), "titrate_role": string(role)}
 		if role == Editor {
@@ -198,7 +198,7 @@ func TestEachMethodForEachRoleByEachCredential(t *testing.T) {
 	}
 }
 
-// What is not a good token is refused with the reason, also beside a good certificate.
+// What is not a good token is refused with the reason, also with a good certificate.
 func TestTokensThatAreNotGood(t *testing.T) {
 	g := withTokens(t)
 	g.refusals.sometimes.Interval = time.Hour

@@ -127,7 +127,7 @@ func TestRLSWithoutItsXDSServer(t *testing.T) {
 	}
 }
 
-// hearEachOther waits until two agents hear each other's gateways.
+// hearEachOther waits until two agents know each other's gateways.
 func hearEachOther(a, b *instance) {
 	for _, i := range []*instance{a, b} {
 		i.eventually("hears the other's gateway", func(s Status) bool {

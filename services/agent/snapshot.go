@@ -142,7 +142,7 @@ func (k *keeper) save() {
 	a.saved.Add(1)
 }
 
-// unwritten is an error while the snapshot cannot be written, each second anew.
+// unwritten returns an error while the snapshot cannot be written; it is tried each second.
 func (a *Agent) unwritten() error {
 	n := a.saveFailures.Load()
 	if n == 0 {

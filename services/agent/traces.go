@@ -49,7 +49,7 @@ func (t *changeTraces) leased(revision int64) {
 	}
 }
 
-// heard says what a gateway tells.
+// heard takes a message from a gateway.
 func (t *changeTraces) heard(gateway string, m link.Message) {
 	if t.sender == nil {
 		return

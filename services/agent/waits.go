@@ -47,9 +47,8 @@ func describeWaits() telemetry.Description {
 	return telemetry.Describe(waitsName, telemetry.Histogram, "s", waitsHelp, waitsLabels...)
 }
 
-// heard counts the waits in what a gateway tells of single requests. configured are the
-// configured names that a tenant's and a pool's stand for: clients choose names, and are not to use up the
-// series.
+// heard counts the waits in a gateway's report of single requests. configured returns the configured names for a
+// tenant's and a pool's: clients choose names, and are not to use up the series.
 func (w *waits) heard(gateway string, m link.Message, configured func(tenant, pool string) (string, string)) {
 	told, is := m.(*exchange.Decisions)
 	if !is {

@@ -43,7 +43,7 @@ func open(t *testing.T, path string) (*File, *slog.Logger, *bytes.Buffer) {
 	return f, slog.New(slog.NewJSONHandler(f, nil)), &log
 }
 
-// On a disk that is really full no line is cut; the lost ones are counted and told of once, and lines are written
+// On a disk that is really full no line is cut; the lost ones are counted and reported once, and lines are written
 // again when there is room.
 func TestAFullDiskLosesWholeLinesAndSaysSo(t *testing.T) {
 	dir := t.TempDir()

@@ -54,7 +54,7 @@ const agentExample = `  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp
   titrate agent --socket /tmp/agent.sock --rls 127.0.0.1:8081 --rls-config config/
   curl -s 127.0.0.1:7501/status                   what it knows`
 
-// newAgent is the process beside the Envoys.
+// newAgent returns the command for the process next to the Envoys.
 func newAgent() *cobra.Command {
 	var config agent.Config
 	var logging telemetry.Log

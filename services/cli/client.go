@@ -31,9 +31,8 @@ const (
 	defaultServer = "127.0.0.1:7400"
 	serverEnv     = "TITRATE_SERVER"
 	tokenEnv      = "TITRATE_TOKEN_FILE"
-	// defaultTimeout bounds one request. It lies above the time after which a
-	// coordinator without etcd says so (store.Timeout). With a shorter --timeout the
-	// coordinator gives up earlier and still says so (quota.InTime).
+	// defaultTimeout bounds one request. It is above the time after which a coordinator without etcd says so
+	// (store.Timeout). With a shorter --timeout the coordinator gives up earlier and still says so (quota.InTime).
 	defaultTimeout = 5 * time.Second
 )
 

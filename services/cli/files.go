@@ -21,9 +21,9 @@ func filesByFlag(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("%q is too much here: a file is given as -f FILE", args[0])
 }
 
-// openFiles reads the documents of files, of directories (their .yaml, .yml and .json
-// files by name, not what lies deeper) and of standard input ("-"). What is wrong in them
-// the files know. There is one file at least. What of the directories is not read is the second result.
+// openFiles reads the documents of files, of directories (their .yaml, .yml and .json files by name, not those of
+// directories below) and of standard input ("-"). What is wrong in them the files know. There is one file at least. The
+// second result is what was left out of the directories.
 func openFiles(stdin io.Reader, paths []string) ([]*document.File, leftOut, error) {
 	expanded, left, err := expand(paths)
 	if err != nil {

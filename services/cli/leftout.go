@@ -87,7 +87,7 @@ func mayHold(path string) bool {
 	if filepath.Ext(path) == ".md" { // prose shows examples
 		return false
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe may take for ever
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe may take without end
 		return false
 	}
 	f, err := os.Open(path)

@@ -21,7 +21,7 @@ import (
 
 const (
 	loadClients = 4                // of each tenant
-	loadRound   = time.Minute      // after which the schedule begins anew with another seed
+	loadRound   = time.Minute      // after which the schedule restarts with another seed
 	loadLine    = 10 * time.Second // between two lines of output
 	loadLeast   = time.Second      // that a line after the first one is about
 	loadLead    = time.Second      // before the first request: the schedule is made

@@ -51,7 +51,7 @@ func TestUnknownNamesHaveANearOne(t *testing.T) {
 	fails(t, server, exitUsage, "", []string{"did you mean refused?"}, "top", "--sort", "refuse")
 }
 
-// What a document names and does not exist is said at the field that names it, each by itself.
+// What a document names and does not exist is said at the field that names it, each separately.
 func TestUnknownReferencesHaveTheirField(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")

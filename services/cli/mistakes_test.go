@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// mistakes are typical of newcomers. document stands in bad.yaml.
+// mistakes are typical of newcomers. document is the content of bad.yaml.
 var mistakes = []struct{ title, document, command string }{
 	{"A rate without its unit", head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100\n", ""},
 	{"A unit that does not exist", head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100/sek\n", ""},
@@ -47,7 +47,7 @@ const (
 	mistakesEnd   = "<!-- written by go test ./cli -run TestMistakes -update: end -->\n"
 )
 
-// What is said about these mistakes stands in the tutorial.
+// The tutorial has what is said about these mistakes.
 func TestMistakes(t *testing.T) {
 	path, err := filepath.Abs(tutorial)
 	if err != nil {

@@ -83,6 +83,6 @@ func (p *processors) look(used float64) bool {
 // usedTime is the processor time that the process has used.
 func usedTime() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails for no process of its own
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it never fails for the calling process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

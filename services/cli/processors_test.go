@@ -13,7 +13,7 @@ func TestProcessors(t *testing.T) {
 		{.2, true}, {.05, true}, {.2, true}, // neither little nor much
 		{.3, false},                                                         // much
 		{.2, false}, {.05, false}, {.05, false}, {.05, false}, {.05, false}, // four looks
-		{.13, false},                                                        // the count begins anew
+		{.13, false},                                                        // the count restarts
 		{.05, false}, {.05, false}, {.05, false}, {.05, false}, {.05, true}, // five looks
 		{2, false},
 	} {

@@ -19,10 +19,10 @@ func terminal(file any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// screen is a text at a terminal that is drawn anew until the user ends it.
+// screen is a text at a terminal that is redrawn until the user ends it.
 type screen struct {
 	every time.Duration // from an answer to the next question
-	// ask returns the question to ask now; the question is asked beside the screen's loop.
+	// ask returns the question to ask now; it is asked outside of the screen's loop.
 	ask  func() func() (string, error)
 	head func() string // the line above the text
 	obey func(key string)

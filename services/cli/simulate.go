@@ -169,7 +169,7 @@ func (o *simulation) check() error {
 	return nil
 }
 
-// readScenario reads a scenario; traces that it names lie beside it, and are not named as not read.
+// readScenario reads a scenario; traces that it names are in its directory, and are not named as not read.
 func readScenario(cmd *cobra.Command, paths []string) (*scenario.Scenario, error) {
 	files, left, err := openFiles(cmd.InOrStdin(), paths)
 	if err != nil {
@@ -237,7 +237,7 @@ func plain(n *yaml.Node) {
 	}
 }
 
-// progressLine tells on a terminal how far a long run is.
+// progressLine shows on a terminal how far a long run is.
 type progressLine struct {
 	out     io.Writer
 	started time.Time

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/simulate/grid"
 )
 
-// The quick grid comes in all formats, with rivals, and tells where they are better.
+// The quick grid comes in all formats, with rivals, and says where they are better.
 func TestSimulateGrid(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays grids")

@@ -115,7 +115,7 @@ func TestSimulateInterrupted(t *testing.T) {
 	}
 }
 
-// Traces lie beside the scenario that names them.
+// Traces are in the directory of the scenario that names them.
 func TestSimulateTrace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scenario.yaml")

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// none stands in a cell that has nothing to say.
+// none is the text of an empty cell.
 const none = "-"
 
 // tableOf lays resources of one kind out; all must be of the kind.

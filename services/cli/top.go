@@ -249,10 +249,10 @@ func clientTop(r *quotav1.TopResponse) *table {
 	return t
 }
 
-// besideRows is the lines of topText beside the rows that are asked for: the titles, "other" and the silent agents.
+// besideRows counts the lines of topText besides the rows: the titles, "other" and the agents that did not answer.
 const besideRows = 3
 
-// screen draws the table anew until the user ends it, with as many rows as the terminal has room for.
+// screen redraws the table until the user ends it, with as many rows as the terminal has room for.
 func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
 	s := &screen{every: t.every, obey: t.obey, head: t.head}
 	s.ask = func() func() (string, error) {

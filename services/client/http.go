@@ -51,7 +51,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// replay returns the request anew, nil if its body cannot be sent twice.
+// replay returns a copy of the request to send again, nil if its body cannot be sent twice.
 func replay(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r

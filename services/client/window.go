@@ -35,8 +35,8 @@ func newWindow(o Options) *window {
 		used: time.Now()}
 }
 
-// acquire waits until a request may leave. It fails with the context's error, or
-// at once when the deadline lies before the end of the pause.
+// acquire waits until a request may leave. It fails with the context's error, or at once when the deadline is before
+// the end of the pause.
 func (w *window) acquire(ctx context.Context, destination string) error {
 	w.mu.Lock()
 	if deadline, ok := ctx.Deadline(); ok && w.until.After(deadline) {

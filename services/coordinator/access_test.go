@@ -31,7 +31,7 @@ const grants = `grants:
   - {id: ops.example.org, role: admin}
 `
 
-// guarded is a coordinator with real TLS, a policy and a port of its own for agents.
+// guarded is a coordinator with real TLS, a policy and a separate port for agents.
 type guarded struct {
 	*running
 	t             *testing.T

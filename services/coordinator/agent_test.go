@@ -18,8 +18,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// agent is an agent of the tests: it looks for the leader among the coordinators,
-// reports demands, and remembers the latest that it was told.
+// agent is an agent of the tests: it looks for the leader among the coordinators, reports demands, and remembers the
+// latest leases.
 type agent struct {
 	watched
 	name string
@@ -91,7 +91,7 @@ func (a *agent) address(i int, addresses []string) string {
 	return addresses[i%len(addresses)]
 }
 
-// visit tells the agent of another coordinator.
+// visit gives the agent the address of another coordinator.
 func (a *agent) visit(t testing.TB, address string) {
 	t.Helper()
 	a.note(func() { a.also = address })

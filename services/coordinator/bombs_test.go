@@ -193,7 +193,7 @@ func taken(t *testing.T, during func()) int {
 	for range 3 { // a sync.Pool keeps things over two collections
 		debug.FreeOSMemory()
 	}
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak begins anew
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak restarts
 		t.Fatal(err)
 	}
 	before := resident(t, "VmRSS")

@@ -38,7 +38,7 @@ type facts struct {
 	pools    *controlv1.FindingsAnswer // all that are known of
 	silent   error                     // of the coordinators that share the pools, one does not answer
 	late     []*quotav1.Gateway        // that have lacked a change for longer than lateAfter
-	lost     []*quotav1.Gateway        // whose agents have not been heard for as long
+	lost     []*quotav1.Gateway        // whose agents have been unreachable for as long
 	now      time.Time
 }
 
@@ -72,8 +72,8 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 	return f.findings()
 }
 
-// late are the gateways that have lacked a change for longer than lateAfter, and those whose agents
-// have not been heard for as long.
+// late returns the gateways that have lacked a change for longer than lateAfter, and those whose agents have been
+// unreachable for as long.
 func (l *live) late(ctx context.Context, now time.Time) (late, lost []*quotav1.Gateway) {
 	revision, gateways, err := l.Gateways()
 	if err != nil {
@@ -294,7 +294,7 @@ func (f *facts) lateNames() string {
 	})
 }
 
-// lostNames are the first gateways whose agents are not heard.
+// lostNames names the first gateways whose agents are unreachable.
 func (f *facts) lostNames() string {
 	return firstOf(f.lost, func(g *quotav1.Gateway) string {
 		text := fmt.Sprintf("%s, agent %s for %s", g.GetName(), g.GetAgent(),

@@ -77,8 +77,8 @@ type Config struct {
 	Round time.Duration
 	// GossipPeriod is the agents' --period, P in the law for the round. Default 50 ms.
 	GossipPeriod time.Duration
-	// SoftExpiry is after how long without a renewal agents flag shares as stale.
-	// Enforcement goes on. Default 10 s; it should exceed a failover.
+	// SoftExpiry is the time without a renewal after which agents flag shares as stale. Enforcement goes on. Default 10 s;
+	// it should exceed a failover.
 	SoftExpiry time.Duration
 	// Settle is the time for which a new leader collects reports before its first leases. Default 2 s. Longer gives slow
 	// agents time to find it.
@@ -135,7 +135,7 @@ type Coordinator struct {
 	logs          *telemetry.Logs // nil: none are sent
 	admin         *telemetry.Admin
 	server        *grpc.Server
-	agents        *grpc.Server // for the control stream: server, or one of its own
+	agents        *grpc.Server // for the control stream: server, or a separate one
 	guard         *access.Guard
 	intake        *intake.Intake
 	audit         *audit.File  // nil without Config.AuditLog
@@ -149,7 +149,7 @@ type Coordinator struct {
 	suspectLogged time.Time // when the log last named a suspect agent
 
 	grpcListener, adminListener net.Listener
-	agentListener               net.Listener // nil where agents have none of their own
+	agentListener               net.Listener // nil where agents have no separate one
 	restListener                net.Listener // nil without Config.Rest
 }
 

@@ -208,7 +208,7 @@ func TestFailover(t *testing.T) {
 	}
 	two.apply(tenant("c", 1)) // a follower serves the admin API
 
-	// New leaders must not judge demand before everybody has told his.
+	// New leaders must not judge demand before all agents have reported theirs.
 	x.note(func() { x.floor = map[string]float64{"a": 90, "b": 180} })
 	first := epoch(x)
 	kill(t, client, prefix)

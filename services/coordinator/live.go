@@ -178,7 +178,7 @@ func (l *live) Activity(ctx context.Context, s *quotav1.Selection, single bool) 
 	if err := l.leads(); err != nil {
 		return nil, err
 	}
-	// An agent tells more rows than are shown: a name may be among the first only in sum.
+	// An agent sends more rows than are shown: a name may be among the first only in sum.
 	question := &controlv1.Question{Single: single, Selection: proto.CloneOf(s)}
 	question.Selection.Most = min(4*cmp.Or(s.GetMost(), toplist.DefaultMost), maxAgentRows)
 	replies := l.coordinator.streams.Ask(ctx, question)
@@ -227,7 +227,7 @@ func decisions(replies stream.Replies) *quotav1.FindDecisionsResponse {
 // requests the same.
 const maxDecisions = 64
 
-// maxAgentRows bounds the rows that one agent tells.
+// maxAgentRows bounds the rows in one agent's answer.
 const maxAgentRows = 2000
 
 // leads is nil if this coordinator has the outcome of a round, otherwise why it has none.
@@ -245,8 +245,8 @@ func (l *live) leads() error {
 	return errSettling
 }
 
-// askLeader is the status for a question that only the leader can answer. Where agents
-// have a port of their own, its address is of no use to whoever asks.
+// askLeader is the status for a question that only the leader can answer. Where agents have a separate port, its
+// address does not help the caller.
 func (l *live) askLeader(leader string) error {
 	if l.coordinator.agentListener == nil || leader == "" {
 		return stream.NotLeader(leader)

@@ -336,7 +336,7 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 		}
 		goOn := before.Role != election.Following
 		if goOn && now.Sharing != nil && !now.Sharing.GoesOn(before.Epoch) {
-			// Others have led its pools meanwhile. Agents come anew, with what they hold.
+			// Others have led its pools meanwhile. Agents connect again, with what they hold.
 			goOn = false
 			o.part.forget()
 			o.loop.Stop()

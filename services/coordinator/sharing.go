@@ -50,7 +50,7 @@ func (p *part) gained() (pools []string) {
 // moved reports whether other pools are led here than agents know.
 func (p *part) moved() bool { return p.sharing != nil && !slices.Equal(p.pools, p.led) }
 
-// lead notes that agents are told of the part.
+// lead notes that agents are sent the part.
 func (p *part) lead() {
 	p.led, p.had = p.pools, map[string]bool{}
 	if p.whole == nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
-// sharedAgent is an agent of the tests with a stream to each coordinator, as an agent has it: it keeps
-// leases pool by pool, and tells a coordinator that gains a pool what it holds of it.
+// sharedAgent is an agent of the tests with a stream to each coordinator, as an agent has it: it keeps leases pool by
+// pool, and sends a coordinator that gains a pool what it holds of it.
 type sharedAgent struct {
 	watched
 	t      *testing.T
@@ -320,7 +320,7 @@ func TestCoordinatorsShareThePools(t *testing.T) {
 	for _, r := range []*running{one, two} { // whoever is asked
 		checkShared(t, r, pools)
 	}
-	// A session ends though its coordinator lives: it begins anew once it is back.
+	// A session ends though its coordinator lives: it begins again once it is back.
 	away := x.epochNow()
 	killSecond(t, etcd.Client(t), prefix)
 	for _, a := range []*sharedAgent{x, y} {
@@ -367,7 +367,7 @@ func checkShared(t *testing.T, r *running, pools []string) {
 			t.Fatalf("pools: %v %v", list, err)
 		}
 		off := func(p *quotav1.Pool) bool { return !near(p.GetStatus().GetDemand(), 1200) }
-		if i := slices.IndexFunc(list.GetPools(), off); i < 0 { // who has just begun to lead has not heard all yet
+		if i := slices.IndexFunc(list.GetPools(), off); i < 0 { // a new leader has not all reports yet
 			break
 		} else if time.Now().After(end) {
 			t.Fatalf("%s: %v", list.GetPools()[i].GetName(), list.GetPools()[i].GetStatus())

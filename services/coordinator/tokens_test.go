@@ -131,7 +131,7 @@ func (i issuer) token(t *testing.T, subject, tenant string) string {
 	return token
 }
 
-// No token is taken on a port where a listener on the way could read it; on a port of its own tokens are enough for the
+// No token is taken on a port where a listener on the way could read it; on a separate port tokens are enough for the
 // admin API.
 func TestTokensNeedTLS(t *testing.T) {
 	ca := certtest.New(t)

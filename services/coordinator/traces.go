@@ -11,9 +11,9 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// changeTraces adds this coordinator's spans to the traces of changes: storing one, reading it
-// from etcd, and the first round of shares with it. Nothing of it asks etcd, which may be slow:
-// without the seed, which is learned beside, there are no spans.
+// changeTraces adds this coordinator's spans to the traces of changes: storing one, reading it from etcd, and the first
+// round of shares with it. Nothing of it asks etcd, which may be slow: the seed is learned elsewhere, and without it
+// there are no spans.
 type changeTraces struct {
 	sender *telemetry.Traces // nil: nothing is sent
 

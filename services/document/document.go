@@ -90,7 +90,7 @@ type Document struct {
 	wrong  bool             // a mistake in it has been noted
 	unread map[string]bool  // paths of fields whose values could not be read
 	partly map[string]bool  // paths of all that an unread field is in
-	prefix string           // where the document stands in another, "" for one of its own
+	prefix string           // where the document is in another, "" for a separate one
 	places map[string]place // by path in proto spelling, below the resource
 }
 
@@ -197,7 +197,7 @@ func Read(file string, in io.Reader) ([]*Document, error) {
 // Parse is Read of bytes.
 func Parse(file string, data []byte) ([]*Document, error) { return Read(file, bytes.NewReader(data)) }
 
-// check checks a document by itself: what of it could be read.
+// check checks one document: what of it could be read.
 func check(d *Document) {
 	err := valid.Resource(d.Resource)
 	invalid := new(valid.Error)

@@ -213,7 +213,7 @@ func TestZerosAndNullsAreSaidOnce(t *testing.T) {
 	}
 }
 
-// 100,000 fields that cannot be read beside as many that are missing: each one compared with each would take minutes.
+// 100,000 unreadable fields and as many missing ones: each one compared with each would take minutes.
 func TestManyMistakesTakeLinearTime(t *testing.T) {
 	_, err := Parse("f", []byte(head+"kind: Limit\nname: tenants/a/limits/b\nspec: {rate: 1/s, overrides: ["+
 		strings.Repeat("{burst: 0},\n", 100_000)+"]}\n"))

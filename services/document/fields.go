@@ -228,8 +228,7 @@ func duration(value, tag string) (protoreflect.Value, string) {
 	return protoreflect.ValueOfMessage(durationpb.New(x).ProtoReflect()), ""
 }
 
-// lookup finds a field by its name in either spelling. At the top, what a document
-// keeps beside spec is not found.
+// lookup finds a field by its name in either spelling. At the top, what a document keeps out of spec is not found.
 func lookup(d protoreflect.MessageDescriptor, key string, top bool) protoreflect.FieldDescriptor {
 	field := d.Fields().ByJSONName(key)
 	if field == nil {

@@ -287,7 +287,7 @@ func TestTheAlarmNamesEachReason(t *testing.T) {
 	})
 }
 
-// A call of a method that the server does not have is told so, and is seen, too; nobody asks whether it may.
+// A call of a method that the server does not have is answered so, and is seen, too; the guard is not asked.
 func TestUnknownMethodsAreSeen(t *testing.T) {
 	s := serve(t, func(context.Context, string) error { return status.Error(codes.PermissionDenied, "no") })
 	err := s.conn.Invoke(t.Context(), "/titrate.quota.v1alpha1.QuotaService/Later", &emptypb.Empty{}, &emptypb.Empty{})

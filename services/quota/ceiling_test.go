@@ -33,8 +33,8 @@ func (low) TakeOver(context.Context, string) error {
 	return status.Error(codes.PermissionDenied, "not bob")
 }
 
-// An editor without the right cannot take resources from the set that owns them; one without an owner,
-// or of its own set, it may write.
+// An editor without the right cannot take resources from the set that owns them; a resource without an owner, or of the
+// editor's set, it may write.
 func TestTakingOverAsksForARight(t *testing.T) {
 	to := storetest.Open(t)
 	admin := quotatest.Client(t, quota.New(to, nil))

@@ -71,7 +71,7 @@ func TestFindDecisions(t *testing.T) {
 	}
 }
 
-// A request that is not known is told with how much is, and which gateways are missing.
+// For an unknown request the answer says how much is remembered, and which gateways are missing.
 func TestFindNoDecision(t *testing.T) {
 	for want, r := range map[string]*quotav1.FindDecisionsResponse{
 		"No agent is connected":                           {},

@@ -60,8 +60,8 @@ func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) (s
 	return tooManyLimits(stored, more, changes), nil
 }
 
-// tooManyLimits returns an error for each new limit by which a tenant has more than it may have: the
-// last of its own, then the last of tenants/-.
+// tooManyLimits returns an error for each new limit by which a tenant has more than it may have: the last of its
+// limits, then the last of tenants/-.
 func tooManyLimits(limits map[string]map[string]bool, more map[string][]int,
 	changes []store.Change) (all store.ChangeErrors) {
 	refused, shared := map[int]bool{}, more[resource.AnyTenant]

@@ -168,7 +168,7 @@ func traffic(a *quotav1.Activity) string {
 		strings.Join(parts, ", "), lastSeconds(a))
 }
 
-// lastSeconds says beside the numbers of a minute what they were in its last seconds.
+// lastSeconds adds to the numbers of a minute the numbers of its last seconds.
 func lastSeconds(a *quotav1.Activity) string {
 	admitted, refused, window := toplist.Recent(a)
 	if window <= 0 || window >= a.GetWindow().AsDuration() {

@@ -24,10 +24,9 @@ import (
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
-// The API is a register: two pools, written together and read together, small (one
-// transaction) or with 140 tenants beside them (staged). Servers with stores of their
-// own write it while their connections to etcd are cut, and the history must be that
-// of one register that is written and read at a point in time: linearizable.
+// The API is a register: two pools, written together and read together, small (one transaction) or with 140 more
+// tenants (staged). Servers with a store each write it while their connections to etcd are cut, and the history must be
+// that of one register that is written and read at a point in time: linearizable.
 
 // wire is a link to etcd. While it is bad, one packet in so many is lost, and the
 // connection with it: a request that etcd never sees, or one whose answer is lost.

@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// outputOnly fields may stand in a mask and are ignored (AIP-161).
+// outputOnly fields are allowed in a mask and are ignored (AIP-161).
 var outputOnly = []string{"update_time", "status", "set"}
 
 // checkMask refuses paths that lead nowhere or to what no update changes.

@@ -123,8 +123,8 @@ func TestNewLimitIsNotComparedWithTheMinuteBefore(t *testing.T) {
 	}
 }
 
-// A limit that is EXACT says how often requests waited for owners, how long, and how often owners
-// were silent; one in SHADOW that its ledgers count.
+// A limit that is EXACT says how often requests waited for owners, how long, and how often owners did not answer; one
+// in SHADOW that its ledgers count.
 func TestExactSentence(t *testing.T) {
 	minute := durationpb.New(time.Minute)
 	w := &seen{tenant: "acme", total: &quotav1.Activity{Admitted: 900, Refused: 100, Window: minute}}

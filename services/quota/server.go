@@ -97,7 +97,7 @@ type Server struct {
 	who   func(context.Context) string
 	// auditFirst: a request whose audit line cannot be written changes nothing.
 	auditFirst bool
-	// stored is told of changes, see Stored; nil = nobody is.
+	// stored is called after changes, see Stored; nil = not called.
 	stored func(action string, changes int, revision int64, began time.Time)
 	// minor reports whether the caller is no administrator, see store.Note; nil = everybody is one.
 	minor func(context.Context) bool

@@ -31,14 +31,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-// present is a Live that knows what a test tells it.
+// present is a Live with the answers that a test sets.
 type present struct {
 	pools        map[string]*quotav1.PoolStatus
 	quotas       map[string]*quotav1.QuotaStatus
 	explanations []*quotav1.Explanation
 	err          error
 	doubts       map[string][]quota.Doubt
-	deaf         bool                // no gateway has told its names
+	deaf         bool                // no gateway has reported its names
 	activity     []*quotav1.Activity // single rows, and clients
 	silent       []string
 	rehearsal    *quota.Rehearsal
@@ -506,8 +506,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A name that no gateway knows is accepted with a warning, shown with the limit, and
-// refused with strict, which also refuses where nobody can tell.
+// A name that no gateway knows is accepted with a warning, shown with the limit, and refused with strict, which also
+// refuses where no gateway can say.
 func TestUnknownNames(t *testing.T) {
 	live := &present{doubts: map[string][]quota.Doubt{"tenants/-/limits/l": {
 		{Field: "identity", Message: "is not known"}, {Message: "not enforced by gw-1"}}}}
@@ -544,7 +544,7 @@ func TestTooManyLimits(t *testing.T) {
 	}
 	ms := []proto.Message{&quotav1.Tenant{Name: "tenants/acme"}, limit("-", 0), limit("-", 100)}
 	for i := range 63 {
-		ms = append(ms, limit("acme", i)) // l0 stands in for the inherited one
+		ms = append(ms, limit("acme", i)) // l0 replaces the inherited one
 	}
 	apply(t, c, ms...)
 	for _, one := range []proto.Message{limit("acme", 64), limit("-", 64)} {

@@ -94,8 +94,8 @@ func asked(ctx context.Context, request proto.Message) error {
 	return nil
 }
 
-// changes refuses a mask that names no field to change. The name and the etag stand in a body for
-// themselves: they say what is changed, and which state of it.
+// changes refuses a mask that names no field to change. The name and the etag in a body do not count: they say what is
+// changed, and which state of it.
 func changes(mask *fieldmaskpb.FieldMask) error {
 	if mask != nil {
 		mask.Paths = slices.DeleteFunc(mask.Paths, func(path string) bool {
@@ -117,7 +117,7 @@ func has(d protoreflect.MessageDescriptor, path []string) bool {
 	return f.Message() != nil && has(f.Message(), path[1:])
 }
 
-// resource reports whether a field holds a resource: it stands in the body.
+// resource reports whether a field holds a resource: it is in the body.
 func resource(f protoreflect.FieldDescriptor) bool {
 	return f.Message() != nil && f.Message().Fields().ByName("name") != nil
 }

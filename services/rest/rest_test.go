@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 func bytes1000(string) intake.Bounds { return intake.Bounds{Bytes: 1000, Entries: 100} }
 func bytes1M(string) intake.Bounds   { return intake.Bounds{Bytes: 1 << 20, Entries: 10_000} }
 
-// served is the API on a store of its own.
+// served is the API on a separate store.
 type served struct {
 	t    *testing.T
 	base string
@@ -261,7 +261,7 @@ func TestPatchOfAListDropsNothing(t *testing.T) {
 	}
 }
 
-// Who may not call a method is told so before a body is read, which may be as large as it likes.
+// A caller without the right to a method is refused before a body is read, which may be as large as it likes.
 func TestNoBodyIsReadOfWhoMayNotCall(t *testing.T) {
 	s := serve(t, rest.Options{Bounds: bytes1M, Admit: func(_ context.Context, method string) error {
 		if method == quotav1.QuotaService_CreatePool_FullMethodName {

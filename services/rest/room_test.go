@@ -25,8 +25,8 @@ func (n *noting) Take(method string, bytes int64) error {
 	return n.Intake.Take(method, bytes)
 }
 
-// Bodies share the room with calls over gRPC. A call that finds no room is told to try again. A call gives its
-// room back when it ends.
+// Bodies share the room with calls over gRPC. A call that finds no room is asked to try again. A call gives its room
+// back when it ends.
 func TestBodiesShareRoom(t *testing.T) {
 	in := &noting{Intake: intake.New(intake.Options{Room: 200 << 10, Bounds: bytes1M,
 		Log: slog.New(slog.DiscardHandler)})}

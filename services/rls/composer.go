@@ -57,8 +57,8 @@ func (c *composer) configure(given *config.Config) error {
 	return c.setBase(given)
 }
 
-// change takes a change of the coordinator's configuration. The engine gets all anew: the
-// tenants that change may inherit defaults, which the engine does not know as such.
+// change takes a change of the coordinator's configuration. The engine gets the whole again: the tenants that change
+// may inherit defaults, which the engine does not know as such.
 func (c *composer) change(d *config.Delta) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -72,8 +72,8 @@ descriptors:
   - {key: other, rate_limit: {unit: day, requests_per_unit: 100}}
 `
 
-// A value counts as the bytes that it has, whatever they are: each value by itself, and the other descriptors of
-// the call, too.
+// A value counts as the bytes that it has, whatever they are: each value separately, and the other descriptors of the
+// call, too.
 func TestAnyBytesCount(t *testing.T) {
 	for _, o := range []Options{{Metadata: true}, {Windows: Fixed, Metadata: true}} {
 		s := newServer(t, bytesFile, o)
@@ -97,8 +97,8 @@ func TestAnyBytesCount(t *testing.T) {
 	}
 }
 
-// A value of 60 KiB, the longest that Envoy lets through by itself, counts in as many descriptors as a route
-// may make of it, and takes no more memory than a short one.
+// A value of 60 KiB, the longest that Envoy lets through without settings, counts in as many descriptors as a route may
+// make of it, and takes no more memory than a short one.
 func TestLongValuesCount(t *testing.T) {
 	for _, windows := range []Windows{Sliding, Fixed} {
 		s := newServer(t, bytesFile, Options{Windows: windows})

@@ -45,7 +45,7 @@ func (s *Server) count(m *match, hits uint64) answer {
 	return a
 }
 
-// sharing tells the agent what has been counted in fixed windows, and hears what others have.
+// sharing sends the agent the counts in fixed windows, and takes the other gateways' counts.
 type sharing struct {
 	*windows.Store
 

@@ -141,7 +141,7 @@ func TestFixedClientsBeyondTheRoom(t *testing.T) {
 	}
 }
 
-// Where there are no other limits the engine hears nothing of other gateways' keys.
+// Where there are no other limits the engine gets nothing of other gateways' keys.
 func TestWhatTheEngineHears(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		s, _ := fixedServer(t, shop, Options{})

@@ -40,7 +40,7 @@ const (
 	// windowBytes bounds what a caller may send before it is read, of a stream and of a connection. It is fixed, because
 	// gRPC measures the connection otherwise, with a ping for each request.
 	windowBytes = 1 << 20
-	// maxAge closes a connection after a while, so that clients spread anew.
+	// maxAge closes a connection after a while, so that clients spread again.
 	maxAge = time.Hour
 	// configurationWait bounds the server's wait at its start for the coordinator's configuration and the xDS server's
 	// limits before it serves without.

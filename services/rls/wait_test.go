@@ -84,8 +84,8 @@ func TestDeadlinePassesWhileDeciding(t *testing.T) {
 	}
 }
 
-// The descriptors of a request wait for their owners at the same time, so silent ones hold it for as long
-// as one of them does.
+// The descriptors of a request wait for their owners at the same time, so unreachable owners hold it for as long as one
+// of them does.
 func TestDescriptorsWaitTogether(t *testing.T) {
 	s := newServer(t, shop, Options{})
 	engine := s.composer.engine

@@ -119,8 +119,8 @@ func (w *watcher) nameLeftOut(files []string) {
 	}
 }
 
-// signature tells contents of the directory apart, by the names and bytes of its files: neither a size
-// nor a time tells that a file is as it was. It follows symbolic links, as those of a mounted ConfigMap.
+// signature distinguishes contents of the directory, by the names and bytes of its files: neither a size nor a time
+// shows that a file is as it was. It follows symbolic links, as those of a mounted ConfigMap.
 func (w *watcher) signature() (string, error) {
 	files, leftOut, err := ratelimitconfig.List(w.dir)
 	if err != nil {

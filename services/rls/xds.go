@@ -39,7 +39,7 @@ const (
 	// refusalPause is the time before limits are refused: servers send what was refused again
 	// at once.
 	refusalPause = 5 * time.Second
-	// maxReason bounds the reason that a server is told, in bytes.
+	// maxReason bounds the reason that a server is sent, in bytes.
 	maxReason = 4 << 10
 	// maxStateBytes bounds a response, which has all limits.
 	maxStateBytes = 32 << 20
@@ -49,7 +49,7 @@ const (
 // aggregated stream, as Envoy Gateway serves them.
 type XDS struct {
 	Address string // host:port; "": there is none
-	Node    string // tells the server whose limits to send
+	Node    string // by which the server chooses the limits to send
 	// ServerName is the name that the server's certificate must have; "": the host of Address.
 	ServerName string
 	Dial       []grpc.DialOption // credentials at least

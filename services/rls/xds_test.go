@@ -181,8 +181,8 @@ func TestLimitsByXDS(t *testing.T) {
 	})
 }
 
-// A server that sends what was refused again at once does not have this side spin, and the
-// reason that it is told has a bound.
+// A server that sends what was refused again at once does not make this side spin, and the reason that it is sent has a
+// bound.
 func TestXDSRefusalsTakeTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManagement(t)
@@ -203,8 +203,7 @@ func TestXDSRefusalsTakeTheirTime(t *testing.T) {
 	})
 }
 
-// Callers wait for the first limits: an agent that starts beside its server admits nothing
-// without them.
+// Callers wait for the first limits: an agent that starts together with its server admits nothing without them.
 func TestServesWithTheLimitsOfXDS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManagement(t)

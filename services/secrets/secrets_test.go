@@ -66,7 +66,7 @@ func TestOneCA(t *testing.T) {
 	}
 }
 
-// What is there stays. If one certificate is missing all are made anew: its CA's key is gone.
+// What is there stays. If one certificate is missing all are made again: its CA's key is gone.
 func TestKeptOrAllAnew(t *testing.T) {
 	dir := t.TempDir()
 	run := func() (made, kept []string) {

@@ -17,13 +17,13 @@ import (
 
 const (
 	repaidRate, repaidBurst = 40., 40.
-	// joins bounds the time from a heal until all agents hear each other.
+	// joins bounds the time from a heal until all agents reach each other.
 	joins = 4 * time.Second
 )
 
-// What two sides of a cut admitted too much is repaid at the limit's rate once they hear each other: whenever the
+// What two sides of a cut admitted too much is repaid at the limit's rate once they reach each other: whenever the
 // cut begins and ends, in whatever order the agents notice the heal, for limits that are LOCAL and for limits that
-// are EXACT while agents are near. (During the cut, gateways that hear no majority go by ledgers, others by tokens.)
+// are EXACT while agents are near. (During the cut, gateways without a majority go by ledgers, others by tokens.)
 func TestRepaidHoweverAgentsRejoin(t *testing.T) {
 	for _, precision := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {
 		for gateways := 2; gateways <= 3; gateways++ {

@@ -412,7 +412,7 @@ func TestHistoryOfACrash(t *testing.T) {
 	}
 }
 
-// Writers with stores of their own leave a chain without a gap.
+// Writers with a store each leave a chain without a gap.
 func TestConcurrentWritersLeaveOneHistory(t *testing.T) {
 	etcd, prefix := storetest.Shared(t), storetest.Prefix(t)
 	first := apply(t, store.Open(etcd.Client(t), prefix), puts(pool("api", 1))...)

@@ -48,9 +48,8 @@ func TestRefusals(t *testing.T) {
 	apply(t, s, store.Change{Op: store.Update, Resource: pool("api", 7), Etag: etag})
 }
 
-// An old etag of a declared text is a conflict only where the texts differ: what is
-// stored as it is asked for is unchanged, also beside a change. Whoever does not declare
-// counts on the etag.
+// An old etag of a declared text is a conflict only where the texts differ: what is stored as it is asked for is
+// unchanged, also together with a change. A caller that does not declare counts on the etag.
 func TestAnOldEtagOfAnEqualTextIsUnchanged(t *testing.T) {
 	s := storetest.Open(t)
 	old := store.Etag(apply(t, s, puts(pool("api", 1), tenant("a"))...).Revision)

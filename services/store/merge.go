@@ -83,7 +83,7 @@ func (s *Store) mergeRun(ctx context.Context, a *account, run []Entry, u *update
 	}
 	first, last := run[0].id, run[len(run)-1].id
 	u.when = append(u.when, s.partsThere(r)...)
-	u.ops = append(u.ops, // '0' follows '/': the end lies behind all parts of the last entry
+	u.ops = append(u.ops, // '0' follows '/': the end is behind all parts of the last entry
 		clientv3.OpDelete(s.entryKey(first), clientv3.WithRange(s.entryKey(last)+"\x00")),
 		clientv3.OpDelete(s.partsOf(first), clientv3.WithRange(s.partsPrefix()+last+"0")),
 		clientv3.OpPut(s.entryKey(r.id), string(value)))

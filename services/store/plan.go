@@ -142,8 +142,8 @@ func (c *Change) foreign(old resource.Message) bool {
 		(!c.TakeOver || c.NoTakeOver != nil)
 }
 
-// forbidden reports whether a change would delete what another set owns, by a caller who may not take it
-// over: else the caller could delete it and create it in a set of its own.
+// forbidden reports whether a change would delete what another set owns, by a caller who may not take it over: else the
+// caller could delete it and create it in another set.
 func (c *Change) forbidden(old resource.Message) bool {
 	return c.Op == Delete && c.NoTakeOver != nil && old.GetSet() != "" && (c.Set == nil || *c.Set != old.GetSet())
 }
@@ -305,7 +305,7 @@ func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 	return set
 }
 
-// growth is by how many resources the plan makes the configuration larger.
+// growth is the number of resources by which the plan makes the configuration larger.
 func (p *plan) growth() int {
 	n := 0
 	for _, name := range p.order {

@@ -14,9 +14,8 @@ import (
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
-// Several processes (stores of their own, so that no lock is shared) add and
-// remove what refers to each other. Whatever the interleaving, no reader may see a
-// reference to nothing, and no increment may be lost.
+// Several processes (a store each, so that no lock is shared) add and remove what refers to each other. Whatever the
+// interleaving, no reader may see a reference to nothing, and no increment may be lost.
 func TestConcurrentWritersKeepReferences(t *testing.T) {
 	etcd, prefix := storetest.Shared(t), storetest.Prefix(t)
 	const writers, steps = 4, 25

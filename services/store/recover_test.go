@@ -84,8 +84,8 @@ func TestRestoredFromAnOlderBackup(t *testing.T) {
 	}
 }
 
-// Others may write to the restored etcd before the watch looks, and who restores may raise its revisions, as etcdutl's
-// --bump-revision does: then only the head tells that the configuration is older.
+// Others may write to the restored etcd before the watch looks, and its operator may raise its revisions, as etcdutl's
+// --bump-revision does: then only the head shows that the configuration is older.
 func TestRestoredWithHigherRevisions(t *testing.T) {
 	c := newCluster(t)
 	s := store.Open(c.etcd.Client(t), "")

@@ -46,8 +46,7 @@ func (s *Store) chunkKey(id string, n int) string {
 	return fmt.Sprintf("%s%s/%06d", s.stagePrefix(), id, n)
 }
 
-// stage writes a change set beside the configuration and returns the head that will
-// put it in force.
+// stage writes a change set apart from the configuration and returns the head that will put it in force.
 func (s *Store) stage(ctx context.Context, next head, c changeSet) (head, error) {
 	if err := s.sweep(ctx, next.Staged); err != nil {
 		return next, err

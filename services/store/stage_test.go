@@ -164,8 +164,8 @@ func TestTidyRemovesOldLeftovers(t *testing.T) {
 	}
 }
 
-// Processes that apply everything at once, and small changes beside them: every
-// reader sees one weight for all tenants, and no increment is lost.
+// Processes that apply everything at once, and small changes at the same time: every reader sees one weight for all
+// tenants, and no increment is lost.
 func TestConcurrentLargeChanges(t *testing.T) {
 	etcd, prefix := storetest.Shared(t), storetest.Prefix(t)
 	first := store.Open(etcd.Client(t), prefix)

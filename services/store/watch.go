@@ -223,8 +223,8 @@ func (w *watcher) checkHistory(cluster uint64, revision int64) bool {
 // follow delivers changes until the watch breaks; it returns whether the history
 // from w.next on is gone.
 func (w *watcher) follow(ctx context.Context) (lost bool) {
-	// Cancelling ends this watch; a member without a leader ends it too, or it
-	// would keep silent instead of failing over to another member.
+	// Cancelling ends this watch; a member without a leader ends it too, or it would deliver nothing instead of failing
+	// over to another member.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	events := w.store.client.Watch(ctx, w.store.headKey(), clientv3.WithRange(w.store.last()),
@@ -248,9 +248,9 @@ func (w *watcher) follow(ctx context.Context) (lost bool) {
 	}
 }
 
-// missesHead reads the head beside the watch. It reports whether the watch will not deliver
-// what is stored now: the watch is silent, or etcd has another history, though its own revisions
-// may be higher than before (others have written since a restore, or it was made with raised ones).
+// missesHead reads the head in addition to the watch. It reports whether the watch will not deliver what is stored now:
+// the watch delivers nothing, or etcd has another history, though its own revisions may be higher than before (others
+// have written since a restore, or it was made with raised ones).
 func (w *watcher) missesHead(ctx context.Context) bool {
 	got, err := w.store.get(ctx, w.store.headKey())
 	if err != nil {

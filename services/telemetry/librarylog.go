@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// libraries is the log of gRPC. gRPC takes it before it is used, so it is there from the start, and silent until a
-// process has a log.
+// libraries is the log of gRPC. gRPC takes it before it is used, so it is there from the start, and writes nothing
+// until a process has a log.
 var libraries = &grpcLog{sometimes: rate.Sometimes{First: 10, Interval: 10 * time.Second}}
 
 func init() { grpclog.SetLoggerV2(libraries) }

@@ -52,7 +52,7 @@ func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	slog.SetDefault(log) // of what logs by itself, also with package log
+	slog.SetDefault(log) // for packages that use the default log, also package log
 	libraries.log.Store(log)
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {

@@ -60,8 +60,8 @@ func openLogs(t *testing.T, endpoint string, to *bytes.Buffer) (*slog.Logger, *t
 	return log, logs, metrics
 }
 
-// What is logged goes to the receiver beside the lines, with level and attributes; what the level
-// leaves out goes nowhere.
+// What is logged goes to the receiver in addition to the lines, with level and attributes; what the level leaves out
+// goes nowhere.
 func TestLogRecordsAreSent(t *testing.T) {
 	r, s := &logReceiver{}, grpc.NewServer()
 	collector.RegisterLogsServiceServer(s, r)

@@ -46,8 +46,8 @@ func (metricReceiver) Export(context.Context, *collector.ExportMetricsServiceReq
 	return &collector.ExportMetricsServiceResponse{}, nil
 }
 
-// A receiver of metrics that is dead is said once, with its address, in the format of the log, and so
-// is its return. The SDK has nothing to write beside the log: a line of its own would be no JSON.
+// A receiver of metrics that is dead is said once, with its address, in the format of the log, and so is its return.
+// The SDK writes nothing next to the log: its line would be no JSON.
 func TestADeadReceiverOfMetricsIsSaidOnce(t *testing.T) {
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "20")
 	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "50")

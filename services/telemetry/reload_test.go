@@ -105,8 +105,8 @@ func TestACAIsReplacedWithoutARestart(t *testing.T) {
 	step("the server shows a certificate of the old CA", client, false)
 }
 
-// Files that cannot be read, or do not fit each other, change nothing, and /readyz
-// tells; so does a certificate that has expired.
+// Files that cannot be read, or do not fit each other, change nothing, and /readyz says so; so does a certificate that
+// has expired.
 func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
 	ca := certtest.New(t)
 	server, client := newParty(t, ca, ca), newParty(t, ca, ca)
@@ -159,8 +159,8 @@ func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
 	told("expired at")
 }
 
-// A certificate that expires soon is told as an alarm, with its file, before it does; that of a
-// CA too, unless a newer one is beside it.
+// A certificate that expires soon is reported as an alarm, with its file, before it does; a CA's too, unless there is a
+// newer one.
 func TestCertificatesThatExpireSoon(t *testing.T) {
 	ca := certtest.New(t)
 	p := newParty(t, ca, ca)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A request under way is answered before a server that is told to end has ended.
+// A request under way is answered before a server that is asked to end has ended.
 func TestRequestsUnderWayEndInGrace(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

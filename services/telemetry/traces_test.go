@@ -101,8 +101,8 @@ func openTraces(t *testing.T, service, endpoint string) (*telemetry.Traces, *tel
 	return traces, metrics
 }
 
-// Two processes that tell each other nothing make one trace of a change: the first span is the
-// parent of all others. Another change, or that of another cluster, has another trace.
+// Two processes that send each other nothing make one trace of a change: the first span is the parent of all others.
+// Another change, or that of another cluster, has another trace.
 func TestOneTraceOfAChange(t *testing.T) {
 	r, endpoint := receive(t)
 	coordinator, _ := openTraces(t, "titrate-coordinator", endpoint)
@@ -138,8 +138,8 @@ func TestOneTraceOfAChange(t *testing.T) {
 	}
 }
 
-// A receiver that does not answer holds nobody up: spans are dropped and counted, and the end of
-// the process waits no longer than it is told to.
+// A receiver that does not answer holds nobody up: spans are dropped and counted, and the end of the process waits no
+// longer than its bound.
 func TestADeadReceiverHoldsNobodyUp(t *testing.T) {
 	traces, metrics := openTraces(t, "titrate-agent", silent(t))
 	for i := range 10_000 {

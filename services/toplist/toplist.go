@@ -77,7 +77,7 @@ func lacksParts(m *quotav1.Activity) bool {
 }
 
 // plus adds numbers of parts of time, of which the newest are last. Agents do not begin their parts at the same moment,
-// so a part of the sum has some of the part beside it.
+// so a part of the sum has some of its neighbour.
 func plus(a, b []uint64) []uint64 {
 	if more := len(b) - len(a); more > 0 {
 		a = append(make([]uint64, more, len(b)), a...)

@@ -35,16 +35,16 @@ const (
 	// per row each.
 	bucket = 10 * time.Second
 	past   = 6
-	// pause is for how long nothing has been limited when a new episode begins.
+	// pause is the time without a limited request after which a new episode begins.
 	pause = past * bucket
-	// forgetAfter is for how long a row is kept that nothing is counted in.
+	// forgetAfter is the time for which a row without new counts is kept.
 	forgetAfter = 10 * time.Minute
 	// mostUnasked bounds the limits that Unasked returns.
 	mostUnasked = 8
 	// MaxSeries bounds the rows that have their own series in metrics, of up to eight numbers each. More cost the
 	// Prometheus that scrapes them.
 	MaxSeries = 100
-	// clientsFor is for how long the clients of a gateway that is silent are listed.
+	// clientsFor is the time for which the clients of an unreachable gateway are listed.
 	clientsFor = 10 * time.Second
 )
 
@@ -62,7 +62,7 @@ type row struct {
 	began   time.Duration   // of the row
 	since   time.Duration   // of the episode in which requests are limited
 	limited time.Duration   // when one was limited last; below 0: never
-	own     bool            // it has a series of its own
+	own     bool            // it has its own series
 	counted time.Duration   // when anything was counted last
 }
 
@@ -73,7 +73,7 @@ type Activity struct {
 	clients map[string]*gateway
 	lost    uint64
 
-	series int                // rows that have one of their own
+	series int                // rows with their own series
 	rest   [2]exchange.Counts // what the others count, of flows and of limits
 }
 
@@ -193,7 +193,7 @@ func (r *row) turn(now time.Duration) {
 	r.latest = max(r.latest, at)
 }
 
-// lately returns the sum of the buckets, and the time that they cover.
+// lately returns the sum of the buckets, about the last minute, and the time that they cover.
 func (r *row) lately(now time.Duration) (sum exchange.Counts, window time.Duration) {
 	r.turn(now)
 	var all [len(small{})]uint64

@@ -25,9 +25,9 @@ const (
 	// within 3.2 s; and the spent cost of a key of which no agent reminds: agents remind each other of sleeping keys every
 	// 3.2 s.
 	unlisted = 15 * time.Second
-	// tolerance is the part by which a claim may change without being told.
+	// tolerance is the part by which a claim may change without being sent.
 	tolerance = 1. / 256
-	// sweepCycle is within how many seconds all keys are looked at, to forget some.
+	// sweepCycle is the number of seconds within which all keys are looked at, to forget some.
 	sweepCycle = 16
 	// often is the time within which a key must be listed again to count as changing.
 	often = 500 * time.Millisecond
@@ -48,7 +48,7 @@ type Options struct {
 	Tell   Teller        // nil: there are no other agents with owners
 	Period time.Duration // P, between two announcements; default 50 ms
 	T1     time.Duration // unheard by a majority for so long: Split; default 14 s
-	T2     time.Duration // a silent replica's claims count for so long; default 15 s, at least T1
+	T2     time.Duration // an unreachable replica's claims count for so long; default 15 s, at least T1
 	// Incarnation differs with each start of the agent: with it a filter knows that counts restart.
 	Incarnation uint64
 	MaxKeys     int // most keys kept of each sort, see doc.go; default 1,048,576
@@ -100,7 +100,7 @@ type Aggregator struct {
 
 	owners    owners
 	self      claims.Group    // this agent
-	everybody map[string]bool // agents that tell all agents their claims, and take no sums
+	everybody map[string]bool // agents that send all agents their claims, and take no sums
 	sources   map[agentLife]*source
 	own       *source        // this agent as an owner
 	ownSeq    uint64         // of its sums to itself
@@ -111,7 +111,7 @@ type Aggregator struct {
 	sums      []gossipv1.Sum // memory for the next
 	changes   int            // how many keys the changes had that Sums returned last
 	speaksFor map[string]int // agents, and for how many of remotes
-	news      []uint64       // owned keys of which users are not told yet
+	news      []uint64       // owned keys whose new sums are not queued yet
 	ownNews   []uint64       // the same of this agent itself
 
 	leased       []Member // by the coordinator
@@ -120,13 +120,13 @@ type Aggregator struct {
 	weights      float64       // of members
 	given        bool          // every leased member is a replica here; false: that is to be looked at
 	recount      time.Duration // members stay as they are until then; 0: something has changed
-	silent       time.Duration // somebody may be silent then, not before
-	lastMajority time.Duration // more than half of the members' agents were heard
+	silent       time.Duration // not before then may another peer become unreachable
+	lastMajority time.Duration // packets came from more than half of the members' agents
 	hasMajority  bool
 	majorityBack time.Duration // when an isolation ended last
 
 	refused   uint64 // records with bad numbers, or beyond MaxKeys
-	conflicts uint64 // states of a local replica heard from elsewhere
+	conflicts uint64 // states of a local replica received from elsewhere
 }
 
 // process is one life of a replica.
@@ -138,8 +138,8 @@ type process struct {
 // key is this agent's state of a key, besides the table's.
 type key struct {
 	flow    bool
-	inUse   bool          // some replica claims it, or has lately spent some of it
-	alone   bool          // as its owner says, and what changes is not told meanwhile
+	inUse   bool          // some replica claims it, or has spent some of it
+	alone   bool          // as its owner says, and changes are not sent meanwhile
 	touched time.Duration // its sums changed last
 	stamp   uint64        // of its latest note
 	again   bool          // a gateway here has used it before this agent began
@@ -241,13 +241,13 @@ func (t *Aggregator) drop(at uint64, k *key) {
 	t.notes.add(at)
 }
 
-// SetDelay sets the gossip's delay τ_max, one way, and for how long claims and sums wait
-// because they are more than the agents' budgets allow.
+// SetDelay sets the gossip's delay τ_max, one way, and the time for which claims and sums wait because they are more
+// than the agents' budgets allow.
 func (t *Aggregator) SetDelay(d, late time.Duration) {
 	was := t.Lag()
 	t.delay, t.late = max(d, 0), max(late, 0)
 	if t.Lag() > was {
-		t.recount = 0 // who was silent may only be late
+		t.recount = 0 // an unreachable replica may only be late
 	}
 }
 

@@ -65,7 +65,7 @@ func (w *world) state() []*gossipv1.Replica {
 	return m.Replicas
 }
 
-// sums are all that gateway a is told.
+// sums returns all sums that gateway a is sent.
 func (w *world) sums() *exchange.Sums {
 	s, _ := w.Aggregator.Sums(w.now, "a", 0)
 	return s
@@ -448,7 +448,7 @@ func TestOneBadAgent(t *testing.T) {
 	if n := len(w.Status(w.now).Replicas); n > maxOfAgent+2 {
 		t.Errorf("%d replicas, at most %d are one agent's", n, maxOfAgent)
 	}
-	for range 40 { // bad falls silent
+	for range 40 { // bad sends no more packets
 		w.now += promise
 		w.as("good", 1, &gossipv1.Replica{Name: "b", Generation: 1, Weight: 1})
 		w.expect(t, "with 256 names gone silent", maxOfAgent+2, exchange.Connected)

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// toldItems keeps what another agent is to be told.
+// toldItems keeps the items that another agent is to be sent.
 type toldItems struct{ items []delivery.Item }
 
 func (n *toldItems) Tell(_ time.Duration, _ string, i delivery.Item, _ bool) {
@@ -33,7 +33,7 @@ func TestTheOldCountOfAGatewayThatIsBackIsNotTold(t *testing.T) {
 	admitted := func(count float64) *exchange.Claims {
 		return &exchange.Claims{Keys: []exchange.KeyClaim{{Key: key, Claim: 2, Unsaturated: 2, Admitted: count, Spent: 1}}}
 	}
-	// counts are those in packets with all that is to be told.
+	// counts returns the counts in packets with all queued items.
 	counts := func() (counts []float64) {
 		a.Advance(now)
 		for _, i := range n.items {

@@ -85,7 +85,7 @@ func TestALongerLagHearsTheSilent(t *testing.T) {
 	}
 }
 
-// counting counts what it is told to tell.
+// counting counts the items that it is given.
 type counting map[delivery.Item]int
 
 func (c counting) Tell(_ time.Duration, _ string, i delivery.Item, _ bool)      { c[i]++ }

@@ -58,13 +58,12 @@ type claimTold struct {
 	spent                   float64
 }
 
-// noteTold notes that the claim is told as it is.
+// noteTold notes that the present claim is queued for other agents.
 func (a *announced) noteTold(now time.Duration) {
 	a.told = claimTold{max(now, 1), a.before + a.Admitted, a.Claim, a.Active, a.Spent}
 }
 
-// moved reports whether a claim differs from what was told: in what is claimed, by more than
-// a tolerance.
+// moved reports whether a claim differs from the last report of it: in what is claimed, by more than a tolerance.
 func (a *announced) moved() bool {
 	w := &a.told
 	if w.at == 0 || a.before+a.Admitted != w.admitted || a.Active != w.active || a.Spent != w.spent {
@@ -102,10 +101,9 @@ func (t *Aggregator) HadAgent(now time.Duration, name string, generation uint64)
 	}
 }
 
-// awaitClaims has each claim of a gateway that is back told as soon as the gateway lists it on
-// its new link. What it listed before is old: it has admitted more meanwhile. Whoever is told
-// the old count takes back what the gateway was assumed to admit, and is charged it again with
-// the new count.
+// awaitClaims makes each claim of a gateway that is back be sent as soon as the gateway lists it on its new link. What
+// it listed before is old: it has admitted more meanwhile. An agent that receives the old count takes back what the
+// gateway was assumed to admit, and is charged it again with the new count.
 func (t *Aggregator) awaitClaims(now time.Duration, o *local) {
 	for i, key := range o.keys.keys {
 		if a := o.keys.values[i]; !a.withdrawn {

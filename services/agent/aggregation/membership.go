@@ -80,10 +80,9 @@ func (t *Aggregator) leases(now time.Duration) []Member {
 	return t.leased
 }
 
-// updateMembers determines who is a member and whether more than half of their agents are
-// heard. While it is not, the membership stays as it was, unless the
-// coordinator knows better. O(members) when something has changed or somebody fell silent, and
-// at each now while there is no majority.
+// updateMembers determines the members and whether more than half of their agents are reachable. While they are not,
+// the membership stays as it was, unless the coordinator knows better. O(members) when something has changed or a peer
+// became unreachable, and at each now while there is no majority.
 func (t *Aggregator) updateMembers(now time.Duration) {
 	if now < t.recount {
 		if t.hasMajority {
@@ -96,8 +95,8 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	candidates := t.heardLately(now)
 	switch {
 	case len(leased) > 0:
-		// A new leader may not have heard yet of members that are heard here: without
-		// them the gateways that it knows would take their part as well.
+		// A new leader may not have reached members yet that are reachable here: without them the gateways that it knows
+		// would take their part as well.
 		still := slices.DeleteFunc(slices.Clone(t.members), func(m Member) bool { return !t.isHeard(now, m.Name) })
 		candidates = union(leased, still)
 	case !t.hasMajority:
@@ -153,7 +152,7 @@ func (p *remote) speaksBy(period time.Duration) time.Duration {
 // has one vote whatever its gateways weigh; otherwise an agent that claims a weight beyond all others would cut them
 // off when it becomes unreachable.
 func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last []time.Duration) {
-	type voter struct{ agent, gateway string } // the gateway of an agent that was not heard yet
+	type voter struct{ agent, gateway string } // the gateway of an agent without a packet so far
 	type vote struct {
 		heard bool
 		last  time.Duration
@@ -181,7 +180,7 @@ func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last
 	return heard, last
 }
 
-// heardLately are the other replicas that were heard within T2, by name.
+// heardLately lists the other replicas that were received within T2, by name.
 func (t *Aggregator) heardLately(now time.Duration) []Member {
 	var out []Member
 	for _, p := range t.sortedRemotes() {
@@ -258,7 +257,7 @@ func (t *Aggregator) isHeard(now time.Duration, name string) bool {
 	return t.hears(now, p)
 }
 
-// hears reports whether the agent of a replica sent packets as promised.
+// hears reports whether the agent of a replica sent its packets as promised.
 func (t *Aggregator) hears(now time.Duration, p *remote) bool {
 	return now-p.heard <= silences*max(p.promise, t.o.Period)+t.Lag()
 }

@@ -16,8 +16,8 @@ import (
 // agents, and the sums over them, one for each agent without its own replicas. An agent is
 // the owner of what is registered at it, whatever it takes for the list of agents itself.
 
-// tellAtOnce bounds the keys of one silent replica whose users are told in half a period
-// what it is taken to have admitted meanwhile; of more keys they are told in turn.
+// tellAtOnce bounds the keys of one unreachable replica whose users are sent, in half a period, its assumed admitted
+// cost; of more keys they are sent in turn.
 const tellAtOnce = 512
 
 // ownedKey is the state of a key that this agent owns, besides the table's.
@@ -25,7 +25,7 @@ type ownedKey struct {
 	flow    bool
 	touched time.Duration // a record came last
 	moved   bool          // counts were voided for a claim that another owner knew before
-	news    bool          // its users are to be told
+	news    bool          // its users are to be sent the new sum
 	ownNews bool          // and this agent itself
 	from    claims.Group  // the agent from which the news came, or several
 }
@@ -44,7 +44,7 @@ func (t *Aggregator) group(agent string) claims.Group {
 	return t.named.Group
 }
 
-// takesNoSums notes whether an agent tells all agents its claims, and takes no sums.
+// takesNoSums notes whether an agent sends all agents its claims, and takes no sums.
 func (t *Aggregator) takesNoSums(agent string, is bool) {
 	if is {
 		t.everybody[agent] = true
@@ -84,7 +84,7 @@ type told struct {
 	flow bool
 	left bool // it does not use the key any more here; it may then have counted nothing
 	ask  bool // its agent wants the sum, whether it has changed or not
-	// known: another owner, or an earlier life of this agent, was told before.
+	// known: another owner, or an earlier life of this agent, was sent the claim before.
 	known bool
 	claims.Record
 }
@@ -96,7 +96,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 		return
 	}
 	fresh, void := !known || r.ask, false
-	if !t.small() { // else nobody is told to be alone
+	if !t.small() { // else no agent learns that it is alone
 		void = t.owned.IsVoid(of, r.Key)
 		if fresh && !r.left {
 			t.voidLone(now, of, &r)
@@ -122,7 +122,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	if !r.left {
 		info.flow = r.flow
 	}
-	// Of many agents an owner may be one again: others were told of a claim meanwhile.
+	// Of many agents an owner may be one again: others were sent a claim meanwhile.
 	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
 		t.owned.Renew(r.Key)
 		of = several // its own sum has another epoch, too
@@ -246,8 +246,8 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 // catchUp is the catch-up time of the tables.
 const catchUp = claims.CatchUp * time.Second
 
-// silence is a replica that is not heard: it is taken to go on at its last claims, so the
-// sums of its keys change with time.
+// silence is the state of an unreachable replica: it is assumed to go on at its last claims, so the sums of its keys
+// change with time.
 type silence struct {
 	on       bool
 	keys     []uint64
@@ -256,9 +256,8 @@ type silence struct {
 	takeBack time.Duration // when the estimate of the last one is taken back; 0: it was
 }
 
-// extrapolate has the sums brought up to date of the keys of one in a table that was heard
-// last at heard, and promised to speak again within promise: changed is called for each. If
-// nothing is heard before, there is nothing more to do until t.silent.
+// extrapolate updates the sums of the keys in a table of a replica last received at heard, which promised to send again
+// within promise: changed is called for each. If no packet comes before, there is nothing more to do until t.silent.
 func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
 	heard, promise time.Duration, changed func(now time.Duration, key uint64),
 ) {
@@ -310,7 +309,7 @@ func (t *Aggregator) Due() time.Duration {
 	if !t.hasMajority || t.fresh || len(t.waiting) > 0 {
 		return 0
 	}
-	// What is to be told of this agent's own keys goes with the sums of each period where all agents add up
+	// News of this agent's own keys goes with the sums of each period where all agents add up
 	// for themselves.
 	if addUp := t.small() && len(t.everybody) >= len(t.owners.names)-1; !addUp && len(t.news)+len(t.ownNews) > 0 {
 		return 0
@@ -364,7 +363,7 @@ func (t *Aggregator) sweepOwned(now time.Duration) {
 			return false
 		}
 		t.owned.Evict(key)
-		if own := t.keys.get(key); own != nil && own.source == t.own { // its next count begins anew
+		if own := t.keys.get(key); own != nil && own.source == t.own { // its next count restarts
 			t.table.Discard(t.own.id, key, now.Seconds())
 			t.table.Renew(key)
 			t.follow(own, nil)

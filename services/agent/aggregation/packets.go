@@ -39,7 +39,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 		return 0
 	}
 	a := o.keys.get(item.Key)
-	if !o.isListed(a) { // it is told once it is listed
+	if !o.isListed(a) { // it is sent once it is listed
 		return 0
 	}
 	left := !t.wants(to, k, a)

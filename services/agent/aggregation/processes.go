@@ -36,7 +36,7 @@ type agentLife struct {
 type processState struct {
 	process    uint64    // its name
 	generation uint64    // local
-	life       agentLife // in which it was heard last
+	life       agentLife // in which it was last received
 	shift      uint64    // from the agent's sequence to the local one
 	top        uint64    // the highest local sequence
 }

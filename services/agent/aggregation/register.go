@@ -7,9 +7,8 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// Whom the claims of the gateways here are told: up to Everybody agents all of them, each
-// of which then is the owner of each key for its own gateways; beyond, the key's owner, and
-// the former one as long as its sum holds.
+// The receivers of the claims of the gateways here: up to Everybody agents all of them, each of which then is the owner
+// of each key for its own gateways; beyond, the key's owner, and the former one as long as its sum holds.
 
 // SetOwners sets the other agents that may own keys; keys with a new owner are registered there. back lists the agents
 // that have come since the last call, also if they were there before: what they were sent meanwhile is lost. O(keys)
@@ -52,14 +51,14 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	t.forgetEverybody()
 }
 
-// registerAt has the claims here told to an owner again.
+// registerAt sends the claims here to an owner again.
 func (t *Aggregator) registerAt(now time.Duration, owner string, at uint64, k *key) {
 	for o := range t.localsOf(at) {
 		t.sendClaim(now, owner, o, at, k, true, true)
 	}
 }
 
-// tellSums has agents that are back told the sums of the keys that they use.
+// tellSums sends agents that are back the sums of the keys that they use.
 func (t *Aggregator) tellSums(now time.Duration, back []string) {
 	for _, name := range back {
 		if t.everybody[name] || t.o.Tell == nil {
@@ -73,8 +72,8 @@ func (t *Aggregator) tellSums(now time.Duration, back []string) {
 	}
 }
 
-// tellOthers has the agents told the claims of a key that are told of each key, or were: those
-// that have come, or all when the number of agents passes Everybody.
+// tellOthers sends the claims of a key to the agents that receive, or received, all keys: the agents that have come, or
+// all when the number of agents passes Everybody.
 func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, wasSmall bool) {
 	names := c.now.names[1:]
 	if wasSmall && t.small() {
@@ -118,8 +117,8 @@ func (t *Aggregator) endUse(now time.Duration, at uint64, k *key) {
 	}
 }
 
-// unfollow ends the sum of a key that the owner tells this agent no more. If the key is used
-// here again, what others admitted meanwhile counts as far as they still see it as spent.
+// unfollow ends the sum of a key that the owner sends this agent no more. If the key is used here again, what others
+// admitted meanwhile counts as far as they still see it as spent.
 func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 	if k.source != nil {
 		t.table.Discard(k.source.id, at, now.Seconds())
@@ -131,18 +130,18 @@ func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 	t.note(now, at, k)
 }
 
-// small reports whether there are so few agents that each is told of all keys, and owns them.
+// small reports whether there are so few agents that each receives all keys, and owns them.
 func (t *Aggregator) small() bool { return len(t.owners.names) <= t.o.Everybody }
 
-// tellClaims has the claims of all gateways here told.
+// tellClaims sends the claims of all gateways here.
 func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, urgent bool) {
 	for o := range t.localsOf(at) {
 		t.tellClaim(now, o, at, k, urgent, false)
 	}
 }
 
-// tellClaim has the claim of a gateway told to all who are to know it; again says that an
-// earlier agent of the gateway knew it.
+// tellClaim sends the claim of a gateway to all agents that need it; again says that an earlier agent of the gateway
+// knew it.
 func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, urgent, again bool) {
 	if k.owner == "" {
 		return
@@ -161,12 +160,12 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, u
 	}
 }
 
-// sendClaim has the claim of a gateway told to one agent; again says that another agent was
-// told before, and this one was not.
+// sendClaim sends the claim of a gateway to one agent; again says that another agent was sent it before, and this one
+// was not.
 func (t *Aggregator) sendClaim(now time.Duration, to string, o *local, at uint64, k *key, urgent, again bool) {
 	item := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}
 	switch {
-	case o.presence == connected && !o.isListed(o.keys.get(at)): // it is told once it is listed
+	case o.presence == connected && !o.isListed(o.keys.get(at)): // it is sent once it is listed
 	case to == t.o.Agent:
 		t.takeOwn(now, o, at, k, again)
 	case t.o.Tell == nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// silentTeller takes what it is told.
+// silentTeller drops what it is given.
 type silentTeller struct{}
 
 func (silentTeller) Tell(time.Duration, string, delivery.Item, bool)      {}

@@ -205,8 +205,8 @@ func weight(w float64) float64 {
 	return w
 }
 
-// dropRemotes removes replicas that are no longer members: exited in order, or
-// silent for T2 while the rest is heard and the coordinator does not count them.
+// dropRemotes removes replicas that are no longer members: exited in order, or unreachable for T2 while the rest is
+// reachable and the coordinator does not count them.
 func (t *Aggregator) dropRemotes(now time.Duration) {
 	leased := t.leases(now)
 	for _, p := range t.sortedRemotes() {

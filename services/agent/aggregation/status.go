@@ -12,13 +12,13 @@ import (
 type Status struct {
 	Isolation   exchange.Isolation
 	Lag         time.Duration
-	Keys        int // of which the gateways here are told, or that they claim
+	Keys        int // with sums for the gateways here, or claimed by them
 	Owned       int // of which this agent is the owner
 	TotalWeight float64
 	Replicas    []ReplicaStatus // ordered by name
-	Unheard     []string        // members that are not heard, ordered
+	Unheard     []string        // members that are unreachable, ordered
 	Refused     uint64          // records with bad numbers or beyond the budget
-	Conflicts   uint64          // local names heard from elsewhere
+	Conflicts   uint64          // local names received from elsewhere
 }
 
 // ReplicaStatus is one replica, of this agent or another.
@@ -27,7 +27,7 @@ type ReplicaStatus struct {
 	Agent      string // "" = this one
 	Generation uint64
 	Weight     float64
-	Age        time.Duration // since it was last heard
+	Age        time.Duration // since it was last received
 	Heard      bool          // it sent its packets in time
 	Member     bool
 	Drained    bool

@@ -125,7 +125,7 @@ func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.P
 	}
 }
 
-// inUse reports whether others use a key: they claim it, or have lately spent some of it.
+// inUse reports whether others use a key: they claim it, or have spent some of it.
 func inUse(s exchange.KeySum) bool { return s.Claims > 0 || s.Active > 0 || s.Spent > 0 }
 
 // claimedBy reports whether the replica itself claims the key: it needs the others'

@@ -8,21 +8,20 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// The user's side of a key: the claims of the gateways here are told to the key's owner,
-// and the owner says what all others claim. In the table that sum is the record of one more
-// peer, the source; so it is taken to go on while the owner is silent, and dropped after
-// T2, like the claims of any replica.
+// The user's side of a key: the claims of the gateways here are sent to the key's owner, and the owner sends what all
+// others claim. In the table that sum is the record of one more peer, the source; so it is assumed to go on while the
+// owner is unreachable, and dropped after T2, like the claims of any replica.
 //
 // When another agent becomes the owner:
 //
-//  1. The claims here are told to both, and the sum of the former owner holds.
+//  1. The claims here are sent to both, and the sum of the former owner holds.
 //  2. It holds until the new one knows as many other replicas, or has spoken for [listen].
 //  3. If the new one knows fewer, what its sum lacks of the claims of the former one stands
 //     until it knows as many, for T2 at most: some replicas may be cut off.
-//  4. The count of the key begins anew, with another epoch. What a ledger has charged stands,
+//  4. The count of the key restarts, with another epoch. What a ledger has charged stands,
 //     and it takes the others' pool if that is emptier. So no count steps, and what others
 //     admitted between the two sums is counted as far as one of them sees it as spent. So it
-//     does when the new owner hears of a replica that says that its claim was known to an
+//     does when the new owner learns of a replica that says that its claim was known to an
 //     owner before: it is not new, but registers late. The same holds for an agent that
 //     starts again, which is a new owner of all keys of its gateways.
 
@@ -34,7 +33,7 @@ const listen = 250 * time.Millisecond
 type use struct {
 	owner  string    // at which the claims here are registered; "": none is
 	before string    // the former owner, at which they are, too, as long as its sum holds
-	source *source   // whose sum holds; nil: none was heard
+	source *source   // whose sum holds; nil: there was none
 	epoch  uint32    // of that sum
 	others int       // how many replicas are in that sum
 	next   *ownerSum // of the new owner, not in force yet
@@ -49,7 +48,7 @@ type rest struct {
 	until  time.Duration
 }
 
-// isUsed reports whether a gateway here uses the key, or others of which an owner tells.
+// isUsed reports whether a gateway here uses the key, or others of which an owner sends a sum.
 func (u *use) isUsed() bool { return u.owner != "" || u.source != nil && u.others > 0 }
 
 // source is one life of an agent as the owner of keys.
@@ -177,8 +176,8 @@ func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {
 	k.next = &next
 }
 
-// refuseSum tells an owner that nobody here uses a key: what it was told when the use ended
-// was lost, if memberlist took it for dead then.
+// refuseSum informs an owner that no gateway here uses a key: the message at the end of the use was lost, if memberlist
+// took the owner for dead then.
 func (t *Aggregator) refuseSum(now time.Duration, w *ownerSum) {
 	if w.from == t.own {
 		return
@@ -243,7 +242,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 	t.fresh = t.fresh || !t.small()
 	t.leaveFormer(now, w.Key, k)
 	alone := w.Others == 0 && !t.small()
-	if w.ask || k.alone && !alone { // what was not told meanwhile
+	if w.ask || k.alone && !alone { // what was not sent meanwhile
 		t.tellClaims(now, w.Key, k, true)
 	}
 	k.alone = alone
@@ -261,7 +260,7 @@ func (t *Aggregator) change(now time.Duration, k *key, w *ownerSum) {
 		k.rest = nil
 	}
 	if former == nil {
-		if k.again { // its gateway was told before what this sum says
+		if k.again { // its gateway was sent this sum's content before
 			t.table.Renew(w.Key)
 			k.again = false
 		}

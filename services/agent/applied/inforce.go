@@ -233,8 +233,8 @@ func (o *State) Held(pools []string) ([]*controlv1.PoolLease, []*controlv1.Lease
 	return held, flows
 }
 
-// sharesOf returns the shares for the gateways. Its epoch does not fall. A pool has no unused capacity
-// while its coordinator is not heard.
+// sharesOf returns the shares for the gateways. Its epoch does not fall. A pool has no unused capacity while its
+// coordinator is unreachable.
 func (o *State) sharesOf(l *controlv1.Leases, now time.Duration) *exchange.Shares {
 	s := &exchange.Shares{Epoch: l.GetEpoch(), Revision: l.GetRevision(),
 		Flows: make([]exchange.Share, 0, len(l.GetLeases()))}
@@ -257,8 +257,7 @@ func (o *State) sharesOf(l *controlv1.Leases, now time.Duration) *exchange.Share
 	return s
 }
 
-// lapse takes back the unused capacity of pools whose coordinators are not heard. It reports whether there
-// was any.
+// lapse takes back the unused capacity of pools whose coordinators are unreachable. It reports whether there was any.
 func (o *State) lapse(now time.Duration) bool {
 	lapses := func(p exchange.PoolShare) bool { return p.Unused > 0 && !o.pools[p.Pool].from.measures(now) }
 	if !slices.ContainsFunc(o.shares.Pools, lapses) {

@@ -40,8 +40,8 @@ func (s *Stream) ReportsChanges() bool { return s.changes }
 // until returns the time at which the soft expiry of the leases passes.
 func (s *Stream) until() time.Duration { return s.renewed + softExpiry(s.leases) }
 
-// unusedFor is for how long the unused capacity of pools may be used after leases were renewed, at least.
-// A coordinator renews leases that have not changed each second.
+// unusedFor is the least time for which the unused capacity of pools may be used after leases were renewed. A
+// coordinator renews leases that have not changed each second.
 const unusedFor = 2 * time.Second
 
 // measures reports whether the coordinator goes on measuring what is used: it has renewed its leases within

@@ -183,8 +183,8 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 	}
 }
 
-// Defaults are sent once: 71 KiB of them beside 100,000 tenants fit a frame, where
-// copies of them for a thousand tenants did not.
+// Defaults are sent once: 71 KiB of them with 100,000 tenants fit a frame, where copies of them for a thousand tenants
+// did not.
 func TestManyTenantsWithDefaultsFit(t *testing.T) {
 	overrides := make([]*quotav1.Override, 1000)
 	for i := range overrides {

@@ -85,8 +85,8 @@ func (d *draft) compile() error {
 		}
 		d.out.Tenants = append(d.out.Tenants, *t)
 	}
-	// Each part is valid by itself. An older gateway, which refuses a configuration that
-	// is not valid as a whole, must see none of what is too much together.
+	// Each part alone is valid. An older gateway, which refuses a configuration that is not valid as a whole, must see
+	// none of what is too much together.
 	for _, l := range d.out.LeaveOut(d.shared) {
 		d.left[l.Tenant] = append(d.left[l.Tenant], l)
 	}

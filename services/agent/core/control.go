@@ -57,9 +57,9 @@ type Stream struct {
 	core      *Core
 	leases    *applied.Stream
 	pools     map[string]bool  // that its coordinator leads; nil: all
-	others    bool             // it is told of pools that are not configured, too
+	others    bool             // it also gets reports of pools that are not configured
 	gained    []string         // of pools, that it leads newly
-	selector  reports.Selector // of what the coordinator is told
+	selector  reports.Selector // of the coordinator's reports
 	lastState *controlv1.State // in the report before
 }
 

@@ -24,8 +24,8 @@ type Options struct {
 	Incarnation   uint64        // of this process; differs with each start
 	Period        time.Duration // P, between two announcements
 	T1            time.Duration // without a majority for so long: Split
-	T2            time.Duration // a silent replica's claims count for so long
-	Everybody     int           // most agents that tell all others everything, see [aggregation.Options]
+	T2            time.Duration // an unreachable replica's claims count for so long
+	Everybody     int           // most agents that send all others everything, see [aggregation.Options]
 	// ExactWithin bounds the delay to the other agents up to which limits that state no precision are EXACT; 0: they are
 	// LOCAL.
 	ExactWithin time.Duration

@@ -329,8 +329,8 @@ func TestUnsendableConfigurationIsARefusal(t *testing.T) {
 	}
 }
 
-// What an agent heard of adaptive pools goes to the next coordinator with Hello; the
-// state of the configuration once per stream, and when it changes.
+// An agent's knowledge of adaptive pools goes to the next coordinator with Hello; the state of the configuration once
+// per stream, and when it changes.
 func TestHelloAndReport(t *testing.T) {
 	c := newCore()
 	before, _ := c.Hello(0)
@@ -362,7 +362,7 @@ func TestHelloAndReport(t *testing.T) {
 	}
 }
 
-// What a gateway reports of its limits is told to who asks, and only then.
+// What a gateway reports of its limits is returned on a question, and only then.
 func TestAnswer(t *testing.T) {
 	c := newCore()
 	c.Connected(0, 1, hello("gw", 1, 1), 0)
@@ -382,8 +382,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// Another agent that has crashed and is back before anybody missed it has lost the buckets that it
-// owned: gateways are told, so that they tell it what they have.
+// Another agent that has crashed and is back before its loss was noticed has lost the buckets that it owned: gateways
+// are informed, so that they send it what they have.
 func TestReborn(t *testing.T) {
 	c := newCore()
 	c.Connected(0, 1, hello("gw", 1, 1), 0)

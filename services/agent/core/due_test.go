@@ -7,7 +7,7 @@ import (
 
 // Agents tick rarely while nothing is used. An agent whose gateway uses something ticks each period.
 func TestTicksWhenDue(t *testing.T) {
-	for _, agents := range []int{1, 3, 20} { // alone, each tells all others, and owners
+	for _, agents := range []int{1, 3, 20} { // alone, each sends to all others, and owners
 		f := newFleet(agents, 16, 1)
 		f.run(20*time.Second, func() {})
 		const seconds = 10

@@ -217,7 +217,7 @@ func (f *crowd) round(soon bool) {
 	}
 }
 
-// hear has another agent take a claim: it answers who asks.
+// hear makes another agent take a claim and answer it.
 func (f *crowd) hear(o *other, name string, k *gossipv1.KeyClaim) {
 	if k.GetLeft() {
 		return

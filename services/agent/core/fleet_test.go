@@ -89,7 +89,7 @@ func newFleet(n, everybody int, seed uint64) *fleet {
 	return f
 }
 
-// begin starts an agent anew; its gateway lives on and reconnects.
+// begin restarts an agent; its gateway lives on and reconnects.
 func (f *fleet) begin(i int) {
 	a := f.agents[i]
 	a.life++
@@ -231,8 +231,8 @@ func (f *fleet) truth(key uint64, but int) (admitted, claims float64) {
 	return admitted, claims
 }
 
-// wants fails unless each gateway was told what the others claim, and takes no less than
-// least and no more than all to be spent that was admitted.
+// wants fails unless each gateway was sent what the others claim, and takes no less than least and no more than all to
+// be spent that was admitted.
 func (f *fleet) wants(t interface{ Fatalf(string, ...any) }, what string, least map[uint64]float64, keys ...uint64) {
 	for i, a := range f.agents {
 		for _, key := range keys {
@@ -353,7 +353,7 @@ func testChurn(t *rapid.T, everybody int) {
 	}
 }
 
-// Agents that begin again, with gateways that live on, are registered anew.
+// Agents that begin again, with gateways that live on, are registered again.
 func TestAgentsThatBeginAgain(t *testing.T) {
 	for _, everybody := range []int{1, 16} {
 		testAgentsThatBeginAgain(t, everybody)
@@ -396,8 +396,8 @@ func testAgentsThatBeginAgain(t *testing.T, everybody int) {
 	}
 }
 
-// Agents that are restarted in turn hear of the others one by one. What those have spent was
-// charged before: it is no news, whichever of them is heard last.
+// Agents that are restarted in turn find the others one by one. What those have spent was charged before: it is no
+// news, whichever agent is found last.
 func TestRestartedAgentsChargeNothingTwice(t *testing.T) {
 	for _, everybody := range []int{1, 16} {
 		f, keys := newFleet(4, everybody, 1), []uint64{1, 2, 3, 4, 5, 6, 7, 8}
@@ -426,8 +426,8 @@ func TestRestartedAgentsChargeNothingTwice(t *testing.T) {
 	}
 }
 
-// The owner of a key crashes with its gateway: the others hear of each other again through the
-// next owner, and count the lost gateway's claim until T2.
+// The owner of a key crashes with its gateway: the others reach each other again through the next owner, and count the
+// lost gateway's claim until T2.
 func TestAnOwnerCrashes(t *testing.T) {
 	const key = 1
 	f := newFleet(4, 1, 1)

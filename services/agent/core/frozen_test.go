@@ -17,7 +17,7 @@ func TestAFrozenOwner(t *testing.T) {
 }
 
 func testFrozenOwner(t *testing.T, frozen time.Duration) {
-	const key = 1 // of which fleet.owner tells the owner
+	const key = 1 // whose owner fleet.owner returns
 	f := newFleet(4, 1, 1)
 	f.run(500*time.Millisecond, nil)
 	for i, a := range f.agents {

@@ -231,7 +231,7 @@ func (c *Core) MayHaveExited() map[Process]int {
 	return out
 }
 
-// forgetGateways forgets gateways that no other agent needs to hear of any more.
+// forgetGateways forgets gateways that no other agent needs to know any more.
 func (c *Core) forgetGateways(now time.Duration) {
 	for p, g := range c.gateways {
 		if g.state == exited && now-g.since > aggregation.Linger || g.state == disconnected && now-g.since > c.o.T2 {

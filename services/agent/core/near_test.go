@@ -172,7 +172,7 @@ func TestNearnessDoesNotFlap(t *testing.T) {
 	}
 }
 
-// Gateways are told, and again when it ends.
+// Gateways are informed, and again when it ends.
 func TestGatewaysAreToldOfExact(t *testing.T) {
 	c := New(Options{Name: "a", Incarnation: 7, Period: period, T1: 10 * time.Second, T2: 15 * time.Second,
 		ExactWithin: time.Millisecond})

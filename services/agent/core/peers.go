@@ -35,7 +35,7 @@ func (c *Core) setOwners(now time.Duration) {
 		c.peersChanged = false
 		names, back := c.peers.OwnerNames(), c.peers.Back()
 		c.aggregator.SetOwners(now, names, back)
-		for _, name := range back { // what it was told since is lost
+		for _, name := range back { // what it was sent since is lost
 			c.lives[name]++
 		}
 		others := make([]tokens.Agent, len(names))

@@ -38,7 +38,7 @@ func (s *Stream) Share(m *controlv1.Coordinators) {
 	s.selector.Keep(s.reports)
 }
 
-// reports reports whether the stream's coordinator is told of a pool.
+// reports reports whether the stream's coordinator gets reports of a pool.
 func (s *Stream) reports(pool string) bool {
 	switch {
 	case s.pools == nil || s.pools[pool]:

@@ -83,7 +83,7 @@ func (c *Core) TickTokens(now time.Duration) Effects {
 	return c.take()
 }
 
-// sendTokens puts out what gateways and other agents are to be told of tokens.
+// sendTokens puts out the messages about tokens for gateways and other agents.
 func (c *Core) sendTokens() {
 	answers, packets := c.tokens.Take()
 	for _, number := range slices.Sorted(maps.Keys(answers)) {

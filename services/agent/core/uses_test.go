@@ -39,8 +39,8 @@ func TestAnEndThatIsLostIsToldLater(t *testing.T) {
 	}
 }
 
-// An agent that uses a key alone does not tell what changes. When a second one comes, nothing
-// that the first one said long ago is charged there: it is asked, and what is still spent is.
+// An agent that uses a key alone does not send changes. When a second one comes, nothing that the first one said long
+// ago is charged there: it is asked, and what is still spent is.
 func TestTheSecondAgentHearsWhatIsSpentNow(t *testing.T) {
 	for _, spent := range []float64{0, 2} {
 		const key = 1
@@ -73,8 +73,8 @@ func TestTheSecondAgentHearsWhatIsSpentNow(t *testing.T) {
 	}
 }
 
-// A gateway that uses a key again, after a while in which it was told nothing of it, is not
-// charged what the others admitted meanwhile and was refilled, but what is spent.
+// A gateway that uses a key again, after a while without its sums, is not charged what the others admitted meanwhile
+// and was refilled, but what is spent.
 func TestWhoComesBackIsChargedWhatIsSpent(t *testing.T) {
 	const key = 1
 	f := newFleet(4, 1, 1)

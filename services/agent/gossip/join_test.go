@@ -120,7 +120,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// A peer that is heard again after a long cut is tried at once, although its next attempt was far off; while it goes
+// A peer that is received again after a long cut is tried at once, although its next attempt was far off; while it goes
 // on to speak, but does not answer, attempts become rarer again.
 func TestPeerThatSpeaksAgainIsTriedAtOnce(t *testing.T) {
 	attempts, now, made := map[string]attempt{}, time.Duration(0), 0

@@ -111,7 +111,7 @@ type window struct {
 	seen    [windowFrames / 64]uint64 // a bit for each number, modulo windowFrames
 }
 
-// windowFrames is by how many frames one may be late, a power of two.
+// windowFrames is the number of frames by which one may be late, a power of two.
 const windowFrames = 1024
 
 // take reports whether a frame of that number is opened for the first time.

@@ -138,7 +138,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// An agent that starts again after its clock stepped back is heard, by its new life.
+// An agent that starts again after its clock stepped back is received, by its new life.
 func TestClockSteppedBack(t *testing.T) {
 	t.Parallel()
 	a, b, _ := trio(t, nil)

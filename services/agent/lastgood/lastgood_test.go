@@ -83,7 +83,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// tenant is a resource that is told apart by its weight.
+// tenant returns a resource that is recognised by its weight.
 func tenant(name string, weight float64) *quotav1.Resource {
 	return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "tenants/" + name,
 		Weight: weight}}}
@@ -204,7 +204,7 @@ func TestDamagedChanges(t *testing.T) {
 	}
 }
 
-// A change of one tenant, kept beside the snapshot of so many.
+// A change of one tenant, added to the snapshot of so many.
 func BenchmarkKeep(b *testing.B) {
 	for _, tenants := range []int{1e3, 1e4, 1e5} {
 		s := sample(1)

@@ -22,9 +22,9 @@ import (
 // cost; of demand, served, completed and shed each. What waits and what is at the upstream is
 // reported when it differs by as much.
 //
-// After a jump r is the rate of the last window, otherwise the mean A/t. It is reported, and so much
-// beside it that what the coordinator has counted too little or too much of the flow is made
-// good within reportEvery: the sums of both are equal in the long run.
+// After a jump r is the rate of the last window, otherwise the mean A/t. The report has r, and in addition so much that
+// what the coordinator has counted too little or too much of the flow is made good within reportEvery: the sums of both
+// are equal in the long run.
 type Selector struct {
 	places map[place]*flowState
 	turn   uint64
@@ -38,8 +38,8 @@ const (
 	most  = 50_000
 	jump  = 3
 	drift = 2
-	// reportEvery is after how long a flow is reported in any case. Longer saves bytes; a mean that
-	// differs by less than chance is then off for longer.
+	// reportEvery is the time after which a flow is reported in any case. Longer saves bytes; a mean that differs by less
+	// than chance is then off for longer.
 	reportEvery = 5 * time.Second
 	// slow and fast are the units in a window from which a flow is reported window by window, and
 	// from which it goes on.

@@ -76,7 +76,7 @@ type Client struct {
 	over   func()                     // is called at the end of an attempt; may be nil
 	stays  bool                       // at its address, whoever leads
 
-	// lines bounds what is logged at a level that is on: two agents of one name end each other's streams for ever.
+	// lines bounds what is logged at a level that is on: two agents of one name end each other's streams without end.
 	lines *rate.Limiter
 	inUse rate.Sometimes // bounds the lines about the name that another agent has
 }

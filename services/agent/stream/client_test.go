@@ -259,8 +259,7 @@ func TestLeaderOf(t *testing.T) {
 	}
 }
 
-// TestLeave: the coordinator hears a last report and then that the agent has closed
-// its side, and no other stream is opened.
+// TestLeave: the coordinator receives a last report and the end of the agent's side, and no other stream is opened.
 func TestLeave(t *testing.T) {
 	f, a := fleet{}, &agent{}
 	var mu sync.Mutex
@@ -340,7 +339,7 @@ func TestNameInUse(t *testing.T) {
 	})
 }
 
-// An agent whose streams another one of its name ends for ever logs a few lines of that.
+// An agent whose streams another agent of its name ends again and again logs a few lines of that.
 func TestEndedStreamsAreLoggedInBounds(t *testing.T) {
 	var out bytes.Buffer
 	c := New(Options{Log: slog.New(slog.NewTextHandler(&out, nil))}, nil)

@@ -21,7 +21,7 @@ type Group struct {
 	mu         sync.Mutex
 	epoch      int64                 // of addresses
 	addresses  []string              // of the coordinators that share the pools; none: one leads all
-	others     map[string]*member    // streams beside that of home, by address
+	others     map[string]*member    // streams other than home's, by address
 	configured bool                  // the agent has a configuration: others need not send the whole
 	blocked    bool                  // see Client.Block
 	start      func(m *member)       // runs a stream; nil: Run has not begun, or ends
@@ -82,8 +82,7 @@ func (g *Group) Run(ctx context.Context) error {
 	return err
 }
 
-// wait waits while there is a stream beside that of home. It is false if ctx ended first, or Leave
-// was called.
+// wait waits while there is a stream other than home's. It is false if ctx ended first, or Leave was called.
 func (g *Group) wait(ctx context.Context) bool {
 	for g.othersConnected() {
 		if !g.home.client.sleep(ctx, idleEvery) {

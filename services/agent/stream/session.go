@@ -26,8 +26,7 @@ type session struct {
 // wire is the client's end of the generated stream.
 type wire = grpc.BidiStreamingClient[controlv1.ConnectRequest, controlv1.ConnectResponse]
 
-// run says hello, then reads here and writes in a goroutine of its own, until
-// either fails or ctx ends.
+// run says hello, then reads here and writes in another goroutine, until either fails or ctx ends.
 func (s *session) run(ctx context.Context, client controlv1.ControlServiceClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -19,7 +19,7 @@ const (
 	// speak for (package aggregation), and as many that have just been restarted. With so many users
 	// of one key a request costs its owner 10 µs.
 	MaxProcesses = 512
-	// silentProcess is after how long a process that is not heard makes room for another one.
+	// silentProcess is the time without a packet after which a process makes room for another one.
 	silentProcess = time.Minute
 	// most bounds counts, in millionths of a cost unit, and durations in nanoseconds. A session ends
 	// before its counts come there (package grant), and no difference of two of them overflows.
@@ -35,7 +35,7 @@ const (
 	Astray         // the key is not this agent's; of an answer: not its sender's
 	Unusable       // a number is out of its bounds
 	Unknown        // no limit here has the key, or the request does not say which one
-	Crowded        // there are MaxKeys keys, or its limit has its part of them: the gateway is told so
+	Crowded        // there are MaxKeys keys, or its limit has its part of them: the gateway is informed
 	Processes      // its agent has MaxProcesses processes
 	Drops
 )
@@ -113,8 +113,8 @@ func partOf(q *exchange.TokenRequest) budget.ID {
 	return budget.Of(q.Tenant, q.Limit)
 }
 
-// name puts in force whose key it is, and what that one is allowed. Before a key was named gateways
-// have been told of this owner, and no more.
+// name puts a key's tenant, limit and client in force, with what they are allowed. Before a key was named gateways have
+// only been sent this owner.
 func (d *Desk) name(now time.Duration, k *owned, name exchange.KeyName, p grant.Params) *owned {
 	if k.name.Limit == "" {
 		k = d.own(now, k.key, k.life, p)

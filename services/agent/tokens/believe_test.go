@@ -57,8 +57,8 @@ func TestOneKeyHasOneName(t *testing.T) {
 	}
 }
 
-// An agent that begins after the gateways have met an owner of the same key does not know whose key it is:
-// it is told before it grants anything.
+// An agent that begins after the gateways have met an owner of the same key does not know whose key it is: it is sent
+// the name before it grants anything.
 func TestAnOwnerIsToldWhoseKeyItIs(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a := f.desks["a"]
@@ -100,8 +100,8 @@ func TestALaterNameNeedsRoom(t *testing.T) {
 	}
 }
 
-// An agent asks for so many processes at most. One that is not heard any more makes room; those of other
-// agents are not concerned.
+// An agent asks for so many processes at most. An unreachable process makes room; processes of other agents are not
+// concerned.
 func TestProcessesAreBounded(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a := f.desks["a"]

@@ -30,7 +30,7 @@ func fromRequest(m *gossipv1.TokenRequest) exchange.TokenRequest {
 	}}
 }
 
-// toRefills leaves out what has nothing: most requests tell of one time.
+// toRefills leaves out empty refills: most requests have one time.
 func toRefills(later []grant.Refill) (out []*gossipv1.Refill) {
 	for _, r := range later {
 		if r.Amount != 0 {

@@ -56,7 +56,7 @@ type Desk struct {
 	recalling []*client  // that may have recalls to be sent
 	due       agenda
 	locals    map[uint64]*local // processes here that may ask
-	lost      map[uint64]int    // processes here that are gone: how often that is still to be told
+	lost      map[uint64]int    // processes here that are gone: reports of it still to be sent
 	view      view
 	absent    map[string]time.Duration // agents that are not alive: their gateways forget what they hold by then
 	swept     time.Duration
@@ -67,7 +67,7 @@ type Desk struct {
 	packets map[string]*gossipv1.Tokens       // to other agents
 	stats   Stats
 
-	processes  map[string]map[uint64]time.Duration // that ask, by agent, and when they were heard
+	processes  map[string]map[uint64]time.Duration // that ask, by agent, and when they were last received
 	complaints map[string]*Complaint               // by agent
 }
 
@@ -98,7 +98,7 @@ type owned struct {
 	key    uint64
 	life   uint64 // of o
 	o      *grant.Owner
-	name   exchange.KeyName // "": not told yet, and nothing is granted
+	name   exchange.KeyName // "": not known yet, and nothing is granted
 	params grant.Params
 	part   budget.ID // of the room
 	at     int64     // in the agenda; 0: it is not there

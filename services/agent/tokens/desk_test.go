@@ -167,7 +167,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A new owner hears what gateways know before it grants.
+// A new owner receives what gateways know before it grants.
 func TestNewOwnerListens(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	d, b := f.desks["a"], f.desks["b"]
@@ -211,7 +211,7 @@ func TestNewOwnerListens(t *testing.T) {
 	if n := granted(); n != 1 {
 		t.Fatalf("then: %+v", f.got["a"][7])
 	}
-	// An agent that says nothing is waited for, but not for ever.
+	// An agent that says nothing is waited for, but not without end.
 	d.Changed(now, []Agent{{"b", 2}, {"c", 1}}, failed)
 	d.Changed(now, []Agent{{"b", 2}}, failed)
 	d.disown(d.owned[key])
@@ -223,8 +223,8 @@ func TestNewOwnerListens(t *testing.T) {
 	}
 }
 
-// A key that leaves an owner and comes back before a gateway has heard of it has one bucket: the owner still
-// knows that the gateway has it. It forgets the key once all gateways have registered with the other owner.
+// A key that leaves an owner and comes back before a gateway knows of it has one bucket: the owner still knows that the
+// gateway has it. It forgets the key once all gateways have registered with the other owner.
 func TestKeyComesBack(t *testing.T) {
 	f, owner, now := newFleet(t, "a", "b"), "a", settled
 	a, b := f.desks["a"], f.desks["b"]
@@ -311,7 +311,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Keys at rest are forgotten, and other agents are told of a gateway that is gone, three times.
+// Keys at rest are forgotten, and other agents are informed of a gateway that is gone, three times.
 func TestSecond(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	b := f.desks["b"]
@@ -378,8 +378,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// An owner asks back from a process that no gateway here is: it is told that it has gone. While
-// this agent has just begun, the process may only have no link yet; with a link it is asked.
+// An owner asks back from a process that no gateway here is: it is answered that the process has gone. While this agent
+// has just begun, the process may only have no link yet; with a link it is asked.
 func TestRecallOfNobody(t *testing.T) {
 	linked := map[uint64]bool{8: true}
 	d := New(Options{Agent: "b", Life: 1, Owner: func(uint64) string { return "a" },
@@ -404,7 +404,7 @@ func TestRecallOfNobody(t *testing.T) {
 	}
 }
 
-// A gateway that was taken for gone and asks again is not told to be gone any more.
+// A gateway that was taken for gone and asks again is not reported as gone any more.
 func TestBackFromLost(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	b := f.desks["b"]

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A gateway asks about keys before it is told who owns them, and begins a new session when it is told. The
-// owner may give the bucket to the session before. So it hears of the new session at once; otherwise it
-// recalls the bucket in vain when another gateway asks, and the ledger decides that gateway's requests.
+// A gateway asks about keys before it is sent their owners, and begins a new session when it is. The owner may give the
+// bucket to the session before. So it is sent the new session at once; otherwise it recalls the bucket in vain when
+// another gateway asks, and the ledger decides that gateway's requests.
 func TestGatewayAsksBeforeItKnowsTheOwners(t *testing.T) {
 	const keys = 20
 	w := newInstallation(3)
@@ -34,8 +34,8 @@ func TestGatewayAsksBeforeItKnowsTheOwners(t *testing.T) {
 	}
 }
 
-// What the ledger admits before gateways are told who owns keys is told to the owners afterwards: no client gets
-// its burst twice.
+// What the ledger admits before gateways are sent the owners of keys is reported to the owners afterwards: no client
+// gets its burst twice.
 func TestAdmittedBeforeOwnersAreKnown(t *testing.T) {
 	const keys, first, burst = 20, 8, 10
 	w := newInstallation(3)

@@ -132,7 +132,7 @@ func newInstallation(n int) *installation {
 	return w
 }
 
-// start begins an agent, which its gateway links to; the others are told.
+// start begins an agent, which its gateway links to; the others are informed.
 func (w *installation) start(i int) {
 	a := w.agents[i]
 	a.life++
@@ -263,7 +263,7 @@ func (w *installation) packet(from *simAgent, to string, m *gossipv1.Tokens) {
 	})
 }
 
-// ask sends what the engine has to tell the owners.
+// ask sends the engine's requests to the owners.
 func (g *simGateway) ask() {
 	w := g.w
 	a := w.agents[g.place]
@@ -373,8 +373,8 @@ func (w *installation) pauseGateway(i int, d time.Duration) {
 	w.gates[i].cpu.until, w.gates[i].paused = w.now+d, w.now+d
 }
 
-// pauseAgent stops an agent for 12 s: its link ends after 3 s, and its gateway has forgotten all after
-// 6 s; the others take it for dead after 5 s, and hear it again when it goes on.
+// pauseAgent stops an agent for 12 s: its link ends after 3 s, and its gateway has forgotten all after 6 s; the others
+// take it for dead after 5 s, and receive it again when it goes on.
 func (w *installation) pauseAgent(i int) {
 	a, g := w.agents[i], w.gates[i]
 	a.cpu.until = w.now + 12*time.Second
@@ -450,7 +450,7 @@ func TestFlood(t *testing.T) {
 			w.stop(1, 50*time.Millisecond)
 			w.at(w.now+2*time.Second, func() { w.start(1) })
 		}, 2100 * time.Millisecond},
-		{"flap", func(w *installation) { // it goes before gateways have told it what they hold
+		{"flap", func(w *installation) { // it goes before gateways have sent it what they hold
 			w.start(3)
 			w.at(w.now+250*time.Millisecond, func() { w.stop(3, 50*time.Millisecond) })
 		}, 300 * time.Millisecond},

@@ -10,8 +10,8 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// After a change of the agents keys have other owners. Gateways tell these what they hold, as fast as
-// the owners answer; an owner that is new to a key grants nothing before.
+// After a change of the agents keys have other owners. Gateways send these what they hold, as fast as the owners
+// answer; an owner that is new to a key grants nothing before.
 //
 //	change ── 0.1 s of quiet ──► gateways are sent the owners ──► they register their keys
 //	   each agent: my gateways have registered under this list of agents ──► all others
@@ -20,9 +20,9 @@ import (
 // Each list of agents has a digest, so that an agent that does not know of the change yet does not
 // count. While its owners wait, an agent asks the agents that have not said so, each 0.1 s.
 //
-// The digest has names only. It need not tell a new life of an agent from the one before: the new life changes
-// the owners of that agent's keys alone, and other agents know of the new life before they can send it anything,
-// as packets are sealed for one process.
+// The digest has names only. It need not distinguish a new life of an agent from the one before: the new life changes
+// the owners of that agent's keys alone, and other agents know of the new life before they can send it anything, as
+// packets are sealed for one process.
 
 const (
 	// quiet is the pause after a change until gateways are sent the owners. A further change begins the
@@ -59,7 +59,7 @@ type view struct {
 	settled   bool              // all gateways of all agents have registered
 	told      bool              // the others know that the gateways here have
 	heard     map[string]bool   // agents whose gateways have
-	askers    []Agent           // that want to be told when the gateways here have
+	askers    []Agent           // to inform when the gateways here have
 	askAt     time.Duration     // the others are asked then
 	listening []uint64          // keys whose owners wait for that
 }
@@ -92,9 +92,9 @@ func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent stri
 	d.settle(now)
 }
 
-// suspend keeps the owners of keys that are another agent's now, without granting, until all gateways have
-// registered with the other agent. The key of an agent that goes before that comes back: then a gateway that
-// has never heard of the other agent has told it nothing, and may still have the bucket from here.
+// suspend keeps the owners of keys that are another agent's now, without granting, until all gateways have registered
+// with the other agent. The key of an agent that goes before that comes back: then a gateway that has never known the
+// other agent has sent it nothing, and may still have the bucket from here.
 func (d *Desk) suspend(now time.Duration) {
 	var back []*owned
 	d.away = false
@@ -127,7 +127,7 @@ func (d *Desk) disownAway() {
 	}
 }
 
-// setView begins to tell gateways who owns keys.
+// setView begins to send gateways the owners of keys.
 func (d *Desk) setView(now time.Duration, others []Agent) {
 	v := &d.view
 	first := v.first
@@ -226,7 +226,7 @@ func (d *Desk) settleDue() time.Duration {
 	return due
 }
 
-// registered reports whether all gateways here have told the owners of now what they hold.
+// registered reports whether all gateways here have sent the owners of now what they hold.
 func (d *Desk) registered(now time.Duration) bool {
 	v := &d.view
 	if v.tellAt != 0 && len(d.locals) > 0 || v.restarted && now < relink {
@@ -240,7 +240,7 @@ func (d *Desk) registered(now time.Duration) bool {
 	return true
 }
 
-// hear takes in what another agent says of its gateways.
+// hear takes another agent's report of its gateways.
 func (d *Desk) hear(now time.Duration, agent string, m *gossipv1.TokenView) {
 	if m.GetRegistered() && m.GetAgents() == d.view.digest {
 		d.view.heard[agent] = true
@@ -253,8 +253,8 @@ func (d *Desk) hear(now time.Duration, agent string, m *gossipv1.TokenView) {
 	}
 }
 
-// listenFor returns how long the owner of a key that is new here waits at most for what gateways know
-// of it. Of a key that this agent has owned all the time it would know.
+// listenFor returns the longest time that the owner of a key that is new here waits for what gateways know of it. Of a
+// key that this agent has owned all the time it would know.
 func (d *Desk) listenFor(now time.Duration, key uint64) time.Duration {
 	isMine := func(o exchange.Owners) bool { return o.Of(key) == d.o.Life }
 	if d.view.settled || now-d.view.change >= unsettled || !slices.ContainsFunc(d.view.earlier,

@@ -24,7 +24,7 @@ var examples []byte
 // fileName of the examples, in errors.
 const fileName = "services/cmd/reference/examples.yaml"
 
-// server are fields that only the server writes, or that a document keeps beside spec.
+// server are fields that only the server writes, or that a document keeps outside of spec.
 var server = map[protoreflect.Name]bool{"etag": true, "update_time": true, "status": true, "set": true}
 
 // resources describes each kind: its fields, an example that has all of them, and its status.

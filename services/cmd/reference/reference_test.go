@@ -36,7 +36,7 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
-// The values of an enum stand in one table, also if a field of the status has them.
+// The values of an enum are in one table, also if a field of the status has them.
 func TestEachEnumOnce(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(top, resourcesProto))
 	if err != nil {

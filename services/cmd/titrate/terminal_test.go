@@ -60,7 +60,7 @@ func TestNothingIsAskedOfTheTerminalAtStart(t *testing.T) {
 	}
 }
 
-// withoutCI leaves out what tells libraries that nobody is there to be asked.
+// withoutCI leaves out the variables by which libraries know that no user is there to be asked.
 func withoutCI(env []string) (kept []string) {
 	for _, v := range env {
 		if !strings.HasPrefix(v, "CI=") {

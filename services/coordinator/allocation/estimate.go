@@ -47,7 +47,7 @@ func (e *estimate) observe(sample float64, span, tau time.Duration) (jumped bool
 	}
 	e.samples++
 	g := gain(span, tau)
-	if e.resumed { // the first window of a leader is long, but one beside the samples before it
+	if e.resumed { // the first window of a leader is long, but one among the samples before it
 		g, e.resumed = 0, false
 	}
 	e.mean += math.Max(1/float64(e.samples), g) * (sample - e.mean)

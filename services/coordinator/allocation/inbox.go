@@ -48,7 +48,7 @@ const (
 	// reconnectTime is the time that the gateways of a restarted agent may take to connect to it. They try every second at
 	// least; a new agent names none at first.
 	reconnectTime = 5 * time.Second
-	// silentReports is after how many reports without use of a flow the flow is forgotten.
+	// silentReports is the number of reports without use of a flow after which the flow is forgotten.
 	silentReports = 64
 	// maxFlows bounds the flows of one agent. Each costs some 300 bytes.
 	maxFlows = 1 << 18
@@ -148,9 +148,9 @@ func (a *agent) expireAwaited(now time.Time) {
 	}
 }
 
-// addReport adds a report to the sum since the last round. It returns whether the report names a flow that the agent
-// had not named lately. capacities has the highest capacity of each configured pool, elsewhere the pools that other
-// coordinators lead.
+// addReport adds a report to the sum since the last round. It returns whether the report names a flow that the agent's
+// last reports did not name. capacities has the highest capacity of each configured pool, elsewhere the pools that
+// other coordinators lead.
 func (a *agent) addReport(now time.Time, r *Report, capacities map[string]float64, elsewhere map[string]bool,
 ) (news bool) {
 	span := min(max(r.Interval, minInterval), maxInterval)
@@ -259,9 +259,8 @@ func (a *agent) followMeans(span, smoothing time.Duration) {
 	}
 }
 
-// useMeans puts the means in the place of the last window's rates, for a round without a
-// report: one window of some requests says little, and would stand for as long as the
-// agent is silent.
+// useMeans puts the means in the place of the last window's rates, for a round without a report: one window of some
+// requests says little, and would stand for as long as the agent is unreachable.
 func (a *agent) useMeans() {
 	for _, e := range a.order {
 		e.rate = e.mean

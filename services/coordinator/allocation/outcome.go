@@ -17,7 +17,7 @@ type FlowShare struct {
 	Demand   float64
 	Admitted float64
 	Waiting  float64 // cost units
-	Agents   int     // that have reported it lately
+	Agents   int     // with a recent report of it
 	Lease    *Lease  // what agents have been sent of it
 	Limited  bool    // the tenant stage acted in the last windows
 	Weight   float64
@@ -37,7 +37,7 @@ type PoolShare struct {
 	Admitted  float64
 	Price     float64 // 0 while the pool is not full, +Inf when guarantees alone use it up
 	FairRate  float64 // share of weight 1; 0 while the pool is not full
-	IdleShare float64 // of a flow without a lease of its own
+	IdleShare float64 // of a flow without a lease
 	Unused    float64 // capacity that nobody asks for: all flows may use it beyond their shares
 	// GuaranteeScale is the part of each guarantee that fits the pool, in [0, 1].
 	GuaranteeScale float64
@@ -59,7 +59,7 @@ type Outcome struct {
 	Revision int64       // of the configuration
 	Flows    []FlowShare // by pool
 	Pools    []PoolShare
-	Members  []Replica     // of all agents heard within Params.Membership
+	Members  []Replica     // of all agents with a report within Params.Membership
 	Delay    time.Duration // gossip delay reported: the median
 	Suspects []Suspect     // agents that reported impossible numbers
 

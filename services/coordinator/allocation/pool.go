@@ -225,7 +225,7 @@ func (al *Allocator) guaranteeScale(p *Pool) float64 {
 	return p.Capacity / total
 }
 
-// raiseToGuarantee is step 3 for an active flow. It returns by how much the share rises.
+// raiseToGuarantee is step 3 for an active flow. It returns the rise of the share.
 func (f *flow) raiseToGuarantee(scale float64) float64 {
 	if f.settings.off {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// An agent that starts anew names no gateway until its gateways have found it. They live
-// on meanwhile: if they were no members, the others would take their parts as well.
+// An agent that restarts names no gateway until its gateways have found it. They live on meanwhile: if they were no
+// members, the others would take their parts as well.
 func TestAnAgentThatStartsAnewKeepsItsGateways(t *testing.T) {
 	r := fleet()
 	now := time.Unix(1_700_000_000, 0)

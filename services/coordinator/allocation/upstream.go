@@ -19,8 +19,8 @@ type upstream struct {
 	inFlight float64
 }
 
-// configureUpstreams keeps an upstream for each adaptive pool. Its estimate begins with
-// the configured capacity, and begins anew when that changes.
+// configureUpstreams keeps an upstream for each adaptive pool. Its estimate begins with the configured capacity, and
+// restarts when that changes.
 func (al *Allocator) configureUpstreams(pools []Pool) {
 	kept := map[string]*upstream{}
 	for i := range pools {

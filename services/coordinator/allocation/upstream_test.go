@@ -108,8 +108,7 @@ func TestAnAdaptivePoolThatIsNotFull(t *testing.T) {
 	}
 }
 
-// A new leader goes on from what agents echo, of the newest epoch, and a changed
-// configuration begins anew.
+// A new leader goes on from what agents echo, of the newest epoch, and a changed configuration restarts.
 func TestEstimateBeginsWhereItShould(t *testing.T) {
 	loop := allocation.New(allocation.Defaults())
 	pool := allocation.Pool{Name: "api", Capacity: 500, Adaptive: allocation.Range{Min: 50, Max: 2000}}

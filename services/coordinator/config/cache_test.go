@@ -259,7 +259,7 @@ func drawn(t *rapid.T, name string) *quotav1.Resource {
 	return resource.Of(m)
 }
 
-// A batch of one change, of a limit and of a quota, beside so many tenants.
+// A batch of one change, of a limit and of a quota, among so many tenants.
 func BenchmarkApply(b *testing.B) {
 	for _, tenants := range []int{1e3, 1e4, 1e5} {
 		all := store.Batch{Revision: 1, Reset: true}

@@ -18,7 +18,7 @@ const (
 	// are the same to a gateway, which holds a share to within 5 %. Smaller: shares are followed
 	// more closely, at more bytes.
 	Step = .02
-	// Refresh is after how long a smaller move is published. Longer saves bytes.
+	// Refresh is the time after which a smaller move is published. Longer saves bytes.
 	Refresh = 5 * time.Second
 	// Everywhere bounds the leases of a round up to which every agent is sent every change, flows × agents: at 250 ms and
 	// 40 bytes each 3.2 MB/s. Larger costs bytes.

@@ -307,10 +307,10 @@ func (e *Elector) becomeLeader(under context.Context, contest *concurrency.Elect
 	return nil
 }
 
-// session gets a lease and keeps it alive apart from ctx, so that the key can be
-// given back after ctx has ended. What the library does of its own accord ends with under: a campaign
-// that ends takes its key back under its client's context, and with that of the process it would wait
-// for an absent etcd for ever. Revoking the lease deletes the key, too.
+// session gets a lease and keeps it alive apart from ctx, so that the key can be given back after ctx has ended. What
+// the library does without being asked ends with under: a campaign that ends takes its key back under its client's
+// context, and with that of the process it would wait for an absent etcd without end. Revoking the lease deletes the
+// key, too.
 func (e *Elector) session(ctx, under context.Context) (*concurrency.Session, error) {
 	asking, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

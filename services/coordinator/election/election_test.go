@@ -89,7 +89,7 @@ func TestChairAfterACompaction(t *testing.T) {
 	if etcd, err = storetest.Start(dir, etcd.Endpoint); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * reconnected) // a's watch has been told
+	time.Sleep(3 * reconnected) // a's watch has the change
 	run("b")
 	eventually(t, "b shares, too", func() bool { return sharers(chair) == 2 })
 	if won, lost := chair.Elections(); won != 1 || lost != 0 {

@@ -34,8 +34,8 @@ import (
 // gateways which were removed for good stay in the way.
 const Kept = 10 * time.Minute
 
-// silent is after how long without a report an agent does not have the gateways any more that another one
-// has had since. Agents report four times a second.
+// silent is the time without a report after which an agent loses the gateways that another agent has had since. Agents
+// report four times a second.
 const silent = 5 * time.Second
 
 // mostLost bounds the lost agents that are remembered.

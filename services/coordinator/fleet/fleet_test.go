@@ -257,7 +257,7 @@ func TestDoubtsFollowTheReports(t *testing.T) {
 	check("it has begun again", 0, "a", "b")
 }
 
-// A page of resources, of which most are right, beside so many agents that have all left out some.
+// A page of resources, of which most are right, with so many agents that have all left out some.
 func BenchmarkDoubts(b *testing.B) {
 	for _, agents := range []int{10, 100, 1000} {
 		f := &Fleet{}

@@ -109,8 +109,8 @@ func (v *view) noteGateway(agent string, s *controlv1.State, g *controlv1.Gatewa
 	}
 }
 
-// noteLost takes the gateways of lost agents, each of the agent that was heard last, unless a connected
-// agent has it now.
+// noteLost takes the gateways of lost agents, each of the agent with the latest report, unless a connected agent has it
+// now.
 func (v *view) noteLost(now time.Time, states map[string]*known) {
 	here := map[string]bool{}
 	for _, g := range v.gateways {

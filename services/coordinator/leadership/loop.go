@@ -47,7 +47,7 @@ type Options struct {
 	Params allocation.Params
 	Settle time.Duration // how long a new leader collects reports before its first leases
 	Expiry time.Duration // soft expiry of leases
-	Log    *slog.Logger  // nil: silent
+	Log    *slog.Logger  // nil: nothing is logged
 	Nacked func()        // an agent refused a configuration
 }
 

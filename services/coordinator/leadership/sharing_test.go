@@ -207,8 +207,8 @@ func TestPoolsAreCollectedOverEpochs(t *testing.T) {
 	}
 }
 
-// An epoch that goes on without another leader between does not begin anew: what agents were sent last
-// is not overtaken by lower numbers.
+// An epoch that goes on without another leader between does not restart: what agents were sent last is not overtaken by
+// lower numbers.
 func TestTheSameEpochGoesOn(t *testing.T) {
 	r := newSharedRun(t)
 	hello := r.loops[0].Hello(r.now, &controlv1.Hello{Agent: "agent-0", Changes: true})

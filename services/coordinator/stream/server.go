@@ -261,7 +261,7 @@ func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) er
 	defer s.removeSession(one)
 	level := slog.LevelInfo
 	if replaces {
-		level = slog.LevelDebug // two agents of one name replace each other for ever
+		level = slog.LevelDebug // two agents of one name replace each other without end
 		s.replaced.Do(func() {
 			s.log.Warn("an agent has connected while another stream of the same name was open, which ends; if this "+
 				"goes on, two agents have one --name; more such streams within a minute are not logged",

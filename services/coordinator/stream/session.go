@@ -41,7 +41,7 @@ type session struct {
 
 	process uint64       // of the agent, 0 = not said; set before addSession
 	address string       // the agent's, as seen here
-	heard   atomic.Int64 // when it was heard last: nanoseconds since the server began
+	heard   atomic.Int64 // time of the last message: nanoseconds since the server began
 
 	answers   bool // the agent answers questions; set before addSession
 	questions chan *controlv1.Question

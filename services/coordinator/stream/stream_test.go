@@ -142,7 +142,7 @@ func (b *bench) dial(name string, epoch int64) agent {
 	return s
 }
 
-// hello opens a stream with a Hello of its own.
+// hello opens a stream with a given Hello.
 func (b *bench) hello(h *controlv1.Hello) agent {
 	b.t.Helper()
 	s := b.dial("", 0)
@@ -458,7 +458,7 @@ func question(t *testing.T, s agent) *controlv1.Question {
 	}
 }
 
-// Agents are asked over their streams. One that is silent, or too old to answer, is named.
+// Agents are asked over their streams. An agent that does not answer, or is too old to, is named.
 func TestAsk(t *testing.T) {
 	b := newBench(t)
 	b.server.Open(7, 42, nil)
@@ -510,8 +510,8 @@ func TestAgentsLeaveInOrder(t *testing.T) {
 	}
 }
 
-// An agent whose name another process has, which reports, is refused and told where that one is. When the other
-// one has crashed or is cut off, the name is free.
+// An agent whose name another process has, which reports, is refused and sent that one's address. When the other one
+// has crashed or is cut off, the name is free.
 func TestNameInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -569,8 +569,8 @@ func TestNameInUse(t *testing.T) {
 	})
 }
 
-// Two older agents of one name, which do not say which process they are, end each other's streams for ever:
-// what is logged of that is bounded.
+// Two older agents of one name, which do not say which process they are, end each other's streams without end: what is
+// logged of that is bounded.
 func TestTwoAgentsOfOneNameAreLoggedOnce(t *testing.T) {
 	b := newBench(t)
 	b.server.Open(5, 1, nil)

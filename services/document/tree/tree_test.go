@@ -76,7 +76,7 @@ func TestNumbersCountsAndFlags(t *testing.T) {
 	}
 }
 
-// JSON that YAML by itself refuses or reads otherwise.
+// JSON that plain YAML refuses or reads otherwise.
 func TestJSON(t *testing.T) {
 	r, n := one(t, "{\n\t\"x\":\t\"\\ud83d\\ude00 \\\\ud83d\"}")
 	if got := r.Text(n, 1, "x"); got != "\U0001f600 \\ud83d" {

@@ -70,7 +70,7 @@ type Limit struct {
 	Name      string   // by which others replace it; "" if it has none
 	Replaces  []string // names of limits that do not count where this one does
 	Shadow    bool     // refuses nothing
-	Quota     bool     // refuses nothing by itself: a request is refused if all its limits with Quota are exceeded
+	Quota     bool     // refuses nothing alone: a request is refused if all its limits with Quota are exceeded
 	// Detailed: each value that requests have has its own metrics.
 	Detailed bool
 	// Metadata is for the responses to requests that the limit lets pass; nil: none.

@@ -116,7 +116,7 @@ func (x *expander) merged(value *yaml.Node) []*yaml.Node {
 	return all
 }
 
-// takes reports whether a mapping takes a field that a merge key brings: not if it has one of its own.
+// takes reports whether a mapping takes a field that a merge key brings: not if it has the field already.
 func (x *expander) takes(key, value *yaml.Node, before, after []*yaml.Node) bool {
 	own := valueOf(after, key)
 	switch {

@@ -83,7 +83,7 @@ func (r *reader) root(in io.Reader) *yaml.Node {
 		r.expand(n)
 	}
 	switch {
-	case r.Mistakes() > 0: // Roots has told them
+	case r.Mistakes() > 0: // Roots has reported them
 	case len(all) == 0 || len(all) == 1 && tree.IsNull(all[0]):
 		r.Wrong(1, "domain", "the file is empty; %s", want)
 	case len(all) > 1:

@@ -11,7 +11,7 @@
 //	  a value, or a pattern              the limit applies to the class KEY-VALUE (with a number behind it,
 //	                                     if other values give this name, too)
 //	  neither but values                 key TENANT: all requests of the class together
-//	  a value beside the key without one an override of that key's limit; without a limit: no limit
+//	  a value next to a bare key         an override of that key's limit; without a limit: no limit
 //	  shadow_mode                        mode SHADOW
 //
 // Identities and classes are names: the filter's settings say where in a request they are, as Envoy's rate limit

@@ -188,7 +188,7 @@ func (t *translator) metadata(n *ratelimitconfig.Node) {
 	}
 }
 
-// overrides adds the values beside a key without a value that have numbers of their own.
+// overrides adds the values next to a key without a value that have other numbers.
 func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	for _, n := range parent.Children {
 		if !isOverride(parent, append(slices.Clone(path[:len(path)-1]), n)) || n.Key != path[len(path)-1].Key {

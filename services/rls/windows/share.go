@@ -5,8 +5,8 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// tolerance is the part by which the total that others are told may lag behind what others count:
-// they know that themselves, unless one begins anew.
+// tolerance is the part by which the total that was sent to others may lag behind what others count: they know that
+// themselves, unless one restarts.
 const tolerance = 1. / 8
 
 // Claims appends to c the counters that have changed since the last call, and withdraws those whose
@@ -81,7 +81,7 @@ func (s *Store) SetSums(sums *exchange.Sums) {
 	}
 }
 
-// tellUntold has counters told that were counted before there were so many gateways.
+// tellUntold queues counters that were counted before there were so many gateways.
 func (s *Store) tellUntold(sh *shard) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Store) tellUntold(sh *shard) {
 	}
 }
 
-// forgetHeard forgets what no gateway here has asked for: all of it is told anew.
+// forgetHeard forgets counts that no gateway here has asked for: all of it is sent again.
 func (s *Store) forgetHeard(sh *shard) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Store) forgetHeard(sh *shard) {
 	clear(sh.heard)
 }
 
-// hear takes in what others have counted. It reports whether it has a counter of its own for it.
+// hear takes another gateway's count. It reports whether there is a counter for it here.
 func (s *Store) hear(k *exchange.KeySum) bool {
 	if !(k.Admitted >= 0 && k.Admitted <= claims.MaxAdmitted && k.Spent >= 0 && k.Spent <= claims.MaxRate &&
 		k.Own >= 0 && k.Own <= claims.MaxRate) {

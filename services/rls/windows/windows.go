@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// shards bounds how many requests wait for each other's counters.
+	// shards bounds the requests that wait for each other's counters.
 	shards = 32
 	// graceSeconds is the time that counters stay after their window: a request that came in it may be on its way, and
 	// clocks are corrected by small steps back.
 	graceSeconds = 2
-	// mostHits bounds a counter; what is told to other gateways is a number up to this.
+	// mostHits bounds a counter; other gateways are sent a number up to this.
 	mostHits = 1e12
 )
 
@@ -55,7 +55,7 @@ type Store struct {
 	shards   [shards]shard
 
 	mu        sync.Mutex
-	withdrawn []uint64 // ended counters that the agent was told of
+	withdrawn []uint64 // ended counters that the agent was sent
 }
 
 // shard has some of the counters.
@@ -69,15 +69,15 @@ type shard struct {
 type window struct {
 	Window
 	counters  map[uint64]counter
-	changed   []uint64 // to be told
-	announced []uint64 // told, or in changed
+	changed   []uint64 // to be sent
+	announced []uint64 // sent, or in changed
 }
 
 // counter has no pointers, so that a collection does not look at counters.
 type counter struct {
 	own, others float64
 	admitted    float64 // of the last sum
-	told        float64 // the total that was told last
+	told        float64 // the total that was sent last
 	epoch       uint32  // of it; 0: there was none
 	limit       uint32  // of the last hit
 	announced   bool
@@ -178,7 +178,7 @@ func add(a, b uint64) uint64 {
 // total is the count of all gateways, as far as it is known here.
 func (c *counter) total() uint64 { return uint64(c.own + math.Round(c.others)) }
 
-// change has a counter told.
+// change queues a counter to be sent.
 func (w *window) change(key uint64, c *counter) {
 	if !c.announced {
 		c.announced = true

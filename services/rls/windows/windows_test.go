@@ -111,7 +111,7 @@ func (m *mesh) deliver(to int, full bool) {
 	m.stores[to].SetSums(sums)
 }
 
-// restart begins a gateway's process anew.
+// restart restarts a gateway's process.
 func (m *mesh) restart(i int) {
 	m.stores[i] = New(100)
 	for key, k := range m.told[i] {
@@ -120,9 +120,9 @@ func (m *mesh) restart(i int) {
 	}
 }
 
-// No gateway ever takes more as counted than there was, and once all have heard each other all
-// know the same count but for what is not told. So it is when processes begin anew that others
-// know of. When the sums' count begins anew, what was on its way may be missed.
+// No gateway ever takes more as counted than there was, and once all have each other's counts all know the same count
+// but for what is not sent. So it is when processes restart that others know of. When the sums' count restarts, what
+// was on its way may be missed.
 func TestGatewaysAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit, n = 12, 3
@@ -142,7 +142,7 @@ func TestGatewaysAgree(t *testing.T) {
 				m.publish(now, i)
 			case 1:
 				m.deliver(i, rapid.Bool().Draw(t, "full"))
-			case 2: // an owner's count begins anew
+			case 2: // an owner's count restarts
 				m.epoch++
 				renewed = true
 			default:
@@ -229,7 +229,7 @@ func TestNothingIsToldThatIsFarFromTheLimit(t *testing.T) {
 	}
 }
 
-// What was counted before another gateway came is told then, if it is near the limit.
+// What was counted before another gateway came is sent then, if it is near the limit.
 func TestAnotherGatewayComes(t *testing.T) {
 	s := New(10)
 	s.Take(0, hitAt(0, 60, "near", 3, 10))
@@ -283,7 +283,7 @@ func TestOthersTakeNoRoom(t *testing.T) {
 	}
 }
 
-// All counters that were told are withdrawn when their window ends, however many there are.
+// All counters that were sent are withdrawn when their window ends, however many there are.
 func TestAllThatEndsIsWithdrawn(t *testing.T) {
 	const clients = 100_000
 	s := New(clients)

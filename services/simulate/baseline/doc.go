@@ -19,7 +19,7 @@
 //     the whole pool: an unused share goes to no other tenant. Gateways receive no messages.
 //   - [Central]: one exact bucket per key and one per flow, in one place. Each request waits for an answer from
 //     there: one gossip delay each way, without loss. Flows' rates are an exact fill of demands each round. The
-//     service has no cost of its own. A gateway that cannot reach the service (a partition, a lost coordinator)
+//     service itself costs nothing. A gateway that cannot reach the service (a partition, a lost coordinator)
 //     admits everything after the same wait, as Envoy's ratelimit filter does by default.
 //   - [Shared]: as Central, but with one bucket per pool for all tenants. A tenant that asks for more gets more.
 //   - [FPS]: flow proportional share (Raghavan, Vishwanath, Ramabhadran, Yocum, Snoeren: Cloud Control with

@@ -41,7 +41,7 @@ func siteCells(quick bool) []Cell {
 // siteLead is the quiet time before the clients begin: owners have been owners for long.
 const siteLead = 5 * time.Second
 
-// siteSpan returns for how long a limit is played at a site: the lower the rate, the longer.
+// siteSpan returns the time for which a limit is played at a site: the lower the rate, the longer.
 func siteSpan(quick bool, c Cell, l limit) time.Duration {
 	switch {
 	case c.Replicas >= 100:

@@ -217,8 +217,7 @@ func (t *Reference) closeKeys() {
 // isAbove reports whether the demand for a key was above its rate in a phase.
 func (k *keyReference) isAbove(phase int) bool { return phase < len(k.above) && k.above[phase] }
 
-// margin is by how much more than it can get a flow or key must want to count as
-// saturated: less is noise.
+// margin is the excess of demand over what it can get from which a flow or key counts as saturated: less is noise.
 const margin = .02
 
 // Finish ends the pass: entitlements are filled.

@@ -84,7 +84,7 @@ func serve(dir, listen string) error {
 	client, peer := url.URL{Scheme: "http", Host: listen}, url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
-	cfg.InitialClusterToken = dir // another directory is another cluster, with an ID of its own
+	cfg.InitialClusterToken = dir // another directory is another cluster, with another ID
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {

@@ -88,7 +88,7 @@ func (b *Box) Unheard() (at time.Duration, ok bool) {
 	return b.flights[0].at, true
 }
 
-// Lossy is until when packets count as likely to be lost.
+// Lossy returns the time until which packets count as likely to be lost.
 func (b *Box) Lossy() time.Duration { return b.lossy }
 
 // Waiting counts the items that wait for a packet.

@@ -22,8 +22,8 @@ const (
 	Longest = time.Second
 	// leap bounds the rise of a small estimate by one measurement.
 	leap = 50 * time.Millisecond
-	// maxMissed bounds what lost packets add, in periods: after so many in a row a
-	// peer counts as silent, and its claims are taken to go on.
+	// maxMissed bounds what lost packets add, in periods: after so many in a row a peer counts as unreachable, and its
+	// claims are assumed to go on.
 	maxMissed = 5
 	// fewestSent and mostSent bound how many packets are remembered that may still be
 	// acknowledged: as many as leave within stillSent. Most of a thousand peers are sent one in

@@ -22,12 +22,11 @@ const (
 	keepMost   = 256
 	// pauseAfter is the number of periods without a round that count as a pause of this process.
 	pauseAfter = 5
-	// longestPromise bounds for how long a silent agent may count as heard.
+	// longestPromise bounds the time for which an agent without packets may count as reachable.
 	longestPromise = 10 * time.Second
 	// maxAddresses bounds the addresses that are taken from the coordinator.
 	maxAddresses = 4096
-	// resendTold is in how many packets a peer that was silent is asked to tell everything
-	// again.
+	// resendTold is the number of packets in which a peer that was unreachable is asked to send everything again.
 	resendTold = 3
 )
 
@@ -64,18 +63,18 @@ type Peers struct {
 	free        []int32          // numbers
 	all         bool             // the next round looks at all peers
 	wakes       deadlines        // when each peer is to be looked at again, see looked
-	delays      deadlines        // of those heard lately, below 0, so that the longest comes first
-	lates       deadlines        // the same of how long what each has to tell waits there
+	delays      deadlines        // of the reachable peers, below 0, so that the longest comes first
+	lates       deadlines        // likewise, the time for which items wait at each peer
 	down        map[string]*peer // peers that are not alive
 	typical     typical          // delay
 	turn        int              // of the peer that a round begins with
 	budget      budget
-	disturbed   time.Duration     // until then what peers know is told again soon
-	headsNew    time.Duration     // until then the gateways here are told each Idle·P
+	disturbed   time.Duration     // until then what peers know is sent again soon
+	headsNew    time.Duration     // until then the list of gateways here is sent each Idle·P
 	addresses   []string          // that the coordinator knows
 	lastTick    time.Duration     // of Round
 	resumed     time.Duration     // this process did not run until then
-	pending     bool              // something was told since the last round
+	pending     bool              // something was queued since the last round
 	back        []string          // see Back
 	nearness    gossipv1.Nearness // what this agent says
 	nearnessNew bool              // a peer says something else than before
@@ -109,12 +108,12 @@ type peer struct {
 	earlier     uint64        // which before: bit i is lastSeq−1−i
 	lastAt      time.Duration // when lastSeq came
 	owesAck     bool          // it carried records
-	resend      int           // in so many packets it is asked to tell everything again
+	resend      int           // in so many packets it is asked to send everything again
 	resent      time.Duration // when it asked for that last
 	seq         uint64        // latest sent to it
 	sent        time.Duration // when
-	busy        time.Duration // until then it is spoken to each period
-	refreshed   time.Duration // up to then what it knows was told again in turn
+	busy        time.Duration // until then it is sent to each period
+	refreshed   time.Duration // up to then what it knows was sent again in turn
 	delays      Delay
 	box         delivery.Box
 	nearness    gossipv1.Nearness // as it says
@@ -197,7 +196,7 @@ func (p *Peers) Failed(now time.Duration, name string) (inOrder bool) {
 	return at.left
 }
 
-// begin starts a new life of a peer: it has forgotten what it was told.
+// begin starts a new life of a peer: it has forgotten what it was sent.
 func (p *peer) begin(now time.Duration) {
 	p.life++
 	p.incarnation, p.lastSeq, p.earlier, p.delays = 0, 0, 0, Delay{}
@@ -286,7 +285,7 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	}
 	if at.heard > 0 && !p.speaks(now, at) {
 		p.disturb(now)
-		at.resend = resendTold // what it said meanwhile may be lost, and what it was told
+		at.resend = resendTold // packets in both directions may be lost
 		at.box.Restart(now, false, func(delivery.Item) bool { return true })
 	} else if m.GetResend() && now-at.resent > time.Second {
 		at.resent = now
@@ -349,7 +348,7 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 // packet that goes there anyway, and takes the delay both ways.
 func (p *Peers) patience(at *peer) time.Duration { return 3*p.period/2 + 2*at.delays.Value() }
 
-// isHeard reports whether a peer was heard lately.
+// isHeard reports whether a peer is reachable.
 func (p *Peers) isHeard(now time.Duration, at *peer) bool {
 	return at.heard > 0 && now-at.heard < 3*max(Idle*p.period, at.promised)
 }
@@ -365,8 +364,8 @@ func (p *Peers) Delay(now time.Duration) time.Duration {
 	return p.longest(now, &p.delays)
 }
 
-// longest is the longest of times that are kept below 0, of the peers that were heard lately.
-// The others are taken out: their next packet puts them in again.
+// longest returns the longest of times that are kept below 0, over the reachable peers. The others are taken out: their
+// next packet puts them in again.
 func (p *Peers) longest(now time.Duration, of *deadlines) time.Duration {
 	for {
 		n, d, ok := of.first()

@@ -17,17 +17,16 @@ const (
 	// with the number of peers, up to longestKeepalive.
 	keepalives       = 64
 	longestKeepalive = 4 * time.Second
-	// busyPeers is to how many peers an agent speaks in a period at most because something
-	// was said to them lately; with more peers each has its turn later.
+	// busyPeers bounds the peers to which an agent sends in a period because it sent them something a moment ago; with
+	// more peers each has its turn later.
 	busyPeers = 16
-	// refreshCycle is the number of periods within which each item is told again, or
-	// forgotten if the peer need not know it any more: 32 s with P = 50 ms. It bounds how
-	// long agents disagree for a reason that nobody thought of. A shorter one costs more
-	// packets for what has not changed.
+	// refreshCycle is the number of periods within which each item is sent again, or forgotten if the peer need not know
+	// it any more: 32 s with P = 50 ms. It bounds how long agents disagree for a reason that nobody thought of. A shorter
+	// one costs more packets for what has not changed.
 	refreshCycle = 640
-	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came,
-	// went or fell silent, or packets were lost; but no more than one item to a peer in half a
-	// period. Agents may disagree then on who owns what, and are to agree soon.
+	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came, went or became
+	// unreachable, or packets were lost; but no more than one item to a peer in half a period. Agents may disagree then on
+	// who owns what, and are to agree soon.
 	disturbedCycle = 10
 	disturbedFor   = 10 * time.Second
 	// longestRecord is the most that an item adds to a packet, in bytes, without the
@@ -179,7 +178,7 @@ func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool
 	return quiet >= keepalive-p.period/2
 }
 
-// spacing is the time between two packets to a peer to which something was said lately.
+// spacing is the time between two packets to a busy peer.
 func (p *Peers) spacing() time.Duration {
 	return p.period * time.Duration((len(p.by)+busyPeers-1)/busyPeers)
 }
@@ -194,7 +193,7 @@ func (p *Peers) mayComeBack(now time.Duration, at *peer) bool {
 	return at.alive || !at.left && now-at.failed <= sendFailed
 }
 
-// keepalive is the time between two packets to a peer that has nothing to tell.
+// keepalive is the time between two packets to a peer without items.
 func (p *Peers) keepalive(now time.Duration) time.Duration {
 	idle := Idle * p.period
 	if now < p.headsNew {
@@ -203,7 +202,7 @@ func (p *Peers) keepalive(now time.Duration) time.Duration {
 	return min(max(time.Duration(len(p.by))*time.Second/keepalives, idle), max(longestKeepalive, idle))
 }
 
-// refresh has the part of what a peer knows told again whose turn has come.
+// refresh queues again the items that a peer knows and whose turn has come.
 func (p *Peers) refresh(now time.Duration, at *peer, from Source) {
 	cycle, items := p.cycle(now, at), time.Duration(at.box.Places())
 	if items == 0 {
@@ -225,7 +224,7 @@ func (p *Peers) refresh(now time.Duration, at *peer, from Source) {
 	})
 }
 
-// cycle is the time within which each item is told again to a peer.
+// cycle is the time within which each item is sent again to a peer.
 func (p *Peers) cycle(now time.Duration, at *peer) time.Duration {
 	longest := refreshCycle * p.period
 	if now >= p.disturbed && now >= at.box.Lossy() {
@@ -235,7 +234,7 @@ func (p *Peers) cycle(now time.Duration, at *peer) time.Duration {
 	return min(longest, max(crowds*disturbedCycle*p.period, time.Duration(at.box.Places())*p.period/2))
 }
 
-// disturb notes that agents came, went or fell silent.
+// disturb notes that agents came, went or became unreachable.
 func (p *Peers) disturb(now time.Duration) {
 	p.disturbed = now + disturbedFor
 	p.lookAtAll()
@@ -315,7 +314,7 @@ type Traffic struct {
 	Packets, Bytes, Records uint64        // bytes without those of IP and UDP
 	Deferred                uint64        // items that did not fit into the budget, once for each round
 	Waiting                 int           // items that wait for a packet
-	Told                    int           // items that peers are told
+	Told                    int           // items in the peers' queues
 	Late                    time.Duration // how long the oldest item that did not fit has waited
 }
 

@@ -29,8 +29,8 @@ func (s source) Put(_ time.Duration, m *gossipv1.Packet, _ string, i delivery.It
 	return proto.Size(sum)
 }
 
-// Whatever there is to tell, an agent sends no more in a period than its budget; all peers
-// have their turn, and what waits is counted.
+// However many items there are, an agent sends no more in a period than its budget; all peers have their turn, and what
+// waits is counted.
 func TestBudget(t *testing.T) {
 	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
 	const peers, keys = 30, 2000
@@ -95,7 +95,7 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
-// An agent that stops tells all peers so, also right after a tick.
+// An agent that stops informs all peers, also right after a tick.
 func TestLeavingIsTold(t *testing.T) {
 	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
 	p.Alive(0, "peer", "", true, Version)

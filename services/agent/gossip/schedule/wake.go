@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A round looks at the peers for which something may be due, not at all of them: for each peer
-// it is known until when nothing is, unless something happens. What happens to a peer has it
-// looked at in the next round. With up to busyPeers peers a round looks at all.
+// A round looks at the peers for which something may be due, not at all of them: for each peer the time is known before
+// which nothing is due, unless an event comes. After an event of a peer the next round looks at it. With up to
+// busyPeers peers a round looks at all.
 
 // least is the least time between two packets to a peer.
 func (p *Peers) least() time.Duration { return p.period/2 - p.period/8 }
@@ -69,7 +69,7 @@ func (p *Peers) Due() time.Duration {
 	return math.MaxInt64
 }
 
-// wake is until when nothing is due at a peer, if nothing happens. Too early costs a look.
+// wake returns the time before which nothing is due at a peer, without an event. Too early costs a look.
 func (p *Peers) wake(now time.Duration, at *peer) time.Duration {
 	idle := Idle * p.period
 	if at.sent == 0 {
@@ -87,7 +87,7 @@ func (p *Peers) wake(now time.Duration, at *peer) time.Duration {
 	if now < at.busy {
 		wake = min(wake, at.sent+p.spacing()-p.period/8)
 	}
-	if at.heard > 0 && p.speaks(now, at) { // once it is silent it is spoken to each idle
+	if at.heard > 0 && p.speaks(now, at) { // once it is unreachable it is sent to each idle
 		silent := at.heard + 3*max(p.period, at.promised) + at.delays.Value()
 		wake = min(wake, max(silent, at.sent+idle-p.period/2))
 	}

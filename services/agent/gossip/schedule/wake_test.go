@@ -107,8 +107,7 @@ func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 	})
 }
 
-// What a peer has acknowledged costs no packet, but for one in refreshCycle periods: however few
-// items it is told.
+// What a peer has acknowledged costs no packet, but for one in refreshCycle periods: however few items it is sent.
 func TestWhatIsKnownCostsNothing(t *testing.T) {
 	p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
 	const peers, items = 40, 5

@@ -14,7 +14,7 @@ type way struct {
 }
 
 const (
-	// waySamples is over how many packets the way is judged: some 16 s without traffic.
+	// waySamples is the number of packets by which the way is judged: some 16 s without traffic.
 	waySamples = 32
 	// fewestSamples is the number of measurements before the way is known.
 	fewestSamples = 8
