@@ -14,8 +14,8 @@
 //   - [CoDel]: controlled delay, on request
 //   - [DropTail]: a bound on the queue, for small shares and on request
 //
-// The law as published (Yan, Gao and Özbay) and RED, REM, PI and PIE, beside which
-// ours is measured, are for study and outside of control/, in papers/marking.
+// The law as published (Yan, Gao and Özbay) and RED, REM, PI and PIE, the laws for
+// comparison, are outside of control/, in papers/marking.
 //
 // # Invariants
 //
@@ -57,8 +57,8 @@ type Arrival struct {
 	Greedy bool    // its client's rate exceeds 1.5 × the fair one: a mark becomes a drop
 }
 
-// Law is what a queue asks of its manager. Implementations are not safe for
-// concurrent use.
+// Law is the manager of a queue: it decides which requests are queued, marked or dropped.
+// Implementations are not safe for concurrent use.
 type Law interface {
 	// Step shows the queue at time now (s): queued cost, c0 the service rate
 	// (share in force, units/s), clients the number of active clients. It is
@@ -81,7 +81,7 @@ func Interval(c0 float64) float64 {
 	return clip(2/c0, 0.01, 0.2)
 }
 
-// largest is what infinite amounts and rates count as.
+// largest bounds amounts and rates; infinite ones count as this.
 const largest = 1e15
 
 // sane maps NaN and negative numbers to 0 and caps the rest at largest.

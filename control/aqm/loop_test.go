@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/aqm"
 )
 
-// outcome is what a simulated queue did in the measured part of a run.
+// outcome holds the statistics of a simulated queue over the measured part of a run.
 type outcome struct {
 	delay, p               float64 // means: wait in s, probability
 	offered, served        float64

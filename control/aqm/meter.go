@@ -26,7 +26,7 @@ func (m *Meter) Lap(now float64) float64 {
 	return sane(ts)
 }
 
-// Rate is what arrived per second over a lap of ts seconds. It starts a new count.
+// Rate returns the cost that arrived per second over a lap of ts seconds. It starts a new count.
 func (m *Meter) Rate(ts float64) float64 {
 	r := m.arrived / ts
 	m.arrived = 0

@@ -17,7 +17,7 @@ const (
 // law of Yan, Gao and Özbay with three changes. The sliding surface S is written in units
 // of delay instead of packets, so that one set of gains serves every rate. The sign of S is
 // replaced by a boundary layer with an integral term, so that the queue comes to rest at
-// the target instead of oscillating beside it. p is kept within [0, 1]. Numbers in
+// the target instead of oscillating around it. p is kept within [0, 1]. Numbers in
 // parentheses are the paper's equations.
 //
 //	rr += w_f·(enq/Ts − rr)                      enqueued rate, smoothed
@@ -30,7 +30,7 @@ const (
 //	Cooperative 0.5/τ_eff   0.3  1    0.3·kS     τ_eff = max(τ_client, M/C0) + dT
 //	DropMode    0.5/dT      0.5  0.5  0.3·kS
 //
-// The rate must be the one that was *enqueued*: with the offered rate the queue rests off
+// The rate must be the *enqueued* rate: with the offered rate the queue rests off
 // its target. On arrival: q ≥ 3·C0·dT → Drop; Rand < p → Mark, or Drop in DropMode and for
 // a greedy client. Below C0·dT = 5, where the target is a queue of fewer than five requests,
 // the law is [DropTail].

@@ -1,5 +1,5 @@
-// Package aqmtest tests what every law of a queue must do, whoever has written it: the
-// laws that ship, and those that package papers/marking has from papers.
+// Package aqmtest tests the rules that every law of a queue must obey: the laws that
+// ship, and the laws from papers in package papers/marking.
 package aqmtest
 
 import (
