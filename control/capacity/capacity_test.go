@@ -140,8 +140,8 @@ func TestMeasuredInvariants(t *testing.T) {
 	})
 }
 
-// A pool without capacity, or with one that is no number, is given none; a large one
-// stays finite.
+// A pool whose capacity is not a positive number gets a capacity of 0; the estimate of a
+// large one stays finite.
 func TestPoolsWithoutCapacity(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(-1), -1, 0} {
 		ms := capacity.Measured{Period: period, Max: bad}

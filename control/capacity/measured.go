@@ -60,7 +60,7 @@ func (m *Measured) Start(estimate float64) { m.estimate = m.bound(estimate) }
 // Estimate is ĉ, what the pool is believed to serve, in units/s.
 func (m *Measured) Estimate() float64 { return m.estimate }
 
-// Observation is what was seen during one period.
+// Observation holds the measurements of one period.
 type Observation struct {
 	Served  float64 // cost served in the period
 	Queued  float64 // cost waiting behind the limiter at its end

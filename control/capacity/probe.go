@@ -7,14 +7,14 @@ const (
 	// laterPart what it gives from then on. Less would drain the backlog sooner, and
 	// clients would notice more of it.
 	firstPart, laterPart = .75, .5
-	// blockRounds is how many rounds are compared with as many before.
+	// blockRounds is the number of rounds of a block, which is compared with the block before.
 	blockRounds = 3
 	// maxBlocks bounds a probe. Where the backlog lasts longer, the latency stays as it was.
 	maxBlocks = 50
 )
 
-// probe is a time at less than the estimate, in which the latency without a backlog can
-// be measured. It is judged in blocks of rounds:
+// probe is a time in which the pool admits less than the estimate, so that the latency
+// without a backlog can be measured. It is judged in blocks of rounds:
 //
 //	the backlog drains        less is in flight than in the block before, or more is
 //	                          answered than is given: go on

@@ -1,13 +1,13 @@
 package capacity
 
-// recent is what the upstream has served of late. It corrects two things that do not
-// occur on paper, but at an upstream on a busy machine:
+// recent remembers the rates that the upstream served in the last rounds. It corrects two
+// effects that theory leaves out, but that an upstream on a busy machine shows:
 //
 //   - The rate of a round is the median of three rounds. In a round in which everything
 //     stood still for a while (a collection, a starved processor) little was served,
 //     which says nothing about the capacity.
-//   - A rate that was served lately can be served again. The way back up to nine tenths
-//     of it is faster than the 3 % a round of Measured.
+//   - A rate that was served recently can be served again. The estimate returns to nine
+//     tenths of that rate faster than by the 3 % a round of Measured.
 type recent struct {
 	last [3]float64 // rates of the last rounds, units/s, in turn
 	next int
@@ -15,7 +15,7 @@ type recent struct {
 }
 
 const (
-	// regain is by how much an estimate grows a round on the way back. More is sooner
+	// regain is the factor by which an estimate grows a round on the way back. More is sooner
 	// back and, where the capacity has really fallen, overshoots by as much.
 	regain = 1.12
 	// known is the part of the best rate up to which the estimate grows that fast.
@@ -35,8 +35,8 @@ func (r *recent) median(rate float64) float64 {
 	return max(min(a, b), min(max(a, b), c))
 }
 
-// recover returns the estimate to go on with: the given one, or a higher one where
-// there is no backlog and more was served lately.
+// recover returns the next estimate: the given one, or a higher one if there is no
+// backlog and the upstream served more recently.
 func (r *recent) recover(estimate, rate, backlog float64, a Answers) float64 {
 	r.best *= max(0, 1-fade*a.Span)
 	switch {

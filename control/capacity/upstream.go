@@ -42,8 +42,8 @@ type Upstream struct {
 	Min, Max float64
 	// Delay is d of Measured: rounds until a capacity shows in the answers.
 	Delay int
-	// Window is how long a least latency is valid, seconds; 0 means 60. A longer one
-	// probes less often, and forgets more slowly.
+	// Window is the time for which a least latency is valid, seconds; 0 means 60. A longer
+	// one probes less often, and forgets more slowly.
 	Window float64
 
 	law      Measured
@@ -59,7 +59,7 @@ type Upstream struct {
 	capacity float64
 }
 
-// Answers are what an upstream did in one round, over all gateways and flows.
+// Answers sums up the upstream's answers in one round, over all gateways and flows.
 type Answers struct {
 	Span      float64 // of the round, seconds, > 0
 	Completed float64 // cost answered
@@ -75,10 +75,10 @@ const (
 	// enough is the least cost whose mean latency is compared. Fewer answers are
 	// added to those of the next round.
 	enough = 10
-	// firstAge is how old the first latency seen counts at once, as a part of the window:
-	// it may be far off and must not stay valid for long.
+	// firstAge is the age, as a part of the window, that the first latency seen starts with:
+	// the latency may be far off and must not stay valid for long.
 	firstAge = .9
-	// resting is how many rounds without binding show that there is no backlog.
+	// resting is the number of rounds without binding that show that there is no backlog.
 	resting = 4
 	// A span outside of these, in seconds, counts as the nearer of them.
 	minSpan, maxSpan = .05, 2
@@ -98,7 +98,7 @@ func (u *Upstream) Bound(least, most float64) {
 	u.Start(u.law.Estimate())
 }
 
-// Capacity is what is to be shared now, units/s, within Min and Max.
+// Capacity returns the capacity to be shared now, units/s, within Min and Max.
 func (u *Upstream) Capacity() float64 { return u.capacity }
 
 // Estimate is ĉ, what the upstream is believed to serve, units/s.

@@ -105,7 +105,7 @@ func mixed(quick, slow, part float64) func(*rand.Rand) float64 {
 	}
 }
 
-// course is what a run was like, per round.
+// course records a run, one value per round.
 type course struct{ capacity, completed, waiting, shed []float64 }
 
 // drive runs the loop against a service whose workers may change.
