@@ -40,7 +40,7 @@ func TestNewerIsASemilattice(t *testing.T) {
 }
 
 // TestLineageIgnoresOrder: any order, with repeats, gives the same history, and
-// it is what a slow look at all records says.
+// a slow look at all records finds the same.
 func TestLineageIgnoresOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		recs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Record { return drawRecord(t, 2) }), 1, 12).Draw(t,
@@ -70,7 +70,7 @@ func TestLineageIgnoresOrder(t *testing.T) {
 	})
 }
 
-// TestTotalNeverStepsDown while records are heard in order, over many restarts.
+// TestTotalNeverStepsDown while records are received in order, over many restarts.
 func TestTotalNeverStepsDown(t *testing.T) {
 	tb, last, count := New(Params{}), 0.0, 0.0
 	for i := range uint64(50) {
@@ -127,7 +127,7 @@ func TestANewPeerCountsWhatIsStillSpent(t *testing.T) {
 	}
 }
 
-// TestLifeOfAPeer: heard, stale, forgotten, back; then drained; then removed.
+// TestLifeOfAPeer: reachable, stale, forgotten, back; then drained; then removed.
 func TestLifeOfAPeer(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	apply(t, tb, 1, 10, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 2, Claim: 10, Active: 1, Spent: 2, Own: 2}))
@@ -157,7 +157,7 @@ func TestLifeOfAPeer(t *testing.T) {
 	}
 }
 
-// A member is absent until it is heard, and when it was not heard for T2.
+// A member is absent until a message of it is received, and when none was received for T2.
 func TestSilentMemberIsAbsent(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	tb.SetWeight(3, 2.5, 0)
@@ -217,7 +217,7 @@ func TestBadRecordsAreRefused(t *testing.T) {
 }
 
 // TestTableMatchesSlowOracle runs random records of many peers and keys in any
-// order, with drains and removals, beside a table made of plain maps.
+// order, with drains and removals, and compares with a table made of plain maps.
 func TestTableMatchesSlowOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type id struct {
@@ -314,8 +314,8 @@ func BenchmarkSums10Peers(b *testing.B) {
 	}
 }
 
-// What a peer is taken to have admitted while it was silent is taken back when it is heard
-// again and says nothing of the key: claims are told when they change.
+// The estimate of what an unreachable peer has admitted is taken back when the peer is reachable
+// again and sends no record of the key: claims are sent when they change.
 func TestAnEstimateEnds(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))
@@ -329,8 +329,8 @@ func TestAnEstimateEnds(t *testing.T) {
 	}
 }
 
-// A peer that is not heard goes on as it last claimed and makes no room: of a flow, which is
-// split by claims, the others have what it leaves, and do not count on its part.
+// An unreachable peer goes on as it last claimed and makes no room: a flow is split by claims, so
+// the others have what the peer leaves, and do not count on its part.
 func TestSilentPeerMakesNoRoom(t *testing.T) {
 	const silent, heard, key = Peer(1), Peer(2), 9
 	tb := New(Params{Stale: 1, Forget: 15})
@@ -361,8 +361,8 @@ func TestSilentPeerMakesNoRoom(t *testing.T) {
 	}
 }
 
-// A peer that is heard again, falls silent for some packets more and speaks of a key only then
-// was silent for all of that time: what it admitted meanwhile was taken to be so much.
+// A peer that is reachable again, then unreachable for some packets more, and sends a record of a key
+// only then, was unreachable for all of that time: its estimate covers all of it.
 func TestASilenceGoesOn(t *testing.T) {
 	tb := New(Params{Stale: .25, Forget: 15})
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))
@@ -373,7 +373,7 @@ func TestASilenceGoesOn(t *testing.T) {
 	}
 }
 
-// Who is absent is not looked for each time, and is what a walk through all peers finds.
+// Absent does not look through all peers each time, and finds the same as a walk through all peers.
 func TestAbsentIsThatOfAWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tb, now := New(Params{Stale: 1, Forget: 5}), 0.
@@ -407,7 +407,7 @@ func TestAbsentIsThatOfAWalk(t *testing.T) {
 	})
 }
 
-// Sums say for how long a peer was not heard while it says what it did meanwhile, and only then.
+// Sums report how long a peer was unreachable only while it announces what it did meanwhile.
 func TestLateNewsAreMarked(t *testing.T) {
 	say := func(tb *Table, id Peer, now, admitted float64, seq uint64) float64 {
 		k := exchange.KeyClaim{Key: 9, Admitted: admitted, Claim: float64(seq), Own: 1}

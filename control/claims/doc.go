@@ -7,7 +7,7 @@
 // A Record is the latest state of one key at one peer, an exchange.KeyClaim: a
 // cumulative admitted count, the claim and its split into active and unsaturated
 // (package drc), and the spent part of the peer's pool. State, not events, is sent: a lost,
-// repeated or late record does no harm once a newer one is heard.
+// repeated or late record does no harm once a newer one is received.
 //
 // A peer's process has a generation that rises at every start, and within it
 // records have a rising sequence. A new generation counts from 0 again, so a
@@ -22,18 +22,17 @@
 // # The life of a peer
 //
 //	listed     known by its weight only: Absent
-//	heard      its claims count as they are
-//	stale      unheard for Stale (T1): it is taken to go on admitting at its last
-//	           claim, counted from when it was last heard
-//	forgotten  unheard for Forget (T2 > T1 + clock skew): the claims are dropped,
+//	reachable  its claims count as they are
+//	stale      nothing received for Stale (T1): it is taken to go on admitting at its
+//	           last claim, counted from when it was last received
+//	forgotten  nothing received for Forget (T2 > T1 + clock skew): the claims are dropped,
 //	           the estimate stands, and the peer's weight shows up as Absent, so
 //	           that a strict limit can keep its static share v_max·w/W
 //	drained    it said goodbye: claims withdrawn at once, counts kept, no estimate
 //	removed    the membership dropped it: its counts are folded into the key
 //
-// When an unheard peer is heard again the truth replaces the estimate: what it
-// says of a key, or after CatchUp what it said last. The sum is signed and may
-// step down.
+// When an unreachable peer is received again the truth replaces the estimate: its next
+// record of the key, or after CatchUp its last one. The sum is signed and may step down.
 //
 // # Bounds and costs
 //

@@ -14,7 +14,7 @@ const nobody Peer = 0
 // is no group, and has no name.
 type Group = unique.Handle[string]
 
-// Outside is what all peers outside a group do with one key.
+// Outside sums up the use of one key by all peers outside a group.
 type Outside struct {
 	exchange.KeySum
 	Others int  // how many peers use the key
@@ -87,13 +87,13 @@ func (t *Table) Outside(key uint64, group Group, now float64, flow bool) Outside
 	return t.addUp(key, nobody, group, now, flow)
 }
 
-// keepSpent is how long what a peer has said that is spent stands, in seconds, once the peer
+// keepSpent is the time, in seconds, for which a peer's last Spent of a key counts once the peer
 // says no more of the key: it has left, or its process is gone.
 const keepSpent = 15
 
-// addSpent takes in what one entry sees as spent; claims as [Table.claims], fresh says that one
-// heard within T1 was taken in. Who speaks has heard what the silent ones spent, and that it was
-// refilled.
+// addSpent takes in what one entry sees as spent; claims as [Table.claims], fresh says that an
+// entry received within T1 was taken in. A reachable peer knows what the unreachable ones spent,
+// and that it was refilled.
 func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, claims, fresh bool) bool {
 	age := now - e.at
 	if e.void || !claims && age >= keepSpent {
@@ -108,8 +108,8 @@ func (t *Table) addSpent(out *exchange.KeySum, e *entry, now float64, claims, fr
 	return fresh
 }
 
-// entryOf is the entry of a key at a peer, nil if there is none. A peer names its keys in the
-// same order each time, so the entry is mostly the one that followed last time.
+// entryOf returns the entry of a key at a peer, nil if there is none. A peer names its keys in
+// the same order each time, so the entry is mostly the next one of last time.
 func (t *Table) entryOf(id Peer, key uint64) *entry {
 	pi, ok := t.indexOf(id)
 	if !ok {
@@ -134,8 +134,8 @@ func (t *Table) entryOf(id Peer, key uint64) *entry {
 	return nil
 }
 
-// SetOwner makes a peer one that is no replica, but an owner of keys: its records are sums
-// over replicas, of which it has judged each by itself. It never counts as absent.
+// SetOwner makes a peer an owner of keys instead of a replica: its records are sums over
+// replicas, and the owner has judged each of the replicas. It never counts as absent.
 func (t *Table) SetOwner(id Peer, now float64) {
 	p := &t.peers[t.peerIndex(id, now)]
 	p.weight, p.sums = 0, true
@@ -167,9 +167,9 @@ func (t *Table) Reduce(id Peer, key uint64, by exchange.KeyClaim) bool {
 	return l.Claim > 0 || l.Active > 0
 }
 
-// Void has the counts of those that use a key, and have not spoken of it within Stale, begin
-// anew: they were not asked to send changes. What each of them has admitted counts, when
-// it speaks again, as far as it still sees it as spent, as when it is heard first.
+// Void voids the counts of the peers that use a key and have sent no record of it within Stale:
+// they were not asked to send changes. When such a peer sends a record again, its admitted cost
+// counts only as far as the peer still sees it as spent, as in a first record.
 func (t *Table) Void(key uint64, now float64) {
 	s := t.slotOf(key)
 	for e, p := range t.of(key) {

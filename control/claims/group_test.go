@@ -91,8 +91,8 @@ func TestAnEarlierProcessUsesNothing(t *testing.T) {
 	}
 }
 
-// What was said of a key long ago by one who was not asked since counts for nothing until it is
-// said again, and then as far as it is still spent.
+// The count of a peer that was not asked for changes is void: it counts nothing until the peer
+// sends a record again, and then only as far as it is still spent.
 func TestVoidCountsAreSaidAgain(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	tb.SetGroup(1, one, 0)

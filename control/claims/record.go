@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Record is what one peer announces about one key.
+// Record is the announcement of one peer about one key.
 type Record struct {
 	exchange.KeyClaim         // Admitted counts within the generation
 	Generation        uint64  // of the peer's process; higher is newer
@@ -50,7 +50,7 @@ func (r Record) Validate() error {
 
 // compare orders records of one peer and key by age. Records with the same generation and
 // sequence that differ, which only a faulty peer sends, are ordered by their numbers, so
-// that all peers that hear both agree.
+// that all peers that receive both agree.
 func compare(a, b *Record) int {
 	return cmp.Or(
 		cmp.Compare(a.Generation, b.Generation),
@@ -65,12 +65,12 @@ func compare(a, b *Record) int {
 }
 
 // Lineage is the history of one key at one peer: the latest record, the last
-// one heard of the generation before, and the total of all earlier ones. The
-// zero value has heard nothing.
+// one received of the generation before, and the total of all earlier ones. The
+// zero value has received nothing.
 type Lineage struct {
 	Latest  Record
 	older   float64
-	present uint8 // 0: nothing heard; 1: Latest; 2: and before
+	present uint8 // 0: nothing received; 1: Latest; 2: and before
 	before  Record
 }
 
@@ -105,7 +105,7 @@ func replace(into, r *Record) bool {
 	return true
 }
 
-// Admitted returns the cost admitted over all generations heard of.
+// Admitted returns the cost admitted over all generations received.
 func (l *Lineage) Admitted() float64 {
 	total := l.older + l.Latest.Admitted
 	if l.present == 2 {

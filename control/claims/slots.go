@@ -1,9 +1,9 @@
 package claims
 
-// probes is how many slots the clock hand looks at to make room for one key.
+// probes is the number of slots that the clock hand looks at to make room for one key.
 const probes = 16
 
-// peerIndex returns the slab index of a peer, which it creates as heard now.
+// peerIndex returns the slab index of a peer, which it creates as received now.
 func (t *Table) peerIndex(id Peer, now float64) int32 {
 	if i, ok := t.indexOf(id); ok {
 		return i
@@ -21,7 +21,7 @@ func (t *Table) peerIndex(id Peer, now float64) int32 {
 	return int32(len(t.peers) - 1)
 }
 
-// indexOf returns the slab index of a peer; ok is false of one that is not known.
+// indexOf returns the slab index of a peer; ok is false if the peer is not known.
 func (t *Table) indexOf(id Peer) (i int32, ok bool) {
 	if r := t.recent; int(r) < len(t.peers) && t.peers[r].used && t.peers[r].id == id {
 		return r, true
@@ -56,7 +56,7 @@ func (t *Table) slotFor(key uint64, now float64) (int32, bool) {
 
 // find returns the entry of a key at a peer, making one if need be; false when the
 // table is full. A peer names its keys in the same order each time, so the entry is
-// mostly the one that followed last time: no map is asked then.
+// mostly the next one of last time: no map is asked then.
 func (t *Table) find(pi int32, key uint64, now float64) (ei int32, fresh, ok bool) {
 	last := t.peers[pi].last
 	if int(last) < len(t.entries) {
@@ -78,7 +78,7 @@ func (t *Table) find(pi int32, key uint64, now float64) (ei int32, fresh, ok boo
 	return ei, fresh, true
 }
 
-// belongs reports whether an entry is that of a key at a peer.
+// belongs reports whether an entry belongs to a key and a peer.
 func (t *Table) belongs(ei, pi int32, key uint64) bool {
 	if int(ei) >= len(t.entries) {
 		return false

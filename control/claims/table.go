@@ -12,12 +12,12 @@ type Peer uint64
 
 // Params configures a Table.
 type Params struct {
-	Stale   float64 // T1, seconds unheard until a peer's count is extrapolated; not positive: 1
-	Forget  float64 // T2, seconds unheard until its claims are dropped; at least Stale
+	Stale   float64 // T1, seconds unreachable until a peer's count is extrapolated; not positive: 1
+	Forget  float64 // T2, seconds unreachable until its claims are dropped; at least Stale
 	MaxKeys int     // most keys held; not positive: 65536
 }
 
-// Outcome is what became of a record.
+// Outcome is the result of applying a record.
 type Outcome uint8
 
 const (
@@ -33,15 +33,15 @@ const (
 
 const none = -1
 
-// CatchUp is within how many seconds a peer that is heard again has said what is new since its
-// silence. What it does not speak of until then is as it was, and the estimate is taken back.
+// CatchUp is the time, in seconds, within which a peer that is reachable again announces all its
+// changes. A key that it does not mention until then is unchanged, and its estimate is taken back.
 const CatchUp = 1.
 
-// relist is within how many seconds a peer that is heard again has said which keys it uses.
+// relist is the time, in seconds, within which a peer that is reachable again lists the keys it uses.
 const relist = 5.
 
-// Late is for how many seconds sums say that a peer has just said what it did while it was not heard:
-// all who are told of the sums hear of it meanwhile.
+// Late is the time, in seconds, for which sums report that a peer has just announced what it did
+// while it was unreachable: long enough that all readers of the sums see the report.
 const Late = .2
 
 // Table holds the latest records of all peers. Not safe for concurrent use.
@@ -74,9 +74,9 @@ type slot struct {
 	used    bool
 }
 
-// entry is what a peer says of a key. What sums need of it is together at its beginning.
+// entry is the state of a key at a peer. The fields that sums need are together at its beginning.
 type entry struct {
-	repaid  float64 // part of the count that does not count: it was refilled before it was first heard of
+	repaid  float64 // part of the count that does not count: it was refilled before its first record
 	at      float64 // when a newer record came last
 	peer    int32
 	next    int32 // of the key
@@ -115,7 +115,7 @@ func (s *slot) setVoid(e *entry, is bool) {
 	e.void = is
 }
 
-// hear notes that the peer is alive, and how long it was silent before.
+// hear notes that the peer is alive, and how long it was unreachable before.
 func (p *peer) hear(now, stale float64) {
 	if gap := now - p.heard; gap >= p.staleAfter(stale) {
 		if p.heard-p.back < CatchUp { // it has not said yet what it did before
@@ -171,12 +171,12 @@ func (t *Table) Back(id Peer) float64 {
 	return 0
 }
 
-// SetStale gives a peer a T1 of its own, for one that promises to speak less often: the
-// longer of both counts, in seconds.
+// SetStale gives one peer a longer T1, because it promises to send less often: the
+// longer of this and the table's T1 counts, in seconds.
 func (t *Table) SetStale(id Peer, stale, now float64) { t.peers[t.peerIndex(id, now)].stale = stale }
 
 // SetWeight gives a member its weight (1 until then; not positive: 1). A member known by
-// its weight only is Absent until it is heard: nobody knows what it claims.
+// its weight only is Absent until a message of it is received: its claims are unknown.
 func (t *Table) SetWeight(id Peer, weight, now float64) {
 	if !(weight > 0) {
 		weight = 1
@@ -201,7 +201,7 @@ func (t *Table) Drain(id Peer, generation uint64, now float64) {
 }
 
 // Live notes that a process of a peer lives, which need not claim anything: it is not
-// drained, and if it falls silent it becomes Absent.
+// drained, and becomes Absent when nothing is received of it.
 func (t *Table) Live(id Peer, generation uint64, now float64) {
 	if p := &t.peers[t.peerIndex(id, now)]; generation > p.generation {
 		p.generation, p.drained = generation, false
@@ -244,7 +244,7 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 	}
 }
 
-// Apply merges a record heard from a peer at now. The error says which number
+// Apply merges a record received from a peer at now. The error says which number
 // of the record no peer may send; the table is then unchanged.
 func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if err := r.Validate(); err != nil {
@@ -273,7 +273,7 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	if gap := e.gapBefore(p, now, fresh, got > was); gap > 0 {
 		e.gap, e.late = gap, now
 	}
-	switch began := fresh && e.next != none && e.gap > 0; { // while its peer was not heard
+	switch began := fresh && e.next != none && e.gap > 0; { // while its peer was unreachable
 	case (fresh || e.void) && !began:
 		e.repaid = got - min(got, r.Own)
 	case !fresh && e.at < p.back && p.gap >= t.p.Forget: // its claims were dropped: others had all of the limit
@@ -294,7 +294,7 @@ func news(a, b *Record) bool {
 
 // Sums returns the sums of a key over all live peers but except (the replica that asks;
 // its own part is subtracted by leaving it out). Claims are R, A and U of package drc;
-// Admitted is extrapolated for unheard peers; Spent is the largest announced within
+// Admitted is extrapolated for unreachable peers; Spent is the largest announced within
 // Stale or, failing that, the largest; Own counts reachable peers only. Epoch changes when the key
 // was evicted in between, and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
@@ -302,8 +302,8 @@ func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
 }
 
 // FlowSums is Sums of a flow, whose share is split by claims and in which nothing is counted.
-// A peer that is not heard for Stale hears nobody either, so it makes no room for others: its
-// claim is Unsaturated, whatever it said.
+// A peer that is unreachable for Stale cannot receive either, so it makes no room for others:
+// its claim is Unsaturated, whatever it announced.
 func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
 	return t.addUp(key, except, Group{}, now, true).KeySum
 }
@@ -380,8 +380,8 @@ func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
 	}
 }
 
-// expected is a count with what its peer was taken to go on with while it was not heard, until it
-// speaks of the key again.
+// expected returns the count of an entry plus the estimate of what its peer admitted while it was
+// unreachable, until the peer sends a record of the key again.
 func (t *Table) expected(e *entry, p *peer, now float64) float64 {
 	n := max(0, e.lineage.Admitted()-e.repaid)
 	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
@@ -390,9 +390,9 @@ func (t *Table) expected(e *entry, p *peer, now float64) float64 {
 	return n
 }
 
-// gapBefore is for how long the peer of an entry has not said what it did, if it was not heard in that
-// time and has admitted something; 0: it has not, or was heard. A record that is in place now may come
-// late: who was not heard, and did not hear, tries again less often.
+// gapBefore returns for how long the peer of an entry has not announced what it did, if it was
+// unreachable in that time and has admitted something; else 0. Its first record afterwards may come
+// late: an unreachable peer, which receives nothing either, tries again less often.
 func (e *entry) gapBefore(p *peer, now float64, fresh, more bool) float64 {
 	gap := max(0, e.lineage.Latest.Gap)
 	since := p.gap + now - p.back
@@ -406,9 +406,9 @@ func (e *entry) gapBefore(p *peer, now float64, fresh, more bool) float64 {
 	return gap
 }
 
-// silence says for how long the peer of an entry was not heard before it said, just now, that it had
-// admitted something meanwhile; negative: for how long it has not said what it does; 0: neither. The sums of
-// one silence have no 0 in between: a ledger would take what follows for another silence.
+// silence returns for how long the peer of an entry was unreachable before it announced, just now, that
+// it had admitted something meanwhile; negative: for how long it has not announced what it does; 0:
+// neither. Within one silence no 0 comes in between: a ledger would take the rest for another silence.
 func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 	switch {
 	case e.void:
@@ -418,7 +418,7 @@ func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 	case e.gap > 0 && now-e.late < Late:
 		return e.gap
 	case e.at < p.back && now-p.back < CatchUp && !p.drained && !math.IsInf(p.gap, 0):
-		return p.back - now - p.gap // it is heard again, and has not said what it did: the silence goes on
+		return p.back - now - p.gap // it is reachable again, but has not announced what it did: the silence goes on
 	}
 	return min(0, e.lineage.Latest.Gap)
 }
@@ -443,7 +443,7 @@ func (t *Table) claims(e *entry, p *peer, now float64) bool {
 	return e.uses(p) && now-p.heard < t.p.Forget
 }
 
-// count is an entry's cumulative count, extrapolated while its peer is unheard (stale), and after
+// count is an entry's cumulative count, extrapolated while its peer is unreachable (stale), and after
 // that until the peer speaks of the key again, for CatchUp at most; uses as [entry.uses].
 func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) float64 {
 	switch {
@@ -459,8 +459,8 @@ func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) float64 
 	return n
 }
 
-// Absent sums the weights of members unheard for longer than Forget, or never heard. O(those),
-// and O(peers) when their number may have changed.
+// Absent sums the weights of members unreachable for longer than Forget, or never received. It is
+// O(absent members), and O(peers) when their number may have changed.
 func (t *Table) Absent(except Peer, now float64) float64 {
 	if now >= t.absentUntil {
 		t.findAbsent(now)
@@ -474,7 +474,7 @@ func (t *Table) Absent(except Peer, now float64) float64 {
 	return w
 }
 
-// findAbsent finds who is absent, and until when nobody else can be by silence.
+// findAbsent finds the absent peers, and the time until which no other peer can become absent.
 func (t *Table) findAbsent(now float64) {
 	const margin = 1e-6 // of rounding
 	t.absent, t.absentUntil = t.absent[:0], math.Inf(1)
