@@ -81,11 +81,11 @@ type Tenant struct {
 	Quotas []Quota `json:"quotas,omitempty"` // at most one per pool; a pool without one has no max
 }
 
-// DefaultTenant is the name of the tenant that stands in for unknown ones.
+// DefaultTenant is the name of the tenant whose limits and quotas unknown tenants get.
 const DefaultTenant = "-"
 
-// Quota is what a tenant may have of one pool. Rates in cost units/s. In JSON a Max of
-// +Inf is left out.
+// Quota is a tenant's guarantee and maximum in one pool. Rates in cost units/s. In JSON a
+// Max of +Inf is left out.
 type Quota struct {
 	Pool       string
 	Guaranteed float64 // ≥ 0
@@ -132,8 +132,8 @@ type Limit struct {
 	// Precision says how close the limit is held over all replicas. Unstated is Local for a limit
 	// that cannot be Exact.
 	Precision Precision `json:"precision,omitempty"`
-	// Identity is the name of what tells clients apart; "": the client. A request that
-	// has no such identity is the client "". PerTenant needs none.
+	// Identity is the name of the identity that distinguishes clients; "": the client. A
+	// request that has no such identity is the client "". PerTenant needs none.
 	Identity string `json:"identity,omitempty"`
 	// Classes of requests that it applies to, by name; empty: all requests. A class
 	// that a gateway does not know has no requests there.

@@ -146,7 +146,7 @@ func TestUnknownInAPool(t *testing.T) {
 	}
 }
 
-// A part that is checked by itself names its fields without the way to it.
+// A part that is checked alone names its fields without the path to the part.
 func TestPartsByThemselves(t *testing.T) {
 	for want, err := range map[string]error{
 		"capacity is 0":         (&config.Pool{}).Validate(),

@@ -21,7 +21,7 @@ type Delta struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Shared is what all tenants have in common, as in [Config].
+// Shared is the part of a [Config] that all tenants have in common.
 type Shared struct {
 	Pools    []Pool  `json:"pools,omitempty"`
 	Defaults []Limit `json:"defaults,omitempty"`
@@ -146,7 +146,7 @@ func (s *Set) Revision() int64 { return s.head.Revision }
 // Seed returns the seed of the key hashes.
 func (s *Set) Seed() uint64 { return s.head.Seed }
 
-// Shared is what all tenants have in common.
+// Shared returns the part that all tenants have in common.
 func (s *Set) Shared() Shared { return Shared{s.head.Pools, s.head.Defaults} }
 
 // Tenant returns the tenant of that name, nil if there is none.

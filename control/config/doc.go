@@ -12,7 +12,7 @@
 // Here, and nowhere else, are
 //
 //   - the defaults ([Queue.WithDefaults], [RateBurst.WithDefaults], DefaultWeight),
-//   - the bounds of the numbers ([Config.Validate]; the API has narrower ones of its own),
+//   - the bounds of the numbers ([Config.Validate]; the API has narrower ones),
 //   - the names of laws, policies and modes, as the API, documents and the filter's
 //     settings spell them.
 //

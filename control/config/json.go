@@ -68,9 +68,9 @@ func (p *Pool) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// decode reads v. unknown is the first field that v does not have, or the first name
-// that its field does not know. All other fields are read beside an unknown field;
-// beside an unknown name only what v is called is sure to be read.
+// decode reads v. unknown is the first field that v does not have, or the first value
+// that its field does not know. If a field is unknown, all others are read; if a value is
+// unknown, only the name of v is sure to be read.
 func decode(b []byte, v any) (unknown *FieldError, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -99,7 +99,7 @@ func lenient(b []byte, v any) (unknown *FieldError, err error) {
 	return nil, nil
 }
 
-// newer is what reads the fields and the names that this build does not know.
+// newer is the release that reads the fields and the names that this build does not know.
 const newer = "a newer gateway"
 
 // unknownName takes an unknown name of an enumeration out of the error of a decoder.

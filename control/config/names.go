@@ -42,12 +42,12 @@ type Precision uint8
 // The precisions.
 const (
 	Unstated Precision = iota // Exact while the agents say that they are near enough to each other, else Local
-	Local                     // each replica decides by a ledger of what the others have told; no request waits
+	Local                     // each replica decides by a ledger of the others' claims; no request waits
 	Exact                     // the owner of a key has its one bucket; requests wait for its answer where needed
 )
 
-// Names of the values, in their order. They are those of the API, of documents and of
-// the filter's settings. field is where a value stands in a pool, a quota or a limit.
+// Names of the values, in their order, as the API, documents and the filter's settings
+// spell them. field is the place of a value in a pool, a quota or a limit.
 var (
 	laws       = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
 	onLosses   = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
@@ -146,7 +146,7 @@ func (e enumeration) check(path string, v uint8) error {
 	return &FieldError{Field: join(path, e.field), Value: v, Want: e.choice()}
 }
 
-// choice is such as "A, B or C".
+// choice joins the names as "A, B or C".
 func (e enumeration) choice() string {
 	last := len(e.names) - 1
 	return strings.Join(e.names[:last], ", ") + " or " + e.names[last]

@@ -286,8 +286,8 @@ func (t *Tenant) faults(
 	return true
 }
 
-// limitFaults calls found with each limit of a list that is not valid, or is beyond
-// MaxLimits together with those that the tenant inherits. It adds the names to seen.
+// limitFaults calls found with each limit of a list that is not valid, or that exceeds
+// MaxLimits when the inherited limits are counted too. It adds the names to seen.
 func limitFaults(path string, list []Limit, seen, inherited map[string]bool, found func(int, error) bool) (goOn bool) {
 	total := len(inherited)
 	for j := range list {
