@@ -1,9 +1,9 @@
 package drc
 
-// announced is what a replica has published of late. Its minimum is taken over at least one
-// lag (at most two), so every other replica is sure to have heard no less: two windows
-// suffice, because a larger one only delays a rise. Its mean is that of a whole window which
-// ended at least one lag ago: claims that every other replica is sure to have heard.
+// announced remembers a replica's recent claims. Its minimum is taken over at least one
+// lag (at most two), so every other replica has surely received no less: two windows
+// suffice, because a larger one only delays a rise. Its mean covers a whole window that
+// ended at least one lag ago: claims that every other replica has surely received.
 type announced struct {
 	pub          float64 // last published claim
 	m0, m1       float64 // minima of the running and of the finished window

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The mean counts nothing before all have heard it, and forgets a fall within three lags. It
+// The mean counts nothing before all have received it, and forgets a fall within three lags. It
 // lies between the least and the largest claim of that time.
 func TestAnnouncedMean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,7 +73,7 @@ func TestFallingClaimsAreCountedForThreeLags(t *testing.T) {
 }
 
 // A replica that starts to claim counts its claim no sooner than a lag later: the mean has
-// nothing that the others may not have heard.
+// nothing that the others may not have received.
 func TestRisingClaimsAreHeardFirst(t *testing.T) {
 	const h = 0.005
 	p := Params{Rate: 1000, TotalWeight: 10, Guarantee: 0, Lag: .4, Period: .05}
@@ -87,7 +87,7 @@ func TestRisingClaimsAreHeardFirst(t *testing.T) {
 	}
 }
 
-// A bucket that is half full recharges at the rate in force, as one that is empty does; and
+// A bucket that is half full recharges at the rate in force, as an empty bucket does; and
 // whatever arrives, no more is released than the bucket and the rate.
 func TestRechargeIsTheRate(t *testing.T) {
 	c := New(Params{Rate: 10, Bucket: 4})

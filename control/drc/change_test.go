@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A changed limit carries over what is spent. Admissions of the time before, heard afterwards, owe no
+// A changed limit carries over what is spent. Admissions of the time before, received later, owe no
 // more than an empty bucket, and a change of the membership carries nothing over.
 func TestLedgerLimitChanges(t *testing.T) {
 	const lag = .25
@@ -14,7 +14,7 @@ func TestLedgerLimitChanges(t *testing.T) {
 		from, to  LedgerParams
 		spent     float64
 		want      float64
-		otherwise float64 // heard from another replica right after the change
+		otherwise float64 // received from another replica right after the change
 	}{
 		{"lowered", LedgerParams{Rate: 1000 / 60., Burst: 1000}, LedgerParams{Rate: 1, Burst: 60}, 900, 54, 0},
 		{"raised", LedgerParams{Rate: 1, Burst: 60}, LedgerParams{Rate: 10, Burst: 600}, 60, 60, 0},

@@ -2,8 +2,8 @@ package drc
 
 import "math"
 
-// Sums is what a replica hears about one key: sums over the other live
-// replicas, its own part left out.
+// Sums are the claims on one key, summed over the other live replicas; its own part is
+// left out.
 type Sums struct {
 	Claims      float64 // R: all claims, cost units/s
 	Active      float64 // A: weights of the replicas that want more than they get
@@ -13,22 +13,22 @@ type Sums struct {
 	Absent float64
 }
 
-// Claim is what a replica announces for one key.
+// Claim is the announcement of a replica for one key.
 type Claim struct {
 	Claim       float64 // R: the rate claimed, cost units/s
 	Active      float64 // A: own weight when saturated, else 0
 	Unsaturated float64 // U: the claim when unsaturated, else 0
 }
 
-// Isolation says that the controller's replica no longer hears a majority
-// of the weights (strict partition mode).
+// Isolation says that the controller's replica receives nothing from a majority of the
+// weights (strict partition mode).
 type Isolation uint8
 
 const (
 	// Connected is normal operation.
 	Connected Isolation = iota
 	// Frozen: cut off for less than T1. The rate in force stays at the last
-	// claim that the others surely heard: they go on counting it. See Isolate
+	// claim that the others surely received: they go on counting it. See Isolate
 	// for a replica that was not saturated.
 	Frozen
 	// Split: T1 has passed. As Frozen, and never above v_max·w/W.
@@ -49,7 +49,7 @@ type Params struct {
 	TotalWeight float64 // W, sum of the live weights with this one; raised to Weight if less
 	Replicas    float64 // N, for the depth of the bucket; 0: W/w
 	Guarantee   float64 // φ in [0,1]: part of v_max·w/W usable unannounced. 0 strict, 1 burst responsive
-	Lag         float64 // δ = τ_max + P: after it every replica has heard a published claim
+	Lag         float64 // δ = τ_max + P: after it every replica has received a published claim
 	Period      float64 // P between two publications
 	Bucket      float64 // B in cost units; 0: max(MinBucket, .05·v_max/N)
 	MinBucket   float64 // least default depth; 0: 1
@@ -79,7 +79,7 @@ type Controller struct {
 	claim     float64
 	rate      float64
 	dropped   float64
-	frozen    float64 // the claim surely heard before isolation
+	frozen    float64 // the claim surely received before isolation
 	active    bool
 	isolation Isolation
 }
@@ -143,8 +143,8 @@ const mostRecharge = 16
 // in force, until its bucket is nearly full. An enzyme recharges in proportion to what is
 // spent: where arrivals come by chance and few may wait, a part of the bucket is free much
 // of the time, and that part of the rate would be lost, 9 to 15 % of it at 3 to 10
-// requests/s. B − E with what may be spent in this step is no less than what recharges, so
-// no more than u, and (1+ε)·u as before, comes of it:
+// requests/s. B − E with what may be spent in this step is at least as much as recharges, so
+// at most u, and (1+ε)·u as before, comes of it:
 //
 //	rate = u·B / ((1+ε)·spent), from u to 16·u     spent = B − E + min(S + a, E)
 func (c *Controller) recharge(arrived float64) float64 {
@@ -214,7 +214,7 @@ func (c *Controller) deviation(lm float64) float64 {
 // announcement: this replica's part of the unclaimed rest, 1.5 times lm with three
 // standard deviations of the measurement, or the guaranteed share. An isolated replica is not
 // held to its fair share: the sums are old, and where the others had claimed all of the limit
-// they cannot hear now that this replica wants a part of it.
+// they cannot receive the claim of this replica on a part of it.
 func (c *Controller) inForce(claims float64) float64 {
 	ct := min(c.p.Rate, c.fair)
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
@@ -272,12 +272,12 @@ func (c *Controller) Publish() Claim {
 }
 
 // Isolate sets the partition mode. heard is the last own claim that the others surely
-// have: acknowledged, or published more than a lag before they fell silent. If it is
+// have: acknowledged, or published more than a lag before they became unreachable. If it is
 // negative or NaN, it is what the others have counted as of now. An unsaturated replica may
 // use 1.5 times that and three standard deviations of its measurement, as when it is
 // connected: its claim is a mean, and a rate limited to the mean of a random demand would
-// refuse much of it. heard matters on the way from Connected only; a longer isolation keeps
-// it.
+// refuse much of it. heard matters only in the step from Connected; a longer isolation
+// keeps it.
 func (c *Controller) Isolate(mode Isolation, heard float64) {
 	if c.isolation == Connected && mode != Connected {
 		c.frozen = c.counted()
@@ -313,7 +313,7 @@ func (c *Controller) Dropped() float64 { return c.dropped }
 // Rate returns u, the rate in force since the last Step, cost units/s.
 func (c *Controller) Rate() float64 { return c.rate }
 
-// Fair returns f, the weighted max-min share by the sums last heard.
+// Fair returns f, the weighted max-min share by the sums last received.
 func (c *Controller) Fair() float64 { return c.fair }
 
 // Want returns the demand with the backlog to be worked off, cost units/s.

@@ -239,7 +239,7 @@ func TestIsolation(t *testing.T) {
 }
 
 // The others had claimed all of a share when this replica was cut off, which wanted nothing then.
-// Afterwards they cannot hear that it wants its guaranteed part, and later its part by weight.
+// Afterwards it cannot announce that it wants its guaranteed part, and later its part by weight.
 func TestIsolatedWhileTheOthersClaimAll(t *testing.T) {
 	c := New(Params{Rate: 900, Weight: 1, TotalWeight: 3, Replicas: 3, Guarantee: 0.25, Lag: 0.1, Period: 0.05})
 	all := Sums{Claims: 900, Unsaturated: 900}

@@ -1,8 +1,8 @@
 // Package drc (distributed rate control) has the token buckets of a rate limit that
 // several replicas enforce together: how much may this replica admit now? The
-// chemistry is that of Monti & Sifalakis (2013), corrected where the paper
-// contradicts itself: v_max is E0·k2·k4/(k2+k4). The controller that they published
-// is for study; it is outside of control/, in papers/chemical.
+// chemistry follows Monti & Sifalakis (2013), corrected where the paper
+// contradicts itself: v_max is E0·k2·k4/(k2+k4). Their published controller is
+// outside of control/, in papers/chemical.
 //
 // # Model
 //
@@ -24,7 +24,7 @@
 //   - Enzyme: the fixed-rate bucket, one closed-form backward Euler step.
 //   - Controller: the enzyme whose rate is this replica's share of a limit
 //     that N replicas enforce together. Replicas announce claims; three sums
-//     over the others (Sums) are all that one needs to hear. Its enzyme recharges
+//     over the others (Sums) are all that one needs to receive. Its enzyme recharges
 //     at the rate in force until it is nearly full, and not in proportion to what
 //     is spent.
 //   - Ledger: the form for small limits and for bursts. Every replica keeps a
@@ -43,14 +43,14 @@
 // unless the bucket itself changes; v/v_max is invariant under volume scaling;
 // Ledger.Advance is additive; a Ledger of one replica is exactly a GCRA.
 //
-// Announced is what every other replica has surely heard: the least claim that was
-// published within the last one to two lags. Where the lag δ is at most 0.5 s and a
+// The announced rate is a rate that every other replica has surely received: the least claim
+// that was published within the last one to two lags. Where the lag δ is at most 0.5 s and a
 // replica gets all it wants, it is the mean claim of δ seconds that ended one to two lags
 // ago, if that is more. So such a replica, whose claims have fallen from c₁ to c₂, may
 // count up to c₁ for three lags more, while the others already use what it no longer
-// claims: the rates in force of all may exceed what the least claims allow by 1.5·(c₁ − c₂)
-// for each such replica, and the cost of it is at most 1.5·(c₁ − c₂)·3δ, once. A claim that
-// rises is counted no sooner than all have heard it.
+// claims: the rates in force of all may exceed the rates that the least claims allow by
+// 1.5·(c₁ − c₂) for each such replica, and the cost of it is at most 1.5·(c₁ − c₂)·3δ, once.
+// A rise of a claim is counted no sooner than all have received it.
 //
 // # Cost
 //

@@ -7,7 +7,7 @@ import (
 )
 
 // Two replicas hold 100 requests/s together. The first is offered 300/s, the second 20/s.
-// Each tells the other what it claims, 50 ms late.
+// Each announces its claim to the other, 50 ms late.
 func ExampleController() {
 	p := drc.Params{Rate: 100, Weight: 1, TotalWeight: 2, Replicas: 2, Guarantee: drc.DefaultGuarantee,
 		Lag: .1, Period: .05, Police: true}

@@ -102,7 +102,7 @@ func TestS15(t *testing.T) {
 }
 
 // TestSpread is the everyday case: three replicas, loads 6:3:1, gossip delay 50
-// to 150 ms, twice the limit in all, beside one central bucket that sees the
+// to 150 ms, twice the limit in all, compared with one central bucket that sees the
 // same arrivals.
 func TestSpread(t *testing.T) {
 	for _, r := range []float64{1, 5, 10, 50, 100, 300, 1000} {

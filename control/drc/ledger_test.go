@@ -196,7 +196,7 @@ func TestLedgerInvariants(t *testing.T) {
 	})
 }
 
-// TestWaitIsSound: left alone, a refused request passes at the time told, and
+// TestWaitIsSound: left alone, a refused request passes at the announced time, and
 // not well before it. Replicas that are not asked meanwhile withdraw their claims.
 func TestWaitIsSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -324,7 +324,7 @@ func TestHearEpochAndFirstContact(t *testing.T) {
 	}
 }
 
-// An agent that began anew counts from zero: what this ledger has charged already is
+// An agent that restarted counts from zero: what this ledger has charged already is
 // not charged again, what it missed is.
 func TestLedgerNewEpoch(t *testing.T) {
 	p := LedgerParams{Rate: 10, Burst: 100, Replicas: 2, Lag: .1}
@@ -346,7 +346,7 @@ func TestLedgerNewEpoch(t *testing.T) {
 	}
 }
 
-// One replica that tells of any amount silences the key for a bounded time only.
+// A replica that announces a huge amount blocks the key for a bounded time only.
 func TestLedgerBelievesABoundedAmount(t *testing.T) {
 	p := LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: 0.1}
 	for name, l := range map[string]Ledger{"in use": NewLedger(p, 0), "with debt": FromSpent(p, 0, 1e6)} {
@@ -366,7 +366,7 @@ func TestLedgerBelievesABoundedAmount(t *testing.T) {
 
 // A key that one of three replicas uses is a token bucket, also once it has a ledger:
 // what passes of a client that asks all the time is r·t + b, and the wait that the
-// ledger tells is when the next request passes.
+// ledger returns ends when the next request passes.
 func TestOneReplicaOfThreeIsATokenBucket(t *testing.T) {
 	for _, p := range []LedgerParams{
 		{Rate: 1. / 3600, Burst: 1}, {Rate: 0.5, Burst: 1}, {Rate: 10, Burst: 1}, {Rate: 10, Burst: 3},
@@ -393,7 +393,7 @@ func TestOneReplicaOfThreeIsATokenBucket(t *testing.T) {
 }
 
 // Two gateways that begin within a lag of each other each see only their own burst as spent. The
-// third one, which hears of both at once, owes both.
+// third one, which receives the sums of both at once, owes both.
 func TestFirstContactOfTwo(t *testing.T) {
 	p := LedgerParams{Rate: 10, Burst: 10, Replicas: 3, Lag: .135}
 	others := LedgerSums{Admitted: 20, Spent: 10, Own: 20, Epoch: 1}
@@ -424,8 +424,8 @@ func TestFirstContactOfTwo(t *testing.T) {
 	}
 }
 
-// What others admitted while they were not heard is debt as far as this replica has used the same
-// refill, and at least as far as they have not repaid it themselves.
+// What others admitted while they were unreachable is debt as far as this replica has used the
+// same refill, and at least as far as they have not repaid it themselves.
 func TestDebtOfACut(t *testing.T) {
 	p := LedgerParams{Rate: 10, Burst: 10, Replicas: 2, Lag: .1}
 	hear := func(l *Ledger, now, admitted, own, gap float64) float64 {

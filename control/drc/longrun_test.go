@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A million steps, and one of 10⁷ s, later the moiety is what it was, nothing is lost,
-// and the rate is that of the second minute. It is the limit's but for the time that a
+// After a million steps, and one step of 10⁷ s, the moiety is unchanged, nothing is lost, and
+// the rate equals the rate of the second minute. It is the limit's but for the time that a
 // finite backlog takes to bind.
 func TestAMillionSteps(t *testing.T) {
 	const h, vmax = 0.005, 1000.0

@@ -15,18 +15,18 @@ type mesh struct {
 	delay    [2]float64 // uniform, s
 	loss     float64
 	cut      func(from, to int, now float64) bool
-	hold     bool // count silent peers at their last claim (strict partition)
+	hold     bool // count unreachable peers at their last claim (strict partition)
 	nodes    []*node
 	queue    events
 	seq      int
 	log      []admission // all admissions, in time order
 	offers   int
-	arrivals []float64 // all offers, for a central bucket beside it
+	arrivals []float64 // all offers, for comparison with a central bucket
 }
 
 type node struct {
 	ledger Ledger
-	peers  []LedgerClaim // latest heard of each
+	peers  []LedgerClaim // latest received of each
 	heard  []float64     // when
 	rejects,
 	admits int

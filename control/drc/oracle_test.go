@@ -112,8 +112,8 @@ func TestEnzymeHoldsItsRate(t *testing.T) {
 	}
 }
 
-// slowTick is one tick of Controller, written line by line: the oracle. Window and deviation are
-// those that the grid over rate, replicas and delay (lab/grid) showed to be needed, as is the
+// slowTick is one tick of Controller, written line by line: the oracle. The grid over rate,
+// replicas and delay (lab/grid) showed that its window and deviation are needed, as is the
 // mean of the announced claims, the time of one request to work off a backlog, and an enzyme
 // that recharges at the rate in force until it is nearly full.
 type slowTick struct {
@@ -123,7 +123,7 @@ type slowTick struct {
 }
 
 func (c *slowTick) tick(h, a float64, o Sums, w, bigW, vmax, phi, lag, period, bucket float64, police bool) float64 {
-	kept := vmax * math.Min(1, o.Absent/bigW) // of those who are cut off for long
+	kept := vmax * math.Min(1, o.Absent/bigW) // for replicas that are cut off for long
 	o.Unsaturated, o.Claims = o.Unsaturated+kept, o.Claims+kept
 	f := w * math.Max(vmax-o.Unsaturated, 0) / (o.Active + w)
 	ct := math.Min(vmax, f)

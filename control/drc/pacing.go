@@ -107,7 +107,7 @@ func (l *Ledger) share() {
 // open returns the d up to which any replica may spend, without regard to shares.
 // OPTIMISTIC: all of the burst while no other replica wants more than it gets, for then
 // nothing has to be shared. With A that do, the pacer keeps the pool around the middle of
-// its room h; what lies above the part A/(A+1) of it is not in demand, and when all A+1
+// its room h; what is above the part A/(A+1) of it is not in demand, and when all A+1
 // spend it within one lag they spend h together. STRICT: nothing.
 func (l *Ledger) open() float64 {
 	active := l.others.Active
