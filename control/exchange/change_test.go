@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// heard is what a gateway knows after some sums.
+// heard is the state of a gateway after it has received some sums.
 type heard struct {
 	flows map[uint64]exchange.FlowSum
 	keys  map[uint64]exchange.KeySum

@@ -2,14 +2,14 @@ package exchange
 
 // Counts are requests, not cost, by what became of them.
 type Counts struct {
-	Admitted uint64 // also those that waited, were marked or shadowed
+	Admitted uint64 // also requests that waited, were marked or shadowed
 	Waited   uint64 // held for a limit or for the share, whatever came then
 	Marked   uint64
 	Shadowed uint64 // a SHADOW mode let them pass: enforced, they would have been refused or held
 	// Refused, by reason. Of a flow ClientLimit has what any limit refused, at once or after a
 	// wait; of a limit what it refused at once, and QueueTimeout what waited for it in vain.
 	ClientLimit, TenantShare, QueueFull, QueueTimeout uint64
-	// Of a flow: those of Waited and Shadowed that a limit held, or would not have let pass.
+	// Of a flow: the part of Waited and Shadowed that a limit held, or would not have let pass.
 	LimitWaited, LimitShadowed uint64
 	// Of an EXACT limit: requests that waited for the owner of their key, and for how long together.
 	// The ledger decided OwnerSilent requests because the owner did not answer, and OwnerUnasked
@@ -46,13 +46,13 @@ func (c Counts) Since(earlier Counts) Counts {
 	return c
 }
 
-// LimitCounts is what one limit of a tenant did, over all its pools, since the report before.
+// LimitCounts counts the requests of one limit of a tenant, over all its pools, since the report before.
 type LimitCounts struct {
 	Tenant, Limit string
 	Counts        Counts
 }
 
-// Effect is what happened to requests of a client.
+// Effect is the effect of a limit or share on the requests of a client.
 type Effect uint8
 
 // The effects.

@@ -6,7 +6,7 @@ import "time"
 // the last Decisions. They are a part of all where there are many.
 type Decisions struct{ List []Decision }
 
-// Decision is what was decided about one request, and by what. Texts that a client chose are cut.
+// Decision is the decision about one request, with the causes. Texts that a client chose are cut.
 type Decision struct {
 	Request              string // Envoy's x-request-id
 	Tenant, Client, Pool string
@@ -24,7 +24,7 @@ type Decision struct {
 	Share                     ShareStep
 }
 
-// LimitStep is what one limit had for the request.
+// LimitStep is the state of one limit for the request.
 type LimitStep struct {
 	Name, Client      string // the client as the limit knows it, mostly the decision's; "" of a limit per tenant
 	Shadow            bool   // it is not enforced
@@ -32,11 +32,11 @@ type LimitStep struct {
 	Rate, Burst, Free float64
 	Wait              time.Duration // until it passes; 0 when it does, or never will
 	Exact             bool          // the key's owner grants tokens
-	Silent            bool          // and was not heard: the ledger decides
+	Silent            bool          // and is unreachable: the ledger decides
 	Unasked           bool          // and was not asked about a new key, as the limit asked for too much: likewise
 }
 
-// ShareStep is what the share of the tenant had for the request.
+// ShareStep is the state of the tenant's share for the request.
 type ShareStep struct {
 	Known               bool    // the tenant has a share of the pool
 	Share, Rate, Demand float64 // over all replicas; in force here, asked for here; cost units/s

@@ -2,13 +2,13 @@ package exchange
 
 import "time"
 
-// SilentAfter is when an agent counts as silent that is linked and sends nothing, although
-// others claim something: then it sends sums every period.
+// SilentAfter is the time after which an agent that is linked and sends nothing, although
+// others claim something, counts as unreachable: it should send sums every period.
 const SilentAfter = 10 * DefaultPeriod
 
-// Estimator says when a gateway has to go on without its agent, which is silent. The
+// Estimator decides when a gateway has to go on without its agent, which sends nothing. The
 // gateway then assumes that the other replicas go on as they last claimed (see
-// limiter.Engine.GoOn), and does what an agent does that has lost the others (see
+// limiter.Engine.GoOn), and behaves like an agent that has lost the others (see
 // [Isolation]), after the default times. The agent's next Sums end that. The zero Estimator
 // has no sums. Not safe for concurrent use.
 type Estimator struct {
@@ -23,8 +23,8 @@ func (e *Estimator) Set(now int64, s *Sums) {
 	e.replicas, e.isolation, e.lag, e.received = s.Replicas, s.Isolation, s.Lag, now
 }
 
-// Silent reports whether the agent is silent although there are other replicas; then it
-// returns when the agent was last heard and how isolated the gateway is now. linked says
+// Silent reports whether the agent sends nothing although there are other replicas; then it
+// returns when the last sums were received and how isolated the gateway is now. linked says
 // that the link to the agent is up, claimed that other replicas claim something.
 func (e *Estimator) Silent(now int64, linked, claimed bool) (since int64, isolation Isolation, silent bool) {
 	silence := time.Duration(now - e.received)

@@ -19,27 +19,27 @@ type Share struct {
 	Demand       float64 // that was measured: what it uses beyond is taken of PoolShare.Unused, cost units/s
 }
 
-// PoolShare is what holds for a pool as a whole.
+// PoolShare holds the numbers of a pool as a whole.
 type PoolShare struct {
 	Pool      string
 	Price     float64 // of one cost unit; 0 while the pool is slack
-	IdleShare float64 // v_max of a flow that has no share of its own, cost units/s
+	IdleShare float64 // v_max of a flow without a share, cost units/s
 	// GuaranteeScale is the part of each guarantee that fits the pool: a flow without a share
-	// of its own has at least so much of its guarantee. 0: each guarantee has a share.
+	// has at least so much of its guarantee. 0: each guarantee has a share.
 	GuaranteeScale float64
 	// Unused is capacity that nobody asks for: all flows together may use as much beyond their
 	// shares, cost units/s.
 	Unused float64
 }
 
-// Isolation is how far a replica is cut off from the others: it is when it hears no
+// Isolation is the degree to which a replica is cut off: it receives nothing from a
 // majority of the weights.
 type Isolation uint8
 
 // The states of isolation, in the order in which a replica goes through them.
 const (
 	Connected Isolation = iota // normal operation
-	Frozen                     // cut off for less than T1: rates stay at what the others surely heard
+	Frozen                     // cut off for less than T1: rates stay at the claims that the others surely received
 	Split                      // longer: never above the static part w/W either
 	Alone                      // longer than T2: the others now leave the whole static part to this replica
 )
@@ -58,14 +58,14 @@ func (i Isolation) String() string {
 // for 1, so a replica that had one would count for more here than there.
 const MaxWeight = 1e6
 
-// Sums is what the other live replicas claim. A Full one replaces all sums before: of a
-// flow or a key that is not in it no other replica claims anything. Any other one is a
-// change: the flows and keys that it does not name stand as they are.
+// Sums are the claims of the other live replicas. A Full one replaces all sums before: no other
+// replica claims anything of a flow or a key that is not in it. Any other Sums is a
+// change: the flows and keys that it does not name keep their sums.
 //
 // An agent sends a Full one when a gateway connects, whenever the Sums before had Replicas
 // of 1 or less, and always to a gateway that does not know changes. While others claim
-// anything it sends a Sums each period, if nothing has changed one without flows and keys:
-// the gateway sees by it that the agent lives (see [Estimator]).
+// anything it sends a Sums each period, without flows and keys if nothing has changed: the
+// gateway sees by it that the agent lives (see [Estimator]).
 type Sums struct {
 	Full bool
 	// More says that the rest of a Full state follows, in the next Sums. What these do not
@@ -74,7 +74,7 @@ type Sums struct {
 	Replicas    int           // N, live replicas with this one; below 1 is 1
 	TotalWeight float64       // W, with this one
 	Weight      float64       // w of this one; not positive: 1
-	Lag         time.Duration // δ: after it every replica has heard a published claim
+	Lag         time.Duration // δ: after it every replica has received a published claim
 	Absent      float64       // weights of members cut off for longer than T2
 	Isolation   Isolation
 	Exact       bool // limits that state no precision are EXACT: the agents are near enough
@@ -87,8 +87,8 @@ type Sums struct {
 type FlowSum struct {
 	Key         uint64  // of a flow
 	Claims      float64 // cost units/s
-	Active      float64 // weight of those that want more than they have
-	Unsaturated float64 // claims of those that do not, cost units/s
+	Active      float64 // weight of the replicas that want more than they have
+	Unsaturated float64 // claims of the other ones, cost units/s
 }
 
 // KeySum sums what the others do with one key of a limit.
@@ -100,23 +100,22 @@ type KeySum struct {
 	Unsaturated float64
 	Spent       float64 // the largest spent part of the bucket that one of them knows, cost units
 	Own         float64 // sum of the parts of it that each of them has admitted itself, cost units
-	// Gap is for how many seconds one of them was not heard that says now what it has admitted
-	// meanwhile; negative: for how long one is not heard now, or has not said since what it does; 0: neither.
+	// Gap is the time, in seconds, for which a replica that now announces its admissions was unreachable;
+	// negative: for which a replica is unreachable, or has not announced them since; 0: neither.
 	Gap   float64
 	Epoch uint32 // changes when Admitted starts a new count
 }
 
-// Claims is what a replica announces of contended flows and keys, as a change: what it
-// does not mention stands as it was announced before, until it is withdrawn. On a new
-// connection everything that stands is announced again, within 64 periods: what is not was
-// withdrawn meanwhile.
+// Claims are the claims of a replica on contended flows and keys, as a change: a claim that
+// is not mentioned holds until it is withdrawn. On a new connection every claim that holds is
+// announced again, within 64 periods: all others were withdrawn meanwhile.
 type Claims struct {
 	Flows     []FlowClaim
 	Keys      []KeyClaim
 	Withdrawn []uint64 // keys that are contended no longer
 }
 
-// FlowClaim is what a replica claims of one flow.
+// FlowClaim is the claim of a replica on one flow.
 type FlowClaim struct {
 	Key         uint64  // of a flow
 	Claim       float64 // cost units/s
@@ -124,7 +123,7 @@ type FlowClaim struct {
 	Unsaturated float64 // the claim while it does not, else 0
 }
 
-// KeyClaim is what a replica claims of one key of a limit.
+// KeyClaim is the claim of a replica on one key of a limit.
 type KeyClaim struct {
 	Key         uint64  // of a limit's key
 	Claim       float64 // as in FlowClaim, and so the next two
@@ -140,11 +139,11 @@ func (c *Claims) Reset() {
 	c.Flows, c.Keys, c.Withdrawn = c.Flows[:0], c.Keys[:0], c.Withdrawn[:0]
 }
 
-// Report is what flows did since the report before: input of the coordinator.
+// Report sums up flows since the report before: input of the coordinator.
 type Report struct {
 	Interval time.Duration // since the report before; 0 in the first
-	Flows    []FlowReport  // those that did or hold anything
-	Limits   []LimitCounts // those that refused, held or shadowed anything; the rest in later reports
+	Flows    []FlowReport  // flows that did or hold anything
+	Limits   []LimitCounts // limits that refused, held or shadowed anything; the rest in later reports
 	// Clients replaces what an earlier report had as the same Part, of Parts in all; 0 Parts:
 	// nothing is said of clients.
 	Part, Parts uint8
@@ -171,7 +170,7 @@ type FlowReport struct {
 }
 
 // Names are the identities and classes that a filter's settings name. A limit may ask for
-// one that no gateway knows; the coordinator then warns.
+// a name that no gateway knows; the coordinator then warns.
 type Names struct{ Identities, Classes []string }
 
 // Spent are the keys of limits whose bursts are not whole. The agent keeps them for the
@@ -183,5 +182,5 @@ type Spent struct{ Keys []KeySpent }
 type KeySpent struct {
 	Key   uint64        // of a limit's key
 	Ahead time.Duration // the time until the burst is whole again; ≤ 0: it is
-	Named bool          // the configuration names the client: it has a slot of its own
+	Named bool          // the configuration names the client: it has its own slot
 }

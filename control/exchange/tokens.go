@@ -26,7 +26,7 @@ type KeyName struct {
 }
 
 // MaxKeyName is the most bytes of a KeyName: it must fit into a packet with its request. An owner
-// is not told of a key with a longer one, and the ledger decides there.
+// is not asked about a key with a longer one: there the ledger decides.
 const MaxKeyName = 1024
 
 // Named reports whether a request has to say whose key it is about.
@@ -35,8 +35,8 @@ func (q *TokenRequest) Named() bool { return !q.Forgotten && (q.Owner == 0 || q.
 // Len is its length in bytes.
 func (n *KeyName) Len() int { return len(n.Tenant) + len(n.Limit) + len(n.Client) }
 
-// TokenAnswers are what owners answer a gateway, in their order: all Grants, then all Recalls.
-// Any order does, see package grant.
+// TokenAnswers are the answers of owners to a gateway, in their order: all Grants, then all
+// Recalls. Any order does, see package grant.
 type TokenAnswers struct {
 	// Owners, if its List is not empty, are the owners from now on: the gateway sends the new owner of a
 	// key what it knows of the key.
@@ -92,7 +92,7 @@ func newest[T any](list []T, added int, key func(*T) uint64) []T {
 // tokenBytes bounds the encoded size of a record of tokens without the name of its key, bytes.
 const tokenBytes = 256
 
-// Parts cuts a into messages of at most so many bytes each, beside a list of owners.
+// Parts cuts a into messages of at most so many bytes each, not counting a list of owners.
 func (a *TokenAnswers) Parts(bytes int) []*TokenAnswers {
 	grants, recalls := a.Grants, a.Recalls
 	parts := []*TokenAnswers{}

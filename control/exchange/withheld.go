@@ -10,8 +10,8 @@ import (
 const mostWithheld = 1 << 16
 
 // Withheld keeps what a gateway without an agent cannot announce of the keys that it withdraws:
-// the last count of each, and that it is withdrawn. Without that count the others would be told
-// it with the next use of the key, as if all of it had been admitted just then. The zero
+// the last count of each, and that it is withdrawn. Without that count the others would receive
+// the count with the next use of the key, as if all of it had been admitted just then. The zero
 // Withheld is empty. Not safe for concurrent use.
 type Withheld struct {
 	counts map[uint64]KeyClaim // by key: announced last
