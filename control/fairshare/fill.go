@@ -1,6 +1,6 @@
 package fairshare
 
-// MinWeight and MaxWeight bound positive weights; what lies outside counts as
+// MinWeight and MaxWeight bound positive weights; a weight outside counts as
 // the bound. They keep quotients of capacity and weight finite, and hold the
 // effective weights W^(1/α) of pricing.Pool for W from 1e-9 to 1e9 and α from 0.1.
 const (
@@ -41,7 +41,7 @@ const (
 	Infeasible
 )
 
-// Bound is what limits a tenant's share.
+// Bound names the limit on a tenant's share.
 type Bound int
 
 const (
@@ -71,8 +71,8 @@ type Result struct {
 	scale     float64 // factor on guarantees, 1 unless Infeasible
 }
 
-// Bound is what holds tenant t in this result; t must be one of the tenants
-// that were filled.
+// Bound returns the limit on tenant t's share in this result; t must be one of the
+// tenants that were filled.
 func (r Result) Bound(t Demand) Bound {
 	if r.Status == Infeasible {
 		return BoundGuarantee

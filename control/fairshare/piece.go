@@ -57,7 +57,7 @@ func (p *piece) at(f float64) float64 {
 	return v
 }
 
-// bound is what limits the share at fair rate f.
+// bound returns the limit on the share at fair rate f.
 func (p *piece) bound(f float64) Bound {
 	v := p.off + p.slope*f
 	switch {

@@ -14,7 +14,7 @@ import "math"
 // On the last piece f' is the exact root, and the next pass gives the same f' bit for
 // bit: the iteration stops. ADDITIVE pieces are concave, so the iteration rises from the
 // left and never overshoots. MINIMUM pieces are neither convex nor concave: a step that
-// leaves the bracket is replaced by one that halves it. Where F is flat at μ, f is the
+// leaves the bracket is replaced by a bisection. Where F is flat at μ, f is the
 // largest such value, so that f is continuous in μ from above.
 //
 //	symbol  here
@@ -31,7 +31,7 @@ type solver struct {
 // rounding is the relative error that a sum over many tenants may carry.
 const rounding = 1e-12
 
-// extent is what does not depend on the fair rate: Σ c·lo, Σ c·hi, Σ c·w.
+// extent holds the sums that do not depend on the fair rate: Σ c·lo, Σ c·hi, Σ c·w.
 type extent struct{ floor, cap, weight float64 }
 
 // tally is one pass over the tenants at a fair rate.
