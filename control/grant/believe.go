@@ -9,7 +9,7 @@ import "slices"
 //	held from an earlier owner, in all ≤ heldBursts·b
 //	D              ≤ debtBursts·b by what gateways say
 //	a recall       is waited for as long as patience; then what was out is spent
-//	a gateway      comes no earlier than it was told, and gets r/n where others take all
+//	a gateway      comes no earlier than its answer said, and gets r/n where others take all
 //
 // With these the others are admitted r·t + (1 + creditBursts)·b at most, whatever one gateway says.
 
@@ -143,10 +143,10 @@ func (o *Owner) starves(now int64, u *user) bool {
 	return slices.ContainsFunc(o.users, func(v user) bool { return v.peer != u.peer && v.claimed > 0 })
 }
 
-// promised returns what is kept for others than u: a token for each that has got nothing for longer than
-// u, than anybody is told to wait, and than its fair part takes, while that token is refilled and until a
-// little after the time for which it was told to come. So a gateway that asks more often than it is told
-// gets no more of the refill than its part.
+// promised returns what is kept for others than u: a token for each gateway that has got nothing for
+// longer than u, than the longest announced wait, and than its fair part takes, while that token is
+// refilled and until a little after the time at which the gateway may come back. So a gateway that comes
+// back before that time gets no more of the refill than its part.
 func (o *Owner) promised(now int64, u *user) (sum int64) {
 	for i := range o.users {
 		v := &o.users[i]

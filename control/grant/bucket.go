@@ -5,7 +5,7 @@ package grant
 //	D' = −r while D > out, else 0        0 ≤ out ≤ D, unless debt: D ≤ 2b
 type bucket struct {
 	spent  int64   // D
-	out    int64   // granted and not spent, as far as was told
+	out    int64   // granted and not spent, as far as was reported
 	at     int64   // time of spent
 	rest   float64 // refill below a millionth, in [0, 1)
 	missed [4]span // when refill was turned away at D = out, oldest first
@@ -17,7 +17,7 @@ type bucket struct {
 // span is a time interval [from, to).
 type span struct{ from, to int64 }
 
-// memory is how long turned-away refill is remembered: a report that is older is
+// memory is the time for which turned-away refill is remembered: an older report is
 // not compensated.
 const memory = 3 * second
 
@@ -46,7 +46,7 @@ func (b *bucket) advance(p Params, now int64) {
 	b.miss(span{min(full, now), now})
 }
 
-// rounding is by how many millionths refill may come short of what a real number has.
+// rounding is the most, in millionths, by which refill may fall short of exact arithmetic.
 const rounding = 4
 
 // full returns for how long, in nanoseconds up to the time of spent, refill has been turned
@@ -126,7 +126,7 @@ func (b *bucket) forget(t int64) {
 	}
 }
 
-// late refills what spends told only now would have refilled since the given time:
+// late adds the refill that spends reported only now would have got since the given time:
 // at most amount, at most what was turned away since then, and nothing twice.
 func (b *bucket) late(p Params, since, amount int64) {
 	amount = min(amount, b.spent-b.out)

@@ -26,7 +26,7 @@ func TestPropertyAgentsDisagree(t *testing.T) {
 			for change := range rapid.IntRange(0, 3).Draw(t, fmt.Sprint("changes ", i)) {
 				at := int64(rapid.IntRange(1000, 4000).Draw(t, fmt.Sprint("at ms ", i, change))) * 1e6
 				owner, last := rapid.IntRange(0, agents-1).Draw(t, fmt.Sprint("owner ", i, change)), at
-				for agent := range agents { // each notices it at a time of its own
+				for agent := range agents { // each notices it at another time
 					late := at + int64(rapid.IntRange(0, 1500).Draw(t, fmt.Sprint("late ms ", i, change, agent)))*1e6
 					s.at(late, func() { k.believe(agent, owner) })
 					last = max(last, late)

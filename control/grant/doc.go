@@ -32,12 +32,12 @@
 // count as out; a gateway whose request has gone meanwhile gives it back at once, and
 // repeats that until the owner has it. What of it the owner had refilled meanwhile is
 // refill turned away. A gateway reports its spends late, so the owner remembers for some
-// seconds when refill was turned away at D = out, as at most four intervals. With a
-// report comes how much a bucket of its own would have refilled of those spends, and
-// since when, for up to four times without a break; that much is taken out of the
+// seconds when refill was turned away at D = out, as at most four intervals. A report
+// says how much refill the gateway's spends would have got in a bucket that saw them at once,
+// and since when, for up to four times without a break; that much is taken out of the
 // intervals since then and off D. No interval is used twice, so refill is never more
-// than r·t. What was granted to requests that wait was taken for spent from the start,
-// so it is in no report.
+// than r·t. Tokens that were granted to requests that wait counted as spent from the start,
+// so they are in no report.
 //
 // A request that waits is charged when its answer is made, later than it came. A full bucket
 // turned refill away meanwhile; that much is taken back out of the intervals, as of when the
@@ -49,15 +49,15 @@
 // On a request: enough in the bucket → grant what is needed and a part of the rest.
 // Not enough → recall what the others hold, wait for their answers, then divide.
 // Still not enough → say how long it takes until a lump of tokens is there. The
-// gateway refuses by itself until Due before that, counted from its question, so a
+// gateway refuses on its own until Due before that, counted from its question, so a
 // flood costs messages in proportion to what the limit gives, not to what is offered.
-// Who asks ahead, with no request that waits, is told of no such time.
+// A gateway that asks ahead, with no request that waits, gets no such time.
 //
 // # The gateway (gateway.go, poll.go)
 //
 //	state       a request                                   ends by
 //	unknown     waits; the gateway asks                     Grant
-//	exclusive   meets the bucket itself                     Recall
+//	exclusive   spends of the bucket itself                 Recall
 //	granted     spends a token; asks ahead below one half   tokens used up
 //	refusing    is refused at no cost                       time
 //	empty       waits; the gateway asks once for all        Grant
@@ -65,11 +65,11 @@
 //	unowned     is left to the caller                       time
 //
 // A request waits Hold at most. After three times that without an answer the owner
-// is taken for silent. What the caller admits without tokens (Owe) is told to the owner
-// as soon as it has answered, and is debt of the bucket as of when it was admitted. It is
-// not told with repeats of the question: the answer may grant tokens for the same requests,
+// counts as unreachable (silent). What the caller admits without tokens (Owe) is reported to the
+// owner as soon as it has answered, and is debt of the bucket as of when it was admitted.
+// Repeats of the question do not report it: the answer may grant tokens for the same requests,
 // which come too late, and go back with the same message. So each request is charged once.
-// The owner that is taken for silent is told with each repeat.
+// To an unreachable owner each repeat reports it.
 //
 // # Messages
 //
@@ -88,7 +88,7 @@
 //   - out ≤ D, and the tokens that gateways can spend are ≤ out.
 //   - One gateway alone admits what a GCRA of (r, b) admits.
 //   - Each request that waits is answered within Hold.
-//   - D changes by what was granted, returned, told or refilled, by nothing else.
+//   - D changes by what was granted, returned, reported or refilled, by nothing else.
 //   - Whatever one gateway says, the others are admitted r·t + 5·b at most (believe.go).
 //   - Whatever an owner says, a gateway has one burst at most to go on with when the owner has gone.
 //

@@ -8,11 +8,11 @@ const (
 	Refused    Outcome = iota // no token, and none before Gateway.Until
 	Admitted                  // a token was spent
 	Waits                     // ask again with Retry after the next Grant, or with Expire after Hold
-	Unanswered                // the owner is silent: the caller decides by other means, and tells it with Owe
+	Unanswered                // no answer of the owner: the caller decides by other means, and reports it with Owe
 	Unowned                   // the owner has no room for the key: likewise
 )
 
-// Gateway is what one gateway knows of one key. See the package comment.
+// Gateway is the state of one key at one gateway. See the package comment.
 type Gateway struct {
 	p       Params
 	session uint64 // this life of the gateway
@@ -39,7 +39,7 @@ type Gateway struct {
 	returning bool  // an answer to a recall is due
 	left      int64 // D at which the bucket was given back; −1: it was not had
 	leftFull  int64 // for how long it had turned refill away then
-	register  bool  // the owner must be told what is known
+	register  bool  // what is known must be sent to the owner
 	held      int64
 
 	need  int64 // cost of the requests that wait
@@ -48,7 +48,7 @@ type Gateway struct {
 	late  report
 	use   rate
 
-	hidden int64 // of extra: owed since the open question was asked, and told after its answer
+	hidden int64 // of extra: owed since the open question was asked, and reported after its answer
 	unsent bool  // the owner must be sent extra or returned soon
 	lone   bool  // the caller has just been left to decide by other means, and may owe
 
@@ -68,19 +68,19 @@ func NewGateway(p Params, session uint64) *Gateway {
 	return &Gateway{p: p.withDefaults(), session: session, level: -1, left: -1}
 }
 
-// declined is for how long an owner that has no room for a key is not asked again.
+// declined is the time for which an owner that has no room for a key is not asked again.
 const declined = 5 * second
 
-// Know says what of the bucket is spent at least, before the first request: the owner is told. It
-// is for a key that was limited by other means until now.
+// Know sets what is spent of the bucket at least, before the first request, and registers it at the
+// owner. It is for a key that was limited by other means until now.
 func (g *Gateway) Know(now, spent int64) {
 	if spent > 0 {
 		g.level, g.heard, g.register = spent, now, true
 	}
 }
 
-// Learn says what of the bucket was spent at least, of a key that is in use: the caller knows it from others, whom
-// the owner has not heard. Unless this gateway knew as much, the owner is told.
+// Learn sets what was spent of the bucket at least, for a key in use: the caller knows it from others, which
+// the owner could not receive. Unless this gateway knew as much, it registers that at the owner.
 func (g *Gateway) Learn(now, spent int64) {
 	switch {
 	case g.exclusive:
@@ -130,7 +130,7 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 	}
 	g.use.add(now, cost)
 	if g.need > 0 && !g.silent && now >= g.unowned {
-		return g.join(now, cost) // behind those that wait
+		return g.join(now, cost) // behind the requests that wait
 	}
 	return g.decide(now, now, cost, false)
 }
@@ -175,7 +175,7 @@ func (g *Gateway) Retry(now, since, cost int64) Outcome {
 	return out
 }
 
-// Leave tells that a waiting request has gone.
+// Leave notes that a waiting request has gone.
 func (g *Gateway) Leave(cost int64) {
 	g.need = max(0, g.need-cost)
 	if g.need == 0 {
@@ -206,7 +206,7 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 	return g.join(now, cost)
 }
 
-// meet decides by the bucket that this gateway has to itself, for a request that came at the
+// meet decides by the bucket, which this gateway has alone, for a request that came at the
 // given time.
 func (g *Gateway) meet(now, since, cost int64) Outcome {
 	b := &g.alone
@@ -237,8 +237,8 @@ func (g *Gateway) join(now, cost int64) Outcome {
 // Until returns before when a refused request need not come again.
 func (g *Gateway) Until() int64 { return g.until }
 
-// Owe charges cost that cannot be refused, such as what a response has cost beyond
-// its estimate. A negative one gives back.
+// Owe charges cost that cannot be refused, such as the cost of a response beyond its
+// estimate. A negative one gives back.
 func (g *Gateway) Owe(now, cost int64) {
 	if g.exclusive {
 		g.alone.advance(g.p, now)
@@ -258,8 +258,8 @@ func (g *Gateway) Owe(now, cost int64) {
 	}
 }
 
-// Grant takes in a message of an owner. heard: the owner has the question that is open, and will
-// answer it later.
+// Grant takes in a message of an owner. heard: the owner has received the open question, and
+// will answer it later.
 func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
 		g.giveUp(now) // this owner will not recall it when others come: the caller goes on from its level
@@ -296,8 +296,8 @@ func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	return false
 }
 
-// believe takes in how many tokens were granted. No owner that is right grants more than the burst at a
-// time: what is beyond goes back at once, so that a gateway has never more, whoever was the owner.
+// believe takes in the number of granted tokens. No correct owner grants more than the burst at a
+// time: the rest goes back at once, so that a gateway never has more, whichever owner granted.
 func (g *Gateway) believe(granted int64) {
 	g.granted = max(g.granted, granted)
 	g.returned += max(0, g.tokens()-g.p.Burst)
@@ -319,9 +319,9 @@ func (g *Gateway) answered(now int64, m Grant) {
 	}
 }
 
-// refuse has what waits refused, and new requests until a token is due. The owner has counted wait
+// refuse refuses the requests that wait, and new requests until a token is due. The owner has counted wait
 // from when the question came, so a request that is asked about so long after the question comes to
-// the owner when the token is there; and one that comes a little earlier may wait for it.
+// the owner when the token is there; and a request that comes a little earlier may wait for it.
 func (g *Gateway) refuse(wait int64) {
 	g.until, g.denied = g.askedAt, wait > 0
 	if wait > 0 {
@@ -329,15 +329,15 @@ func (g *Gateway) refuse(wait int64) {
 	}
 }
 
-// toldExtra is what a message has said of extra.
+// toldExtra is the value of extra that a message has reported.
 type toldExtra struct {
 	number uint32
 	extra  int64
 }
 
-// untold returns what of extra the owner had not heard with the message that it has seen: the
-// bucket that it grants lacks that. Of a message of long ago it is all that was said since the
-// oldest one that is remembered.
+// untold returns the part of extra that the owner had not received with the message that it has seen:
+// the bucket that it grants lacks that part. For a message of long ago it is all that was reported
+// since the oldest remembered message.
 func (g *Gateway) untold(seen uint32) int64 {
 	if at := g.told[seen%uint32(len(g.told))]; at.number == seen {
 		return g.extra - at.extra
@@ -345,8 +345,8 @@ func (g *Gateway) untold(seen uint32) int64 {
 	return g.extra - g.told[(g.number+1)%uint32(len(g.told))].extra
 }
 
-// takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks what the
-// owner had not heard of extra, which is charged as of when it was spent.
+// takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks the part
+// of extra that the owner had not received, which is charged as of when it was spent.
 func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
 	unspent := g.tokens()
 	g.returned += unspent
@@ -375,8 +375,8 @@ func (g *Gateway) Recall(now int64, m Recall) {
 		g.believe(m.Granted)
 		g.returned += max(0, g.tokens())
 		if g.open && int32(m.Seq-g.seq) >= 0 {
-			g.open, g.wanted = false, 0 // its answer is void; what waits asks anew
-			g.hidden = 0                // the answer to the recall tells it
+			g.open, g.wanted = false, 0 // its answer is void; what waits asks again
+			g.hidden = 0                // the answer to the recall reports it
 		}
 	}
 	g.returning = true
@@ -395,9 +395,9 @@ func (g *Gateway) giveUp(now int64) int64 {
 	return g.alone.spent
 }
 
-// NewOwner tells that the key has another owner, whose life is not known yet: the one
-// before has gone or the members have changed. What this gateway holds, it keeps and
-// tells the new one.
+// NewOwner notes that the key has another owner, whose life is not known yet: the one
+// before has gone or the members have changed. This gateway keeps what it holds, and
+// reports it to the new owner.
 func (g *Gateway) NewOwner(now int64) { g.change(now, 0) }
 
 func (g *Gateway) change(now int64, life uint64) {
@@ -426,27 +426,27 @@ func (g *Gateway) Expire(now, cost int64) Outcome {
 	return Unanswered
 }
 
-// listen takes the owner for silent where it has not answered for long.
+// listen counts the owner as unreachable if it has not answered for long.
 func (g *Gateway) listen(now int64) {
 	if g.wanted != 0 && now-g.wanted >= 3*g.p.Hold {
 		g.silent = true
 	}
 }
 
-// Silent reports whether the owner is taken for silent: requests do not wait for it.
+// Silent reports whether the owner counts as unreachable: requests do not wait for it.
 func (g *Gateway) Silent() bool { return g.silent }
 
-// Unowned reports whether the owner has said lately that it has no room for the key.
+// Unowned reports whether the owner has answered, within the last 5 s, that it has no room for the key.
 func (g *Gateway) Unowned(now int64) bool { return now < g.unowned }
 
 // Open reports whether a question that was asked is not answered yet.
 func (g *Gateway) Open() bool { return g.open }
 
-// Registers reports whether the owner has yet to be told what this gateway knows, and may have room.
+// Registers reports whether this gateway has to report what it knows to the owner, which may have room.
 func (g *Gateway) Registers() bool { return g.register && g.unowned == 0 }
 
 // Rested reports whether the bucket is full and no request waits, as far as this gateway knows: if
-// the owner has changed, the next one need not be told anything.
+// the owner has changed, nothing need be reported to the next one.
 func (g *Gateway) Rested(now int64) bool {
 	return g.need == 0 && now >= g.until && g.known(now) <= 0 && g.tokens() <= 0
 }
@@ -486,7 +486,7 @@ func Forgotten(m Recall) Request {
 	}
 }
 
-// known returns D as far as this gateway can tell; −1: not at all.
+// known returns D as far as this gateway knows it; −1: not at all.
 func (g *Gateway) known(now int64) int64 {
 	switch {
 	case g.exclusive:

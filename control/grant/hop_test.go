@@ -6,7 +6,7 @@ import (
 )
 
 // A client below its limit that hops from gateway to gateway in full bursts is refused nothing, though messages
-// are late, some later than a request waits. What its caller has admitted by itself until then is charged
+// are late, some later than a request waits. What its caller has admitted without tokens until then is charged
 // once. The owner had granted tokens for these requests, which came too late: it has them back before the
 // next burst.
 func TestHoppingClientIsRefusedNothing(t *testing.T) {
@@ -41,7 +41,7 @@ func TestHoppingClientIsRefusedNothing(t *testing.T) {
 }
 
 // What went back is turned-away refill as far as it was refilled in the meantime, so that a spend of that time
-// that is told only now is refilled by it.
+// that is reported only now is refilled by it.
 func TestGiveBackOfWhatWasRefilled(t *testing.T) {
 	p := Params{Rate: 10, Burst: 10 * Token}.withDefaults()
 	var b bucket
@@ -75,9 +75,9 @@ func TestBucketComesAfterRequestsWentOn(t *testing.T) {
 	}
 }
 
-// What was owed since a question was asked is not told with its repeats: its answer may have tokens for the same
-// requests. It is told at once when the answer has come, with what of the tokens goes back; and without an answer
-// when the owner counts as silent.
+// The debt since a question was asked is not reported with its repeats: its answer may have tokens for the same
+// requests. It is reported at once when the answer has come, with the tokens that go back; and without an answer
+// when the owner counts as unreachable.
 func TestOwedIsToldAfterTheAnswer(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		g := NewGateway(Params{Rate: 10, Burst: 10 * Token, Hold: 50 * millisecond}, 1<<20)

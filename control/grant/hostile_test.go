@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// liar sends an owner what it likes, every 5 ms, in the name of a gateway of its own.
+// liar sends an owner wrong messages, every 5 ms, in the name of one more gateway.
 type liar struct {
 	w    *world
 	rng  *rand.Rand
@@ -80,7 +80,7 @@ func (l *liar) truth() Request {
 		Register: l.q.Number == 1}
 }
 
-// play plays a liar beside three honest gateways at 0.6 times the limit, and returns the world.
+// playLiar runs a liar and three honest gateways at 0.6 times the limit, and returns the world.
 func playLiar(t *testing.T, seed uint64, lie func(l *liar, q *Request)) *world {
 	t.Helper()
 	p := Params{Rate: 100, Burst: 20 * Token}
@@ -98,7 +98,7 @@ func playLiar(t *testing.T, seed uint64, lie func(l *liar, q *Request)) *world {
 
 const liarGone = 4 * second
 
-// check holds what is promised of a key whose user lies.
+// checkLiar checks the promises for a key of which one user sends wrong numbers.
 func (w *world) checkLiar(t *testing.T, what string) {
 	t.Helper()
 	if over, bound := excess(w.p, w.admitted), creditBursts*float64(w.p.Burst)/Token+2; over > bound {
@@ -128,7 +128,7 @@ func (w *world) checkLiar(t *testing.T, what string) {
 	}
 }
 
-// TestALiarInOneField plays each field of a request at, below and beyond its bounds, for ever and in turns
+// TestALiarInOneField sets each field of a request at, below and beyond its bounds, always and in turns
 // with the truth, in questions, registrations and answers to recalls.
 func TestALiarInOneField(t *testing.T) {
 	fields := map[string]reflect.Value{}

@@ -2,7 +2,7 @@ package grant
 
 import "testing"
 
-// A gateway that learns what others have spent, of whom the owner has not heard, has the owner count that.
+// A gateway that learns what unreachable others have spent has the owner count that.
 func TestLearn(t *testing.T) {
 	p := Params{Rate: 1, Burst: 40 * Token}
 	o, g, w := NewOwner(p, 1, 0), NewGateway(p, 1<<20), &wire{}

@@ -30,7 +30,7 @@ type Line[K comparable] struct {
 // item is the state of a key. Earlier places of the key in the lists count for nothing.
 type item struct {
 	at     int64 // when it was sent; 0: it waits
-	parked bool  // the peer has heard it: it waits again at at
+	parked bool  // the peer has received it: it waits again at at
 	first  bool  // it waits before all others
 	again  bool  // it was sent before
 	parks  uint8 // how often it was parked without a known end
@@ -47,7 +47,7 @@ const (
 	MaxTimeout   = second
 	firstWindow  = 4
 	maxWindow    = 64
-	// A message that the peer has heard and cannot answer yet is sent again after parkFirst, since its answer
+	// A message that the peer has received and cannot answer yet is sent again after parkFirst, since its answer
 	// may be lost, then each time after four times as long, up to parkMost.
 	parkFirst = 25 * millisecond
 	parkMost  = 2 * second
@@ -84,8 +84,8 @@ func (l *Line[K]) Done(now int64, key K, answered bool) {
 	}
 }
 
-// Park notes that the peer has heard a key's message and will answer it later, after so long at most;
-// 0: the peer cannot tell.
+// Park notes that the peer has received a key's message and will answer it later, after so long at most;
+// 0: the peer cannot say.
 func (l *Line[K]) Park(now int64, key K, wait int64) {
 	it, known := l.items[key]
 	if !known || it.parked {

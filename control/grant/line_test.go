@@ -54,7 +54,7 @@ func TestLineHasOnePlacePerKey(t *testing.T) {
 	}
 }
 
-// A message that was heard and whose answer is lost is sent again soon, then more and more seldom; where the
+// A message that was received and whose answer is lost is sent again soon, then more and more seldom; where the
 // peer says how long it takes, then.
 func TestLineParks(t *testing.T) {
 	var l Line[int]

@@ -29,9 +29,9 @@ func setTo(f reflect.Value, n int64) {
 	}
 }
 
-// An owner that lies grants what it likes. What it has said is void once it has gone: a gateway has a burst
-// of it at most, and asks the next owner. Each field of its grants and recalls is at, below and beyond its
-// bounds, for ever and in turns with the truth.
+// Grants of an owner that lies are void once the owner has gone: a gateway has a burst of
+// them at most, and asks the next owner. Each field of its grants and recalls is at, below and beyond
+// its bounds, always and in turns with the truth.
 func TestALyingOwnerIsForgotten(t *testing.T) {
 	const rate, burst, gone, end = 50., 10., second, 5 * second
 	p := grant.Params{Rate: rate, Burst: burst * grant.Token}
@@ -50,7 +50,7 @@ func TestALyingOwnerIsForgotten(t *testing.T) {
 			s.at(at, k.registered)
 		}
 		s.run(end + second)
-		// 0.1 s until gateways are told, and what each of them has then.
+		// 0.1 s until gateways know the next owner, and what each of them has then.
 		if over, most := k.over(gone), float64(len(k.gates))*burst+rate*.1+2; over > most {
 			t.Errorf("%s: %.1f over r·t + b once it has gone, at most %.1f", what, over, most)
 		}

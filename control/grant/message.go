@@ -3,7 +3,7 @@ package grant
 // Peer names a gateway to an owner. Any unique number will do.
 type Peer uint32
 
-// Request is what a gateway sends to the owner of a key. All counts are cumulative
+// Request is a message of a gateway to the owner of a key. All counts are cumulative
 // within the session, in millionths of a cost unit.
 type Request struct {
 	Session  uint64 // this life of the gateway; never reused
@@ -12,10 +12,10 @@ type Request struct {
 	Seq      uint32 // of the question that is open; 0: none was asked yet
 	Recalled uint32 // highest Recall.Number that this message answers
 
-	Granted  int64 // Grant.Granted as last heard
+	Granted  int64 // Grant.Granted as last received
 	Spent    int64 // of granted tokens
 	Returned int64 // of granted tokens
-	Extra    int64 // admitted without a token: own part of a silent owner, debt, less refunds
+	Extra    int64 // admitted without a token: own part of an unreachable owner, debt, less refunds
 
 	Need  int64 // tokens wanted for requests that wait; 0: none
 	Least int64 // cost of the cheapest of them: less is of no use
@@ -29,16 +29,16 @@ type Request struct {
 	Exclusive bool  // the gateway had the bucket itself until this message; Level is what it left
 	Released  bool  // the gateway has given back all it had and forgets the key
 	Forgotten bool  // it had released the key before: the counts say nothing
-	Register  bool  // first contact with this owner; Held and Level tell what the gateway knows
+	Register  bool  // first contact with this owner; Held and Level say what the gateway knows
 	Held      int64 // tokens from an earlier owner that it can still spend
 	Level     int64 // D, as far as the gateway knows; −1: it knows nothing
 	Full      int64 // nanoseconds for which the bucket that it had itself has turned refill away
 }
 
-// Refills is how many times a Request tells refill of. More make it longer.
+// Refills is the most refills that a Request reports. More make it longer.
 const Refills = 4
 
-// Refill is what a bucket of a gateway's own would have refilled without a break of spends
+// Refill is the refill that a gateway's bucket would have made without a break, of spends
 // that begin at some time.
 type Refill struct {
 	Amount int64 // millionths
@@ -58,7 +58,7 @@ type Grant struct {
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
 	Full      int64  // nanoseconds for which that bucket has turned refill away
-	Pending   bool   // the question Seq is heard and will be answered later: only Granted and Wait count beside
+	Pending   bool   // the question Seq is received and will be answered later: only Granted and Wait count too
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 	NoRoom    bool   // the owner has no room for the key; only Session and Seq count
 }

@@ -3,7 +3,7 @@ package grant
 import "testing"
 
 // An owner that has no room says so: what waits is left to the caller at once, and the owner is not asked
-// again for a while. Then it is asked again, and hears what was admitted without it.
+// again for a while. Then it is asked again, and receives what was admitted without it.
 func TestNoRoom(t *testing.T) {
 	p := Params{Rate: 0.001, Burst: 5 * Token}
 	g, now := NewGateway(p, 1<<20), int64(second)
@@ -42,8 +42,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A bucket that a gateway has to itself is given up where the next owner has no room for it: later that owner
-// would grant another one. When it has room it is told what was spent.
+// A gateway gives up its bucket where the next owner has no room for it: later that owner
+// would grant another one. When the owner has room it receives what was spent.
 func TestNoRoomForABucket(t *testing.T) {
 	p := Params{Rate: 0.001, Burst: 5 * Token}
 	g, o, box, now := NewGateway(p, 1<<20), NewOwner(p, 7, 0), &lastGrant{}, int64(second)
@@ -75,7 +75,7 @@ func TestNoRoomForABucket(t *testing.T) {
 	}
 }
 
-// A gateway that has the bucket itself is not one that has got too little: later it takes its turn as others do.
+// A gateway that has the bucket itself has not got too little: later it takes its turn as others do.
 func TestBucketIsAFairPart(t *testing.T) {
 	o, box, now := NewOwner(Params{Rate: 1, Burst: 5 * Token}, 7, 0), &lastGrant{}, int64(second)
 	o.Request(now, 1, Request{Session: 1, Number: 1, Seq: 1, Need: Token, Least: Token, Level: -1}, box)

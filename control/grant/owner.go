@@ -14,7 +14,7 @@ type Owner struct {
 	asks    uint64
 	turn    int64 // when the next turn of refusing gateways begins
 	taken   int   // gateways that have been given this turn
-	lowered int64 // when the limit was lowered, see forgive; 0: it was not, or all is told
+	lowered int64 // when the limit was lowered, see forgive; 0: it was not, or all is reported
 	faded   int64 // bucket.refilled up to which the refill is off user.claimed
 }
 
@@ -24,7 +24,7 @@ type user struct {
 	session uint64
 
 	granted, spent, returned, extra int64
-	presumed                        int64 // spent by the requests for which it was granted, not told yet
+	presumed                        int64 // spent by the requests for which it was granted, not reported yet
 
 	number    uint32 // of the latest Request taken in
 	seq       uint32 // of the latest question
@@ -48,9 +48,9 @@ type user struct {
 	deaf     bool   // it has not answered a recall for long: nobody waits for it
 	slow     bool   // it has been deaf: nobody waits for it for long
 	asked    int64  // when its question came
-	early    int64  // a question before would come too early: it was told how long to wait
+	early    int64  // a question before would come too early: it knows how long to wait
 	until    int64  // when it may ask again
-	untold   bool   // it has had tokens since before the limit was lowered, and was not heard since
+	untold   bool   // it has had tokens since before the limit was lowered, and has sent nothing since
 	fair     int64  // up to when its fair part has been granted; 0: it has got all that it needs
 	last     Grant
 }
@@ -70,14 +70,14 @@ func NewOwner(p Params, life uint64, now int64) *Owner {
 		o.b.spent = o.p.Burst
 	}
 	if p.Listen <= 0 {
-		o.b.fill(0, memory) // nobody has used the key lately
+		o.b.fill(0, memory) // no gateway has used the key recently
 	}
 	return o
 }
 
 // Configure puts another rate or burst in force, and carries over what is spent, see bucket.carry.
-// What gateways have spent of the larger bucket and tell later is bounded by forgive. What they were
-// told about when to come counts no more.
+// What gateways have spent of the larger bucket and report later is bounded by forgive. The times that
+// they were given to come back count no more.
 func (o *Owner) Configure(p Params, now int64) {
 	o.b.advance(o.p, now)
 	was := o.p
@@ -98,12 +98,12 @@ func (o *Owner) Configure(p Params, now int64) {
 	}
 }
 
-// settling is for how long after a limit was lowered gateways may spend by the earlier numbers: they
-// do not all have the change at once.
+// settling is the time after a limit was lowered in which gateways may spend by the earlier numbers:
+// they do not all have the change at once.
 const settling = 2 * second
 
-// forgive has nobody owe more than an empty bucket, beside what gateways have, until all gateways have
-// told what they had spent when the limit was lowered.
+// forgive limits the debt to an empty bucket, besides the tokens that gateways have, until all gateways
+// have reported what they had spent when the limit was lowered.
 func (o *Owner) forgive(now int64) {
 	if o.lowered == 0 {
 		return
@@ -133,7 +133,7 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 		return
 	}
 	if known && int32(q.Number-u.number) <= 0 {
-		return // older than what is known
+		return // older than the known state
 	}
 	u.number, u.heard = q.Number, now
 	o.doubt(now)
@@ -176,15 +176,15 @@ func (o *Owner) find(from Peer, session uint64) (i int, known bool) {
 	return len(o.users) - 1, false
 }
 
-// introduce tells a gateway whose counts belong to another owner that it must register.
+// introduce makes a gateway register whose counts belong to another owner.
 func (o *Owner) introduce(u *user, out Outbox) {
 	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session})
 }
 
 func (o *Owner) granting() bool { return o.b.at >= o.listen }
 
-// out is what the gateway can still spend, as far as is known. What was granted for
-// requests that wait is spent when it arrives.
+// out returns what the gateway can still spend, as far as is known. Tokens granted for
+// requests that wait are spent when they arrive.
 func (u *user) out() int64 { return max(0, u.granted-u.spent-u.returned-u.presumed) }
 
 // release notes that a gateway has given back all it had.
@@ -262,8 +262,8 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 	}
 }
 
-// acknowledge answers a gateway that has told something and asks for nothing: it keeps what it has. If
-// somebody has the bucket while others have tokens, or the bucket as well, it comes back.
+// acknowledge answers a gateway that reports and asks for nothing: it keeps what it has. If a gateway
+// has the bucket while others have tokens, or the bucket as well, the bucket is recalled.
 func (o *Owner) acknowledge(u *user, out Outbox) {
 	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Seen: u.number,
 		Others: o.others(u), Level: o.b.spent}
@@ -274,14 +274,14 @@ func (o *Owner) acknowledge(u *user, out Outbox) {
 	})
 }
 
-// postpone says that a question is heard, so that it is not repeated soon. While the owner listens it says
-// for how long at most.
+// postpone confirms a question, so that it is not repeated soon. While the owner listens the confirmation
+// has the longest wait.
 func (o *Owner) postpone(u *user, out Outbox) {
 	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Pending: true,
 		Wait: max(0, o.listen-o.b.at)})
 }
 
-// Lost is told when a gateway's session is over: what was out counts as spent, and a
+// Lost ends a gateway's session: what was out counts as spent, and a
 // bucket that it had alone as empty in STRICT, else as full as when it was granted,
 // and refilled since.
 func (o *Owner) Lost(now int64, p Peer, out Outbox) {
@@ -324,17 +324,17 @@ func (o *Owner) Tick(now int64, out Outbox) {
 	o.serve(now, out)
 }
 
-// Listened tells that all gateways have registered what they know: the owner need not listen longer.
+// Listened notes that all gateways have registered what they know: the owner need not listen longer.
 func (o *Owner) Listened(now int64, out Outbox) {
 	o.listen = min(o.listen, now)
 	o.Tick(now, out)
 }
 
-// Suspend has the owner grant nothing until Resume: somebody else owns the key.
+// Suspend makes the owner grant nothing until Resume: another agent owns the key.
 func (o *Owner) Suspend() { o.listen = forever }
 
-// Resume ends Suspend: nobody else owns the key any more. For so long the owner first gathers what gateways
-// know of that time. Time without an owner does not count against who has yet to answer a recall.
+// Resume ends Suspend: no other agent owns the key any more. The owner first listens for so long to what
+// gateways know of that time. Time without an owner does not count against gateways with an open recall.
 func (o *Owner) Resume(now, listen int64, out Outbox) {
 	o.b.advance(o.p, now)
 	o.listen, o.told = now+listen, false
@@ -406,5 +406,5 @@ func (o *Owner) Level(now int64) int64 {
 	return o.b.spent
 }
 
-// Out returns what is granted and not spent, as far as was told.
+// Out returns what is granted and not spent, as far as was reported.
 func (o *Owner) Out() int64 { return o.b.out }

@@ -1,9 +1,9 @@
 package grant
 
-// ownPart stands for what a caller does while the owner is silent.
+// ownPart is the caller's own limit while the owner is unreachable.
 //
-//	part = r − what the others used when last heard; nothing heard: r/N in STRICT, else r
-//	burst = b·part/r, of which so much is left as of the bucket when last heard
+//	part = r − what the others last reported to use; no report: r/N in STRICT, else r
+//	burst = b·part/r, of which so much is left as of the bucket in the last report
 type ownPart struct {
 	inUse bool
 	b     bucket

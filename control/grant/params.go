@@ -17,23 +17,23 @@ type Params struct {
 	Burst  int64   // b, millionths; less than Token is raised to it
 	Strict bool    // what is unknown counts as spent; false: as not spent
 
-	// Hold is how long a request waits for a token at most, default 20 ms. It
+	// Hold is the longest time that a request waits for a token, default 20 ms. It
 	// should be 8 times the way between two agents or more: an answer needs one
 	// round trip, one with a recall two.
 	Hold int64
-	// Due is how soon a token must come for an owner to wait for it instead of
+	// Due is the longest time that an owner waits for a token instead of
 	// refusing, default 5 ms. Longer means fewer refusals and longer waits.
 	Due int64
-	// Horizon is how much use a gateway asks for ahead, default 100 ms. Longer
+	// Horizon is the time of use that a gateway asks for ahead, default 100 ms. Longer
 	// means fewer messages and more tokens that have to be recalled.
 	Horizon int64
-	// Alone is after how long without another user a gateway gets the bucket
+	// Alone is the time without another user after which a gateway gets the bucket
 	// itself, default 1 s.
 	Alone int64
-	// Lump is how much refill a refusing gateway waits for, default 50 ms of r,
+	// Lump is the amount of refill, as a time, that a refusing gateway waits for, default 50 ms of r,
 	// divided by the gateways that wait. Longer means fewer messages in a flood.
 	Lump int64
-	// Listen is how long a new owner gathers what gateways know before it grants,
+	// Listen is the time in which a new owner gathers what gateways know before it grants,
 	// default 0. Give it 50 to 250 ms where there was another owner before.
 	Listen int64
 }

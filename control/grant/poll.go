@@ -1,6 +1,6 @@
 package grant
 
-// Poll returns what the owner is to be told at once: the answer to a Recall. Call it after every other
+// Poll returns the message that the owner needs at once: the answer to a Recall. Call it after every other
 // call, after a Grant once the waiting requests were retried; then Wants.
 func (g *Gateway) Poll(now int64) (Request, bool) {
 	// The owner takes these for spent. Nobody waits for them any more: they go back, and the owner is asked
@@ -95,7 +95,7 @@ func (g *Gateway) message(now int64) Request {
 	if q.Exclusive {
 		q.Full = g.leftFull
 	}
-	if g.hidden == 0 { // else it has refill of what is not told
+	if g.hidden == 0 { // else it has refill of what is not reported
 		q.Refills = g.late.send(g.p, now, g.number)
 	}
 	if g.register {

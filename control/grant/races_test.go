@@ -153,7 +153,7 @@ func TestRepeatedRequest(t *testing.T) {
 	want(t, "and no token is left over", b.tokens(), int64(0))
 }
 
-// Tokens of earlier grants do not stay beside a bucket that comes whole.
+// Tokens of earlier grants do not add to a bucket that comes whole.
 func TestTokensBesideAnExclusiveBucket(t *testing.T) {
 	a := NewGateway(ten, 1<<20)
 	a.Take(0, Token)
@@ -183,12 +183,12 @@ func TestNobodyIsForgotten(t *testing.T) {
 	}
 }
 
-// Refill that was turned away while spends were not told is given back from each of the
+// Refill that was turned away before spends were reported is given back from each of the
 // intervals in which it was turned away, and from none twice.
 func TestTurnedAwayRefill(t *testing.T) {
 	b := bucket{spent: 10 * Token, out: 10 * Token}
 	b.advance(ten, second)          // all is out: one second turned away
-	b.out -= 5 * Token              // spends told late
+	b.out -= 5 * Token              // spends reported late
 	b.late(ten, second/2, 20*Token) // … of the last half second
 	want(t, "half a second", b.spent, int64(5*Token))
 	b = bucket{spent: 10 * Token, out: 10 * Token}
@@ -259,7 +259,7 @@ func TestForgottenSession(t *testing.T) {
 }
 
 // A gateway that knows its owner by a recall only, and that the owner has forgotten, registers when
-// it begins another session: it would be told to begin for ever.
+// it begins another session: else the owner would demand a new session again and again.
 func TestForgottenBeforeItsGrant(t *testing.T) {
 	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), NewGateway(ten, 2<<20), &wire{}
 	a.Take(0, Token)
@@ -323,7 +323,7 @@ func TestPutBack(t *testing.T) {
 	want(t, "empty", a.Try(0, Token), Refused)
 }
 
-// A request that nobody answers is left to the caller, and once the owner is taken for silent no
+// A request without an answer is left to the caller, and once the owner counts as unreachable no
 // request waits.
 func TestSilentOwner(t *testing.T) {
 	g := NewGateway(ten, 1<<20)
@@ -339,7 +339,7 @@ func TestSilentOwner(t *testing.T) {
 	want(t, "at once", g.Try(4*hold, Token), Unanswered)
 }
 
-// A bucket that an owner grants before it has heard what was admitted without it is emptier by
+// A bucket that an owner grants before it has received what was admitted without it is emptier by
 // that much.
 func TestExclusiveGrantBeforeTheDebtIsHeard(t *testing.T) {
 	o, g, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), &wire{}
@@ -347,7 +347,7 @@ func TestExclusiveGrantBeforeTheDebtIsHeard(t *testing.T) {
 	first := poll(t, g, 0)
 	g.Expire(20*millisecond, Token)
 	g.Owe(20*millisecond, 4*Token)
-	poll(t, g, 20*millisecond) // a repeated question, which tells of it, comes later
+	poll(t, g, 20*millisecond) // a repeated question, which reports it, comes later
 	o.Request(20*millisecond, 1, first, w)
 	g.Grant(20*millisecond, w.grant(t, g))
 	want(t, "left of the burst", g.Level(20*millisecond), int64(6*Token))
@@ -415,8 +415,8 @@ func TestTimesOutOfOrder(t *testing.T) {
 	want(t, "refilled of 5 tokens within 0.2 s at 10/s", r.refilled, int64(2*Token))
 }
 
-// Tokens that are kept for a gateway that waits for one more are not there for the next one: it is
-// told how long it need not ask, and does not ask again and again until the first one is answered.
+// Tokens that are kept for a gateway that waits for one more are not there for the next one: its
+// answer says how long it need not ask, and it does not ask again until the first one is answered.
 func TestReservedTokens(t *testing.T) {
 	o, a, b, w := two(t)
 	b.Take(0, Token)
@@ -447,7 +447,7 @@ func TestReservedTokens(t *testing.T) {
 }
 
 // asksAhead returns an owner and two gateways that share its bucket. The second one has used eleven
-// tokens lately and asks for tokens ahead; D is as given.
+// tokens recently and asks for tokens ahead; D is as given.
 func asksAhead(t *testing.T, spent int64) (*Owner, *Gateway, Request, *wire) {
 	t.Helper()
 	o, a, b, w := two(t)
@@ -471,7 +471,7 @@ func asksAhead(t *testing.T, spent int64) (*Owner, *Gateway, Request, *wire) {
 	return o, b, q, w
 }
 
-// A gateway that asks ahead when the bucket is empty is not told to refuse: its next request may
+// A gateway that asks ahead when the bucket is empty gets no time to refuse until: its next request may
 // come when the bucket has refilled.
 func TestWhoAsksAheadIsNotToldToRefuse(t *testing.T) {
 	o, b, q, w := asksAhead(t, ten.Burst+Token/2)
@@ -517,7 +517,7 @@ func TestBucketOfAnEarlierOwnerIsRecalled(t *testing.T) {
 	}
 }
 
-// A gateway that is told to refuse does so until the token is there, not for the way of the question
+// A gateway that got a time to refuse until does so until the token is there, not for the way of the question
 // and of the answer longer: a request that comes with the token asks, and may find it.
 func TestRefusesNoLongerThanTheTokenTakes(t *testing.T) {
 	g := NewGateway(Params{Rate: 100, Burst: Token}, 1<<20)
@@ -531,7 +531,7 @@ func TestRefusesNoLongerThanTheTokenTakes(t *testing.T) {
 	want(t, "with the token", g.Take(10*millisecond, Token), Waits)
 }
 
-// A new owner believes the gateway that knows most of what is spent, in whichever order they tell it,
+// A new owner believes the gateway that knows most of what is spent, in whichever order they report it,
 // and no more than two bursts.
 func TestOwnerBelievesWhoKnowsMost(t *testing.T) {
 	for _, strict := range []bool{false, true} {

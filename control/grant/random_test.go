@@ -75,7 +75,7 @@ func TestPropertyExcess(t *testing.T) {
 }
 
 // TestExcessAtTheLimit holds the same bound where it is easiest to break: gateways with tokens at
-// hand report late, each of several short times in which a bucket of its own refilled, and all of
+// hand report late, each of several short times in which their buckets refilled, and all of
 // them together ask for just the limit. With one time for all of a report the owner took back
 // refill of pauses: up to 12 requests too many at 1000/s.
 func TestExcessAtTheLimit(t *testing.T) {
@@ -163,7 +163,7 @@ func (w *world) ended(t *rapid.T) {
 	}
 }
 
-// killOwner crashes the owner; the membership tells a second later, and the next owner
+// killOwner crashes the owner; the membership announces it a second later, and the next owner
 // listens first.
 func (w *world) killOwner() {
 	w.ownerUp = false

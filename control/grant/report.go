@@ -2,9 +2,9 @@ package grant
 
 import "math"
 
-// report is what a bucket of a gateway's own would have refilled of spends that the
+// report computes the refill that a gateway's bucket would have made of spends that the
 // owner has not acknowledged. The owner needs it because its bucket does not refill
-// while it takes the tokens for unspent.
+// while the owner counts those tokens as unspent.
 //
 //	spends ──► level ──r──► refilled
 //
@@ -19,7 +19,7 @@ type report struct {
 	refilled int64 // in all times
 	times    [Refills]refilling
 	n        int    // of times
-	number   uint32 // of the message that told it last
+	number   uint32 // of the message that reported it last
 	toldAt   int64
 	told     int64 // level as of that message
 	refillAt int64 // refilled as of that message
@@ -85,7 +85,7 @@ func (r *report) begin(p Params, now int64) {
 	r.times[last] = refilling{from: now}
 }
 
-// send returns what message number tells.
+// send returns the refills that message number reports.
 func (r *report) send(p Params, now int64, number uint32) [Refills]Refill {
 	r.advance(p, now)
 	r.number, r.toldAt, r.told, r.refillAt = number, now, r.level, r.refilled
@@ -102,7 +102,7 @@ func (r *report) refills(now int64) (all [Refills]Refill) {
 	return all
 }
 
-// acknowledge takes out what the owner has heard: all spends up to the latest message.
+// acknowledge takes out what the owner has received: all spends up to the latest message.
 // Refill goes to the oldest first, so what was refilled since belongs to them too.
 func (r *report) acknowledge(seen uint32) {
 	if r.number == 0 || seen != r.number {

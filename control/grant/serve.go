@@ -52,8 +52,8 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		o.give(now, o.forget(now, u.peer), 0, true, out)
 		return true
 	}
-	u.exclusive = false // it asks, so it has not heard of it
-	// A gateway that asks ahead, with no request that waits, is never told to refuse until later: its
+	u.exclusive = false // it asks, so it has not received it
+	// A gateway that asks ahead, with no request that waits, never gets a time to refuse until: its
 	// next request may be within the limit.
 	if free >= u.need || u.need == 0 {
 		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
@@ -66,8 +66,8 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 	return true
 }
 
-// longAlone is for how many times Alone a gateway must have been alone to get a bucket that is
-// not full.
+// longAlone is the number of times Alone for which a gateway must have been alone to get a bucket
+// that is not full.
 const longAlone = 10
 
 // handsOver reports whether a gateway that is alone gets the bucket now. What the bucket would
@@ -153,7 +153,7 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 	for i := range o.users {
 		v := &o.users[i]
 		if all += v.use; v.until > o.b.at && v.peer != u.peer {
-			return 0 // what there is v was told to come for
+			return 0 // v was called back for what there is
 		}
 	}
 	if all <= 0 || left <= 0 {
@@ -168,8 +168,8 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 }
 
 // divide grants what there is when that is less than the need. If the first token, or
-// the last one that is missing, is due soon, it is waited for; else the gateway is told
-// how long asking again is of no use.
+// the last missing one, is due soon, the owner waits for it; else it answers with the time in
+// which asking again is of no use.
 func (o *Owner) divide(now int64, u *user, free int64, reserved *int64, out Outbox) {
 	give := max(0, min(free-free%u.least, u.need))
 	if give == 0 && o.starves(now, u) {

@@ -124,7 +124,7 @@ func (k *siteKey) own(agent int, listen int64) {
 	k.owners[agent] = grant.NewOwner(p, k.s.lives<<32, k.s.now)
 }
 
-// believe changes whom an agent takes for the owner. Its gateway is told after a while, as by tokens.Desk.
+// believe changes an agent's view of the owner. Its gateway learns it after a while, as by tokens.Desk.
 func (k *siteKey) believe(agent, owner int) {
 	before := k.believes[agent]
 	if before == owner {
@@ -147,14 +147,14 @@ func (k *siteKey) believe(agent, owner int) {
 
 // Times of tokens.Desk.
 const (
-	told    = second / 10 // after a change gateways are told
+	told    = second / 10 // until gateways learn of a change
 	listens = 3 * second  // a new owner waits for gateways that have not registered
 )
 
 // takes reports whether an agent takes itself for the owner.
 func (k *siteKey) takes(agent int) bool { return k.owners[agent] != nil && k.believes[agent] == agent }
 
-// registered has owners grant once all agents agree and all gateways have told them what they hold.
+// registered makes owners grant once all agents agree and all gateways have registered what they hold.
 func (k *siteKey) registered() {
 	for i, owner := range k.believes {
 		if owner != k.believes[0] || k.gates[i].g.Registers() {
@@ -359,7 +359,7 @@ func (k *siteKey) poisson(rate float64, until int64) {
 	k.s.at(k.s.now, next)
 }
 
-// over is by how much what was admitted from a time on exceeds r·t + b in its worst window.
+// over returns the excess of the admitted cost over r·t + b, from a time on, in the worst window.
 func (k *siteKey) over(from int64) float64 {
 	level, worst, at := 0., 0., from
 	for _, a := range k.admitted {
