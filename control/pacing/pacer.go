@@ -6,7 +6,7 @@
 // The rate mismatch controller of De Cicco and Mascolo integrates the
 // commanded rate, d_c = ∫r dt, counts what was sent, d_e, and at each tick
 // releases k_r·(d_c − d_e). Its pole is 1 − k_r, so it is stable for
-// 0 < k_r < 2; with k_r = 1 it is dead-beat: below 1 it lags for ever by
+// 0 < k_r < 2; with k_r = 1 it is dead-beat: below 1 it lags permanently by
 // r·T_s·(1/k_r − 1), above 1 it over-sends. A limiter therefore uses k_r = 1,
 // and then only the difference matters: [Pacer] keeps the one number
 // Cred = d_c − d_e, which stays small where two accumulators would lose
@@ -30,7 +30,7 @@
 //     exactly, never rounded per tick.
 //   - An idle pacer holds at most max(1, r·Burst); after a stall at most that
 //     much more than the head needs. A fall of the rate clamps at once.
-//   - Time runs for ever without drift: the error of 10⁷ steps is that of one.
+//   - Time runs without drift: the error after 10⁷ steps is the error of one step.
 //
 // # Bad numbers
 //
@@ -128,7 +128,7 @@ func (p *Pacer) Idle() {
 	p.clamp()
 }
 
-// Credit is what the pacer may spend now, in cost units; negative in debt.
+// Credit returns the cost that the pacer may spend now, in cost units; negative in debt.
 func (p *Pacer) Credit() float64 { return p.credit }
 
 // Rate is the rate in force, in cost units per second.
