@@ -8,9 +8,9 @@ import (
 	"github.com/titrate/titrate/control/pricing"
 )
 
-// A tenant's requests use two pools of 100/s; each pool has one more tenant of its own.
-// Proportional sharing (α = 1) gives less to the one who uses both than max-min's 50/s, and
-// more in all. Everybody pays 1: the share times the prices of the pools that it uses.
+// A tenant's requests use two pools of 100/s; each pool has one more tenant that uses no
+// other. Proportional sharing (α = 1) gives less than max-min's 50/s to the tenant of both
+// pools, and more in all. Every tenant pays 1: the share times the prices of its pools.
 func ExampleMarket() {
 	uses := []fairshare.Use{{Tenant: 0, Pool: 0, Cost: 1}, {Tenant: 0, Pool: 1, Cost: 1},
 		{Tenant: 1, Pool: 0, Cost: 1}, {Tenant: 2, Pool: 1, Cost: 1}}

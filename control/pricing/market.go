@@ -60,7 +60,7 @@ type use struct {
 	cost float64
 }
 
-// Outcome is how a Solve went.
+// Outcome reports how well a Solve converged.
 type Outcome struct {
 	Cycles, Leaps int
 	// Converged: every pool is within Tolerance of its capacity, or below it at
@@ -166,7 +166,7 @@ func (m *Market) trade(alpha float64, o *Outcome) {
 	}
 }
 
-// reprice sums every tenant's path price anew, so that rounding errors do not
+// reprice recomputes every tenant's path price, so that rounding errors do not
 // accumulate.
 func (m *Market) reprice() {
 	for i := range m.tenants {
@@ -182,7 +182,7 @@ func (m *Market) path(i int) (q float64) {
 	return q
 }
 
-// row is what tenant i uses.
+// row returns the uses of tenant i.
 func (m *Market) row(i int) []use { return m.uses[m.first[i]:m.first[i+1]] }
 
 // bid computes what every tenant wants at the present prices, and returns the largest
@@ -219,7 +219,7 @@ func (m *Market) excess() (worst float64) {
 	return worst
 }
 
-// at is what the tenant wants on top of its base at path price q.
+// at returns the rate that the tenant wants on top of its base at path price q.
 func (t *bidder) at(q, alpha float64) float64 {
 	if !(q > 0) || t.hi <= t.lo {
 		return t.hi

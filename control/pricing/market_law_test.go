@@ -170,7 +170,7 @@ func TestMarketAgreesWithSweeps(t *testing.T) {
 	})
 }
 
-// sweep tells the shares, and whether a hundred sweeps were enough.
+// sweep returns the shares, and whether a hundred sweeps were enough.
 func sweep(p problem, g fairshare.Guarantee) (shares []float64, settled bool) {
 	prices, x := make([]float64, len(p.mu)), make([]float64, len(p.ds))
 	load := func(r int) (sum float64) {
