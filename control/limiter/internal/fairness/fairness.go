@@ -5,7 +5,7 @@
 //
 // The clock V is the cost that a client with the equal part f has been served:
 //
-//	dV/dt = f = u/n       u: rate in force here; n: clients seen lately
+//	dV/dt = f = u/n       u: rate in force here; n: clients seen recently
 //
 // Each client has a tag T. A request of cost c that is admitted or begins to wait moves
 // it. s is what the client has been served beyond its equal part:
@@ -15,14 +15,14 @@
 //
 // A client that asks for less than f stays below 1, but for bursts of more than d, half
 // a second's worth or 24 requests: it is within its equal part. One that gets more than f
-// all the time is at 2; one that gets f is about 1. A refused request moves the tag of a
-// client that is below d: other clients are below their parts then, too, and who asks for
-// more has to be found out.
+// all the time is at 2; a client that gets f is about 1. A refused request moves the tag of a
+// client that is below d: other clients are below their parts then, too, and the client that
+// asks for more has to be found.
 //
 // # Bounds
 //
 // There are two rows of 512 tags, by two hashes, and a client's s is the lesser of its
-// two: clients are told apart without their names, however many there are; two clients
+// two: clients are distinguished without their names, however many there are; two clients
 // share both tags once in 262,144. Invented names count as clients, as in the turns of
 // the queue. When about 1200 clients within 2 s have filled the rows, all are treated
 // alike, as by the queue's law alone. A meter has 8 KiB, is made when a flow is first
@@ -40,7 +40,7 @@ import (
 type Meter struct {
 	clock atomic.Int64 // V, fixed point
 	equal atomic.Int64 // f, fixed point per second
-	crowd atomic.Bool  // too many clients to tell them apart
+	crowd atomic.Bool  // too many clients to distinguish them
 	room  atomic.Int64 // see Room
 	n     float64      // clients, smoothed
 	rest  float64      // seconds since they were counted
@@ -50,15 +50,15 @@ type Meter struct {
 const (
 	rows       = 2
 	tagsPerRow = 512
-	// mostTags is how many tags of a row may be in use: beyond it clients cannot be
-	// told apart.
+	// mostTags is the number of tags of a row that may be in use: beyond it clients
+	// cannot be distinguished.
 	mostTags = tagsPerRow * 9 / 10
 	// leastRequests is the least d in requests: chance takes a client at nine tenths of
 	// its equal part beyond it in about one request of a hundred.
 	leastRequests = 24
 	// span is d and half of what a client is remembered for, in seconds.
 	span = 0.5
-	// seenFor is for how long a client counts in n, seconds.
+	// seenFor is the time for which a client counts in n, seconds.
 	seenFor = 2
 	// countEvery is the time between two counts of the clients, seconds.
 	countEvery = 0.02
@@ -103,7 +103,7 @@ func (m *Meter) Pressure(hash uint64, cost int64) float64 {
 // [0,1].
 func Excess(pressure float64) float64 { return min(1, max(0, pressure-1)) }
 
-// Spare is how far a client is within its equal part, in [0,1].
+// Spare returns the unused part of a client's equal part, in [0,1].
 func Spare(pressure float64) float64 { return max(0, 1-pressure) }
 
 // Charge moves a client's tag by a request.
@@ -165,12 +165,12 @@ func (m *Meter) count(h float64) {
 // Worn reports whether the clock has run for so long that the next one must begin.
 func (m *Meter) Worn() bool { return m.clock.Load() > 1<<61 }
 
-// Clients is the number of clients seen lately, smoothed, at least 1. Only the caller of
+// Clients is the number of clients seen recently, smoothed, at least 1. Only the caller of
 // Advance may ask.
 func (m *Meter) Clients() float64 { return m.n }
 
-// Room is how far clients within their equal part may overdraw the flow's credit, fixed
-// point.
+// Room is the cost by which clients within their equal part may overdraw the flow's credit,
+// fixed point.
 func (m *Meter) Room() int64 { return m.room.Load() }
 
 // SetRoom sets Room.
