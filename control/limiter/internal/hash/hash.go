@@ -49,7 +49,7 @@ func TenantLimit(seed uint64, tenant, limit string) uint64 {
 }
 
 // Overflow is the name of the key that a limit's clients share when the key
-// table has no room for one of their own.
+// table has no room for their keys.
 func Overflow(seed uint64, tenant, limit string) uint64 {
 	return start(seed, domainOverflow).Absorb(tenant).Absorb(limit).Sum()
 }
