@@ -8,11 +8,11 @@ import (
 
 // How many keys have a state, and what they cost.
 //
-// Budget. The states of all replicas hold much the same keys: those that any replica
+// Budget. The states of all replicas hold much the same keys: the keys that any replica
 // announces. Once three quarters are in use, each of N replicas gives states by its own
 // use only while it has less than Contended/N of them, so what all replicas announce
 // together fits everywhere. A key beyond the budget is counted in its slot by 1/N of the
-// limit, which holds without any replica hearing of it:
+// limit, which holds without any message between replicas:
 //
 //	whole       the slot counts by rate and burst until the use is worth announcing
 //	fractional  there was no state for it: rate/N and max(min(1, burst), burst/N)
@@ -25,10 +25,10 @@ const (
 	// lately is the time, in nanoseconds, in which a thread that has just attached a state
 	// surely uses it.
 	lately = int64(1e9)
-	// sampled is the number of states that are compared to find one that makes room.
+	// sampled is the number of states that are compared when a state must make room.
 	sampled = 16
-	// ratio is by how much more of its burst a key must have spent than the one that
-	// makes room for it: clients that have spent alike do not displace each other.
+	// ratio is the factor by which a key must have spent more of its burst than the key
+	// that makes room for it: clients that have spent alike do not displace each other.
 	ratio = 2
 )
 
@@ -70,7 +70,7 @@ func (s *Store) displace(now int64, part float64, own bool) bool {
 }
 
 // spentPart returns the part of its burst that the key of a state has spent; not ok if
-// the key cannot make room: a thread uses it now, or it is not of those that count.
+// the key cannot make room: a thread uses it now, or own asks only for keys of this replica's use.
 func (s *Store) spentPart(index uint32, now int64, own bool) (part float64, ok bool) {
 	st := s.states.at(index)
 	if st == nil || !st.mu.TryLock() {

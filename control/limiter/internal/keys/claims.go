@@ -12,8 +12,8 @@ import (
 //
 // A claim falls each period while the key is in use, and is announced as often. Of a key
 // that sleeps only the spent part changes, by what is refilled. It is announced again when
-// it has fallen by 1/spentSteps of the burst: the others go on from what they have heard
-// (drc.LedgerSums.Age). Who hears of the key first may take it for that much emptier.
+// it has fallen by 1/spentSteps of the burst: the others go on from what they have received
+// (drc.LedgerSums.Age). A replica's first sums of the key may have a Spent too high by that much.
 
 const (
 	spentSteps = 16
@@ -28,7 +28,7 @@ const (
 	keepHeard = int64(30e9)
 )
 
-// walk is where Claims is on its way over all states.
+// walk is the progress of Claims over all states.
 type walk struct {
 	next, end uint32
 	repeat    bool    // everything is announced once more
@@ -38,7 +38,7 @@ type walk struct {
 	changedUntil int64
 }
 
-// period is what one call of Claims works with.
+// period holds the arguments of one call of Claims.
 type period struct {
 	*exchange.Claims
 	m       *members.View
@@ -61,7 +61,7 @@ func (s *Store) Claims(now int64, c *exchange.Claims) {
 	s.states.giveBack()
 }
 
-// visitListed visits the states that are awake, and those that slept until now.
+// visitListed visits the states that are awake, and the states that slept until now.
 func (s *Store) visitListed(v *period) {
 	list := s.states.takeDue(v.now)
 	stay, next, done := list[:0], 0, true
@@ -179,7 +179,7 @@ func (st *state) announce(v *period, n Numbers) {
 	})
 }
 
-// spentStep is by how much the spent part changes before it is announced for itself.
+// spentStep is the change of the spent part, in cost units, that is announced without a claim.
 func (st *state) spentStep() float64 { return st.limit.Burst / spentSteps }
 
 // isBusy reports whether Claims visits the state in the next period, too: this replica
@@ -220,7 +220,7 @@ func (s *Store) keepUntil(st *state, m *members.View) int64 {
 	return st.heard + keepHeard
 }
 
-// due is when a state that sleeps is to be visited: when it has something to announce, or
+// due returns when to visit a state that sleeps: when it has something to announce, or
 // may be idle. To that an eighth is added at most, so that keys that were used at one
 // instant are not visited at one.
 func (s *Store) due(v *period, st *state) int64 {

@@ -9,23 +9,23 @@ import (
 )
 
 // dedicated are the slots outside the table: of keys of tenants as a whole and of the
-// keys that clients beyond the budget share. Each is a bucket of its own. Slots that
+// keys that clients beyond the budget share. Each has its own bucket. Slots that
 // nobody uses are freed.
 type dedicated struct {
 	buckets sync.Map // *bucket by hash
 
 	mu      lock.Mutex[lock.Leaf]
-	keys    []uint64 // all, to find those that may go
+	keys    []uint64 // all, to find keys that may go
 	next    int      // of the round, downwards
 	roundAt int64    // when the round began
 }
 
-// smallList is the size below which the list of keys is not made anew, and shrink the
+// smallList is the size below which the list of keys is not rebuilt, and shrink the
 // part of its largest size below which it is.
 const smallList, shrink = 1024, 4
 
-// obtain returns a key's slot and makes one if it has none. The one that is remembered
-// may have been freed: then its hash is another one.
+// obtain returns a key's slot and makes one if it has none. The remembered bucket may
+// have been freed: then its hash is another one.
 func (d *dedicated) obtain(key uint64, remembered *atomic.Pointer[bucket]) slot {
 	if b := remembered.Load(); b != nil && b.hash[0].Load() == key {
 		return slot{b, 0}
@@ -70,7 +70,7 @@ func (d *dedicated) len() int {
 }
 
 // FreeIdle looks at some of the slots outside the table, at most so many, all of them
-// once in idle nanoseconds, and frees those that nobody has used for as long.
+// once in idle nanoseconds, and frees the slots that nobody has used for as long.
 func (s *Store) FreeIdle(now, idle int64, most int) {
 	d := &s.dedicated
 	d.mu.Lock()

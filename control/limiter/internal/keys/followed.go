@@ -10,14 +10,14 @@ import (
 // numbers from then on: the others rely on what it announces. Until the walks of all replicas have ended,
 // what others have announced of such a key may count by the numbers before.
 
-// keepChanged is for how long changes are kept, in nanoseconds: replicas do not all have a change at once,
-// and a walk takes 3.2 s.
+// keepChanged is the time for which changes are kept, in nanoseconds: replicas do not all have a change at
+// once, and a walk takes 3.2 s.
 const keepChanged = int64(10e9)
 
-// changed has the limits that have changed lately, by Group.ID.
+// changed has the limits that have changed recently, by Group.ID.
 type changed struct{ groups map[uint64]*Group }
 
-// Changed tells which limits have changed, or are made, by Group.ID. It has one caller at a time.
+// Changed notes which limits have changed, or are made, by Group.ID. It has one caller at a time.
 func (s *Store) Changed(groups map[uint64]*Group) {
 	if len(groups) == 0 {
 		return
@@ -46,7 +46,7 @@ func (s *Store) numbersOf(st *state) Numbers {
 	return st.limit
 }
 
-// changedOf returns the group of a limit that has changed lately; else nil.
+// changedOf returns the group of a limit that has changed recently; else nil.
 func (s *Store) changedOf(n Numbers) *Group {
 	if c := s.changed.Load(); c != nil {
 		return c.groups[n.limit]

@@ -17,15 +17,15 @@ const unit = fixed.Unit
 // Never is the wait for what can never pass.
 const Never = math.MaxInt64
 
-// Numbers is what a limit allows one key. Each request copies it some times: with more than four fields, or
-// 32 bytes, Go keeps the copies in memory and a decision takes a fifth longer.
+// Numbers are a limit's rate and burst for one key. Each request copies them some times: with more than four
+// fields, or 32 bytes, Go keeps the copies in memory and a decision takes a fifth longer.
 type Numbers struct {
 	Rate, Burst float64 // cost units/s, cost units
 	limit       uint64  // whose numbers these are, see Group.ID; 0: not said
 	Terms
 }
 
-// Terms are what else belongs to the numbers of a limit.
+// Terms are the terms of a limit besides rate and burst.
 type Terms struct {
 	Strict  bool
 	version uint32 // see Group.Follow; 0: not said

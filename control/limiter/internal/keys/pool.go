@@ -11,8 +11,8 @@ import (
 // use any more is left to the collector at the end of Claims. A free state is always taken
 // from the first chunk that has one, so the last chunks become free first.
 //
-// A thread may hold a pointer into a chunk that was given back. All states there are free
-// for ever (hash 0), so it finds that the state is not the key's, and looks again.
+// A thread may hold a pointer into a chunk that was given back. All states there stay free
+// (hash 0), so it finds that the state is not the key's, and looks again.
 
 const (
 	chunkStates = 64

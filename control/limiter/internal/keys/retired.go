@@ -1,9 +1,9 @@
 package keys
 
-// retired is what is remembered of a key that has lost its state: how much it had
-// announced, so that its count goes on from there when the key gets a state again, and the
-// TAT that its slot had then: what is spent by it was announced before. Of a key that is
-// forgotten the others see one step down, bounded by what they see as spent.
+// retired is the memory of a key that has lost its state: the cost that it had announced,
+// so that its count goes on from there when the key gets a state again, and the TAT that
+// its slot had then: what is spent by it was announced before. When a key is forgotten the
+// others see one step down, bounded by what they see as spent.
 type retired struct {
 	admitted float64
 	tat      int64
@@ -13,7 +13,7 @@ type retired struct {
 const (
 	// retiredShards are swept in turn, one after another, each once in keepRetired.
 	retiredShards = 256
-	// keepRetired is how long, in nanoseconds, a key is remembered at least. An agent
+	// keepRetired is the least time, in nanoseconds, for which a key is remembered. An agent
 	// remembers for 90 s what a key had announced that was withdrawn.
 	keepRetired = int64(120e9)
 )

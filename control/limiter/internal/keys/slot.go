@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
-// The slot protocol: which of a slot and its state counts a key. This file is the only
-// one that changes a slot's state reference or sets a TAT to moved.
+// The slot protocol: which of a slot and its state counts a key. No other file
+// changes a slot's state reference or sets a TAT to moved.
 //
 //	form       reference  state         TAT     who counts
 //	compact    0          none          a time  the TAT
@@ -30,21 +30,21 @@ import (
 //     unlocks it.
 //   - No two states are locked at once.
 
-// counter is what counts a key now: the TAT of its slot, or a state, whose mutex is then
-// locked until whoever asked for the counter unlocks it.
+// counter counts a key now: it is the TAT of the key's slot, or a state, whose mutex is then
+// locked until the caller that asked for the counter unlocks it.
 type counter struct {
 	slot   slot // none: the key has no slot
 	key    uint64
 	tat    int64
 	state  *state // nil: the TAT counts
-	shared bool   // the key is the one that clients beyond the budget share
+	shared bool   // the key is shared by clients beyond the budget
 }
 
 // swap changes the TAT that counts; false when it has changed meanwhile.
 func (c *counter) swap(to int64) bool { return c.slot.tat().CompareAndSwap(c.tat, to) }
 
-// obtain sets c to what counts a client, and gives the client a slot if it has none: its
-// own, or the one that clients share when the table is full. A state that it finds may not
+// obtain sets c to the counter of a client, and gives the client a slot if it has none: its
+// own, or the shared slot of the limit when the table is full. A state that it finds may not
 // count yet, see startLedger.
 func (s *Store) obtain(c *counter, g *Group, client string, now int64) {
 	for {

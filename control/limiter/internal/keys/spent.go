@@ -32,7 +32,7 @@ func (s *Store) visitSpent(at slot, now int64, dedicated bool, visit func(exchan
 
 // Restore takes over what a key has spent in another process, before this one has
 // decided on it; afterwards the larger of both counts. It is not announced to the other
-// replicas again: they heard it from that process, but for what was too little to
+// replicas again: that process announced it, but for what was too little to
 // announce. When the table has no room the key begins with its whole burst.
 func (s *Store) Restore(now int64, spent exchange.KeySpent) {
 	if spent.Ahead <= 0 {

@@ -18,7 +18,7 @@ type state struct {
 	ledger    drc.Ledger
 	limit     Numbers      // the ledger was configured with
 	member    uint32       // version of the view that the ledger was configured with
-	index     uint32       // its own, for ever
+	index     uint32       // its own, never changed
 	counting  bool         // the ledger counts; otherwise the state keeps what others do only
 	announced bool         // so the end must be announced, too
 	own       bool         // it counts in the budget of this replica's own use
@@ -40,7 +40,7 @@ type state struct {
 	random    uint64
 }
 
-// announcement is what a claim of a key says.
+// announcement holds the numbers of a key's claim.
 type announcement struct {
 	admitted, claim, spent float64
 	active                 bool
@@ -103,7 +103,7 @@ func (st *state) configure(n Numbers, m *members.View, now int64, seconds float6
 	st.endCut(m)
 }
 
-// hear takes in what the others do with the key.
+// hear takes in the sums of the others for the key.
 func (st *state) hear(seconds float64, sums drc.LedgerSums) {
 	st.sums = sums
 	if st.counting {

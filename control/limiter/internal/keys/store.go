@@ -20,7 +20,7 @@ type Store struct {
 	view      *atomic.Pointer[members.View]
 	hearing   hearing
 	repeat    atomic.Bool
-	changed   atomic.Pointer[changed] // nil: no limit has changed lately
+	changed   atomic.Pointer[changed] // nil: no limit has changed recently
 	walk      walk                    // Claims alone uses it
 	rand      func() float64
 	start     int64
@@ -250,7 +250,7 @@ func (c *counter) cappedTAT(n Numbers, now int64) int64 {
 	return min(c.tat, now+refill(c.slot.deepest(n), n.Rate))
 }
 
-// Usage is what a client has used of a limit.
+// Usage is a client's use of a limit.
 type Usage struct {
 	Limit Numbers // of all replicas together
 	Local Numbers // that this replica goes by
@@ -290,7 +290,7 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 }
 
 // Delay is the time in nanoseconds that a client's limit takes to admit cost at the rate
-// that this replica may count on: its fair part of it among those that use the key.
+// that this replica may count on: its fair part among the replicas that use the key.
 func (s *Store) Delay(g *Group, client string, now, cost int64) int64 {
 	n := g.Numbers(client).Local(s.view.Load())
 	return refill(fixed.Units(cost), n.Rate*s.fairPart(g, client, now))

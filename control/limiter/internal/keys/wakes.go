@@ -14,7 +14,7 @@ import (
 // left that the slot could not say. Until then it costs nothing.
 //
 // Sleeping states are in a timing wheel: 4 levels of 64 slots, a slot of level n takes
-// 64^n ticks. A state is in the level in which its time lies less than 64 slots ahead, and
+// 64^n ticks. A state is in the level in which its time is less than 64 slots ahead, and
 // falls into a lower one when its slot's time comes.
 
 const (
@@ -36,8 +36,8 @@ type link struct {
 	due        uint32 // tick
 }
 
-// wakes is the list of states that the next Claims visits, and the wheel of those that
-// sleep.
+// wakes is the list of states that the next Claims visits, and the wheel of the states
+// that sleep.
 type wakes struct {
 	start int64 // nanoseconds: tick 0
 

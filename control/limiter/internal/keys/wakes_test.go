@@ -18,7 +18,7 @@ func TestSleepingStatesAreVisitedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p states
 		p.init(200)
-		due := map[uint32]int64{} // of those that sleep
+		due := map[uint32]int64{} // of the states that sleep
 		now := int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			index := uint32(rapid.IntRange(0, 199).Draw(t, "state"))
