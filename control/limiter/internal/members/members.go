@@ -3,19 +3,19 @@ package members
 
 import "github.com/titrate/titrate/control/exchange"
 
-// View is what this replica knows of the others. It is replaced as a whole when it
+// View is this replica's view of the others. It is replaced as a whole when it
 // changes; by the version ledgers and controllers know when to configure themselves.
 type View struct {
 	Version   uint32
 	Replicas  float64 // N, this one included
 	Weight    float64 // w of this one
 	Total     float64 // W, this one included
-	Lag       float64 // δ, seconds: after it every replica has heard a published claim
+	Lag       float64 // δ, seconds: after it every replica has received a published claim
 	Absent    float64 // weights of members cut off for long
 	Isolation exchange.Isolation
 }
 
-// Alone is the view of a replica that has heard of no other.
+// Alone is the view of a replica that knows of no other.
 func Alone() *View { return &View{Version: 1, Replicas: 1, Weight: 1, Total: 1} }
 
 // New is the view that sums give.
@@ -28,7 +28,7 @@ func New(s *exchange.Sums, version uint32) *View {
 		v.Weight = s.Weight
 	}
 	if v.Replicas == 1 {
-		v.Lag = 0 // nobody needs to hear
+		v.Lag = 0 // there is no other replica
 	}
 	v.Total = v.Weight
 	if s.TotalWeight > v.Weight {
