@@ -1,7 +1,7 @@
 package queue
 
 // heap is a binary heap of places, the one with the earliest time first: so a tick
-// touches those that are due and no others. Each place knows where it is in the heap, so
+// touches due places only. Each place knows where it is in the heap, so
 // that any can leave. O(log n).
 type heap []int32
 

@@ -149,7 +149,7 @@ func (q *Queue[R, L]) Entry(i int32) *Entry[R] { return &q.entries[i] }
 // LineOf returns the line of a request. The pointer is valid until the next Push.
 func (q *Queue[R, L]) LineOf(i int32) *Line[L] { return &q.lines[q.entries[i].line] }
 
-// Generation is that of a place: it changes with each request that is put there.
+// Generation is the generation of a place: it changes with each request that is put there.
 func (q *Queue[R, L]) Generation(i int32) uint32 { return q.entries[i].generation }
 
 // Waits reports whether the request that was put at a place with a generation waits.
