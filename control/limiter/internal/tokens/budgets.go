@@ -12,11 +12,11 @@ import (
 // the ledger decides, and no owner is asked. Keys that are known go on, and so do all other limits.
 
 const (
-	// asked and askedStated are how many questions a replica asks per second. Each costs its agent some
+	// asked and askedStated are the questions that a replica may ask per second. Each costs its agent some
 	// 0.1 ms of processor time and the owner as much. A limit that states EXACT may ask more.
 	asked, askedStated = 2000, 20_000
-	// crowdedFor is for how long, in nanoseconds, a limit counts as crowded after a key found no room,
-	// and keepCrowded how long its keys are kept that have nothing to remember.
+	// crowdedFor is the time, in nanoseconds, for which a limit counts as crowded after a key found no
+	// room, and keepCrowded the time for which its keys that have nothing to remember are kept.
 	crowdedFor, keepCrowded = int64(10e9), int64(1e9)
 )
 

@@ -1,15 +1,15 @@
-// Package tokens has what a replica knows of keys whose limits are EXACT: the tokens that
+// Package tokens has a replica's state of keys whose limits are EXACT: the tokens that
 // the keys' owners have granted (package grant), and the requests that wait for them.
 //
 //	Take · Join · PutBack · Owe · Usage     one key of one request
 //	Answer · Expire · Leave · Drain         how waits end
-//	Poll · Sweep · Release                  what the owners are told
+//	Poll · Sweep · Release                  messages to the owners
 //	Link · Forget                           an agent comes or goes
 //
 // A request without a token joins the line of its key. The line ends in order, when an
 // answer of the owner comes, or one by one when they have waited for Hold. A request that
-// finds no answer is Unanswered: then the ledger decides (package keys), and the owner is
-// told with Owe.
+// finds no answer is Unanswered: then the ledger decides (package keys), and Owe reports
+// the request to the owner.
 //
 // # Invariants
 //

@@ -14,15 +14,15 @@ import (
 const (
 	// shards of the keys, a power of two.
 	shards = 64
-	// keep is how long, in nanoseconds, a key without anything to remember is kept after
-	// its last use.
+	// keep is the time, in nanoseconds, for which a key without anything to remember is kept
+	// after its last use.
 	keep = int64(15e9)
-	// session is by how much sessions of one key differ: a gateway counts the owners that
-	// it meets from there on.
+	// session is the difference between sessions of one key: a gateway counts the owners
+	// that it meets from there on.
 	session = 1 << 20
-	// Hold is how long, in nanoseconds, a request waits for an owner.
+	// Hold is the time, in nanoseconds, for which a request waits for an owner.
 	Hold = int64(50e6)
-	// Never is the wait for what can never pass.
+	// Never is the wait for a request that can never pass.
 	Never = int64(1<<63 - 1)
 )
 
@@ -66,7 +66,7 @@ type Store[W any] struct {
 
 	owners   atomic.Pointer[exchange.Owners] // of keys; nil: not known yet
 	view     atomic.Uint64                   // of owners, once all shards know them
-	reported atomic.Uint64                   // view that the agent was told to be registered
+	reported atomic.Uint64                   // view that was reported to the agent as registered
 }
 
 type counts struct{ waited, unanswered, unowned atomic.Uint64 }
@@ -80,7 +80,7 @@ type shard[W any] struct {
 
 	roads       map[uint64]*road[W] // to owners, by their lives
 	used        []*road[W]          // roads whose lines may have a key
-	registering int                 // keys that their owners have yet to be told of
+	registering int                 // keys whose owners do not know them yet
 }
 
 // road is the way to an agent that owns keys.
@@ -96,7 +96,7 @@ type entry[W any] struct {
 	line []*Waiter[W] // in the order in which they came
 	busy bool         // in shard.busy
 	used int64
-	// learned is when the gateway was last told what others know to be spent.
+	// learned is the time of the gateway's latest knowledge of what others see as spent.
 	learned int64
 
 	owner       uint64   // life of the agent that owns it; 0: not known yet
@@ -126,7 +126,7 @@ type Ended[W any] struct {
 }
 
 // Init sets up a store for so many keys. wake is called, from any thread, when Poll has
-// something to tell the owners; nil: nobody carries it, and everything is Unanswered. allowed gives a
+// messages for the owners; nil: nobody carries them, and everything is Unanswered. allowed gives a
 // key the numbers of now, and reports whether its limit is known; it must not call the store.
 func (s *Store[W]) Init(keys int, wake func(), allowed func(k *Key) bool) {
 	s.wake, s.allowed = wake, allowed
@@ -225,8 +225,8 @@ func (s *Store[W]) unlessLinked(out grant.Outcome) grant.Outcome {
 	return out
 }
 
-// end ends a call about a request: what the owner is to be told is put out, and of a refusal
-// it returns how long to wait.
+// end ends a call about a request: it puts out the messages for the owner, and returns how long
+// a refused request has to wait.
 func (s *Store[W]) end(sh *shard[W], en *entry[W], now int64, out grant.Outcome) (wait int64) {
 	s.poll(sh, en, now)
 	return s.count(en, now, out)
@@ -284,7 +284,7 @@ func (s *Store[W]) renew(en *entry[W], now int64) {
 	}
 }
 
-// poll puts out what the owner of a key is to be told, questions as far as the road has room. A key
+// poll puts out the messages for the owner of a key, questions as far as the road has room. A key
 // with waiters is busy in any case: the link may have gone since they joined.
 func (s *Store[W]) poll(sh *shard[W], en *entry[W], now int64) {
 	if s.linked.Load() {
@@ -382,8 +382,8 @@ func (s *Store[W]) PutBack(k *Key, now, cost int64) {
 	s.change(k, now, func(en *entry[W]) { en.g.PutBack(now, cost) })
 }
 
-// Owe tells the owner what was admitted without a token, or less than one; of a key that is
-// not known here it is not told.
+// Owe reports to the owner what was admitted without a token, or with less than one; for a key
+// that is not known here it does nothing.
 func (s *Store[W]) Owe(k *Key, now, cost int64) {
 	s.change(k, now, func(en *entry[W]) { en.g.Owe(now, cost) })
 }
@@ -470,7 +470,7 @@ func (s *Store[W]) Unowned(k *Key, now int64) bool {
 type Stats struct {
 	Keys       int    // known now
 	Waited     uint64 // requests that waited for an owner
-	Unanswered uint64 // decided by the ledger: the owner was silent, or was not asked
+	Unanswered uint64 // decided by the ledger: the owner did not answer, or was not asked
 	Unowned    uint64 // of them, because the limit had asked for too much, or the owner had no room
 }
 

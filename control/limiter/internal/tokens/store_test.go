@@ -83,7 +83,7 @@ func (o *owners) settle(now int64) {
 
 func key(n uint64) *Key { return &Key{Hash: n << 40, Numbers: Numbers{Rate: 1, Burst: 5}} }
 
-// Two replicas spend one burst, whoever comes first; who waits is told in order.
+// Two replicas spend one burst, whichever comes first; waiting requests are answered in order.
 func TestOneBurst(t *testing.T) {
 	o := newOwners(2, 10)
 	admitted := 0
@@ -116,7 +116,7 @@ func TestOneBurst(t *testing.T) {
 	}
 }
 
-// A client that stays at one replica waits once, and is told of nobody afterwards.
+// A client that stays at one replica waits once, and never again afterwards.
 func TestAloneAsksOnce(t *testing.T) {
 	o := newOwners(2, 10)
 	s := o.stores[0]
@@ -137,8 +137,8 @@ func TestAloneAsksOnce(t *testing.T) {
 	}
 }
 
-// What nobody answers is left to the ledger: after Hold, and at once when the owner is known to
-// be silent, when there is no agent, or when there is no room.
+// A request without an answer is left to the ledger: after Hold, and at once when the owner is known to
+// be unreachable, when there is no agent, or when there is no room.
 func TestUnanswered(t *testing.T) {
 	o := newOwners(1, 1)
 	o.dead = true
@@ -324,7 +324,7 @@ func TestPropertyEnds(t *testing.T) {
 	})
 }
 
-// A question that its owner has heard is repeated within the time of a request that waits, since the answer may
+// A question that its owner has received is repeated within the time of a request that waits, since the answer may
 // be lost; while the owner listens it is not.
 func TestPendingIsRepeated(t *testing.T) {
 	for wait, want := range map[int64]int{0: 1, second: 0} {

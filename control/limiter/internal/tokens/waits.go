@@ -66,7 +66,7 @@ func (s *Store[W]) answered(
 	return ended
 }
 
-// Expire appends the waits of those that have waited for too long.
+// Expire appends the waits that have lasted too long.
 func (s *Store[W]) Expire(now int64, ended []Ended[W]) []Ended[W] {
 	if s.keys.Load() == 0 {
 		return ended
@@ -138,7 +138,7 @@ func (s *Store[W]) drain(sh *shard[W], ended []Ended[W]) []Ended[W] {
 	return ended
 }
 
-// Poll appends what the owners are to be told now, and returns when it has more to tell; 0: when
+// Poll appends the messages that are due for the owners, and returns when the next ones are due; 0: when
 // wake is called.
 func (s *Store[W]) Poll(now int64, out *exchange.TokenRequests) (next int64) {
 	if !s.linked.Load() {
