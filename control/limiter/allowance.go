@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
 
-// Allowance is what one policy leaves its client: what the RateLimit fields of
-// an answer say.
+// Allowance is the rest of one limit for its client: the numbers of an answer's RateLimit
+// fields.
 type Allowance struct {
 	// Limit is the limit's name, ShareName for the tenant's share of the pool,
 	// "" when nothing bounds the request.
@@ -37,7 +37,7 @@ const ShareName = "tenant-share"
 // Allowance returns what is left for a request that was decided with the given reason: of
 // the share when the tenant stage refused it, else of the limit that leaves the least.
 // Nothing is charged or counted. O(limits of the tenant), about as dear as Decide; only
-// those who want to say so to their clients need to call it.
+// callers that report it to their clients need to call it.
 func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 	rt, ok := e.findRoute(r)
 	if !ok {
@@ -120,7 +120,7 @@ func peekLimit(by *limit, queue bool, left Allowance) Outcome {
 	return out
 }
 
-// leastAllowance returns the enforced limit that leaves the least, or the first one that
+// leastAllowance returns the enforced limit that leaves the least, or the first limit that
 // would refuse, which is then also returned.
 func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 	for _, l := range c.route.limits {
@@ -152,7 +152,7 @@ func allowanceOf(l *limit, u keys.Usage) (a Allowance, passes bool) {
 	return a, u.Wait == 0
 }
 
-// allowance is what the tenant's share leaves a request that it does not let pass at
+// allowance returns the allowance of the tenant's share for a request that may not pass at
 // once.
 func (f *flow) allowance(cost int64) Allowance {
 	rate, queued := f.shareAndQueued()

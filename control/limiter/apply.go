@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
 
-// applied is what configurations are put in force with.
+// applied is the state of Apply, Change and Name.
 type applied struct {
 	names  atomic.Pointer[Names]   // by Name
 	mu     lock.Mutex[lock.Naming] // one Apply, Change or Name at a time; guards what follows
@@ -58,8 +58,8 @@ func (e *Engine) Change(d *config.Delta) error {
 	return nil
 }
 
-// Name says which names have which indices from now on. A name that has lost its index is
-// one that no request has; an index may change its name only when no request carries the
+// Name sets the indices of names from now on. A name that has lost its index is a name
+// that no request has; an index may change its name only when no request carries the
 // old one any more.
 func (e *Engine) Name(n Names) {
 	a := &e.applied
@@ -75,7 +75,7 @@ func (e *Engine) Name(n Names) {
 // Named returns what Name said last, nil before. It never waits.
 func (e *Engine) Named() *Names { return e.applied.names.Load() }
 
-// installWhole puts a snapshot in force whose tenants are all compiled anew. applied is locked.
+// installWhole puts a snapshot in force whose tenants were all compiled again. applied is locked.
 func (e *Engine) installWhole(s *snapshot) {
 	e.install(s, func(string) bool { return true })
 }

@@ -111,7 +111,7 @@ func BenchmarkDecideParallel(b *testing.B) {
 	}
 }
 
-// admit decides n requests of clients in an order of its own.
+// admit decides n requests of clients, in another order for each worker.
 func admit(e *Engine, rs []Request, worker, n int) {
 	now, i := 2*sec, uint64(worker)+1
 	for range n {

@@ -8,7 +8,7 @@ import (
 )
 
 // A quota with a max of 0 and a limit of rate 0 refuse at once: nothing waits, and
-// nobody is told to come back.
+// no answer has a time to come back.
 func TestBlockedIsRefusedAtOnce(t *testing.T) {
 	queue := config.Queue{MaxRequests: 10, MaxWait: time.Second}
 	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.Police, config.CoDel} {

@@ -11,9 +11,9 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// Whatever changes: an engine that is given each change decides as one that is given each
-// whole configuration. (Limits have no queue here: the whole has every held request asked
-// again at once, a change only those of its tenants.)
+// Whatever changes: an engine that is given each change decides like an engine that is given
+// each whole configuration. (Limits have no queue here: the whole has every held request asked
+// again at once, a change only the requests of its tenants.)
 func TestChangesEqualWholeConfigurations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var set config.Set
@@ -106,7 +106,7 @@ func compareEngines(t *rapid.T, engines [2]*Engine, now int64, r *Request) {
 	}
 }
 
-// A change that does not fit leaves everything as it is, and one that does leaves the other
+// A change that does not fit leaves everything as it is, and a change that fits leaves the other
 // tenants as they are.
 func TestChangeTouchesWhatItNames(t *testing.T) {
 	e := New(Options{Keys: 1024})
@@ -148,7 +148,7 @@ func TestChangeTouchesWhatItNames(t *testing.T) {
 	}
 }
 
-// A whole configuration, and a change of one tenant, beside so many tenants, of which one in
+// A whole configuration, and a change of one tenant, among so many tenants, of which one in
 // ten has traffic.
 func BenchmarkConfigure(b *testing.B) {
 	for _, tenants := range []int{1e3, 1e4, 1e5} {

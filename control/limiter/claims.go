@@ -27,7 +27,7 @@ func (e *Engine) setView(m *members.View) *members.View {
 	return m
 }
 
-// GoOn has the engine go on without its agent, which is silent since a time, until the next
+// GoOn makes the engine go on without its agent, unreachable since a time, until the next
 // sums come: the other replicas are assumed to go on as they last claimed, and this one
 // counts as isolated so far. See exchange.Estimator.
 func (e *Engine) GoOn(since int64, isolation exchange.Isolation) {
@@ -99,13 +99,13 @@ func (f *flow) claim(e *Engine, m *members.View, now int64, repeat bool, c *exch
 // reports everything. One goroutine uses it.
 type SpentCursor = keys.Cursor
 
-// VisitSpent calls visit with every key that has spent something at now: what this
-// process leaves to the one that takes its place. It locks nothing while visit runs, so
+// VisitSpent calls visit with every key that has spent something at now, for the process
+// that takes this one's place. It locks nothing while visit runs, so
 // requests and Claims go on; what they spend meanwhile may be seen or not. O(table).
 func (e *Engine) VisitSpent(now int64, visit func(exchange.KeySpent)) { e.keys.VisitSpent(now, visit) }
 
 // SpentChanges calls visit with keys whose use has changed since the cursor reported it
-// last: those that take longer than its Least to win their burst back, and those that did
+// last: keys that take longer than its Least to win their burst back, and keys that did so
 // when they were reported and were refunded something since, with Ahead ≤ Least or 0. One
 // call goes through a part-th of the table and stops early after about most keys, or
 // 131,072 of them looked at. It returns whether it has come to the table's end.
@@ -117,6 +117,6 @@ func (e *Engine) SpentChanges(
 
 // RestoreSpent takes over what a key has spent in another process, before this engine has
 // decided on it; afterwards the larger of both counts. It is not announced to the other
-// replicas again: they heard it from that process, but for what was too little to
+// replicas again: that process announced it, but for what was too little to
 // announce. When the table has no room the key begins with its whole burst.
 func (e *Engine) RestoreSpent(now int64, s exchange.KeySpent) { e.keys.Restore(now, s) }

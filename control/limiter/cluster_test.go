@@ -33,7 +33,7 @@ type cluster struct {
 	log      []answer
 	epoch    int64
 	isolated []bool
-	phases   []int64 // when in a period each publishes and hears
+	phases   []int64 // when in a period each publishes and receives
 }
 
 type agent struct {
@@ -314,7 +314,7 @@ func (c *cluster) sendSums(i int) {
 	c.engines[i].SetSums(c.now, s)
 }
 
-// tally is what became of a source's requests in a window of time.
+// tally counts the outcomes of a source's requests in a window of time.
 type tally struct {
 	offered, admitted, rejected, marked int
 	reasons                             map[Reason]int

@@ -120,7 +120,7 @@ func playCut(t *testing.T, k int, r, b float64, l cutLoad, seed uint64) (res cut
 	return res
 }
 
-// What two sides of a cut admit together beyond the limit is debt on both once they hear of each other
+// What two sides of a cut admit together beyond the limit is debt on both once they reach each other
 // again: it is repaid, and what only one of them has used is not counted twice.
 func TestCutIsRepaid(t *testing.T) {
 	for _, lim := range []struct{ r, b float64 }{{5, 10}, {10, 10}, {60, 60}} {
@@ -147,7 +147,7 @@ func TestCutIsRepaid(t *testing.T) {
 	}
 }
 
-// Whatever the order of first contacts, cuts, heals and agents that begin anew, the mean is the rate:
+// Whatever the order of first contacts, cuts, heals and agents that restart, the mean is the rate:
 // what is admitted too much does not add up.
 func TestPropertyMeanHolds(t *testing.T) {
 	const r, b, minutes = 60, 60, 2
@@ -165,7 +165,7 @@ func TestPropertyMeanHolds(t *testing.T) {
 			cl.run(time.Duration(cl.rng.Float64() * 4e9))
 			gw := cl.rng.IntN(k)
 			switch cl.rng.IntN(4) {
-			case 0: // its agent begins anew
+			case 0: // its agent restarts
 				cl.agents[gw].keys = claims.New(claims.Params{Stale: .25, Forget: 15})
 				cl.agents[gw].life++
 			default:

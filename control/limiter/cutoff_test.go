@@ -17,7 +17,7 @@ type cutOff struct {
 	agent         bool // it lives
 	weight, total float64
 	claims        float64 // of the others, cost units/s
-	spent         float64 // at the others when it was heard last
+	spent         float64 // at the others, as last received
 	now           int64
 }
 
@@ -32,7 +32,7 @@ func cutOffGateway(t *testing.T, l config.Limit, weight, total, claims float64, 
 	return c
 }
 
-// tell has the agent tell what the others do, who have admitted so much since the cut.
+// tell makes the agent send the sums of the others, who have admitted so much since the cut.
 func (c *cutOff) tell(is exchange.Isolation, more float64) {
 	c.SetSums(c.now, &exchange.Sums{Replicas: 3, Weight: c.weight, TotalWeight: c.total, Lag: 125 * time.Millisecond,
 		Isolation: is, Keys: []exchange.KeySum{{Key: hash.Limit(7, "a", "l", "x"), Claims: c.claims, Unsaturated: c.claims,
@@ -92,7 +92,7 @@ func TestCutOffGatewayRefusesNothingOfItsPart(t *testing.T) {
 	}
 }
 
-// The gateway has what the others left when they were heard last, and its part by weight if that
+// The gateway has what the others left in their last sums, and its part by weight if that
 // is more; STRICT has the former until T1, and both have the part from then on.
 func TestCutOffGatewayKeepsToWhatOthersLeave(t *testing.T) {
 	for _, agent := range []bool{false, true} {
@@ -119,7 +119,7 @@ func TestCutOffGatewayKeepsToWhatOthersLeave(t *testing.T) {
 	}
 }
 
-// When the others are heard again the key has what is left of one bucket.
+// When the others are reachable again the key has what is left of one bucket.
 func TestCutOffGatewayIsBack(t *testing.T) {
 	for _, agent := range []bool{false, true} {
 		c := cutOffGateway(t, config.Limit{Rate: 10, Burst: 10}, 1, 3, 5, agent)

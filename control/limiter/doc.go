@@ -6,9 +6,9 @@
 // A request has a tenant, a client, a pool and a cost. It passes two stages.
 //
 //	client stage   every limit of its tenant that matches: a rate and a burst per client,
-//	               or for the tenant as a whole, over all gateways. A limit may tell
-//	               clients apart by another identity of the request, and hold for classes
-//	               of requests only
+//	               or for the tenant as a whole, over all gateways. A limit may
+//	               distinguish clients by another identity of the request, and hold for
+//	               classes of requests only
 //	tenant stage   the tenant's share of the pool: the share is the coordinator's, and is
 //	               split among the gateways by announced claims
 //
@@ -63,8 +63,8 @@
 //
 // # State
 //
-//   - The configuration is an immutable snapshot. Flows and keys survive it; those that
-//     nothing has used for a minute or two are freed (lifecycle.go).
+//   - The configuration is an immutable snapshot. Flows and keys survive it; flows and keys
+//     that nothing has used for a minute or two are freed (lifecycle.go).
 //   - A client's key is one word, the TAT of a GCRA, in a table without pointers. A key
 //     that several gateways use, or that is used enough to be worth announcing, gets a
 //     drc.Ledger.

@@ -43,7 +43,7 @@ type Engine struct {
 
 	work     lock.Mutex[lock.Work] // the slow callers: Tick, Drain, Claims, Report
 	running  []*flow
-	resting  []*flow // those that are not running, see lifecycle.go
+	resting  []*flow // not running, see lifecycle.go
 	unsent   []*flow // of these, those with something to report
 	tallies  tallies
 	reportAt int64

@@ -106,7 +106,7 @@ func (f *exactFleet) ask(i int, now int64, r Request, ticket uint64) (Outcome, H
 	return out, h
 }
 
-// total plays requests to the end and counts those that are admitted.
+// total plays requests to the end and counts the admitted ones.
 func (f *exactFleet) total(i int, now int64, r Request, n int) (admitted int) {
 	f.t.Helper()
 	f.events = nil
@@ -136,7 +136,7 @@ func exactly(name string, rate, burst float64) config.Limit {
 	return config.Limit{Name: name, Rate: rate, Burst: burst, Precision: config.Exact}
 }
 
-// A burst is spent once, in a pool, beside pools and by a tenant as a whole, wherever it is spent.
+// A burst is spent once, in a pool, across pools and by a tenant as a whole, wherever it is spent.
 func TestExactBurst(t *testing.T) {
 	perTenant := exactly("l", 1, 10)
 	perTenant.PerTenant = true
@@ -202,8 +202,8 @@ func TestExactPinned(t *testing.T) {
 	}
 }
 
-// A request that a second limit refuses, or the share, has taken no token; nor has one that goes
-// away while it waits.
+// A request that a second limit refuses, or the share, has taken no token; nor has a request that
+// goes away while it waits.
 func TestExactAllOrNone(t *testing.T) {
 	two := simple(1000, config.Queue{}, exactly("a", 1, 10), exactly("b", 1, 2))
 	f := newExactFleet(t, 2, two)
@@ -255,7 +255,7 @@ func TestExactThenShare(t *testing.T) {
 	if gone != 5 || e.Busy() && e.waiting.Load() != 0 {
 		t.Errorf("%d of 5 ended, %d wait", gone, e.waiting.Load())
 	}
-	// All but those that were admitted have put their tokens back, and their ledger charges.
+	// All requests but the admitted ones have put their tokens back, and their ledger charges.
 	left := 5.0
 	for _, ev := range f.events {
 		if ev.Outcome.Verdict == Admit {
@@ -342,7 +342,7 @@ func TestExactDrainAndShadow(t *testing.T) {
 }
 
 // Reports say of each EXACT limit how often requests waited for the owner, for how long, and how
-// often the ledger decided since the owner was silent.
+// often the ledger decided since the owner did not answer.
 func TestExactIsCounted(t *testing.T) {
 	f := newExactFleet(t, 1, simple(1000, config.Queue{}, exactly("l", 1, 3)))
 	e, r := f.engines[0], Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}

@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Explanation is all that bears on one request now, for people who ask why.
+// Explanation is the whole state that decides one request now, for people who ask why.
 type Explanation struct {
 	Revision int64   // of the configuration, 0: none yet
 	Tenant   string  // that it counts for; "" if none
@@ -19,7 +19,7 @@ type Explanation struct {
 	Flow     FlowState // its Pool is "" when the pool is not known
 }
 
-// LimitState is what one limit has for one client at this replica.
+// LimitState is the state of one limit for one client at this replica.
 type LimitState struct {
 	Name    string
 	Client  string // by which the limit knows it; "" of a limit per tenant
@@ -27,7 +27,7 @@ type LimitState struct {
 	Queued  bool          // beyond the limit a request waits
 	Strict  bool          // see Limit
 	Exact   bool          // the owner of the key grants tokens
-	Silent  bool          // and is not heard: the ledger decides
+	Silent  bool          // and is unreachable: the ledger decides
 	Unasked bool          // and is not asked about this new key, as the limit has asked for too much: likewise
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
@@ -37,7 +37,7 @@ type LimitState struct {
 	Claimed *Claimed      // what is known of the others; nil when the key is not contended
 }
 
-// Claimed is what replicas claim of one key or flow, cost units/s.
+// Claimed sums up the claims of replicas on one key or flow, cost units/s.
 type Claimed struct {
 	Others      float64 // by the others together
 	Active      float64 // weight of those of them that want more than they have
@@ -63,7 +63,7 @@ type FlowState struct {
 	Claimed      Claimed
 }
 
-// Standing is what this replica knows of itself among the others.
+// Standing is this replica's place among the others, as far as it knows.
 type Standing struct {
 	Replicas    int
 	Weight      float64 // of this one
@@ -128,7 +128,7 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	return state
 }
 
-// Flows returns the flows that have been used lately, those that admitted the most first,
+// Flows returns the recently used flows, the flows that admitted the most first,
 // at most n. It locks one flow at a time.
 func (e *Engine) Flows(n int) []FlowState {
 	all := e.live()
@@ -143,14 +143,14 @@ func (e *Engine) Flows(n int) []FlowState {
 	return out
 }
 
-// LimitMode is whether one limit of a tenant is enforced at this replica.
+// LimitMode is the mode of one limit of a tenant at this replica.
 type LimitMode struct {
 	Name  string
 	Mode  config.Mode
 	Pools []string // that it applies to; none: all
 }
 
-// Modes returns the limits of a tenant as they are in force, those that it inherits included; nil for a tenant that is
+// Modes returns the limits of a tenant as they are in force, inherited ones included; nil for a tenant that is
 // not configured. O(limits of the tenant).
 func (e *Engine) Modes(tenant string) []LimitMode {
 	s := e.snap.Load()
@@ -164,7 +164,7 @@ func (e *Engine) Modes(tenant string) []LimitMode {
 	return out
 }
 
-// state is what the flow has, as of its last advance.
+// state returns the state of the flow, as of its last advance.
 func (f *flow) state(e *Engine) FlowState {
 	f.mu.Lock()
 	defer f.mu.Unlock()

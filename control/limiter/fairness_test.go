@@ -37,8 +37,8 @@ var mixes = []mix{
 	{5, 1, 0.2, []float64{5}},
 }
 
-// run plays a mix from cold and returns what became of the light clients, of the
-// light one that fared worst, and of the others.
+// run plays a mix from cold and returns the outcomes of the light clients and of the others,
+// and the worst rejected part of a light client.
 func (m mix) run(t testing.TB, law config.Law, d time.Duration) (light, greedy tally, worst float64) {
 	c := newCluster(t, 1, &config.Config{
 		Pools:   []config.Pool{{Name: "api", Capacity: m.share, Queue: config.Queue{Law: law}}},
@@ -86,7 +86,7 @@ func TestLightClientsAreNotRefused(t *testing.T) {
 
 // Names invented for a few requests each do not crowd out a client that keeps its
 // name and asks for little: it gets what it would get if all were refused alike, or
-// more. So also when they are too many to be told apart.
+// more. So also when they are too many to be distinguished.
 func TestInventedNamesWinNothing(t *testing.T) {
 	for i, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police,
 		config.VariableStructure} {

@@ -15,7 +15,7 @@ import (
 //
 // By Little's law residence over completed is the mean stay at the upstream, and
 // residence over time the mean number in flight: what the coordinator compares
-// with InFlight to tell backlog from work.
+// with InFlight to distinguish backlog from work.
 type Flight struct {
 	InFlight  atomic.Int64 // millionths of a cost unit
 	Completed atomic.Int64 // millionths, cumulative
@@ -52,7 +52,7 @@ func (f *Flight) Shed(micros int64) {
 // went away, or something before the upstream answered.
 func (f *Flight) Leave(micros int64) { f.InFlight.Add(-micros) }
 
-// flown is what a flow has reported of its Flight.
+// flown holds the numbers that a flow has reported of its Flight.
 type flown struct {
 	completed, residence, turned, booked int64
 	weight                               float64 // true cost of an estimate, of late; 0: not known

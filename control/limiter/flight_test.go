@@ -52,7 +52,7 @@ func TestFlightOfAdaptivePoolsOnly(t *testing.T) {
 	}
 }
 
-// A request that is held brings its counters, one that is refused none.
+// A held request brings its counters, a refused request none.
 func TestFlightOfHeldAndRefused(t *testing.T) {
 	e := New(Options{Start: 1})
 	c := adaptive(true)
@@ -78,8 +78,8 @@ func TestFlightOfHeldAndRefused(t *testing.T) {
 	}
 }
 
-// Where answers tell what they have cost, what is in flight by estimates is
-// reported as what it will have cost.
+// Where answers report their true cost, the cost in flight, counted by estimates, is
+// reported as the true cost that it will have.
 func TestFlightOfEstimates(t *testing.T) {
 	var f Flight
 	var last flown

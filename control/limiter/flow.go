@@ -51,7 +51,7 @@ type flow struct {
 	report reporting
 }
 
-// terms are what configuration, shares and the other replicas say of a flow.
+// terms are the numbers that configuration, shares and the other replicas give a flow.
 type terms struct {
 	key        uint64  // its name in claims and sums
 	unmeasured bool    // it has no lease
@@ -76,17 +76,17 @@ type pace struct {
 	begun      bool
 	at         float64 // time of the last advance, seconds
 	published  int64   // credit as last offered, fixed point
-	recent     int64   // cost that came without the lock lately, halved at each advance
+	recent     int64   // cost that recently came without the lock, halved at each advance
 	pending    float64 // arrived since the last step and waiting
 	lastSeen   float64 // time of the last arrival
-	passed     int64   // cost since the last step, of its own share, fixed point
+	passed     int64   // cost since the last step, of the flow's share, fixed point
 	beyond     float64 // cost passed beyond the measured demand, and not charged yet
 	drawn      int64   // of the unused capacity, for what waits, fixed point
 	demandAt   float64 // when the demand began after a rest
 }
 
-// others is what the controller must know of the other replicas. Who is absent is the
-// same for all flows, also for one that nobody claims.
+// others returns the controller's sums over the other replicas. The absent weight is the
+// same for all flows, also for a flow that no other replica claims.
 func (t *terms) others() drc.Sums {
 	s := t.sums
 	s.Absent = t.absent
@@ -149,8 +149,7 @@ func (f *flow) takePassed(at float64) {
 	p.pending += units(passed)
 }
 
-// newDemand is for how long a demand that begins again after as long a rest counts as
-// new, seconds.
+// newDemand is the rest, in seconds, after which a demand counts as new, and for how long it does.
 const newDemand = 1
 
 // seen notes that something arrived.

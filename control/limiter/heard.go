@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
-// heardFlows is what the other replicas claim of flows, by their keys. A flow looks it up
-// when it is next stepped and something has changed.
+// heardFlows holds the claims of the other replicas on flows, by their keys. A flow looks up its
+// sums when it is next stepped and something has changed.
 type heardFlows struct {
 	version atomic.Uint64 // rises with each change
 
@@ -27,7 +27,7 @@ type heardFlow struct {
 }
 
 // set takes in sums. A flow that they do not name any more is claimed by nobody else,
-// unless this replica hears too little to know.
+// unless this replica receives too little to know.
 func (h *heardFlows) set(s *exchange.Sums, m *members.View) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

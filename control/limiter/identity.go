@@ -7,16 +7,16 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// Whose request it is, as limits see it. A limit without an identity tells clients apart
-// by Request.Client, one with an identity by the value that the request has under that
-// name. Requests without such a value are those of one client, "". A limit with classes
+// Whose request it is, as limits see it. A limit without an identity distinguishes clients
+// by Request.Client, a limit with an identity by the value that the request has under that
+// name. Requests without such a value belong to one client, "". A limit with classes
 // applies only to requests that are in one of them.
 //
 // Names become indices in small tables when a configuration is compiled, so that a
 // request carries an array and a bitmask instead of names. The caller says which name has
 // which index, see [Engine.Name].
 
-// Bounds of what requests can be told apart by, in one process.
+// Bounds of the identities and classes that requests may have, in one process.
 const (
 	MaxIdentities = 8
 	MaxClasses    = 32
@@ -67,7 +67,7 @@ type Wanted struct {
 	Classes    uint32
 }
 
-// or is what either asks for.
+// or returns the indices that either asks for.
 func (w Wanted) or(o Wanted) Wanted {
 	return Wanted{w.Identities | o.Identities, w.Classes | o.Classes}
 }
@@ -108,7 +108,7 @@ func (n *Names) classes(names []string) (mask uint64) {
 	return mask
 }
 
-// subject is whose request it is.
+// subject identifies the client of a request.
 type subject struct {
 	client  string
 	ids     *Identities
@@ -126,7 +126,7 @@ func (w *subject) under(l *limit) string {
 	return w.ids[l.identity-1]
 }
 
-// apart is what besides the client tells the lines of a route apart: a request that
+// apart lists what distinguishes the lines of a route, besides the client: a request that
 // waits for one limit must not keep others waiting that this limit does not hold.
 type apart struct {
 	identities uint8  // of limits with a queue

@@ -168,7 +168,7 @@ func shop() *config.Config {
 		config.Limit{Name: "searches", Rate: 20, Burst: 2, Classes: []string{"searches"}})
 }
 
-// ledgers is what each audited key should have been charged.
+// ledgers holds the cost that each audited key should have been charged.
 type ledgers map[uint64]float64
 
 func (l ledgers) charge(r *Request, sign float64) {

@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// trio is three engines that hear of each other each period what has changed.
+// trio is three engines that exchange their changes each period.
 type trio struct {
 	now     int64
 	engines []*Engine
@@ -28,7 +28,7 @@ func newTrio(t testing.TB, o Options, l config.Limit) *trio {
 	return c
 }
 
-// ask is one request; it tells whether it was admitted.
+// ask makes one request and reports whether it was admitted.
 func (c *trio) ask(gateway int, client string) bool {
 	return c.engines[gateway].Decide(c.now, &Request{Tenant: "a", Client: client, Pool: "api",
 		Cost: 1}).Verdict == Admit
@@ -133,7 +133,7 @@ func (c *trio) bounded(t *testing.T, each int) {
 			t.Errorf("gateway %d: %d requests beyond the states counted", i, s.Unpromoted)
 		}
 		var cl exchange.Claims
-		for range 20 { // the last one who asked falls asleep
+		for range 20 { // the state of the last client falls asleep
 			c.now += 50 * ms
 			cl.Reset()
 			e.SetSums(c.now, &exchange.Sums{Full: true, Replicas: 3, TotalWeight: 3, Weight: 1, Lag: 125 * time.Millisecond})
@@ -145,8 +145,8 @@ func (c *trio) bounded(t *testing.T, each int) {
 	}
 }
 
-// A key that has spent much takes the state of one that has spent little, which goes on
-// from what it had spent.
+// A key that has spent much takes the state of a key that has spent little, whose count goes on
+// from its spent part.
 func TestTheLeastSpentMakesRoom(t *testing.T) {
 	c := newTrio(t, Options{Keys: 4096, Contended: 32}, config.Limit{Name: "l", Rate: 10. / 3600, Burst: 10})
 	for i := range 24 { // three quarters of 32

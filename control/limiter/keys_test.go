@@ -126,7 +126,7 @@ func TestTenantKeyHeardBeforeItsFirstRequest(t *testing.T) {
 	checkKeys(t, e)
 }
 
-// A hot restart's parent tells what keys have spent while it goes on announcing them.
+// A hot restart's parent hands over what keys have spent while it goes on announcing them.
 func TestVisitSpentBesideClaims(t *testing.T) {
 	e := New(Options{Keys: 1024})
 	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "all", PerTenant: true, Rate: 1e5, Burst: 1e5}))

@@ -55,14 +55,14 @@ const (
 	// overdue is the wait that a request at the back may have at its turn, in the longest
 	// that it may begin. What is above 1 is for what was not known when it came.
 	overdue = 1.3
-	// backPressure is the pressure from which on a client waits at the back: those that
+	// backPressure is the pressure from which on a client waits at the back: clients that
 	// are about at their equal part, which is 1, take turns with the others there.
 	backPressure = 0.75
-	// leastTarget is how many requests of its size the delay target lasts for in a small
-	// share, where chance alone makes as many wait. mostTarget is what the target is
-	// stretched to for that at most, in targets.
+	// leastTarget is the number of requests of its size for which the delay target lasts in a
+	// small share, where chance alone makes as many wait. mostTarget is the most to which the
+	// target is stretched for that, in targets.
 	leastTarget, mostTarget = 2.6, 1.5
-	// burst is how many requests of a client may come together by chance.
+	// burst is the number of requests of a client that may come together by chance.
 	burst = 3
 )
 
@@ -154,8 +154,8 @@ func (f *flow) patience() float64 {
 	return shortPatience
 }
 
-// roomAtEase is how many requests a client well within its equal part may have ahead. Drop
-// tail has a bound of its own.
+// roomAtEase returns the number of requests that a client well within its equal part may have
+// ahead. Drop tail has its own bound.
 func (f *flow) roomAtEase() float64 {
 	if f.terms.queueing.Law == config.DropTail {
 		return 0
@@ -185,7 +185,7 @@ func (f *flow) arrival(e *Engine, c *call, line *queue.Line[holding], pressure f
 	return a
 }
 
-// slack is how fast clients get their equal parts back.
+// slack returns the factor on the rate at which clients get their equal parts back.
 func (f *flow) slack() float64 {
 	return slack(f.pace.controller.Rate(), f.terms.queueing.DelayTarget.Seconds(), float64(f.eligible()),
 		units(f.eligibleCost()))

@@ -14,11 +14,11 @@ import (
 //	resting   not in it; looked at again after keepIdle
 //	gone      freed: whoever still has a pointer to it looks its route up again
 //
-// A flow may go when a controller made anew would do the same: nothing waits, is in
+// A flow may go when a new controller would do the same: nothing waits, is in
 // flight, claimed, owed or unreported, and its credit is whole. Whether a thread takes
 // from the credit at that moment one compare-and-swap decides: it replaces the credit by
 // void, from which nobody can take. So a thread that has taken credit has kept the flow,
-// and one that cannot take any asks whether the flow is gone before it believes that.
+// and a thread that cannot take any asks whether the flow is gone before it believes that.
 // What needs no credit may still be counted in a flow that is gone. It has the flow put
 // into the ticker's list as ever; from there it is reported, and added to the pool's
 // counts.
@@ -31,12 +31,12 @@ import (
 const (
 	// keepIdle is for how long, in nanoseconds, a flow, and the slot of a tenant's limit,
 	// is kept after its last use; it is freed within twice that time. Longer costs memory,
-	// shorter makes flows of slow tenants anew for each of their requests.
+	// shorter makes new flows of slow tenants for each of their requests.
 	keepIdle = int64(60e9)
-	// freeBatch is how many resting flows, and how many slots, a tick looks at: a tenth
+	// freeBatch is the number of resting flows, and of slots, that a tick looks at: a tenth
 	// of a millisecond of work.
 	freeBatch = 64
-	// shrink is the part of its largest size below which the map of flows is made anew,
+	// shrink is the part of its largest size below which the map of flows is rebuilt,
 	// and smallMap the size below which it is not.
 	shrink, smallMap = 4, 1024
 )
@@ -63,7 +63,7 @@ type idOwner struct {
 	generation uint32
 }
 
-// place is where a flow is in the registry.
+// place is the flow's place in the registry.
 type place struct {
 	id         uint32
 	generation uint32 // after which the places of its queue begin
@@ -71,7 +71,7 @@ type place struct {
 	folded     PoolStats // what of its counts is in registry.past
 }
 
-// listing is where a flow is in the ticker's lists.
+// listing is the flow's place in the ticker's lists.
 type listing struct {
 	unsent   bool  // in Engine.unsent
 	listedAt int64 // when it was put into Engine.resting, 0: it is not there
@@ -199,7 +199,7 @@ func (f *flow) isNeeded(m *members.View) bool {
 }
 
 // unroute takes a flow that is gone out of its tenant's routes. A route that is made
-// right now finds by itself that the flow is gone.
+// right now finds that the flow is gone.
 func (e *Engine) unroute(f *flow) {
 	s := e.snap.Load()
 	t := s.tenants[f.tenant]
@@ -294,7 +294,7 @@ func (r *registry) obtainFlight(f *flow) *Flight {
 	return flight
 }
 
-// takeFlight returns counters for a flow: those of one that was freed, or new ones. names
+// takeFlight returns counters for a flow: the counters of a freed flow, or new ones. names
 // is locked.
 func (r *registry) takeFlight(f *flow) *Flight {
 	n := len(r.flights)

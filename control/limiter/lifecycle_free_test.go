@@ -42,8 +42,8 @@ func idle(e *Engine, from int64, d time.Duration, r map[string]float64) int64 {
 	}
 }
 
-// Tenants come, ask once or twice, and go, 100,000 in all: what is kept of them in the
-// end is that of those that are there, and no count is lost on the way.
+// Tenants come, ask once or twice, and go, 100,000 in all: in the end only the state of the
+// present tenants is kept, and no count is lost on the way.
 func TestTenantsThatGoLeaveNothing(t *testing.T) {
 	const waves = 5
 	each := 20_000
@@ -110,7 +110,7 @@ func held(t *testing.T, e *Engine, now int64, most, admitted int) {
 	}
 }
 
-// heap is what is in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -241,7 +241,7 @@ func TestOldEpochIsRefused(t *testing.T) {
 	}
 }
 
-// A flow without a share of its own has the pool's idle share, or what fits of its guarantee if
+// A flow without a share has the pool's idle share, or what fits of its guarantee if
 // that is more, and never more than its max.
 func TestFlowWithoutAShare(t *testing.T) {
 	for _, c := range []struct{ guaranteed, most, scale, want float64 }{

@@ -35,7 +35,7 @@ type call struct {
 	route     *route
 	subject
 	paid charged // by tokens, see exact.go
-	held bool    // it has waited for an owner: it is counted among those that waited
+	held bool    // it has waited for an owner, and is counted as waited
 }
 
 func newCall(now int64, r *Request, rt *route) call {
@@ -161,7 +161,7 @@ func (e *Engine) countDemand(c *call, l *limit) {
 func (l *limit) holdsFor(classes uint64) bool { return l.mode != config.Off && l.classes&classes != 0 }
 
 // setShadow sets the outcome of a request that all limits admit, and counts it; l is the
-// SHADOW one that would have refused it, nil if there is none.
+// SHADOW limit that would have refused it, nil if there is none.
 func (e *Engine) setShadow(l *limit, out *Outcome) {
 	if l != nil {
 		e.count(l, didShadow)

@@ -10,8 +10,8 @@ import (
 // They are functions of numbers, so that a model of a flow (lab/swarm) has the same rules.
 
 const (
-	// roomAtEase is how many requests a client may have ahead of its own that is well within
-	// its equal part. Chance alone makes as many wait: of requests that ask for 80 % of a
+	// roomAtEase is the number of requests that a client well within its equal part may have
+	// ahead of its next one. Chance alone makes as many wait: of requests that ask for 80 % of a
 	// share one in 800 finds more than 12 ahead. The queue's delay target is for demand
 	// beyond the share.
 	roomAtEase = 13
@@ -36,9 +36,9 @@ func stretched(target, cost, rate float64) float64 {
 	return max(target, min(mostTarget*target, leastTarget*cost/(rate+1e-9)))
 }
 
-// atEase is how many requests of its size a client may have ahead of its own, of so many
-// clients that compete: burst and one for three clients, whose bursts it may meet, the less
-// the closer the client is to its equal part; and up to most below half of that.
+// atEase returns the number of requests of its size that a client may have ahead of its next
+// one, if so many clients compete: burst and one for three clients, whose bursts it may meet, the
+// less the closer the client is to its equal part; and up to most below half of that.
 func atEase(clients, pressure, most float64) float64 {
 	return max((burst+clients/3)*fairness.Spare(pressure), most*fairness.Spare(2*pressure))
 }
@@ -56,9 +56,9 @@ func longestWait(rate, target, patience, cost, pressure, most float64) float64 {
 	return max(patience*max(overdue*target, stretched(target, cost, rate)), ease)
 }
 
-// slack is how fast clients get their equal parts back while eligible requests of such a
-// cost together wait: more slowly while more waits than the target. Where all ask for more
-// than their parts, who is beyond them then shows, and the law holds the queue.
+// slack returns the factor on the rate at which clients get their equal parts back, while eligible
+// requests of such a cost together wait: less while more waits than the target. If all ask for more
+// than their parts, the clients beyond theirs then show, and the law holds the queue.
 func slack(rate, target, eligible, cost float64) float64 {
 	if eligible == 0 {
 		return 1
@@ -86,7 +86,7 @@ func (s *Sole) Advance(h, rate, waiting float64) {
 // AtEase reports whether the client is within its part of the rate.
 func (s *Sole) AtEase() bool { return s.meter.Pressure() < 1 }
 
-// Room is how many requests may wait at a rate, the newest among them.
+// Room returns the number of requests that may wait at a rate, the newest included.
 func (s *Sole) Room(rate float64) float64 {
 	return max(1, math.Floor(room(rate, s.Target, shortPatience, 1, 1, s.meter.Pressure(), roomAtEase)))
 }

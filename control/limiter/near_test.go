@@ -10,11 +10,11 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// announced is what the engines of a fleet have announced of keys, by engine.
+// announced holds the key claims that the engines of a fleet have announced, by engine.
 type announced []map[uint64]exchange.KeyClaim
 
-// gossip tells each engine what the others have announced until now, and whether limits that state
-// no precision are EXACT.
+// gossip sends each engine the claims that the others have announced until now, and whether limits
+// that state no precision are EXACT.
 func (f *exactFleet) gossip(now int64, near bool) {
 	for i, e := range f.engines {
 		var c exchange.Claims
@@ -176,8 +176,8 @@ func (f *exactFleet) ended() (admitted int) {
 }
 
 // However often limits become EXACT and LOCAL, and whatever is asked where: when the others have
-// heard of it before they are asked, no more is admitted than a LOCAL limit allows. Each request that
-// waits is told what became of it.
+// learned of it before they are asked, no more is admitted than a LOCAL limit allows. Each request that
+// waits gets a decision.
 func TestPropertySwitch(t *testing.T) {
 	const rate, burst = 20.0, 30.0
 	c := unstated(rate, burst)

@@ -2,7 +2,7 @@ package limiter
 
 import "github.com/titrate/titrate/control/limiter/internal/keys"
 
-// UnknownPolicy says what becomes of a request of an unknown tenant.
+// UnknownPolicy decides requests of an unknown tenant.
 type UnknownPolicy uint8
 
 // The policies for unknown tenants.
@@ -12,7 +12,7 @@ const (
 	UnknownBypass // admitted and counted
 )
 
-// BootPolicy says what becomes of requests before the first configuration.
+// BootPolicy decides requests before the first configuration.
 type BootPolicy uint8
 
 // The boot policies.
@@ -28,8 +28,8 @@ type Options struct {
 	Keys int
 	// Contended is the budget of contended keys, default 1,048,576, at most 16,777,216;
 	// about 650 B each while they are contended, else nothing. Once three quarters of it
-	// are in use, each of N replicas uses 1/N of it for keys of its own; the rest is for
-	// what it hears. Keys beyond it are held to rate/N and burst/N, see
+	// are in use, each of N replicas uses 1/N of it for the keys that it uses itself; the
+	// rest is for keys of others. Keys beyond it are held to rate/N and burst/N, see
 	// internal/keys/budget.go.
 	Contended int
 	Unknown   UnknownPolicy
@@ -49,7 +49,7 @@ type Options struct {
 	// whoever makes requests need not find out more than that. It is called while
 	// Apply or Name runs, and must call neither. Default: nobody asks.
 	Wants func(Wanted)
-	// Ask is called when there is something to tell the owners of EXACT limits' keys, from
+	// Ask is called when there are messages for the owners of EXACT limits' keys, from
 	// any thread: have a thread call PollTokens soon. It must not wait, nor call the engine.
 	// Nil: nobody does, and EXACT limits are held as LOCAL ones.
 	Ask func()

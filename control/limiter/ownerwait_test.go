@@ -71,7 +71,7 @@ func endWaits(f *exactFleet, e *Engine, now int64) []tokens.Ended[*tokenWait] {
 	return nil
 }
 
-// A Cancel beside the owner's answer either works or the event comes, and what is cancelled is not
+// A Cancel at the time of the owner's answer either works or the event comes, and what is cancelled is not
 // charged. Run it with -race.
 func TestCancelBesideAnAnswer(t *testing.T) {
 	for range 200 {
@@ -96,7 +96,7 @@ func TestCancelBesideAnAnswer(t *testing.T) {
 	}
 }
 
-// A request has one time to wait for the owners of all its limits: when they are silent, it goes on after
+// A request has one time to wait for the owners of all its limits: when they do not answer, it goes on after
 // 50 ms and a tick, though a request that came later is before it in the line of its second limit.
 func TestSilentOwnersShareOneWait(t *testing.T) {
 	some := exactly("a", 1, 5)

@@ -23,7 +23,7 @@ func contendedKeys(b *testing.B, keys int) (e *Engine, now int64, clients []Requ
 	return e, now, clients
 }
 
-// BenchmarkPeriodIdleKeys is what a period costs while clients keep their keys that
+// BenchmarkPeriodIdleKeys measures a period while clients keep their keys that
 // asked once.
 func BenchmarkPeriodIdleKeys(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000, 1_000_000} {
@@ -51,7 +51,7 @@ func BenchmarkPeriodIdleKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkPeriodActiveKeys is what a period costs while that many clients ask, each once
+// BenchmarkPeriodActiveKeys measures a period while that many clients ask, each once
 // in a second: ns/key is the cost per key and period.
 func BenchmarkPeriodActiveKeys(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000} {

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// model is what an engine must agree with, whatever happens to it.
+// model is a model with which an engine must agree, whatever happens to it.
 type model struct {
 	e                         *Engine
 	now                       int64
@@ -95,7 +95,7 @@ func (m *model) admit(client string, cost int64) {
 	m.served = append(m.served, Request{Tenant: "a", Pool: "api", Client: client, Cost: units(cost)})
 }
 
-// settle tells what one of the admitted requests has cost in truth.
+// settle reports the true cost of one of the admitted requests.
 func (m *model) settle(t *rapid.T) {
 	if len(m.served) == 0 {
 		return
@@ -191,12 +191,12 @@ func (m *model) check(t *rapid.T) {
 	m.backlog(t, f, units(reserved))
 }
 
-// spent is what the limit that never refills was charged.
+// spent returns the cost charged to the limit that never refills.
 func (m *model) spent() float64 {
 	return spentOf(m.e, m.now, hash.TenantLimit(7, "a", "all"), ledgerRate)
 }
 
-// spentOf is what a key has spent of a limit of such a rate.
+// spentOf returns the cost that a key has spent of a limit of such a rate.
 func spentOf(e *Engine, now int64, key uint64, rate float64) (spent float64) {
 	e.VisitSpent(now, func(k exchange.KeySpent) {
 		if k.Key == key {
@@ -231,7 +231,7 @@ func TestPropertyEngine(t *testing.T) {
 			"claims": func(*rapid.T) { claims.Reset(); m.e.Claims(m.now, &claims) },
 			"":       m.check,
 		})
-		for range 40 { // nothing waits for ever
+		for range 40 { // no request waits without end
 			m.now += 50 * ms
 			m.tick(t)
 		}

@@ -10,13 +10,13 @@ import (
 // leave it before their turn (Cancel). tick.go and release.go have the others.
 
 // maxHeld bounds the requests of one flow that wait for their clients' limits, over all
-// clients; those that wait for the share have Queue.MaxRequests.
+// clients; requests that wait for the share have Queue.MaxRequests.
 const maxHeld = 1 << 16
 
 // flowQueue is the queue of a flow.
 type flowQueue = queue.Queue[waiting, holding]
 
-// waiting is what a flow knows of a request in its queue.
+// waiting is the flow's record of a request in its queue.
 type waiting struct {
 	ticket  uint64
 	route   *route // its limits were charged under
@@ -39,13 +39,13 @@ func (w *waiting) heldLonger(eligible bool, waited time.Duration) string {
 	return w.heldBy.name
 }
 
-// holding is what the held requests of one line wait for.
+// holding names the limit that the held requests of one line wait for.
 type holding struct {
 	by       *limit
 	expected int64 // when it may admit the first of them
 }
 
-// ruling is what the tenant stage makes of a request under the flow's lock.
+// ruling is the decision of the tenant stage about a request under the flow's lock.
 type ruling struct {
 	passage passage
 	reason  Reason // when refused

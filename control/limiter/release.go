@@ -66,7 +66,7 @@ func (f *flow) setSaving() {
 	f.pace.pacer.Affords(units(f.queue.Saved() + f.queue.Missing(i)))
 }
 
-// event is what becomes of a request that is still in the queue.
+// event returns the event of a request that is still in the queue.
 func (f *flow) event(i int32, o Outcome) Event {
 	en := f.queue.Entry(i)
 	return Event{Ticket: en.Request.ticket, Outcome: o, Tenant: f.tenant, Client: f.queue.LineOf(i).Client,
@@ -89,7 +89,7 @@ func (f *flow) released(e *Engine, i int32, now int64) Event {
 	return f.event(i, o)
 }
 
-// drained is when to come back after a refusal by a process that ends.
+// drained is the wait after a refusal by a process that ends.
 const drained = time.Second
 
 // Drain ends all waiting, for shutdown: what waits is admitted when the boot policy is

@@ -22,7 +22,7 @@ type counters struct {
 	held, heldLate, limitShadowed atomic.Uint64
 }
 
-// reporting is what the coordinator hears of one flow. The flow's lock guards it.
+// reporting is the state of the flow's reports to the coordinator. The flow's lock guards it.
 type reporting struct {
 	sum     totals          // so far; the totals of clientRejected and shadowed are in counters
 	last    totals          // as of the last report
@@ -31,7 +31,7 @@ type reporting struct {
 	flight  flown
 }
 
-// totals is what a flow reports, in fixed point.
+// totals are the numbers of a flow's report, in fixed point.
 type totals struct{ demand, served, marked, rejected, clientRejected, shadowed int64 }
 
 // Report fills r with what flows did since the last call. Served, Rejected and the rest
@@ -107,8 +107,8 @@ func (f *flow) takeReport() (r exchange.FlowReport, any bool) {
 	return r, any
 }
 
-// totals are what the flow has done so far. A refund (see Settle) that is larger than
-// what else happened since the last report is kept back: what is reported never falls.
+// totals returns the flow's totals so far. A refund (see Settle) that is larger than
+// the rest since the last report is kept back: a reported number never falls.
 func (f *flow) totals() totals {
 	now, last := f.report.sum, f.report.last
 	now.clientRejected, now.shadowed = f.counts.clientRejected.Load(), f.counts.shadowedCost.Load()
@@ -168,7 +168,7 @@ type Stats struct {
 	Shares  SharesStats
 }
 
-// ExactStats are of EXACT limits, see exact.go.
+// ExactStats count for EXACT limits, see exact.go.
 type ExactStats = tokens.Stats
 
 // SharesStats says which leases are in force.
@@ -215,7 +215,7 @@ func (e *Engine) Stats(now int64, s *Stats) {
 }
 
 // poolStats returns the counters of pools, of all flows that there are or were, and the
-// number of those that there are. Each flow is counted once: what is in past already is
+// number of present flows. Each flow is counted once: what is in past already is
 // not read from a flow that was freed meanwhile.
 func (r *registry) poolStats(pools []PoolStats) ([]PoolStats, int) {
 	pools, flows := r.pastStats(pools)

@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/queue"
 )
 
-// Verdict is what becomes of a request now.
+// Verdict is the decision about a request now.
 type Verdict uint8
 
 // The verdicts.
@@ -32,7 +32,7 @@ const (
 	TenantShare          // its tenant's share of the pool is used up, or the AQM chose it
 	QueueFull            // the tenant's queue holds as many as it may
 	QueueTimeout         // it waited for as long as it may
-	UnknownTenant        // no such tenant, and none to stand in
+	UnknownTenant        // no such tenant, and no default tenant
 	NotConfigured        // no configuration has arrived yet and the boot policy is CLOSED
 )
 
@@ -58,14 +58,14 @@ func name(names []string, i int) string {
 // memory: the engine copies what it keeps, and keeps none of them.
 type Request struct {
 	Tenant string
-	Client string  // "" is one client: all that could not be told apart
+	Client string  // "" is one client: all requests without a known client
 	Pool   string  // the upstream pool it goes to
 	Cost   float64 // cost units, > 0; anything else counts as 1, at most MaxCost
-	// Identities are what limits may know the request by instead of Client; nil:
+	// Identities are the values that limits may use instead of Client; nil:
 	// it has none.
 	Identities *Identities
 	Classes    uint32 // that it is in, a bit per place
-	// Mode is what the caller wants of the decision: SHADOW and OFF never refuse
+	// Mode is the caller's mode of the decision: SHADOW and OFF never refuse
 	// or hold this request, whatever limits and quotas say.
 	Mode config.Mode
 }
@@ -93,14 +93,14 @@ type Outcome struct {
 	Reason  Reason // of a Reject, or of what SHADOW held back
 	Mark    bool   // admitted with a congestion mark
 	Shadow  bool   // would not have been admitted at once, but a SHADOW mode let it pass
-	// RetryAfter is when a rejected request may succeed, from the time of the answer:
+	// RetryAfter is the time until a rejected request may succeed, from the answer on:
 	// by the ledger that refused it, or by backlog and rate of the queue. 0: waiting
 	// does not help (a limit of rate 0, a quota with a max of 0, a cost above the
 	// burst), or no tenant or configuration is known.
 	RetryAfter time.Duration
 	Waited     time.Duration // how long an event's request was held
-	// Flight is where to count the request once it is released: of an Admit, and
-	// of a Wait by Enqueue, to a pool that is adaptive. Nil otherwise.
+	// Flight counts the request once it is released: it is set for an Admit, and for
+	// a Wait by Enqueue, to a pool that is adaptive. Nil otherwise.
 	Flight *Flight
 	// Limit is the name of the limit that refused the request, would have in
 	// SHADOW, or holds it; ShareName for the tenant's share. "" when neither is so,
@@ -108,7 +108,7 @@ type Outcome struct {
 	Limit string
 }
 
-// Event is what became of a held request. Its Outcome's verdict is Admit or
+// Event is the end of a held request's wait. Its Outcome's verdict is Admit or
 // Reject.
 type Event struct {
 	Ticket  uint64 // as given to Enqueue
@@ -116,7 +116,7 @@ type Event struct {
 	// Whose request it was: the tenant that it counts for, its client, its pool, "" if that is not
 	// configured.
 	Tenant, Client, Pool string
-	// HeldBy is what the request waited for: the name of a limit, the last if several held it,
+	// HeldBy is the cause of the wait: the name of a limit, the last if several held it,
 	// or ShareName if it waited for its tenant's share alone, or for longer.
 	HeldBy string
 }

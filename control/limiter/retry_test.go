@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// The time that a refusal says is the time after which a request is admitted: a client that waits for it and
-// asks once is admitted, and one that asks noticeably earlier is refused. Meanwhile nobody else asks.
+// The time that a refusal states is the time after which a request is admitted: a client that waits for it and
+// asks once is admitted, and a client that asks noticeably earlier is refused. Meanwhile nobody else asks.
 
 // retryCase is a limit in use, and how far off the said time may be.
 type retryCase struct {

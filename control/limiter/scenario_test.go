@@ -86,8 +86,8 @@ func TestNoWrongfulReject(t *testing.T) {
 	}
 }
 
-// Tenants that share a pool: those that want more than their share get it, the
-// one that wants less does not wait.
+// Tenants that share a pool: the tenants that want more than their share get it, and the
+// tenant that wants less does not wait.
 func TestTenantShares(t *testing.T) {
 	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.Police, config.CoDel} {
 		t.Run(law.String(), func(t *testing.T) {

@@ -10,8 +10,8 @@ import "github.com/titrate/titrate/control/config"
 //	extra > 0   debt: later requests of the client and of the tenant pay for it
 //	extra < 0   given back, to the limits at once, to the share as credit
 //
-// Debt is bounded, so that one wrong number does not silence a client for ever: each
-// limit's key owes at most one burst beyond its empty bucket, so it is silent for at most
+// Debt is bounded, so that one wrong number does not block a client forever: each
+// limit's key owes at most one burst beyond its empty bucket, so it is blocked for at most
 // 2·burst/rate; the flow owes at most debtSeconds of its share. What is beyond the bounds
 // is forgiven. Reports always have the true cost: the allocator must see what a tenant
 // really uses.
@@ -26,7 +26,7 @@ const debtSeconds = 2
 // limits, at most over them.
 //
 // Not exact, by choice: a limit that was SHADOW and would have refused the request was
-// not charged its estimate, yet gets its refund; a client that had no key of its own at
+// not charged its estimate, yet gets its refund; a client that had no key at
 // its admission (see Options.Keys) gets no refund.
 func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64) {
 	if !(actual >= 0) {

@@ -170,7 +170,7 @@ func oneLedger(t *testing.T) *Engine {
 	return e
 }
 
-// among tells an engine how many replicas there are, and returns what it announces then.
+// among sets the number of replicas of an engine, and returns what it announces then.
 func among(e *Engine, now int64, replicas int) *exchange.Claims {
 	e.SetSums(now, &exchange.Sums{Full: true, Replicas: replicas, TotalWeight: float64(replicas), Weight: 1,
 		Lag: 50 * time.Millisecond})

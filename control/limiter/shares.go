@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// shares is what the engine knows of the leases. It is replaced as a whole.
+// shares is the engine's view of the leases. It is replaced as a whole.
 type shares struct {
 	epoch      int64
 	known      bool // a Shares has arrived

@@ -40,7 +40,7 @@ type tenant struct {
 	routes atomic.Pointer[[]atomic.Pointer[route]] // by pool index; the last is for unknown pools
 }
 
-// route is what counts for a request of one tenant to one pool.
+// route holds the limits and the flow of requests of one tenant to one pool.
 type route struct {
 	tenant  *tenant
 	limits  []*limit
@@ -196,7 +196,7 @@ func (a *asks) count(limits []*limit, step int) {
 	}
 }
 
-// wanted is what requests have to tell.
+// wanted returns the identities and classes that requests need to have.
 func (a *asks) wanted() (w Wanted) {
 	for i, n := range a.identities {
 		if n > 0 {
@@ -225,7 +225,7 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 	return l
 }
 
-// numbersOf is what a rate and a burst mean in a limit.
+// numbersOf returns the numbers of a limit with a rate and a burst.
 func numbersOf(l *config.Limit, rb config.RateBurst) keys.Numbers {
 	rb = rb.WithDefaults()
 	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst, Terms: keys.Terms{Strict: l.Strict}}
@@ -243,7 +243,7 @@ func exceptions(l *config.Limit) map[string]keys.Numbers {
 	return out
 }
 
-// follow tells the limits of a tenant, which is not in use yet, what they allowed by the snapshot before,
+// follow gives the limits of a tenant, which is not in use yet, their numbers of the snapshot before,
 // and notes which of them allow something else now; nil: nothing.
 func (s *snapshot) follow(before *snapshot, t *tenant) {
 	if before == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// successors are an engine and the one that takes its place.
+// successors returns an engine and the engine that takes its place.
 func successors(t *testing.T, replicas int) (parent, child *Engine) {
 	t.Helper()
 	config := simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 10,
@@ -34,7 +34,7 @@ func admitted(e *Engine, now int64, client string) (n int) {
 }
 
 // What one engine has given away, the other does not give again: of keys in the
-// table, of those that are contended, and of those that have a name.
+// table, of contended keys, and of keys that have a name.
 func TestRestoreSpent(t *testing.T) {
 	for _, replicas := range []int{1, 3} {
 		parent, child := successors(t, replicas)
@@ -112,8 +112,8 @@ func TestRestoredUseIsNotAnnouncedAgain(t *testing.T) {
 }
 
 // A gateway that is replaced together with its agent restores nothing. Of a key that
-// others use it hears what is spent: it adds what it admits before that. Of a key that
-// was its own alone nobody knows: it adds one burst.
+// others use it receives what is spent: it adds what it admits before that. A key that only
+// this gateway used is known nowhere: the gateway adds one burst.
 func TestReplacedWithItsAgent(t *testing.T) {
 	const rate, burst, offered = 2.0, 50.0, 100.0
 	const heard = 0.15 // seconds until the first sums: a period, the delay, a period

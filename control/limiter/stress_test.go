@@ -22,7 +22,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
 
-// injected is what the stress test panics with.
+// injected is the value with which the stress test panics.
 const injected = "injected by the stress test"
 
 // stress calls every operation of one engine at once.
@@ -47,7 +47,7 @@ type stressOwners struct {
 	answers exchange.TokenAnswers
 }
 
-// answer is what the owners say to questions.
+// answer returns the answers of the owners to questions.
 func (o *stressOwners) answer(e *Engine, now int64, asked []exchange.TokenRequest) exchange.TokenAnswers {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *stress) fault() {
 	}
 }
 
-// do runs one operation; a panic of its own is the only one that it may end by.
+// do runs one operation; it may end by no panic but the injected one.
 func (s *stress) do(op func(now int64)) {
 	defer func() {
 		if p := recover(); p != nil && p != injected {
@@ -194,7 +194,7 @@ func (s *stress) tokens(now int64) {
 	}
 }
 
-// sums are what the others would say: one gateway or three, some with our keys.
+// sums sends sums that others could send: one gateway or three, some with our keys.
 func (s *stress) sums(now int64) {
 	sums := sumsOf(1+2*rand.IntN(2), exchange.KeySum{Key: hash.TenantLimit(7, "t1", "all"), Claims: 5, Active: 1,
 		Spent: 3, Admitted: units(now), Epoch: 1})

@@ -16,10 +16,10 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// An engine that is told what changes decides as one that is told everything each period.
+// An engine that receives changes decides like an engine that receives everything each period.
 // The burst is never used up: close to its end a key that slept may rise a lag later. What
 // is left differs by a few W at most (see drc.Ledger). It lasts less than a second: later a
-// key that is gone loses its state, and who uses it next begins anew.
+// key that is gone loses its state, and the next user of the key begins with a new state.
 func TestChangesSayTheSameAsEverything(t *testing.T) {
 	const clients = 6
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,12 +76,12 @@ func checkAll(t *rapid.T, engines []*Engine) {
 	}
 }
 
-// known is what an engine knows of a client's limit.
+// known returns the engine's state of a client's limit.
 func (e *Engine) known(now int64, client int) LimitState {
 	return e.Explain(now, &Request{Tenant: "a", Client: fmt.Sprint(client), Pool: "api", Cost: 1}).Limits[0]
 }
 
-// claims are what others claim of a limit; nothing if the key is not contended.
+// claims returns the claims of others on a limit; nothing if the key is not contended.
 func (l LimitState) claims() (c Claimed) {
 	if l.Claimed != nil {
 		c = *l.Claimed
@@ -90,7 +90,7 @@ func (l LimitState) claims() (c Claimed) {
 	return c
 }
 
-// others are what the other replicas do.
+// others holds the state of the other replicas.
 type others struct {
 	keys  map[uint64]exchange.KeySum
 	flows map[uint64]exchange.FlowSum
@@ -142,8 +142,8 @@ func (o *others) full(s *exchange.Sums) *exchange.Sums {
 	return &f
 }
 
-// What the sums say is gone is forgotten, but not while this gateway hears too little to
-// know; then it is when the others are heard again.
+// A key that the sums call gone is forgotten, but not while this gateway receives too little to
+// know; then it is when the others are reachable again.
 func TestGoneKeysAreForgotten(t *testing.T) {
 	key := hash.Limit(7, "a", "l", "x")
 	sums := func(i exchange.Isolation, gone ...uint64) *exchange.Sums {
@@ -182,8 +182,8 @@ func TestGoneKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// While the agent is silent the others are taken to go on as they last claimed; what it
-// says then replaces that, also of a key that it does not name.
+// While the agent sends nothing the others are taken to go on as they last claimed; the next sums
+// replace that, also for a key that they do not name.
 func TestOthersGoOnWhileTheAgentIsSilent(t *testing.T) {
 	e, now := New(Options{Keys: 1024}), sec
 	mustApply(t, e, simple(1e9, config.Queue{}, config.Limit{Name: "l", Rate: 1, Burst: 100}))

@@ -13,14 +13,14 @@ import (
 // since the last report is in a list, so a report costs O(limits in the list).
 //
 // A tally is found by the names of tenant and limit, so a change of the configuration does
-// not begin it anew. When there are maxTallies the table of names begins anew. What the old
+// not begin a new one. When there are maxTallies the table of names is emptied. What the old
 // tallies have counted is still in the list: nothing is lost.
 
 const (
 	// maxTallies bounds the tallies that are found by name, some 150 bytes each.
 	maxTallies = 1 << 16
 	// limitsPerReport bounds the limits that one report names: the record of the link has room for
-	// so many, 25 KB, beside one part of the clients (heavyhitters.PerPart), 34 KB. The others
+	// so many, 25 KB, besides one part of the clients (heavyhitters.PerPart), 34 KB. The others
 	// follow in the next reports.
 	limitsPerReport = 64
 	// longestName bounds the names in a tally, in bytes, for the same reason.
@@ -29,7 +29,7 @@ const (
 
 type limitName struct{ tenant, limit string }
 
-// did is what a limit did with a request.
+// did is the action of a limit on a request.
 type did uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	didExpire // the request waited for it for too long
 	didShadow
 	didAsk    // the request waited for the owner of its key
-	didLedger // the owner was silent
+	didLedger // the owner did not answer
 	didLeave  // the owner was not asked: the limit had asked for too much, or the owner had no room
 	dids
 )
@@ -53,7 +53,7 @@ type limitTally struct {
 	listed atomic.Bool   // in tallies.changed
 }
 
-// tallies are those of all limits. Its zero value is empty.
+// tallies are the tallies of all limits. Its zero value is empty.
 type tallies struct {
 	era     atomic.Uint32         // of the table of names
 	mu      lock.Mutex[lock.Leaf] // guards what follows

@@ -92,7 +92,7 @@ func TestTalliesOfAQueuedLimit(t *testing.T) {
 }
 
 // Counts are exact while many threads count, reports are taken, and the table of names
-// begins anew.
+// is emptied.
 func TestTalliesAreExact(t *testing.T) {
 	e := New(Options{Keys: 1024, Start: 1})
 	limits := make([]*limit, 300)

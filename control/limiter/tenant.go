@@ -94,8 +94,8 @@ func passageOf(free, paid bool, mode config.Mode, law config.Law) passage {
 }
 
 // pass is the tenant stage for a request that all limits admit, while so many requests
-// wait for the share. It needs no lock. A request that passes is counted in the flow, and
-// one that does not has changed nothing but the meter of clients. (A caller that has the
+// wait for the share. It needs no lock. A request that passes is counted in the flow, and a
+// request that does not has changed nothing but the meter of clients. (A caller that has the
 // flow's lock has just advanced the flow, and catchUp does nothing.)
 func (f *flow) pass(e *Engine, c *call, mode config.Mode, law config.Law, waiting int) passage {
 	free := mode == config.Off || f.credit.open.Load()

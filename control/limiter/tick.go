@@ -17,7 +17,7 @@ const (
 	// recheck is the least time between two questions to a limit for a held request, in
 	// nanoseconds, see askAgainAfter.
 	recheck = int64(20 * time.Millisecond)
-	// leastWait keeps a limit that refuses and says "now" from being asked for ever.
+	// leastWait keeps a limit that refuses and says "now" from being asked again and again.
 	leastWait = int64(100 * time.Microsecond)
 	// batch bounds how many requests of one flow each step of a tick moves before other
 	// threads get the flow's lock: a third of a millisecond of work.
@@ -76,7 +76,7 @@ func (e *Engine) takeAwakened() {
 	e.awakened = e.awakened[:0]
 }
 
-// flowState is how a tick leaves a flow.
+// flowState is the state of a flow after a tick.
 type flowState struct {
 	more  bool // a batch was not enough
 	busy  bool // the credit may run out before a slow tick returns

@@ -68,7 +68,7 @@ func TestUnownedBesideExact(t *testing.T) {
 	}
 }
 
-// What the ledger has admitted of a key, while its owner had no room for it, the owner hears once it has.
+// Once the owner of a key has room for it, the owner receives what the ledger has admitted meanwhile.
 func TestOwnerHearsWhatTheLedgerAdmitted(t *testing.T) {
 	f := newExactFleet(t, 2, unstated(0.01, 10))
 	full := true

@@ -19,7 +19,7 @@ import (
 //	M, v   the quota's max and the flow's share
 //
 // All flows at a gateway together take at most U·w/W beyond their shares, and each at most (M − v)·w/W,
-// so that all gateways together stay within U, whoever begins where. Both are token buckets (GCRA). A
+// so that all gateways together stay within U, wherever a demand begins. Both are token buckets (GCRA). A
 // request that is dearer than a bucket takes all of a whole one, and owes the rest, for up to mostDebt.
 // What a flow uses of its share beyond the demand that the coordinator has measured counts as taken,
 // too: the margin of the shares is of the same capacity.
@@ -122,8 +122,8 @@ func (f *flow) oweUnused(m *members.View, now int64, h float64) {
 	}
 }
 
-// chanceOf is by how much a demand of this rate exceeds its mean by chance: three standard deviations in a
-// second.
+// chanceOf returns the cost by which a demand of this rate exceeds its mean by chance: three standard
+// deviations in a second.
 func chanceOf(rate float64) float64 { return 3 * math.Sqrt(rate) }
 
 // demandHere is this gateway's part of the flow's measured demand: as of the share.
