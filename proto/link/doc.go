@@ -1,5 +1,5 @@
-// Package link is the protocol between the filter inside Envoy and the agent beside it,
-// over a Unix stream socket.
+// Package link is the protocol between the filter inside Envoy and the agent on the same
+// machine, over a Unix stream socket.
 //
 // # Model
 //
@@ -11,7 +11,7 @@
 // one in force refuses it, and is sent the whole configuration. A Report and a Spent hold
 // what is new since the last one; of the clients that are limited the most a Report has one
 // part of several, which replaces that part. Their sender collects that until a message can be sent, so
-// that a dead link delays a report and loses at most the one that was being written.
+// that a dead link delays a report and loses at most the message that was being written.
 //
 //	filter (client)                     agent (server)
 //	  Hello            ─────────────►
@@ -30,7 +30,7 @@
 //	  Spent            ─────────────►   (keys whose use has changed)
 //	  Heartbeat, 1 s   ◄────────────►   Heartbeat, 1 s
 //
-// A peer that was silent for [DeadAfter] is dead. The agent then forgets the claims of the
+// A peer from which nothing was received for [DeadAfter] is dead. The agent then forgets the claims of the
 // replica after a time; the filter keeps the last state that it received.
 //
 // [Hello], [Heartbeat] and [Refused] are types of this package. The other messages are the

@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// An agent grants a share to the gateway beside it.
+// An agent grants a share to its gateway.
 func Example() {
 	var wire bytes.Buffer // a Unix socket
 	shares := &exchange.Shares{Epoch: 3, Flows: []exchange.Share{{Tenant: "acme", Pool: "api", Share: 120}}}

@@ -49,12 +49,12 @@ func (k kind) String() string {
 // contended keys: more of them go in several messages, see MaxRecords).
 func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 
-// MaxRecords is the most flows and keys of one Sums or Claims, about 5 MB: whoever sends more
+// MaxRecords is the most flows and keys of one Sums or Claims, about 5 MB: a sender of more
 // cuts them (exchange.Sums.Parts, exchange.Claims.Parts).
 const MaxRecords = 100_000
 
 // MaxTokens is the most bytes of one TokenRequests or TokenAnswers, so that no message holds up the
-// others for long: whoever sends more cuts them (exchange.TokenRequests.Parts).
+// others for long: a sender of more cuts them (exchange.TokenRequests.Parts).
 const MaxTokens = 64 << 10
 
 func maxMessage(k kind) int {

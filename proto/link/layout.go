@@ -197,7 +197,7 @@ func codeDecision(c *coder, d *exchange.Decision) {
 	c.boolean("list.share.lost", &s.Lost)
 	inline(c, "list.limits", &d.Limits, func(c *coder, l *exchange.LimitStep) {
 		c.str("list.limits.name", &l.Name)
-		same := l.Client == d.Client // as a rule: then it is told once
+		same := l.Client == d.Client // as a rule: then it is sent once
 		c.boolean("list.limits.same_client", &same)
 		switch {
 		case !same:

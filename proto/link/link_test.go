@@ -495,7 +495,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// The name of a client is long, and several limits count it: it is told once.
+// The name of a client is long, and several limits count it: it is sent once.
 func TestTheClientOfADecisionIsToldOnce(t *testing.T) {
 	client := strings.Repeat("c", 128)
 	m := &exchange.Decisions{List: []exchange.Decision{{Client: client,

@@ -76,8 +76,8 @@ type Hello struct {
 	// --restart-epoch); 0: not known. By it the agent sees whether a second process of
 	// one name is the child of a hot restart, or an Envoy with the wrong name.
 	Restart int `json:"restart,omitempty"`
-	// Again is set by a filter process that has had an agent before: what it claims was known
-	// to that one, and it was told what the others have spent.
+	// Again is set by a filter process that has had an agent before: that agent knew the filter's
+	// claims, and sent it what the others have spent.
 	Again bool `json:"again,omitempty"`
 	// Decisions is set by an agent that takes [exchange.Decisions]: others know no such message.
 	Decisions bool `json:"decisions,omitempty"`
@@ -96,7 +96,7 @@ type Heartbeat struct {
 	// Refused is the revision that the sender refused last, 0 = none; the older
 	// configuration stays in force.
 	Refused int64
-	// Reason is why Refused was refused, at most 1 KiB.
+	// Reason says why Refused was refused, at most 1 KiB.
 	Reason string
 	// Parted counts the requests, since the filter's start, for contended keys beyond its
 	// budget: each replica limits such a key to its own part. 0 from an agent and from a

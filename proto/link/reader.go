@@ -17,7 +17,7 @@ type Reader struct {
 }
 
 // NewReader returns a reader of versions Oldest to Version. It buffers: don't
-// read from r beside it.
+// read from r directly.
 func NewReader(r io.Reader) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 32<<10), oldest: Oldest, newest: Version}
 }
@@ -94,8 +94,8 @@ func (r *Reader) shrink() {
 }
 
 // Alive wraps a connection so that each read fails if nothing arrives within
-// d: NewReader(Alive(conn, DeadAfter)) notices a silent peer, but not one that
-// is in the middle of a long message.
+// d: NewReader(Alive(conn, DeadAfter)) notices a peer that sends nothing, but waits for a
+// peer that is in the middle of a long message.
 func Alive(conn net.Conn, d time.Duration) io.Reader { return &alive{conn, d} }
 
 type alive struct {

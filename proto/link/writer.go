@@ -10,7 +10,7 @@ import (
 
 // Writer writes messages to a stream. It is not safe for concurrent use.
 // Give it a connection with a write deadline: a peer that does not read must
-// not hold the writer for ever.
+// not block the writer indefinitely.
 type Writer struct {
 	dst     io.Writer
 	version uint8
@@ -65,7 +65,7 @@ func Fits(size int) error {
 	return nil
 }
 
-// ConfigSize is how many bytes a configuration takes, whatever its revision and seed. It costs
+// ConfigSize returns the size of an encoded configuration in bytes, whatever its revision and seed. It costs
 // as much as sending it.
 func ConfigSize(c *config.Config) (int, error) {
 	const numbers = 2*len("18446744073709551615") + len(`,"tenants":[]`)
@@ -73,7 +73,7 @@ func ConfigSize(c *config.Config) (int, error) {
 	return size + numbers, err
 }
 
-// TenantSize is how many bytes a tenant takes in a configuration.
+// TenantSize returns the size of a tenant in an encoded configuration, in bytes.
 func TenantSize(t *config.Tenant) (int, error) {
 	size, err := jsonSize(t)
 	return size + len(","), err
