@@ -20,7 +20,7 @@ import (
 // nameFields are the fields that a source may have besides its kind, if its values become names.
 var nameFields = []string{"names"}
 
-// naming is whether the values of a source have its prefix: true is QUALIFIED.
+// naming maps the setting to whether the values of a source have its prefix: true is QUALIFIED.
 var naming = map[string]bool{"PLAIN": false, "QUALIFIED": true}
 
 // readNaming sets the source's prefix: by m's "names", or else by its position in the list.
