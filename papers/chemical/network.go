@@ -52,7 +52,7 @@ type crowd struct {
 	fluid bool // arrivals without chance
 }
 
-// past is for how many steps outputs are remembered: delays must be shorter.
+// past is the number of steps for which outputs are remembered: delays must be shorter.
 const past = 1 << 10
 
 // run plays the crowd for span seconds and calls see every tenth step.

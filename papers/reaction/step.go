@@ -13,7 +13,7 @@ const (
 
 // Step advances the vessel by h seconds with one backward Euler step. If Newton's method does not find its
 // positive solution the step is halved, up to four times, and in the end made reaction by reaction. A reaction
-// that uses up nothing and makes more of its own reactant (X → 2X) may explode within h: Step then leaves the
+// that uses up nothing and makes more of its reactant (X → 2X) may explode within h: Step then leaves the
 // vessel as it was and returns an error.
 func (v *Vessel) Step(h float64) error {
 	if h = clean(h); h == 0 {
