@@ -119,8 +119,8 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// A client with a retry policy waits for the time in the answer, instead of its own two milliseconds after
-// which it would be refused again.
+// A client with a retry policy waits for the time in the answer, instead of the policy's two milliseconds
+// after which it would be refused again.
 func TestPushbackIsHonoured(t *testing.T) {
 	t.Parallel()
 	const policy = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":2,"initialBackoff":"0.001s",

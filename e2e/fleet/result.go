@@ -96,7 +96,7 @@ type Check struct {
 const (
 	// mostCountOff forgives rounding: counts are whole.
 	mostCountOff = .01
-	// mostShareOff is by how much a share may change before agents are sent it.
+	// mostShareOff is the part by which a share may change before it is sent to agents.
 	mostShareOff = .02
 	// leastSeen is the part of the counts whose movement a run must be able to check; a run below it is void.
 	leastSeen = .5

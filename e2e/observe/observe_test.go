@@ -23,7 +23,7 @@ const root = "../.."
 // patience is the longest wait for figures that a sound installation has within seconds.
 const patience = 90 * time.Second
 
-// prometheus is the one of a running installation.
+// prometheus is the Prometheus of a running installation.
 type prometheus struct {
 	*installation
 	documented map[string]metrics.Metric

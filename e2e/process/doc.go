@@ -17,7 +17,7 @@
 //
 //	TITRATE_BIN     the binary            default ../../bin/titrate
 //	TITRATE_MODULE  the filter            default ../../bin/libtitrate.so
-//	ENVOY_BIN       Envoy 1.40            default the one that `make envoy` fetched
+//	ENVOY_BIN       Envoy 1.40            default: the Envoy that `make envoy` fetched
 //
 // Where one is missing, the tests are skipped and say so; with TITRATE_E2E=1 they
 // fail instead, so that a build cannot pass by having nothing to test.

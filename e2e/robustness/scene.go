@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/world"
 )
 
-// documents are the configuration. See clients for who asks for how much.
+// documents are the configuration. See clients for the demand of each client.
 const documents = `
 apiVersion: titrate.dev/v1alpha1
 kind: Pool
@@ -139,7 +139,7 @@ func below(c *load.Client) bool {
 		c.Name == "within" || c.Tenant == "crowd"
 }
 
-// scene is all that a run works with.
+// scene holds all parts of a run.
 type scene struct {
 	world *world.World
 	api   *calls.API

@@ -172,7 +172,7 @@ func (s *scene) recover(ctx context.Context, from time.Duration) recovery {
 	return r
 }
 
-// missing says what is not as new, "" if everything is.
+// missing lists the parts that are not like new, "" if there are none.
 func (s *scene) missing(ctx context.Context) string {
 	var missing []string
 	note := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }

@@ -32,11 +32,11 @@ import (
 const (
 	// settle is the time that the parts run before they are watched: gossip and shares have settled by then.
 	settle = 10 * time.Second
-	// gateways are how many the installation has.
+	// gateways is the number of gateways of the installation.
 	gateways = 3
 	// clients ask once a second each.
 	clients = 1000
-	// warm is how long they have asked before they are watched.
+	// warm is the time for which the clients have asked before the measurement begins.
 	warm = 5 * time.Second
 	// least is the processor time of threads that are shown, in ms per second.
 	least = .2
@@ -63,7 +63,7 @@ type Part struct {
 	Asked *Work  `json:"asked,omitempty"` // while clients ask; nil: it is not part of the installation
 }
 
-// Work is what a process did in each second.
+// Work is the processor use of a process in each second.
 type Work struct {
 	Milliseconds float64      `json:"milliseconds"` // of processor time
 	Switches     float64      `json:"switches"`

@@ -162,7 +162,7 @@ func (g *Gateway) Enforced(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// Processes are all that a request through the gateway makes work: its Envoy,
+// Processes are the processes that work for a request through the gateway: its Envoy,
 // its agent, the coordinator and etcd.
 func (g *Gateway) Processes() CPU {
 	return append(CPU{g.Process, g.agent}, g.in.centre...)

@@ -10,11 +10,11 @@ import (
 	"github.com/titrate/titrate/services/dev/child"
 )
 
-// Thread is what the threads of one name have done in a process.
+// Thread is the use of the processor by all threads of one name in a process.
 type Thread struct {
 	Name     string        `json:"name"`
 	CPU      time.Duration `json:"cpu"`      // user and system
-	Switches float64       `json:"switches"` // times that a thread gave up its processor by itself
+	Switches float64       `json:"switches"` // times that a thread gave up its processor voluntarily
 }
 
 // Threads are all threads of a process by their number.
@@ -45,7 +45,7 @@ func ThreadsOf(p *child.Process) (Threads, error) {
 	return out, nil
 }
 
-// Since is what was done since an earlier reading of the same process, by the threads' names.
+// Since returns the use since an earlier reading of the same process, by the threads' names.
 func (now Threads) Since(before Threads) []Thread {
 	sums := map[string]Thread{}
 	for number, t := range now {

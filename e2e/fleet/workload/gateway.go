@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// Presence is whether a gateway is there, as the others should see it.
+// Presence is the state of a gateway, as the others should see it.
 type Presence int
 
 // The presences of a gateway.

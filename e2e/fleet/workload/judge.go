@@ -119,7 +119,7 @@ func (f *Fleet) Settle() {
 
 // Counts is the result of an audit since Settle.
 type Counts struct {
-	// Off is by how many requests the worst count is wrong at least.
+	// Off is the least error of the worst count, in requests.
 	Off   float64
 	Where string // that count is
 	// Lag is the longest δ that a count was judged with.

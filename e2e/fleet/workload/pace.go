@@ -34,8 +34,8 @@ func (p *pace) roll(now time.Duration) {
 	}
 }
 
-// late is by how much the longest gap of this interval and of the one before, or the present one,
-// exceeds a period.
+// late returns the time by which the longest gap of this interval and of the one before, or the present
+// gap, exceeds a period.
 func (p *pace) late(now time.Duration) time.Duration {
 	p.roll(now)
 	return max(p.now, p.before, now-p.last, exchange.DefaultPeriod) - exchange.DefaultPeriod

@@ -178,7 +178,7 @@ func (a *API) Count(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Counted says what became of the changes.
+// Counted returns the counts of the changes by outcome.
 func (a *API) Counted() Counter {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -53,7 +53,7 @@ type Fault interface {
 	Undo(ctx context.Context) error
 }
 
-// Kinds are all that there are, by name.
+// Kinds are all kinds of faults, by name.
 var Kinds = []Kind{
 	killEnvoy, killAgent, killCoordinator, killGateway, coldGateways, killEtcd,
 	freezeEnvoy, freezeAgent, freezeCoordinator, freezeEtcd,

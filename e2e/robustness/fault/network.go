@@ -78,7 +78,7 @@ var delayPackets = Kind{
 	},
 }
 
-// lossPeriods is by how much longer a gossip takes while packets are lost: up to
+// lossPeriods is the additional time that a gossip takes while packets are lost: up to
 // five periods of 50 ms (docs/guarantees.md).
 const lossPeriods = 250 * time.Millisecond
 

@@ -13,8 +13,8 @@ import (
 
 const second = time.Second
 
-// membership is how long a gateway that crashed keeps its part (docs/guarantees.md), and the time to divide it
-// again.
+// membership is the time for which a gateway that crashed keeps its part (docs/guarantees.md), and the time to
+// divide the part again.
 const membership = 24 * second
 
 var killEnvoy = Kind{
@@ -164,7 +164,7 @@ func freeze(s *world.Server, at *world.Gateway) Fault {
 		func(context.Context) error { return s.Thaw() }}
 }
 
-// lyingAgent says what it likes of the gateways and keys of all others. What it makes up of the use of a
+// lyingAgent sends wrong numbers about the gateways and keys of all others. Its number for the use of a
 // key is believed up to N·(Lc + 15 s·r) of a LOCAL limit, until T₂ = 15 s after it has gone. Of the limits
 // here that lasts longest for 60/min and a burst of 10, which is Lc.
 var lyingAgent = Kind{
@@ -212,8 +212,8 @@ var restartEnvoy = Kind{
 	},
 }
 
-// drained is how long before SIGTERM a gateway gets no more requests: many times the upstream's time for a
-// request.
+// drained is the time before SIGTERM in which a gateway gets no more requests: many times the upstream's time
+// for a request.
 const drained = 300 * time.Millisecond
 
 func pause(ctx context.Context, d time.Duration) error {

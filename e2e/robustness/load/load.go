@@ -68,7 +68,7 @@ const (
 // service is the upstream's time for a request.
 const service = 5 * time.Millisecond
 
-// Timeout is the timeout of a request: longer than any bound that is checked.
+// Timeout is the timeout of a request: longer than every bound that is checked.
 const Timeout = 12 * time.Second
 
 // New makes a load whose upstream listens; targets gives the gateways that are in

@@ -41,8 +41,8 @@ func (w *World) etcd() (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: w.endpoints(), DialTimeout: 3 * time.Second, Logger: zap.NewNop()})
 }
 
-// compactTries is how often a compaction is tried. A member that was just cut off accepts the request, and
-// times out after some seconds.
+// compactTries is the number of tries of a compaction. A member that was just cut off accepts the request,
+// and times out after some seconds.
 const compactTries = 3
 
 // Compact lets etcd forget all revisions but the last, and frees what they took.
