@@ -29,8 +29,8 @@ type JWT struct {
 var JWTClaims = map[string]string{"subject": "sub", "role": "titrate_role", "tenants": "titrate_tenants"}
 
 const (
-	// leeway bounds the difference between the clocks of issuer and coordinator. Longer takes a token for longer after its
-	// end.
+	// leeway bounds the difference between the clocks of issuer and coordinator. Longer takes a token for longer after
+	// its end.
 	leeway = time.Minute
 	// leastRSA is the length of the shortest RSA key that is taken, bits.
 	leastRSA = 2048

@@ -53,13 +53,14 @@ type Config struct {
 	// 10 ms to 1 s, the same in the whole cluster. Longer costs less and makes
 	// limits slower to settle.
 	Period time.Duration
-	// T1 is the time for which a cut-off agent keeps its last rates before it falls to its part by weight. Default 14 s.
+	// T1 is the time for which a cut-off agent keeps its last rates before it uses its part by weight.
+	// Default 14 s.
 	T1 time.Duration
-	// T2 is the time for which an unreachable replica's last claim counts. Default 15 s; it must exceed T1 by the skew of
-	// clocks' rates.
+	// T2 is the time for which an unreachable replica's last claim counts. Default 15 s; it must exceed T1 by the skew
+	// of clocks' rates.
 	T2 time.Duration
-	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT; at
-	// most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
+	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT;
+	// at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
 	// RLS is the service for Envoys without the filter.
 	RLS RLS

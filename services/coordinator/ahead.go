@@ -23,8 +23,8 @@ const (
 	// believeEvery is the least time between two raises, and aloneEvery between two that most agents
 	// do not ask for. After each of them all agents take the whole configuration.
 	believeEvery, aloneEvery = time.Minute, 10 * time.Minute
-	// farAhead bounds how far an epoch or a revision, which are times, may lie beyond the time of day, unless all agents
-	// claim it.
+	// farAhead bounds how far an epoch or a revision, which are times, may lie beyond the time of day, unless all
+	// agents claim it.
 	farAhead = time.Minute
 )
 

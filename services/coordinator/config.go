@@ -34,8 +34,8 @@ type Config struct {
 	// Listen is the address of the gRPC server: admin API, control stream, health,
 	// reflection. Default 127.0.0.1:7400.
 	Listen string
-	// ListenAgents is the address of a separate gRPC server for agents: control stream, health, reflection. Listen has no
-	// control stream then. Empty = none.
+	// ListenAgents is the address of a separate gRPC server for agents: control stream, health, reflection. Listen has
+	// no control stream then. Empty = none.
 	ListenAgents string
 	// Rest is the address of an HTTP server with the admin API as JSON, see package rest. Empty =
 	// none.
@@ -43,8 +43,8 @@ type Config struct {
 	// Admin is the address of the HTTP server for metrics and health. Default
 	// 127.0.0.1:7401.
 	Admin string
-	// Advertise is the address by which agents reach this coordinator, host:port. Default: the address that ListenAgents
-	// got, else Listen, which must then be a definite one.
+	// Advertise is the address by which agents reach this coordinator, host:port. Default: the address that
+	// ListenAgents got, else Listen, which must then be a definite one.
 	Advertise string
 	// Name of this process, unique among coordinators. Default: the host name.
 	Name string
@@ -61,8 +61,8 @@ type Config struct {
 	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
 	Prefix string
 	// HistoryKeep is the number of revisions of the configuration that are kept for history and rollback. Default 200,
-	// negative = none. HistoryBytes bounds the space in etcd of their changes, compressed. Default 64 MiB. The oldest go
-	// first; a change that takes more alone is kept without its diff, and no rollback goes over it.
+	// negative = none. HistoryBytes bounds the space in etcd of their changes, compressed. Default 64 MiB. The oldest
+	// go first; a change that takes more alone is kept without its diff, and no rollback goes over it.
 	HistoryKeep  int
 	HistoryBytes int64
 	// SessionTTL is the time for which a dead leader keeps the lead. Default 5 s.
@@ -77,11 +77,11 @@ type Config struct {
 	Round time.Duration
 	// GossipPeriod is the agents' --period, P in the law for the round. Default 50 ms.
 	GossipPeriod time.Duration
-	// SoftExpiry is the time without a renewal after which agents flag shares as stale. Enforcement goes on. Default 10 s;
-	// it should exceed a failover.
+	// SoftExpiry is the time without a renewal after which agents flag shares as stale. Enforcement goes on. Default 10
+	// s; it should exceed a failover.
 	SoftExpiry time.Duration
-	// Settle is the time for which a new leader collects reports before its first leases. Default 2 s. Longer gives slow
-	// agents time to find it.
+	// Settle is the time for which a new leader collects reports before its first leases. Default 2 s. Longer gives
+	// slow agents time to find it.
 	Settle time.Duration
 	// Allocation are the numbers of the loop. Default: each as in allocation.Defaults.
 	Allocation allocation.Params

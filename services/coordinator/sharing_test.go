@@ -245,7 +245,7 @@ func (a *sharedAgent) watch() {
 	})
 }
 
-// moved is by how much the share that moved the most did, relatively, since watch.
+// moved returns the relative change of the share that moved the most since watch.
 func (a *sharedAgent) moved() (most float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

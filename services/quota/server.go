@@ -45,15 +45,15 @@ import (
 // Live is the leading coordinator's present state. Names are full: pools/x, tenants/x, tenants/x/quotas/y. Calls come
 // from many goroutines.
 type Live interface {
-	// States returns the state of pools and quotas by name, without unknown ones. A pool's InfeasibleGuarantees says that
-	// the quotas' guarantees exceed the capacity, which is accepted and shown, not refused.
+	// States returns the state of pools and quotas by name, without unknown ones. A pool's InfeasibleGuarantees says
+	// that the quotas' guarantees exceed the capacity, which is accepted and shown, not refused.
 	States(ctx context.Context, pools, quotas []string) States
 	// Explain says why a tenant has its share of a pool, or of every pool that it
 	// uses when pool is "". Sentence is left empty: the server writes it. An error
 	// says why this coordinator does not know, such as that another one leads.
 	Explain(ctx context.Context, tenant, pool string) ([]*quotav1.Explanation, error)
-	// Activity returns the outcomes of the latest requests over all gateways, summed as the selection says, or with single
-	// as rows of one tenant, pool or limit, and gateway each. An error is as that of Explain.
+	// Activity returns the outcomes of the latest requests over all gateways, summed as the selection says, or with
+	// single as rows of one tenant, pool or limit, and gateway each. An error is as that of Explain.
 	Activity(ctx context.Context, s *quotav1.Selection, single bool) (*quotav1.TopResponse, error)
 	// Decisions returns what gateways decided about the requests of an ID, without sentences. An
 	// error is as that of Explain.
@@ -69,8 +69,8 @@ type Live interface {
 	Doubts(m resource.Message) (doubts []Doubt, known bool)
 	// InForce counts the gateways that agents report, and those of them with the stored version of a resource in force.
 	InForce(m resource.Message) (inForce, gateways int)
-	// Gateways returns the gateways that agents report, by name, without how far they are behind, and the revision of the
-	// configuration that they should have. An error is as that of Explain.
+	// Gateways returns the gateways that agents report, by name, without how far they are behind, and the revision of
+	// the configuration that they should have. An error is as that of Explain.
 	Gateways() (revision int64, gateways []*quotav1.Gateway, err error)
 	// Precision says how close gateways hold a limit now, and why. Unspecified: nobody has said.
 	Precision(l *quotav1.Limit) (p quotav1.Precision, why string)

@@ -37,15 +37,16 @@ const (
 	maxRequestBytes, maxRequestEntries = 4 << 20, 64 << 10
 	// maxRequests bounds the requests of one connection at a time, and maxHeaders the headers of one, bytes.
 	maxRequests, maxHeaders = 10_000, 64 << 10
-	// windowBytes bounds what a caller may send before it is read, of a stream and of a connection. It is fixed, because
-	// gRPC measures the connection otherwise, with a ping for each request.
+	// windowBytes bounds what a caller may send before it is read, of a stream and of a connection. It is fixed,
+	// because gRPC measures the connection otherwise, with a ping for each request.
 	windowBytes = 1 << 20
 	// maxAge closes a connection after a while, so that clients spread again.
 	maxAge = time.Hour
 	// configurationWait bounds the server's wait at its start for the coordinator's configuration and the xDS server's
 	// limits before it serves without.
 	configurationWait = 5 * time.Second
-	// stopWait bounds the time for requests under way when the server stops, and then for the last message to the agent.
+	// stopWait bounds the time for requests under way when the server stops, and then for the last message to the
+	// agent.
 	stopWait = time.Second
 	// handshakeWait bounds the time until a connection has HTTP/2. A stop waits for it.
 	handshakeWait = 5 * time.Second

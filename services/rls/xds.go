@@ -33,8 +33,8 @@ const (
 	streamPause = time.Second
 	// maxConnectPause bounds the time between two attempts to connect.
 	maxConnectPause = 5 * time.Second
-	// streamPing is the interval at which an idle connection is probed. Servers of gRPC close a connection that is probed
-	// more often than every five minutes.
+	// streamPing is the interval at which an idle connection is probed. Servers of gRPC close a connection that is
+	// probed more often than every five minutes.
 	streamPing = 6 * time.Minute
 	// refusalPause is the time before limits are refused: servers send what was refused again
 	// at once.

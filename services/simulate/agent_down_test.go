@@ -18,7 +18,7 @@ const downAt = 10 * time.Second
 type down struct {
 	name   string
 	events []scenario.Event
-	// until is to when a client that uses this gateway only is refused nothing; another one never is.
+	// until is the time up to which a client of this gateway only is refused nothing; other clients never are.
 	until time.Duration
 }
 

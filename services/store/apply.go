@@ -76,8 +76,8 @@ type Result struct {
 	// stored, with etag and update time; nil for a Delete.
 	Outcomes  []Outcome
 	Resources []resource.Message
-	// Before has the stored resources under the names of the changes, in their order; nil where nothing was. It must not
-	// be changed.
+	// Before has the stored resources under the names of the changes, in their order; nil where nothing was. It must
+	// not be changed.
 	Before []resource.Message
 	// Removed are names that a forced Delete took along.
 	Removed []string

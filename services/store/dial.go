@@ -22,8 +22,8 @@ const (
 	// reconnectMax bounds the wait between attempts to reach etcd again. gRPC's own
 	// 2 minutes would leave a coordinator blind long after etcd is back.
 	reconnectMax = time.Second
-	// keepAlive is the interval at which an idle connection is probed; etcd drops clients that probe more often than each
-	// 5 s.
+	// keepAlive is the interval at which an idle connection is probed; etcd drops clients that probe more often than
+	// each 5 s.
 	keepAlive = 6 * time.Second
 	// maxAnswer bounds one answer of etcd: a page of pageKeys resources.
 	maxAnswer = 64 << 20

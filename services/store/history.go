@@ -26,9 +26,9 @@ type Note struct {
 	Set     string // that the change is of, see Change.Set
 	// IfRevision is the revision that the configuration must have, 0 = any.
 	IfRevision int64
-	// Request is the caller's ID of the request, "" = none. A request whose ID one of the latest changes has is answered
-	// as that change was, and changes nothing. Fingerprint identifies its contents: with another one it is refused with
-	// ErrRequest.
+	// Request is the caller's ID of the request, "" = none. A request whose ID one of the latest changes has is
+	// answered as that change was, and changes nothing. Fingerprint identifies its contents: with another one it is
+	// refused with ErrRequest.
 	Request, Fingerprint string
 	// Minor marks a change by a caller who is no administrator. A full history puts minor changes
 	// together before it drops older changes.
@@ -48,8 +48,8 @@ func (n *Note) expects(h head) error {
 type Retention struct {
 	// Revisions is the number that is kept, the newest. 0 = all, negative = no history.
 	Revisions int
-	// Bytes bounds the space in etcd of the changes, compressed. 0 = unbounded. The oldest revisions go first. A revision
-	// whose changes alone take more is kept without them.
+	// Bytes bounds the space in etcd of the changes, compressed. 0 = unbounded. The oldest revisions go first. A
+	// revision whose changes alone take more is kept without them.
 	Bytes int64
 }
 

@@ -29,8 +29,8 @@ const (
 	// removed. Longer leaves what a crash left behind in etcd for longer; shorter may
 	// take a slow writer's away, which then starts over.
 	staleStage = 10 * time.Minute
-	// inFlight is the number of chunks that are written or read at a time. Default 8: more take no less time, since etcd
-	// writes what comes together to its disk together.
+	// inFlight is the number of chunks that are written or read at a time. Default 8: more take no less time, since
+	// etcd writes what comes together to its disk together.
 	inFlight = 8
 )
 

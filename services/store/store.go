@@ -92,8 +92,8 @@ import (
 const Prefix = "/titrate/v1alpha1/"
 
 const (
-	// Timeout bounds the time for one request to etcd. Longer survives a slow election of etcd's leader; shorter answers
-	// the caller sooner. One API call may make several requests.
+	// Timeout bounds the time for one request to etcd. Longer survives a slow election of etcd's leader; shorter
+	// answers the caller sooner. One API call may make several requests.
 	Timeout = 2 * time.Second
 	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes of all of them:
 	// they are in memory, and for a moment twice in etcd.

@@ -21,8 +21,8 @@ import (
 type Batch struct {
 	// Revision of the configuration after the step.
 	Revision int64
-	// Reset says that Resources is the whole configuration: the receiver forgets all other resources except the Unreadable
-	// ones.
+	// Reset says that Resources is the whole configuration: the receiver forgets all other resources except the
+	// Unreadable ones.
 	Reset bool
 	// Resources that are new or changed.
 	Resources []*quotav1.Resource
@@ -43,8 +43,8 @@ type Batch struct {
 const (
 	// rewatchDelay is the pause before a broken watch is opened again.
 	rewatchDelay = 100 * time.Millisecond
-	// checkEvery is the interval at which the head is read in addition to the watch, which finds an etcd that was restored
-	// or replaced, and a watch that delivers nothing any more. Shorter finds it sooner, at one read each.
+	// checkEvery is the interval at which the head is read in addition to the watch, which finds an etcd that was
+	// restored or replaced, and a watch that delivers nothing any more. Shorter finds it sooner, at one read each.
 	checkEvery = time.Second
 )
 

@@ -31,8 +31,8 @@ import (
 const (
 	// MaxRows bounds the rows of an agent. More cost memory.
 	MaxRows = 1 << 16
-	// bucket is the time that one bucket covers, and past the number of buckets before the present one. More cost 52 bytes
-	// per row each.
+	// bucket is the time that one bucket covers, and past the number of buckets before the present one. More cost 52
+	// bytes per row each.
 	bucket = 10 * time.Second
 	past   = 6
 	// pause is the time without a limited request after which a new episode begins.

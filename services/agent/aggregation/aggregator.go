@@ -22,8 +22,8 @@ const (
 	// relist bounds the time in which a filter lists all claims on a new link.
 	relist = 4 * time.Second
 	// unlisted is the time for which a claim stands that a filter does not list again on a new link, where it lists all
-	// within 3.2 s; and the spent cost of a key of which no agent reminds: agents remind each other of sleeping keys every
-	// 3.2 s.
+	// within 3.2 s; and the spent cost of a key of which no agent reminds: agents remind each other of sleeping keys
+	// every 3.2 s.
 	unlisted = 15 * time.Second
 	// tolerance is the part by which a claim may change without being sent.
 	tolerance = 1. / 256
@@ -52,9 +52,10 @@ type Options struct {
 	// Incarnation differs with each start of the agent: with it a filter knows that counts restart.
 	Incarnation uint64
 	MaxKeys     int // most keys kept of each sort, see doc.go; default 1,048,576
-	// Everybody is the number of agents up to which each sends its claims to all others: one hop, and a client that comes
-	// to another gateway finds there what it has spent. With more agents a claim goes to the key's owner, and only the
-	// agents that use the key receive it. A larger number costs packets with its square, a smaller one a hop. Default 16.
+	// Everybody is the number of agents up to which each sends its claims to all others: one hop, and a client that
+	// comes to another gateway finds there what it has spent. With more agents a claim goes to the key's owner, and
+	// only the agents that use the key receive it. A larger number costs packets with its square, a smaller one a hop.
+	// Default 16.
 	Everybody int
 }
 

@@ -95,8 +95,8 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	candidates := t.heardLately(now)
 	switch {
 	case len(leased) > 0:
-		// A new leader may not have reached members yet that are reachable here: without them the gateways that it knows
-		// would take their part as well.
+		// A new leader may not have reached members yet that are reachable here: without them the gateways that it
+		// knows would take their part as well.
 		still := slices.DeleteFunc(slices.Clone(t.members), func(m Member) bool { return !t.isHeard(now, m.Name) })
 		candidates = union(leased, still)
 	case !t.hasMajority:

@@ -26,8 +26,8 @@ type Options struct {
 	T1            time.Duration // without a majority for so long: Split
 	T2            time.Duration // an unreachable replica's claims count for so long
 	Everybody     int           // most agents that send all others everything, see [aggregation.Options]
-	// ExactWithin bounds the delay to the other agents up to which limits that state no precision are EXACT; 0: they are
-	// LOCAL.
+	// ExactWithin bounds the delay to the other agents up to which limits that state no precision are EXACT; 0: they
+	// are LOCAL.
 	ExactWithin time.Duration
 }
 

@@ -38,8 +38,8 @@ const (
 	most  = 50_000
 	jump  = 3
 	drift = 2
-	// reportEvery is the time after which a flow is reported in any case. Longer saves bytes; a mean that differs by less
-	// than chance is then off for longer.
+	// reportEvery is the time after which a flow is reported in any case. Longer saves bytes; a mean that differs by
+	// less than chance is then off for longer.
 	reportEvery = 5 * time.Second
 	// slow and fast are the units in a window from which a flow is reported window by window, and
 	// from which it goes on.

@@ -45,8 +45,8 @@ type Part struct {
 const (
 	minInterval = 10 * time.Millisecond
 	maxInterval = time.Minute
-	// reconnectTime is the time that the gateways of a restarted agent may take to connect to it. They try every second at
-	// least; a new agent names none at first.
+	// reconnectTime is the time that the gateways of a restarted agent may take to connect to it. They try every second
+	// at least; a new agent names none at first.
 	reconnectTime = 5 * time.Second
 	// silentReports is the number of reports without use of a flow after which the flow is forgotten.
 	silentReports = 64

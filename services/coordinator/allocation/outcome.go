@@ -43,7 +43,8 @@ type PoolShare struct {
 	GuaranteeScale float64
 	// Loss is κ: the part of a full pool's capacity that is leased beyond it and stays unused.
 	Loss float64
-	// Overcommit is the rate that is leased beyond the capacity: as margin, and as guarantees of flows that ask for less.
+	// Overcommit is the rate that is leased beyond the capacity: as margin, and as guarantees of flows that ask for
+	// less.
 	Overcommit float64
 	// Infeasible: the guarantees that are asked for exceed the capacity.
 	Infeasible bool

@@ -20,11 +20,11 @@ const (
 	Step = .02
 	// Refresh is the time after which a smaller move is published. Longer saves bytes.
 	Refresh = 5 * time.Second
-	// Everywhere bounds the leases of a round up to which every agent is sent every change, flows × agents: at 250 ms and
-	// 40 bytes each 3.2 MB/s. Larger costs bytes.
+	// Everywhere bounds the leases of a round up to which every agent is sent every change, flows × agents: at 250 ms
+	// and 40 bytes each 3.2 MB/s. Larger costs bytes.
 	Everywhere = 20_000
-	// Budget bounds the leases that are sent in a round beyond that, over all agents, without those of new flows: at 250
-	// ms and 40 bytes each 6.4 MB/s.
+	// Budget bounds the leases that are sent in a round beyond that, over all agents, without those of new flows: at
+	// 250 ms and 40 bytes each 6.4 MB/s.
 	Budget = 40_000
 	// classes is one more than the times that Step can be doubled.
 	classes = 20

@@ -398,7 +398,8 @@ func (e *Elector) share(under context.Context, contest *concurrency.Election) er
 func (e *Elector) observe(ctx context.Context, contest *concurrency.Election, own string) {
 	for ctx.Err() == nil {
 		for leader := range contest.Observe(ctx) {
-			// A key with this candidate's own address was left by an earlier session of this candidate: nobody else leads.
+			// A key with this candidate's own address was left by an earlier session of this candidate: nobody else
+			// leads.
 			kv := leader.Kvs[0]
 			if value := string(kv.Value); string(kv.Key) != own && value != "" && value != e.config.Address {
 				e.follow(value)

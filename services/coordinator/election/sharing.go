@@ -99,8 +99,8 @@ type view struct {
 }
 
 const (
-	// shareWait is the time that a chair waits for more sharers to come or go, before the next epoch: coordinators often
-	// start together.
+	// shareWait is the time that a chair waits for more sharers to come or go, before the next epoch: coordinators
+	// often start together.
 	shareWait = 200 * time.Millisecond
 	// aloneFor is the time for which the chair leads all pools after an agent connected that knows one leader only.
 	aloneFor = time.Minute

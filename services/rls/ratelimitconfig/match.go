@@ -18,8 +18,8 @@ type Entry interface {
 // Match is the limit of a descriptor.
 type Match struct {
 	*Limit // nil: the descriptor has none
-	// Client identifies the requests that the limit counts together: requests with equal Clients. It is not text. A node
-	// for one value may have several: an entry a_b finds a node of key a and value b.
+	// Client identifies the requests that the limit counts together: requests with equal Clients. It is not text. A
+	// node for one value may have several: an entry a_b finds a node of key a and value b.
 	Client string
 	// Metric is the name that the descriptor is counted by.
 	Metric string

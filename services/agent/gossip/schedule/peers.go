@@ -16,8 +16,8 @@ const Version uint8 = 1
 const (
 	// sendFailed is the time for which packets are still sent to a peer that memberlist gave up.
 	sendFailed = 5 * time.Minute
-	// keepFailed is the time for which its address is kept, keepMost the number of such peers: the first that failed makes
-	// room.
+	// keepFailed is the time for which its address is kept, keepMost the number of such peers: the first that failed
+	// makes room.
 	keepFailed = 24 * time.Hour
 	keepMost   = 256
 	// pauseAfter is the number of periods without a round that count as a pause of this process.

@@ -13,20 +13,20 @@ const (
 	// MB/s. What does not fit waits, is reported as late to the peers, and is counted (Deferred).
 	PacketsPerPeriod = 100
 	BytesPerPeriod   = 128 << 10
-	// keepalives bounds the packets per second of an agent without claims. The time between two of them to one peer grows
-	// with the number of peers, up to longestKeepalive.
+	// keepalives bounds the packets per second of an agent without claims. The time between two of them to one peer
+	// grows with the number of peers, up to longestKeepalive.
 	keepalives       = 64
 	longestKeepalive = 4 * time.Second
 	// busyPeers bounds the peers to which an agent sends in a period because it sent them something a moment ago; with
 	// more peers each has its turn later.
 	busyPeers = 16
-	// refreshCycle is the number of periods within which each item is sent again, or forgotten if the peer need not know
-	// it any more: 32 s with P = 50 ms. It bounds how long agents disagree for a reason that nobody thought of. A shorter
-	// one costs more packets for what has not changed.
+	// refreshCycle is the number of periods within which each item is sent again, or forgotten if the peer need not
+	// know it any more: 32 s with P = 50 ms. It bounds how long agents disagree for a reason that nobody thought of. A
+	// shorter one costs more packets for what has not changed.
 	refreshCycle = 640
 	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came, went or became
-	// unreachable, or packets were lost; but no more than one item to a peer in half a period. Agents may disagree then on
-	// who owns what, and are to agree soon.
+	// unreachable, or packets were lost; but no more than one item to a peer in half a period. Agents may disagree then
+	// on who owns what, and are to agree soon.
 	disturbedCycle = 10
 	disturbedFor   = 10 * time.Second
 	// longestRecord is the most that an item adds to a packet, in bytes, without the

@@ -38,7 +38,7 @@ import "time"
 const (
 	// Idle is the number of periods between two packets without claims.
 	Idle = 10
-	// hangover is the time for which packets are sent each period after the last claim, so that the longer promise arrives
-	// before it is needed.
+	// hangover is the time for which packets are sent each period after the last claim, so that the longer promise
+	// arrives before it is needed.
 	hangover = time.Second
 )
