@@ -29,7 +29,8 @@ KUBERNETES := $(CACHE)/kubernetes-$(shell sed -n 's,^\tk8s.io/kubernetes \(v[^ ]
 PREVIOUS := 8467ba08
 OLD := $(CACHE)/titrate-$(PREVIOUS)
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+RELEASE := $(shell sed -n 's,^const Release = "\(.*\)"$$,\1,p' services/cli/version.go)
+VERSION := v$(RELEASE)-dev+$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 
 MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
@@ -207,7 +208,8 @@ containers: ## a container engine and the base images, installed and started if 
 images: build bin/install containers ## titrate, gateway and module images
 	@for i in titrate gateway module; do docker build -q -t titrate/$$i:dev -f deploy/$$i.Dockerfile . >/dev/null 2>&1 || docker build -t titrate/$$i:dev -f deploy/$$i.Dockerfile . || exit 1; done
 
-release: check-go ## everything that a release needs, in dist/, without publishing; VERSION=v1.2.3 KEY=private.pem
+release: VERSION = v$(RELEASE)
+release: check-go ## everything that a release needs, in dist/, without publishing; KEY=private.pem VERSION=v1.2.3-rc.1
 	@tools/sh/release.sh $(VERSION) dist $(KEY)
 
 clean: ## remove bin/ and dist/

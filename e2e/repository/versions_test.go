@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/cli"
 )
 
 // TestVersionsAgree: containers have the versions that the tests run as processes.
@@ -73,5 +75,25 @@ func TestCompatibleEnvoys(t *testing.T) {
 	slices.Sort(named)
 	if len(tested) < 2 || !slices.Equal(tested, named) {
 		t.Errorf("docs/compatibility.md names Envoy %v, the Makefile tests %v", named, tested)
+	}
+}
+
+// The release is stated in one place. The packaged chart has it from there, and the list of changes begins with it.
+func TestReleaseIsStatedOnce(t *testing.T) {
+	read := func(file string) string {
+		raw, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(cli.Release) {
+		t.Errorf("services/cli/version.go has the release %q, want one such as 1.2.3", cli.Release)
+	}
+	if first := regexp.MustCompile(`(?m)^## (\S+)`).FindStringSubmatch(read("CHANGELOG.md")); first[1] != cli.Release {
+		t.Errorf("CHANGELOG.md begins with %s, services/cli/version.go has %s", first[1], cli.Release)
+	}
+	if chart := read("charts/titrate/Chart.yaml"); !strings.Contains(chart, "\nversion: 0.0.0\n") {
+		t.Errorf("Chart.yaml states a version beside 0.0.0, which make release replaces:\n%s", chart)
 	}
 }

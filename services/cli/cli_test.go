@@ -485,7 +485,8 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	out := must(t, "127.0.0.1:1", "", "version")
-	if flag := must(t, "127.0.0.1:1", "", "--version"); !strings.HasPrefix(out, "titrate ") || flag != out {
+	flag := must(t, "127.0.0.1:1", "", "--version")
+	if !strings.HasPrefix(out, "titrate v"+Release+"-dev") || flag != out {
 		t.Errorf("%q, --version %q", out, flag)
 	}
 }

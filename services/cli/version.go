@@ -8,9 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is the release, set by the linker:
+// Release is the release that this source becomes. No other file states it: `make release` reads it here.
+const Release = "0.1.0"
+
+// Version is the version of a build, set by the linker:
 // -ldflags "-X github.com/titrate/titrate/services/cli.Version=v1.2.3".
-// Without it the version is the source revision's.
+// Without it the version is Release and the source revision.
 var Version string
 
 func newVersion() *cobra.Command {
@@ -33,9 +36,10 @@ func version() string {
 	if Version != "" {
 		return Version
 	}
+	const development = "v" + Release + "-dev"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return development
 	}
 	revision, dirty := "", ""
 	for _, s := range info.Settings {
@@ -47,7 +51,7 @@ func version() string {
 		}
 	}
 	if revision == "" {
-		return info.Main.Version
+		return development
 	}
-	return revision + dirty
+	return development + "+" + revision + dirty
 }
