@@ -36,7 +36,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demos pictures dev test docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-upgrade check-go standalone clean bin/robustness envoy-path
+.PHONY: help build demo demos pictures dev test docs docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-upgrade check-go standalone clean bin/robustness envoy-path
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, 
 	@tools/sh/need.sh redis-server promtool docker-compose
 	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
+docs: ## the documents as a site with search, in site/; fails on a link that leads nowhere; publishes nothing
+	@tools/sh/docs.sh site
+
 docs-check: build envoy ## follows the tutorial and the how-tos with real Envoys; commands, configurations and links of all documents
 	@cd services && go test -count=1 ./cmd/reference
 	@cd e2e && TITRATE_E2E=1 go test -count=1 ./guide && TITRATE_E2E=1 go test -count=1 -run '^TestTutorial$$|^TestHowTos$$|^TestGuideChanges$$|^TestGuideStatic$$|^TestGuideXDS$$' ./process
@@ -111,6 +114,7 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 	@$(MAKE) --no-print-directory older-envoys
 	@tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory e2e-upgrade
 	@$(MAKE) --no-print-directory soak DURATION=30s
 	@$(MAKE) --no-print-directory robustness DURATION=60s SEED=1
@@ -212,5 +216,5 @@ release: VERSION = v$(RELEASE)
 release: check-go ## everything that a release needs, in dist/, without publishing; KEY=private.pem VERSION=v1.2.3-rc.1
 	@tools/sh/release.sh $(VERSION) dist $(KEY)
 
-clean: ## remove bin/ and dist/
-	rm -rf bin dist
+clean: ## remove bin/, dist/ and site/
+	rm -rf bin dist site
