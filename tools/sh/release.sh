@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # release.sh VERSION DIR [KEY]: everything that a release needs, in DIR, without publishing: programs and
-# modules for amd64 and arm64, images, the chart, SBOMs, checksums, and, with KEY (a PEM file of an EC
+# modules for amd64 and arm64, packages, images, the chart, SBOMs, checksums, and, with KEY (a PEM file of an EC
 # private key, which is only read), signatures of the images and of the checksums.
 set -euo pipefail
 version=$1 dir=$(realpath -m "$2") key=${3:+$(realpath "$3")}
@@ -54,6 +54,9 @@ if [ -n "$key" ]; then
   done
 fi
 rm "$dir/.release" "$dir"/install-linux-*
+
+echo "packages"
+tools/sh/packages.sh "$version" "$dir"
 
 echo "chart"
 (cd tools/helm && GOWORK=off go tool helm package ../../charts/titrate --version "${version#v}" --app-version "$version" \

@@ -1,7 +1,7 @@
 // Reference writes the generated parts of the documents: docs/configuration.md, every field of the resources that
 // titrate apply takes, and docs/cli.md, every command. A field's meaning is its comment in the API's .proto, its bounds
 // are the rule that the server checks, its default is the value that the server fills in, and its example is the text
-// for it in examples.yaml.
+// for it in examples.yaml. With -install it writes manual pages and shell completions for packages instead.
 package main
 
 import (
@@ -22,8 +22,13 @@ const resourcesProto = "proto/titrate/quota/v1alpha1/resources.proto"
 
 func main() {
 	top := flag.String("top", "..", "top of the repository")
+	into := flag.String("install", "", "directory to write manual pages and completions into, not the documents")
 	flag.Parse()
-	if err := run(*top, filepath.Join(*top, "docs")); err != nil {
+	write := func() error { return run(*top, filepath.Join(*top, "docs")) }
+	if *into != "" {
+		write = func() error { return install(cli.Root(), *into) }
+	}
+	if err := write(); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/titrate/titrate/services/cli"
 )
 
 const top = "../../.."
@@ -52,6 +54,25 @@ func TestEachEnumOnce(t *testing.T) {
 	}
 	if n := strings.Count(text, "\n`Precision`: "); n != 1 {
 		t.Errorf("%d tables of Precision", n)
+	}
+}
+
+// Packages have a manual page for each command that the help names, and completions.
+func TestInstalled(t *testing.T) {
+	dir := t.TempDir()
+	if err := install(cli.Root(), dir); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"titrate.bash", "titrate.zsh", "titrate.fish", "man/titrate.1"}
+	for _, c := range cli.Root().Commands() {
+		if c.IsAvailableCommand() {
+			files = append(files, "man/titrate-"+c.Name()+".1")
+		}
+	}
+	for _, file := range files {
+		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 
