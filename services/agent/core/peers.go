@@ -80,6 +80,7 @@ func (c *Core) LastRound(now time.Duration) []schedule.Outgoing {
 // dropped, if it was; the effects say whether to call Round soon.
 func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (schedule.Drop, Effects) {
 	c.run(now)
+	c.tokens.Heard(now, p.GetAgent())
 	if m := p.GetTokens(); m != nil {
 		c.setOwners(now)
 		c.tokens.Receive(now, p.GetAgent(), m)

@@ -404,6 +404,45 @@ func TestRecallOfNobody(t *testing.T) {
 	}
 }
 
+// An agent that is received is not gone, though it is no member: what its gateways hold is not granted to others. Once
+// it is silent, too, it is.
+func TestAgentThatIsReceivedIsNotGone(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	a, b := f.desks["a"], f.desks["b"]
+	a.Connected(0, 7)
+	a.Changed(0, []Agent{{"b", 1}}, failed)
+	run := func(from, to time.Duration, received bool) {
+		for now := from; now < to; now += 100 * time.Millisecond {
+			if received {
+				a.Heard(now, "b")
+			}
+			a.Tick(now)
+			f.carry(now)
+		}
+	}
+	run(0, settled, true)
+	b.Ask(settled, 8, asks(1, 1))
+	f.carry(settled)
+	if g := f.got["b"][8]; g == nil || len(g.Grants) == 0 || !g.Grants[0].Exclusive {
+		t.Fatalf("granted %+v, want the bucket", g)
+	}
+	a.Changed(settled, nil, failed)
+	end := settled + 3*DeadAfter
+	run(settled, end, true)
+	a.Ask(end, 7, asks(1, 1))
+	f.carry(end)
+	if len(f.got["b"][8].Recalls) == 0 {
+		t.Error("the bucket is not asked back of a gateway that has it")
+	}
+	if g := f.got["a"][7]; g != nil && len(g.Grants) > 0 && g.Grants[0].Exclusive {
+		t.Error("two gateways have the bucket")
+	}
+	run(end, end+2*DeadAfter, false)
+	if len(a.numbers) != 1 {
+		t.Errorf("%d gateways are known, want the one here", len(a.numbers))
+	}
+}
+
 // A gateway that was taken for gone and asks again is not reported as gone any more.
 func TestBackFromLost(t *testing.T) {
 	f := newFleet(t, "a", "b")

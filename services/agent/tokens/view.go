@@ -277,6 +277,14 @@ func (d *Desk) endListening(now time.Duration) {
 	}
 }
 
+// Heard notes that a packet of another agent has come. After a cut agents hear each other before they are members
+// again, and gateways ask and are granted tokens. An owner that forgot such a gateway would grant the bucket twice.
+func (d *Desk) Heard(now time.Duration, agent string) {
+	if at, is := d.absent[agent]; is {
+		d.absent[agent] = max(at, now+DeadAfter)
+	}
+}
+
 // loseAgent has the owners here count what the gateways of an agent held as spent.
 func (d *Desk) loseAgent(now time.Duration, agent string) {
 	delete(d.processes, agent)
