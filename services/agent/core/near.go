@@ -37,9 +37,11 @@ const (
 	// nearPart is how far below the bound the way must be to be near again.
 	nearPart = 0.8
 	// rejoined is for how long an agent must have received from a majority before its gateways do as the
-	// others. Until then no owner knows what these gateways' ledgers have admitted, so that nobody repays it:
-	// a debt is to be repaid from 2 s after a cut on.
+	// others. Until then no owner knows what these gateways' ledgers have admitted, so that nobody repays it.
 	rejoined = time.Second
+	// rejoining bounds how long an agent that hears a majority again waits for agents that it hears to be members
+	// again: one may speak and never answer.
+	rejoining = 15 * time.Second
 	// shownEvery is the time between two changes of the way that the coordinator is told.
 	shownEvery = 10 * time.Second
 )
@@ -56,7 +58,8 @@ type nearness struct {
 	any    int  // and in which one of them was
 
 	lonely   bool          // it has heard no majority of the gateways
-	lonelyAt time.Duration // when that was so last
+	lonelyAt time.Duration // when that was so last, or agents were not members again
+	unheard  time.Duration // when it heard no majority last
 
 	shown   time.Duration // way that the coordinator is told; negative: not known
 	shownAt time.Duration
@@ -111,8 +114,10 @@ func (n *nearness) count(w schedule.Way) {
 // those that it hears have joined it again, too: before, it takes itself for the owner of what they own.
 func (n *nearness) isolated(now time.Duration, lonely, rejoins bool) {
 	switch {
-	case lonely, n.lonely && rejoins:
-		n.lonely, n.lonelyAt = true, now
+	case lonely:
+		n.lonely, n.lonelyAt, n.unheard = true, now, now
+	case n.lonely && rejoins && now-n.unheard < rejoining:
+		n.lonelyAt = now
 	case now-n.lonelyAt >= rejoined:
 		n.lonely = false
 	}

@@ -114,6 +114,11 @@ func TestIsolatedAgentIsLocalByItself(t *testing.T) {
 		t.Error("EXACT while the agents do not agree on owners")
 	}
 	now += rejoined
+	waits := n
+	waits.isolated(now+rejoining, false, true)
+	if waits.isolated(now+rejoining+rejoined, false, true); !waits.exact(2, 0) {
+		t.Error("LOCAL for as long as a peer speaks and is no member")
+	}
 	if n.isolated(now+rejoined-1, false, false); n.exact(2, 0) {
 		t.Error("EXACT at once")
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -31,6 +30,13 @@ type attempt struct {
 	at    time.Duration
 	pause time.Duration
 	back  bool // a peer is heard there that memberlist takes for gone
+	busy  bool // one is under way
+}
+
+// tried is an address at which an attempt has ended.
+type tried struct {
+	at  string
+	err error // nil: an agent has answered, or all agents of the name are here
 }
 
 // join keeps the cluster whole until ctx ends: it tries without end the addresses of peers
@@ -39,70 +45,74 @@ type attempt struct {
 func (m *Node) join(ctx context.Context) {
 	tick := time.NewTicker(joinEvery)
 	defer tick.Stop()
-	start, attempts := time.Now(), map[string]attempt{}
+	start, attempts, over := time.Now(), map[string]attempt{}, make(chan tried, joinAtOnce)
 	warned := false
 	for {
 		missing, back, here := m.missing()
-		if to := pick(time.Since(start), attempts, missing, back); len(to) > 0 && !m.wire.cut.Load() {
-			err := m.joinAll(ctx, to, here)
-			if err != nil && !warned && ctx.Err() == nil && m.alone() {
-				m.o.Log.Warn("no other agent answers yet; trying on", "join", to, "error", err)
+		if !m.wire.cut.Load() {
+			for _, at := range pick(time.Since(start), attempts, missing, back) {
+				m.joining.Go(func() { over <- tried{at, m.joinAt(ctx, at, here)} })
 			}
-			warned = err != nil
 		}
 		select {
 		case <-ctx.Done():
 			return
+		case t := <-over:
+			if t.err != nil && !warned && ctx.Err() == nil && m.alone() {
+				m.o.Log.Warn("no other agent answers yet; trying on", "join", t.at, "error", t.err)
+			}
+			warned = t.err != nil
+			next := attempts[t.at]
+			next.busy = false
+			attempts[t.at] = next
 		case <-tick.C:
 		}
 	}
 }
 
-// joinAll joins the addresses at the same time: a dead one costs its timeout, and a name that of the
-// resolver. The error is of one of them, nil if any has answered, or all agents of a name are here.
-func (m *Node) joinAll(ctx context.Context, to []string, here map[string]bool) error {
-	var all sync.WaitGroup
-	errs := make([]error, len(to))
-	for i := range to {
-		all.Go(func() {
-			var at []string
-			if at, errs[i] = addressesOf(ctx, to[i]); errs[i] == nil {
-				at = slices.DeleteFunc(at, func(a string) bool { return here[a] })
-			}
-			if len(at) > 0 {
-				_, errs[i] = m.list.Join(at)
-			}
-		})
+// joinAt joins an address: a dead one costs its timeout, and a name that of the resolver.
+func (m *Node) joinAt(ctx context.Context, to string, here map[string]bool) error {
+	at, err := addressesOf(ctx, to)
+	if err != nil {
+		return err
 	}
-	all.Wait()
-	if slices.Contains(errs, nil) {
-		return nil
+	if at = slices.DeleteFunc(at, func(a string) bool { return here[a] }); len(at) > 0 {
+		_, err = m.list.Join(at)
 	}
-	return errs[0]
+	return err
 }
 
 // pick picks the addresses to try now, the longest due first, and plans their next
 // attempts. Where a peer begins to be heard again it is tried at once: after a long cut
 // the pause is long, and until then two agents each take themselves for the owner of a key.
-func pick(now time.Duration, attempts map[string]attempt, missing, back []string) []string {
+func pick(now time.Duration, attempts map[string]attempt, missing, back []string) (out []string) {
+	busy := 0
 	for a, next := range attempts {
-		switch is := slices.Contains(back, a); {
-		case !slices.Contains(missing, a), is && !next.back:
+		is := slices.Contains(back, a)
+		if is && !next.back {
+			next.at, next.pause = min(next.at, now), 0
+		}
+		next.back = is
+		attempts[a] = next
+		switch {
+		case next.busy:
+			busy++
+		case !slices.Contains(missing, a):
 			delete(attempts, a)
-		default:
-			next.back = is
-			attempts[a] = next
 		}
 	}
 	slices.SortStableFunc(missing, func(a, b string) int { return cmp.Compare(attempts[a].at, attempts[b].at) })
-	var out []string
 	for _, a := range missing {
-		if attempts[a].at > now || len(out) == joinAtOnce {
+		next := attempts[a]
+		if next.at > now || busy+len(out) == joinAtOnce {
 			break
 		}
-		pause := min(max(2*attempts[a].pause, joinLeast), joinMost)
+		if next.busy {
+			continue
+		}
+		pause := min(max(2*next.pause, joinLeast), joinMost)
 		out = append(out, a)
-		attempts[a] = attempt{now + pause/2 + rand.N(pause/2), pause, slices.Contains(back, a)}
+		attempts[a] = attempt{now + pause/2 + rand.N(pause/2), pause, slices.Contains(back, a), true}
 	}
 	return out
 }

@@ -112,6 +112,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 		for _, a := range due {
 			made[a]++
 		}
+		end(attempts, due)
 	}
 	for _, a := range dead {
 		if made[a] < 6 || made[a] > 20 {
@@ -120,12 +121,30 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
+// end ends attempts.
+func end(attempts map[string]attempt, at []string) {
+	for _, a := range at {
+		next := attempts[a]
+		next.busy = false
+		attempts[a] = next
+	}
+}
+
+// An address that does not answer keeps no other one waiting, and is not tried twice at a time.
+func TestDeadAddressKeepsNobodyWaiting(t *testing.T) {
+	attempts := map[string]attempt{}
+	pick(0, attempts, []string{"dead"}, nil)
+	if due := pick(joinMost, attempts, []string{"dead", "late"}, nil); !slices.Equal(due, []string{"late"}) {
+		t.Errorf("tried %q, want late alone", due)
+	}
+}
+
 // A peer that is received again after a long cut is tried at once, although its next attempt was far off; while it goes
 // on to speak, but does not answer, attempts become rarer again.
 func TestPeerThatSpeaksAgainIsTriedAtOnce(t *testing.T) {
 	attempts, now, made := map[string]attempt{}, time.Duration(0), 0
 	for ; now < 30*time.Second; now += joinEvery {
-		pick(now, attempts, []string{"a", "b"}, nil)
+		end(attempts, pick(now, attempts, []string{"a", "b"}, nil))
 	}
 	for from := now; now < from+time.Minute; now += joinEvery {
 		attempts["b"] = attempt{at: now + joinMost, pause: joinMost}
@@ -134,6 +153,7 @@ func TestPeerThatSpeaksAgainIsTriedAtOnce(t *testing.T) {
 			t.Errorf("tried %q when a began to speak, want a", due)
 		}
 		made += len(due)
+		end(attempts, due)
 	}
 	if made > 20 {
 		t.Errorf("tried %d times in a minute, want 20 at most", made)
@@ -151,7 +171,7 @@ func TestSilentResolver(t *testing.T) {
 	}}
 	n := open(t, "a", nil)
 	began := time.Now()
-	if err := n.gossip.joinAll(t.Context(), []string{"agents.titrate.example:7500"}, nil); err == nil ||
+	if err := n.gossip.joinAt(t.Context(), "agents.titrate.example:7500", nil); err == nil ||
 		time.Since(began) > 5*resolveWait {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}

@@ -28,7 +28,7 @@ func (p *Peers) Addresses(now time.Duration) (a Addresses) {
 			a.Here = append(a.Here, at.address)
 		default:
 			a.Missing = append(a.Missing, at.address)
-			if at.isBack(p, now) {
+			if p.isBack(now, at) {
 				a.Back = append(a.Back, at.address)
 			}
 		}
@@ -38,13 +38,15 @@ func (p *Peers) Addresses(now time.Duration) (a Addresses) {
 }
 
 // isBack reports whether a peer is heard that memberlist takes for gone.
-func (at *peer) isBack(p *Peers, now time.Duration) bool { return !at.alive && !at.left && p.isHeard(now, at) }
+func (p *Peers) isBack(now time.Duration, at *peer) bool {
+	return !at.alive && !at.left && p.isHeard(now, at)
+}
 
 // Rejoins reports whether any peer is heard that memberlist takes for gone, as after a cut: until memberlist finds
 // it again, the agents do not agree on the owners of keys.
 func (p *Peers) Rejoins(now time.Duration) bool {
 	for _, at := range p.by {
-		if at.isBack(p, now) {
+		if p.isBack(now, at) {
 			return true
 		}
 	}
