@@ -438,7 +438,7 @@ func TestLateNewsAreMarked(t *testing.T) {
 	if got := say(tb, 2, 4.6, 1, 2); got != 4.5 {
 		t.Errorf("and so while another peer says that it has admitted nothing: %v, want 4.5", got)
 	}
-	if got := say(tb, 1, 4.5+Late, 7, 4); got != 0 {
+	if got := say(tb, 1, 4.5+exchange.Late, 7, 4); got != 0 {
 		t.Errorf("later: %v, want 0", got)
 	}
 	tb.Heard(3, 0)

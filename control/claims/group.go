@@ -196,9 +196,9 @@ func (t *Table) IsVoid(group Group, key uint64) bool {
 func (t *Table) Discard(id Peer, key uint64, now float64) {
 	if e := t.entryOf(id, key); e != nil {
 		s := &t.slots[e.slot]
-		base := s.base
+		base, assumed := s.base, s.assumed
 		t.unlink(s, t.index[id], now)
-		s.base = base
+		s.base, s.assumed = base, assumed
 	}
 }
 

@@ -14,6 +14,7 @@ type Record struct {
 	Generation        uint64  // of the peer's process; higher is newer
 	Seq               uint64  // within the generation; higher is newer
 	Gap               float64 // of an owner's sum, see exchange.KeySum; else 0
+	Assumed           float64 // likewise, cost units
 }
 
 // Bounds of what a peer may send: no limit is above MaxRate, and counts beyond MaxAdmitted
@@ -29,7 +30,7 @@ func (r Record) Validate() error {
 	if r.Admitted >= 0 && r.Admitted <= MaxAdmitted && r.Claim >= 0 && r.Claim <= MaxRate &&
 		r.Active >= 0 && r.Active <= MaxRate && r.Unsaturated >= 0 && r.Unsaturated <= MaxRate &&
 		r.Spent >= 0 && r.Spent <= MaxRate && r.Own >= 0 && r.Own <= MaxRate &&
-		math.Abs(r.Gap) <= MaxGap {
+		math.Abs(r.Gap) <= MaxGap && r.Assumed >= 0 && r.Assumed <= MaxAdmitted {
 		return nil
 	}
 	for _, f := range [...]struct {
@@ -39,6 +40,7 @@ func (r Record) Validate() error {
 		{"admitted", r.Admitted, MaxAdmitted}, {"claim", r.Claim, MaxRate}, {"active", r.Active, MaxRate},
 		{"unsaturated", r.Unsaturated, MaxRate}, {"spent", r.Spent, MaxRate},
 		{"own", r.Own, MaxRate}, {"gap", math.Abs(r.Gap), MaxGap},
+		{"assumed", r.Assumed, MaxAdmitted},
 	} {
 		if !(f.v >= 0 && f.v <= f.most) {
 			return fmt.Errorf("claims: record of key %#x: %s is %v, want a number from 0 to %g", r.Key, f.name, f.v,

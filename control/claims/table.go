@@ -40,10 +40,6 @@ const CatchUp = 1.
 // relist is the time, in seconds, within which a peer that is reachable again lists the keys it uses.
 const relist = 5.
 
-// Late is the time, in seconds, for which sums report that a peer has just announced what it did
-// while it was unreachable: long enough that all readers of the sums see the report.
-const Late = .2
-
 // Table holds the latest records of all peers. Not safe for concurrent use.
 type Table struct {
 	p       Params
@@ -67,6 +63,7 @@ type Table struct {
 type slot struct {
 	key     uint64
 	base    float64 // counts of removed peers
+	assumed float64 // part of base that was only assumed of them
 	touched float64
 	head    int32 // first entry
 	voids   int32 // entries that are void
@@ -234,7 +231,8 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 			continue
 		}
 		p := &t.peers[pi]
-		s.base += t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
+		count, assumed := t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
+		s.base, s.assumed = s.base+count, s.assumed+assumed
 		s.setVoid(e, false)
 		t.peers[pi].held--
 		e.peer = none
@@ -265,7 +263,8 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	s := &t.slots[e.slot]
 	s.touched = max(s.touched, now)
 	news := fresh || e.void || news(&e.lineage.Latest, &r)
-	was, expected := e.lineage.Admitted(), t.expected(e, p, now)
+	was := e.lineage.Admitted()
+	expected, _ := t.expected(e, p, now)
 	if !e.lineage.Merge(&r) {
 		return Old, nil
 	}
@@ -315,7 +314,7 @@ func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bo
 	if s == nil {
 		return out
 	}
-	out.Admitted, out.Epoch = s.base, s.epoch
+	out.Admitted, out.Assumed, out.Epoch = s.base, s.assumed, s.epoch
 	fresh, grouped := false, group != Group{}
 	for i := s.head; i != none; {
 		e := &t.entries[i]
@@ -333,7 +332,8 @@ func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bo
 		}
 		quiet := now - p.heard
 		stale := quiet >= p.staleAfter(t.p.Stale)
-		out.Admitted += t.count(e, p, now, uses, stale)
+		count, assumed := t.count(e, p, now, uses, stale)
+		out.Admitted, out.Assumed = out.Admitted+count, out.Assumed+assumed
 		fresh = t.addSpent(&out.KeySum, e, now, uses && quiet < t.p.Forget, fresh)
 		l := &e.lineage.Latest
 		if uses && !stale && !e.void {
@@ -381,13 +381,14 @@ func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
 }
 
 // expected returns the count of an entry plus the estimate of what its peer admitted while it was
-// unreachable, until the peer sends a record of the key again.
-func (t *Table) expected(e *entry, p *peer, now float64) float64 {
-	n := max(0, e.lineage.Admitted()-e.repaid)
+// unreachable, until the peer sends a record of the key again, and the part that is estimated.
+func (t *Table) expected(e *entry, p *peer, now float64) (n, assumed float64) {
+	n, assumed = max(0, e.lineage.Admitted()-e.repaid), e.lineage.Latest.Assumed
 	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
-		n += e.lineage.Latest.Claim * min(p.gap, p.back-e.at, t.p.Forget)
+		more := e.lineage.Latest.Claim * min(p.gap, p.back-e.at, t.p.Forget)
+		n, assumed = n+more, assumed+more
 	}
-	return n
+	return n, assumed
 }
 
 // gapBefore returns for how long the peer of an entry has not announced what it did, if it was
@@ -415,7 +416,7 @@ func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 		return 0
 	case stale:
 		return p.heard - now
-	case e.gap > 0 && now-e.late < Late:
+	case e.gap > 0 && now-e.late < exchange.Late:
 		return e.gap
 	case e.at < p.back && now-p.back < CatchUp && !p.drained && !math.IsInf(p.gap, 0):
 		return p.back - now - p.gap // it is reachable again, but has not announced what it did: the silence goes on
@@ -444,19 +445,21 @@ func (t *Table) claims(e *entry, p *peer, now float64) bool {
 }
 
 // count is an entry's cumulative count, extrapolated while its peer is unreachable (stale), and after
-// that until the peer speaks of the key again, for CatchUp at most; uses as [entry.uses].
-func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) float64 {
+// that until the peer speaks of the key again, for CatchUp at most; uses as [entry.uses]. assumed is the
+// part that the peer has not announced.
+func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) (n, assumed float64) {
 	switch {
 	case e.void:
-		return 0
+		return 0, 0
 	case !uses:
-		return max(0, e.lineage.Admitted()-e.repaid)
+		return max(0, e.lineage.Admitted()-e.repaid), e.lineage.Latest.Assumed
 	}
-	n := t.expected(e, p, now)
+	n, assumed = t.expected(e, p, now)
 	if stale {
-		n += e.lineage.Latest.Claim * min(now-p.heard, t.p.Forget)
+		more := e.lineage.Latest.Claim * min(now-p.heard, t.p.Forget)
+		n, assumed = n+more, assumed+more
 	}
-	return n
+	return n, assumed
 }
 
 // Absent sums the weights of members unreachable for longer than Forget, or never received. It is

@@ -23,6 +23,7 @@ type LedgerSums struct {
 	Unsaturated float64 // U, cost units/s
 	Spent       float64 // the largest Spent that another replica announced; used on a new Epoch only
 	Own         float64 // Σ of the others' Own
+	Assumed     float64 // part of Admitted that is only assumed of others that are not heard
 	Age         float64 // seconds since Spent last changed; above a lag, the replica that announced it is gone
 	Gap         float64 // see exchange.KeySum
 	Absent      float64 // replicas cut off for longer than T2 and still members: r/N is kept for each
@@ -59,6 +60,8 @@ type LedgerClaim struct {
 //	W            overflow            refill of the last δ that did not fit into the full pool
 //	Wg           unused              the same of the time in which another replica was not heard
 //	o            own                 part of d that was admitted here: Σ over all replicas is d
+//	c            certain             d without what is only assumed of others that are not heard
+//	Wc           spare               refill that found c at 0 in a silence
 //	f, s, sx     fair, escrow, pace
 //
 // OPTIMISTIC refuses nothing of a client that keeps to the limit, however it moves
@@ -75,6 +78,8 @@ type Ledger struct {
 	order    int     // p of m(L)
 	d        float64 // spent, ≥ 0
 	own      float64 // o, 0 ≤ o ≤ d
+	certain  float64 // c, 0 ≤ c ≤ d
+	spare    float64 // Wc, cost units
 	x        float64
 	at       float64 // time of d and x
 	overflow float64 // W as of full, cost units
@@ -113,7 +118,7 @@ func NewLedger(p LedgerParams, now float64) Ledger {
 func FromSpent(p LedgerParams, now, spent float64) Ledger {
 	l := NewLedger(p, now)
 	l.d = clean(spent, maxQuantity)
-	l.own = l.d
+	l.own, l.certain = l.d, l.d
 	return l
 }
 
@@ -128,7 +133,7 @@ func (l *Ledger) Configure(p LedgerParams, now float64) {
 	}
 	part := min(1, l.top/top)
 	l.d = Carry(l.d, top, l.top)
-	l.own = min(l.own*part, l.d)
+	l.own, l.certain = min(l.own*part, l.d), min(l.certain*part, l.d)
 	l.others.Own *= part
 	l.recent, l.before = l.recent*part, l.before*part
 	if l.p.Rate < rate || l.top < top {
@@ -176,6 +181,7 @@ func (l *Ledger) Advance(now float64) {
 	gain := min(l.d, r*dt)
 	l.d -= gain
 	l.refillOwn(gain)
+	l.refillCertain(r * dt)
 	free1 := l.top - l.d
 	if r == 0 {
 		return
@@ -198,6 +204,15 @@ func (l *Ledger) refillOwn(gain float64) {
 		l.own, l.others.Own = l.own*left, l.others.Own*left
 	}
 	l.own = min(l.own, l.d)
+}
+
+// refillCertain takes refill from c, as if nothing were assumed.
+func (l *Ledger) refillCertain(refill float64) {
+	gain := min(l.certain, refill)
+	l.certain = min(l.certain-gain, l.d)
+	if l.others.Gap < 0 {
+		l.spare = min(l.spare+refill-gain, maxQuantity)
+	}
 }
 
 // overflowAt returns W at the given time: the refill that did not fit into the full pool
@@ -301,6 +316,7 @@ func (l *Ledger) charge(cost float64) {
 	l.admitted += cost
 	l.d += cost
 	l.own += cost
+	l.certain += cost
 	l.recent += cost
 }
 
@@ -309,7 +325,7 @@ func (l *Ledger) Refund(cost float64) {
 	cost = min(clean(cost, maxQuantity), l.admitted)
 	l.admitted -= cost
 	l.d = max(0, l.d-cost)
-	l.own = min(max(0, l.own-cost), l.d)
+	l.own, l.certain = min(max(0, l.own-cost), l.d), min(max(0, l.certain-cost), l.d)
 	fromRecent := min(cost, l.recent)
 	l.recent -= fromRecent
 	l.before = max(0, l.before-(cost-fromRecent))
@@ -322,7 +338,7 @@ func (l *Ledger) RefundEarlier(cost float64) {
 	cost = min(clean(cost, maxQuantity), l.others.Admitted)
 	l.others.Admitted -= cost
 	l.d = max(0, l.d-cost)
-	l.own = min(max(0, l.own-cost), l.d)
+	l.own, l.certain = min(max(0, l.own-cost), l.d), min(max(0, l.certain-cost), l.d)
 }
 
 // Hear installs the latest sums over the other replicas and charges what they admitted
@@ -340,6 +356,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	delta := s.Admitted - l.others.Admitted
 	l.met = l.met || delta > 0 || s.inUse()
 	l.watchGap(&s)
+	began, sure := s.Epoch == l.others.Epoch, delta-(s.Assumed-l.others.Assumed)
 	switch {
 	case s.Epoch == l.others.Epoch, l.others.Epoch == 0 && s.Gap > 0:
 		delta = l.change(delta, &s)
@@ -349,10 +366,25 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	default:
 		delta = max(0, s.Spent-l.p.Rate*s.Age-l.d, l.ownParts(&s)-l.d)
 	}
-	l.d = clamp(l.d+delta, 0, max(l.d, l.most()))
+	l.d = clamp(l.d+delta, 0, max(l.d, l.Deepest()))
 	l.own = min(l.own, l.d)
 	l.others = s
+	l.hearCertain(began, sure)
 	l.share()
+}
+
+// hearCertain charges c with what others have certainly admitted since the last sums, less the refill that found c
+// at 0 meanwhile: it would have repaid that. What is heard for the first time is certain.
+func (l *Ledger) hearCertain(began bool, sure float64) {
+	switch used := clamp(sure, 0, l.spare); {
+	case !began:
+		l.certain = l.d
+	default:
+		l.certain, l.spare = clamp(l.certain+sure-used, 0, l.d), l.spare-used
+	}
+	if l.others.Gap == 0 {
+		l.spare = 0
+	}
 }
 
 // watchGap begins Wg with the refill that found the pool full since another replica was heard last:
@@ -395,11 +427,11 @@ func (l *Ledger) oldest(s *LedgerSums) float64 {
 	return s.Age + l.p.Lag
 }
 
-// most bounds D after sums were heard: each replica has spent its whole pool at once, and
+// Deepest bounds D after sums were heard: each replica has spent its whole pool at once, and
 // the rate for the time in which a replica that is cut off still counts. So whatever a
 // replica announces, the key refuses everything for no longer than that takes to refill. Right after
 // a change of the limit an empty pool is the most.
-func (l *Ledger) most() float64 {
+func (l *Ledger) Deepest() float64 {
 	if l.at < l.lowered {
 		return l.top
 	}
@@ -437,9 +469,10 @@ func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	known = min(clean(known, maxQuantity), l.d)
 	l.own = l.d - known
 	theirs := max(0, min(s.Admitted, max(s.Spent-known, s.Own))-late)
-	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.most()))
+	l.d = min(max(l.d+theirs, s.Spent-late), max(l.d, l.Deepest()))
 	l.overflow, l.full = max(0, l.overflow-late), now
 	l.watchGap(&s)
+	l.certain = l.d
 	l.others, l.met = s, s.Admitted > 0 || s.inUse()
 	l.others.Admitted += clean(own, maxQuantity)
 	l.share()
@@ -455,6 +488,7 @@ func (s LedgerSums) normal() LedgerSums {
 	s.Unsaturated = clean(s.Unsaturated, maxQuantity)
 	s.Spent = clean(s.Spent, maxQuantity)
 	s.Own = clean(s.Own, maxQuantity)
+	s.Assumed = clean(s.Assumed, s.Admitted)
 	s.Gap = math.Copysign(clean(math.Abs(s.Gap), maxSeconds), s.Gap)
 	s.Age = clean(s.Age, maxSeconds)
 	s.Absent = clean(s.Absent, maxQuantity)
@@ -489,13 +523,13 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 // replica and converts to a TAT as it is (see TATFor).
 func (l *Ledger) Spent() float64 { return l.d }
 
-// Known returns how much of Spent was certainly admitted. While another replica is not heard, and while one that
-// is heard again still corrects what was assumed, Spent also has assumed cost. STRICT counts that, too.
+// Known returns how much of Spent was certainly admitted. While others are not heard, Spent also has what they are
+// assumed to go on with. STRICT counts that, too.
 func (l *Ledger) Known() float64 {
-	if l.others.Gap != 0 && !l.p.Strict {
-		return min(l.d, l.own+l.others.Own)
+	if l.p.Strict {
+		return l.d
 	}
-	return l.d
+	return l.certain
 }
 
 // Top returns Lc: no admission brings Spent above it, but Owe and what is heard do.

@@ -478,3 +478,32 @@ func TestHostileOwnPartsAndGaps(t *testing.T) {
 		}
 	}
 }
+
+// What is only assumed of a replica that is not heard is not known to be spent: not while it is assumed, nor after the
+// estimate has become part of the count for good. What others certainly admitted is, less what was refilled.
+func TestAssumedCostIsNotKnown(t *testing.T) {
+	l := NewLedger(LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: .1}, 0)
+	l.Hear(0, LedgerSums{Admitted: 5, Claims: 8, Spent: 5, Own: 5, Epoch: 1})
+	l.Take(0, 1, 0)
+	if l.Known() != l.Spent() {
+		t.Fatalf("%v of %v is known before the silence", l.Known(), l.Spent())
+	}
+	s := LedgerSums{Admitted: 5, Claims: 8, Epoch: 1}
+	for now := .5; now <= 5; now += .5 {
+		s.Admitted, s.Assumed, s.Gap = s.Admitted+8, s.Assumed+8, -now
+		l.Hear(now, s)
+	}
+	if l.Spent() < 30 || l.Known() != 0 {
+		t.Errorf("%v spent, %v known, want what is assumed, and 0", l.Spent(), l.Known())
+	}
+	s.Gap, s.Claims = 0, 0 // it is forgotten, its estimate stays
+	l.Hear(5.5, s)
+	s.Admitted += 12 // another one
+	l.Hear(6, s)
+	if known := l.Known(); known <= 0 || known > 12 {
+		t.Errorf("%v known of the 12 that were admitted", known)
+	}
+	if l.Advance(60); l.Known() != 0 || l.Spent() != 0 {
+		t.Errorf("%v spent, %v known of an idle key", l.Spent(), l.Known())
+	}
+}

@@ -91,6 +91,10 @@ type FlowSum struct {
 	Unsaturated float64 // claims of the other ones, cost units/s
 }
 
+// Late is how long sums have a Gap above 0 after a silence has ended, in seconds: all who get the sums learn of it
+// meanwhile.
+const Late = .2
+
 // KeySum sums what the others do with one key of a limit.
 type KeySum struct {
 	Key         uint64  // of a limit's key
@@ -102,8 +106,9 @@ type KeySum struct {
 	Own         float64 // sum of the parts of it that each of them has admitted itself, cost units
 	// Gap is the time, in seconds, for which a replica that now announces its admissions was unreachable;
 	// negative: for which a replica is unreachable, or has not announced them since; 0: neither.
-	Gap   float64
-	Epoch uint32 // changes when Admitted starts a new count
+	Gap     float64
+	Assumed float64 // part of Admitted that is estimated for unreachable replicas, cost units
+	Epoch   uint32  // changes when Admitted starts a new count
 }
 
 // Claims are the claims of a replica on contended flows and keys, as a change: a claim that

@@ -83,8 +83,9 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	if k.While {
 		since = max(since, e.near.Load())
 		if e.keys.Owes(c.now) {
-			_, healed, _ := e.keys.AfterCut(&l.keys, c.under(l), c.now)
-			since = max(since, healed)
+			if spent, healed, _ := e.keys.AfterCut(&l.keys, c.under(l), c.now); healed != 0 {
+				return int64(spent * grant.Token)
+			}
 		}
 	}
 	if since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {

@@ -19,7 +19,7 @@ const (
 	sizePoolShare  = 2 + 2*8
 	sizeSums       = 5*8 + 1
 	sizeFlow       = 4 * 8
-	sizeKeySum     = 8*8 + 4
+	sizeKeySum     = 9*8 + 4
 	sizeKeyClaim   = 7 * 8
 	sizeReport     = 8
 	sizeFlowReport = 2*2 + 7*8 + 1
@@ -129,7 +129,7 @@ func codeSums(c *coder, m *exchange.Sums) {
 	})
 	list(c, "keys", sizeKeySum, &m.Keys, func(c *coder, s *exchange.KeySum) {
 		c.u64("keys.key", &s.Key)
-		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent, &s.Own, &s.Gap)
+		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent, &s.Own, &s.Gap, &s.Assumed)
 		c.u32("keys.epoch", &s.Epoch)
 	})
 	list(c, "gone", sizeKey, &m.Gone, func(c *coder, k *uint64) { c.u64("gone", k) })

@@ -130,3 +130,29 @@ func unpaid(admitted []time.Duration, from time.Duration) (debt, most float64) {
 	}
 	return max(0, debt-repaidRate*from.Seconds()), most
 }
+
+// A gateway that begins to use a key after a cut repays with the others. Its owner may not know of the last burst of
+// the debt: that is sent with the requests of gateways that know it.
+func TestAGatewayThatComesLaterRepaysToo(t *testing.T) {
+	limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
+	most, _ := limit.Slack(3, judge.Lag(3, 10*time.Millisecond, false))
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s, heal := cutOver(quotav1.Precision_PRECISION_UNSPECIFIED, 3, seed)
+			s.Resources[1].(*quotav1.Limit).Key = quotav1.Key_TENANT
+			first := &s.Clients[0]
+			delete(first.Route.Weights, "gw-3")
+			first.Demand.Points = append(first.Demand.Points, scenario.Point{At: heal + joins})
+			s.Clients = append(s.Clients, scenario.Client{Name: "later", Tenant: "acme", Cost: 1,
+				Route: scenario.Route{Kind: scenario.Pinned, Replica: "gw-3"}, Demand: scenario.Demand{Random: true,
+					Points: []scenario.Point{{}, {At: heal + joins, Rate: 2 * repaidRate}}}})
+			admitted, _ := playHealing(t, s)
+			debt, unpaid := unpaid(admitted, heal+joins)
+			if unpaid > most+repaidBurst {
+				t.Errorf("the excess is %.1f above what is left of the debt (%.1f), want %.1f at most", unpaid, debt,
+					most+repaidBurst)
+			}
+		})
+	}
+}

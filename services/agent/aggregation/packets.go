@@ -90,7 +90,7 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	out := t.newSum()
 	out.Key, out.Flow, out.Claims, out.Active = key, info.flow, float32(s.Claims), float32(s.Active)
 	out.Unsaturated, out.Admitted, out.Spent = float32(s.Unsaturated), s.Admitted, float32(s.Spent)
-	out.Own, out.Gap = float32(s.Own), float32(s.Gap)
+	out.Own, out.Gap, out.Assumed = float32(s.Own), float32(s.Gap), s.Assumed
 	out.Others, out.Epoch, out.Ask = uint32(s.Others), s.Epoch, s.Void
 	m.Sums = append(m.Sums, out)
 	return size.Sum(out)

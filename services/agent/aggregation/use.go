@@ -75,7 +75,7 @@ type ownerSum struct {
 func (w *ownerSum) record() claims.Record {
 	return claims.Record{KeyClaim: exchange.KeyClaim{Key: w.Key, Claim: w.Claims, Active: w.Active,
 		Unsaturated: w.Unsaturated, Admitted: w.Admitted, Spent: w.Spent, Own: w.Own},
-		Gap: w.Gap, Generation: 1, Seq: w.seq}
+		Gap: w.Gap, Assumed: w.Assumed, Generation: 1, Seq: w.seq}
 }
 
 // source returns one life of an agent as an owner.
@@ -134,7 +134,7 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 		w := ownerSum{from: s, seq: seq, flow: m.GetFlow(), ask: m.GetAsk(), since: now}
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
 		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
-		w.Own, w.Gap = float64(m.GetOwn()), float64(m.GetGap())
+		w.Own, w.Gap, w.Assumed = float64(m.GetOwn()), float64(m.GetGap()), m.GetAssumed()
 		w.Others, w.Epoch = int(m.GetOthers()), m.GetEpoch()
 		t.takeSum(now, &w)
 	}

@@ -109,28 +109,38 @@ func (st *state) oweCutOff(n Numbers, m *members.View, now int64, cost float64) 
 // an owner, and an owner counts one burst of debt at most. The ledger of each replica knows it once the others have
 // said what they did, and decides until the debt is repaid.
 
-// noteHeal notes that others have just said what they did with a key while they were not heard.
+// noteHeal notes that others have just said what they did with a key while they were not heard. A state that does not
+// count yet is in debt as soon as it does, see startLedger.
 func (s *Store) noteHeal(st *state, now int64) {
-	if !st.counting || !(st.ledger.Spent() > 0) || !(st.limit.Rate > 0) {
+	if !st.counting {
+		st.healed = max(now, 1)
 		return
 	}
-	s.owes(st, now, st.ledger.Spent())
+	if st.healed = 0; !(st.ledger.Spent() > 0) || !(st.limit.Rate > 0) {
+		return
+	}
+	st.healed, st.owesUntil = max(now, 1), now+refill(1.5*st.ledger.Spent(), st.limit.Rate)
+	end := st.owesUntil + learnWithin
+	for until := s.hearing.owesUntil.Load(); until < end; until = s.hearing.owesUntil.Load() {
+		s.hearing.owesUntil.CompareAndSwap(until, end)
+	}
 }
 
-// owes notes that a key's users have heard of each other, and how much is spent.
-func (s *Store) owes(st *state, now int64, spent float64) {
-	st.healed, st.owesUntil = max(now, 1), now+refill(spent, st.limit.Rate)
-	for until := s.hearing.owesUntil.Load(); until < st.owesUntil; until = s.hearing.owesUntil.Load() {
-		s.hearing.owesUntil.CompareAndSwap(until, st.owesUntil)
-	}
+// learnWithin is how long after a key's debt should be repaid its owner is told what is spent, at the next request.
+const learnWithin = 5e9
+
+// meetsDebt reports whether others repay a debt of a key that this replica begins to use.
+func (st *state) meetsDebt() bool {
+	return st.counting && st.sums.Assumed == 0 && st.ledger.Known() > st.ledger.Top()
 }
 
 // Owes reports whether any key may owe what was admitted during a cut, see AfterCut.
 func (s *Store) Owes(now int64) bool { return now < s.hearing.owesUntil.Load() }
 
 // AfterCut returns what was certainly spent of a client's key, in cost units, whose users on both sides of a cut
-// have heard of each other, and since when that is known; 0: no such key, or all of that is refilled. What is
-// beyond what ledgers give out is debt.
+// have heard of each other, and since when that is known; 0: no such key, or its owner knows all of it. What is
+// beyond what ledgers give out is debt, but not for longer than 1.5 times its refill: after that the owner
+// decides, though a gateway that does not know of the debt has admitted more.
 func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, since int64, debt bool) {
 	m, n := s.view.Load(), g.Numbers(client)
 	var c counter
@@ -140,17 +150,14 @@ func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, sin
 		return 0, 0, false
 	}
 	defer st.mu.Unlock()
-	if now >= st.owesUntil {
+	if now >= st.owesUntil+learnWithin {
 		st.healed = 0
 	}
-	if st.healed == 0 || st.sums.Gap != 0 { // in a moment it is known
+	if st.healed == 0 {
 		return 0, 0, false
 	}
 	s.count(st, c.slot, n, m, now, s.seconds(now))
 	st.ledger.Advance(s.seconds(now))
 	spent = st.ledger.Known()
-	if debt = spent > st.ledger.Top(); debt {
-		s.owes(st, now, spent)
-	}
-	return spent, st.healed, debt
+	return spent, st.healed, now < st.owesUntil && spent > st.ledger.Top()
 }

@@ -221,6 +221,9 @@ func (s *Store) startLedger(st *state, at slot, n Numbers, m *members.View, now 
 	}
 	at.useWhole()
 	to = moved
+	if st.healed != 0 || st.meetsDebt() {
+		s.noteHeal(st, now)
+	}
 }
 
 // demote has the slot of a state count again and releases the state, whose mutex stays

@@ -166,11 +166,12 @@ func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 	}
 }
 
-// Mirror charges a key with what its owner has admitted. All of it counts, also for the other replicas.
+// Mirror charges a key with what its owner has admitted. It counts for the other replicas too, up to the debt that
+// sums of others may bring.
 func (s *Store) Mirror(g *Group, client string, now, cost int64) (shared bool) {
 	_, shared, ok := s.Take(g, client, now, cost, false)
 	if !ok {
-		s.owe(g, client, now, cost, math.Inf(1))
+		s.owe(g, client, now, cost, true)
 	}
 	return shared
 }
@@ -178,11 +179,11 @@ func (s *Store) Mirror(g *Group, client string, now, cost int64) (shared bool) {
 // Owe charges a key that cannot refuse any more, up to the bound of its debt, and
 // returns the cost beyond the bound.
 func (s *Store) Owe(g *Group, client string, now, cost int64) (forgiven float64) {
-	return s.owe(g, client, now, cost, deepestDebt(g.Numbers(client)))
+	return s.owe(g, client, now, cost, false)
 }
 
-// owe is Owe, for a key with a state up to a debt so deep.
-func (s *Store) owe(g *Group, client string, now, cost int64, deepest float64) (forgiven float64) {
+// owe is Owe, or Mirror of what Take refuses.
+func (s *Store) owe(g *Group, client string, now, cost int64, mirror bool) (forgiven float64) {
 	m := s.view.Load()
 	n := g.Numbers(client)
 	if !(n.Rate > 0) {
@@ -192,7 +193,7 @@ func (s *Store) owe(g *Group, client string, now, cost int64, deepest float64) (
 	for {
 		s.obtain(&c, g, client, now)
 		if c.state != nil {
-			return s.oweContended(&c, n, m, now, fixed.Units(cost), deepest)
+			return s.oweContended(&c, n, m, now, fixed.Units(cost), mirror)
 		}
 		by := countedBy(m, c.slot, n)
 		spent := min(drc.SpentAt(c.tat, now, by.Rate), c.slot.deepest(by))
@@ -212,13 +213,17 @@ func (s *Store) owe(g *Group, client string, now, cost int64, deepest float64) (
 
 // oweContended is owe for a key with a state; it unlocks the state.
 func (s *Store) oweContended(
-	c *counter, n Numbers, m *members.View, now int64, cost, deepest float64,
+	c *counter, n Numbers, m *members.View, now int64, cost float64, mirror bool,
 ) (forgiven float64) {
 	st, seconds := c.state, s.seconds(now)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
 	if st.isCutOff(m) {
 		st.oweCutOff(n, m, now, cost)
+	}
+	deepest := deepestDebt(n)
+	if mirror && !n.Strict { // a STRICT ledger refills less while members are absent, and its owner does not
+		deepest = max(deepest, st.ledger.Deepest())
 	}
 	return cost - st.ledger.Owe(seconds, cost, deepest)
 }

@@ -30,7 +30,7 @@ type hearing struct {
 	silent  atomic.Int64  // since when the agent is silent, nanoseconds; 0: it is not
 	gap     float64       // for how long it was, until the sums that come now, seconds
 
-	owesUntil atomic.Int64 // the latest state.owesUntil
+	owesUntil atomic.Int64 // learnWithin after the latest state.owesUntil
 }
 
 // isStale reports whether the sums no longer name a key.
@@ -73,7 +73,7 @@ func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 	sums := drc.LedgerSums{
 		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
-		Spent: k.Spent, Own: k.Own, Gap: k.Gap, Absent: m.Absent, Epoch: k.Epoch,
+		Spent: k.Spent, Own: k.Own, Gap: k.Gap, Assumed: k.Assumed, Absent: m.Absent, Epoch: k.Epoch,
 	}
 	if gap := s.hearing.gap; gap > 0 && sums.Gap >= 0 {
 		sums.Gap = max(sums.Gap, gap)
@@ -96,8 +96,9 @@ func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 		st.spentAt = now
 	}
 	sums.Age = float64(now-st.spentAt) * 1e-9
+	met := st.sums.Epoch == sums.Epoch
 	s.setSums(st, s.seconds(now), sums)
-	if sums.Gap > 0 {
+	if sums.Gap > 0 || !met && st.meetsDebt() {
 		s.noteHeal(st, now)
 	}
 	if !inUse || !s.hearing.changes.Load() {
@@ -179,6 +180,9 @@ func (s *Store) ClaimedByOthers() bool { return s.hearing.claimed.Load() > 0 }
 // as they last claimed: their Admitted grows by Claims·dt.
 func (s *Store) GoOn(since int64) { s.hearing.silent.Store(max(since, 1)) }
 
+// ended is how long after sums of a silence that has ended the silence is over, nanoseconds.
+const ended = exchange.Late * 1e9
+
 // goOn brings a state, which is locked, up to what is assumed of the others, and takes the
 // assumption back when the agent speaks again.
 func (s *Store) goOn(st *state, now int64) {
@@ -188,11 +192,15 @@ func (s *Store) goOn(st *state, now int64) {
 		from := max(since, st.assumedAt)
 		more := sums.Claims * float64(max(0, now-from)) * 1e-9
 		st.assumed, st.assumedAt = st.assumed+more, max(now, from)
-		sums.Admitted += more
+		sums.Admitted, sums.Assumed = sums.Admitted+more, sums.Assumed+more
 		sums.Gap = float64(since-now) * 1e-9
 	case since == 0 && st.assumed != 0:
-		sums.Admitted -= st.assumed
-		st.assumed, sums.Gap = 0, 0
+		sums.Admitted, sums.Assumed = sums.Admitted-st.assumed, max(0, sums.Assumed-st.assumed)
+		if st.assumed = 0; sums.Assumed == 0 { // else the agent does not hear some of the others either
+			sums.Gap = 0
+		}
+	case sums.Gap > 0 && now-st.heard > ended: // nobody says when it has ended
+		sums.Gap = 0
 	default:
 		return
 	}

@@ -389,10 +389,10 @@ func (s *Store[W]) Owe(k *Key, now, cost int64) {
 }
 
 // Learn says what of a key's burst was spent at least, millionths, as is known since some time; of a key that is
-// not known here Join says it.
+// not known here Join says it. While a question is open it waits: the answer is of the session that it would end.
 func (s *Store[W]) Learn(k *Key, now, spent, since int64) {
 	s.change(k, now, func(en *entry[W]) {
-		if en.learned < since {
+		if en.learned < since && !en.g.Open() && len(en.line) == 0 {
 			en.learned = now
 			en.g.Learn(now, spent)
 		}

@@ -599,6 +599,7 @@ type Sum struct {
 	Ask           bool                   `protobuf:"varint,10,opt,name=ask,proto3" json:"ask,omitempty"`                 // the owner wants to be told again what the addressee claims, whether it has changed or not
 	Own           float32                `protobuf:"fixed32,11,opt,name=own,proto3" json:"own,omitempty"`                // sum of the parts of the burst that each of them has spent itself
 	Gap           float32                `protobuf:"fixed32,12,opt,name=gap,proto3" json:"gap,omitempty"`                // seconds for which one of them was not heard that has said now what it admitted meanwhile; negative: for which one is not heard now
+	Assumed       float64                `protobuf:"fixed64,13,opt,name=assumed,proto3" json:"assumed,omitempty"`        // part of admitted that is only assumed of those that are not heard, cost units
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,6 +714,13 @@ func (x *Sum) GetOwn() float32 {
 func (x *Sum) GetGap() float32 {
 	if x != nil {
 		return x.Gap
+	}
+	return 0
+}
+
+func (x *Sum) GetAssumed() float64 {
+	if x != nil {
+		return x.Assumed
 	}
 	return 0
 }
@@ -1500,7 +1508,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x04left\x18\x06 \x01(\bR\x04left\x12\x10\n" +
 	"\x03ask\x18\a \x01(\bR\x03ask\x12\x14\n" +
 	"\x05known\x18\b \x01(\bR\x05known\x12\x10\n" +
-	"\x03own\x18\t \x01(\x02R\x03own\"\x93\x02\n" +
+	"\x03own\x18\t \x01(\x02R\x03own\"\xad\x02\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
@@ -1514,7 +1522,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x03ask\x18\n" +
 	" \x01(\bR\x03ask\x12\x10\n" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
-	"\x03gap\x18\f \x01(\x02R\x03gap\"\x94\x02\n" +
+	"\x03gap\x18\f \x01(\x02R\x03gap\x12\x18\n" +
+	"\aassumed\x18\r \x01(\x01R\aassumed\"\x94\x02\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
