@@ -15,7 +15,7 @@ type LedgerParams struct {
 	Strict   bool    // escrow even when no other use is known; false: OPTIMISTIC
 }
 
-// LedgerSums is what a replica hears about one key from the others.
+// LedgerSums adds up the reports of the other replicas about one key.
 type LedgerSums struct {
 	Admitted    float64 // Σ of the others' cumulative admitted cost; its signed change is what counts
 	Claims      float64 // R, cost units/s
@@ -23,7 +23,7 @@ type LedgerSums struct {
 	Unsaturated float64 // U, cost units/s
 	Spent       float64 // the largest Spent that another replica announced; used on a new Epoch only
 	Own         float64 // Σ of the others' Own
-	Assumed     float64 // part of Admitted that is only assumed of others that are not heard
+	Assumed     float64 // part of Admitted that is estimated for unreachable replicas
 	Age         float64 // seconds since Spent last changed; above a lag, the replica that announced it is gone
 	Gap         float64 // see exchange.KeySum
 	Absent      float64 // replicas cut off for longer than T2 and still members: r/N is kept for each
@@ -31,7 +31,7 @@ type LedgerSums struct {
 	Contended   bool    // others use the key although the sums do not show it yet: escrow
 }
 
-// LedgerClaim is what a replica announces for one key.
+// LedgerClaim is the report of a replica about one key.
 type LedgerClaim struct {
 	Admitted    float64 // A, cumulative admitted cost of this ledger's life
 	Claim       float64 // R, cost units/s
@@ -60,7 +60,7 @@ type LedgerClaim struct {
 //	W            overflow            refill of the last δ that did not fit into the full pool
 //	Wg           unused              the same of the time in which another replica was not heard
 //	o            own                 part of d that was admitted here: Σ over all replicas is d
-//	c            certain             d without what is only assumed of others that are not heard
+//	c            certain             d without the estimates for unreachable replicas
 //	Wc           spare               refill that found c at 0 in a silence
 //	f, s, sx     fair, escrow, pace
 //
@@ -356,7 +356,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	delta := s.Admitted - l.others.Admitted
 	l.met = l.met || delta > 0 || s.inUse()
 	l.watchGap(&s)
-	began, sure := s.Epoch == l.others.Epoch, delta-(s.Assumed-l.others.Assumed)
+	first, sure := s.Epoch != l.others.Epoch, delta-(s.Assumed-l.others.Assumed)
 	switch {
 	case s.Epoch == l.others.Epoch, l.others.Epoch == 0 && s.Gap > 0:
 		delta = l.change(delta, &s)
@@ -369,17 +369,17 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.d = clamp(l.d+delta, 0, max(l.d, l.Deepest()))
 	l.own = min(l.own, l.d)
 	l.others = s
-	l.hearCertain(began, sure)
+	l.hearCertain(first, sure)
 	l.share()
 }
 
-// hearCertain charges c with what others have certainly admitted since the last sums, less the refill that found c
-// at 0 meanwhile: it would have repaid that. What is heard for the first time is certain.
-func (l *Ledger) hearCertain(began bool, sure float64) {
-	switch used := clamp(sure, 0, l.spare); {
-	case !began:
+// hearCertain charges c with the cost that others have certainly admitted since the last sums, less the refill that
+// found c at 0 in a silence: it would have repaid that cost. All cost of the first sums is certain.
+func (l *Ledger) hearCertain(first bool, sure float64) {
+	if first {
 		l.certain = l.d
-	default:
+	} else {
+		used := clamp(sure, 0, l.spare)
 		l.certain, l.spare = clamp(l.certain+sure-used, 0, l.d), l.spare-used
 	}
 	if l.others.Gap == 0 {
@@ -419,7 +419,7 @@ func (l *Ledger) change(delta float64, s *LedgerSums) float64 {
 // to a lag old and may have been refilled since; for STRICT only the time that is known counts.
 func (l *Ledger) ownParts(s *LedgerSums) float64 { return l.own + s.Own - l.p.Rate*l.oldest(s) }
 
-// oldest is for how long what was heard as spent may have been refilled since.
+// oldest returns the time, in seconds, for which cost that others report as spent may have been refilled.
 func (l *Ledger) oldest(s *LedgerSums) float64 {
 	if l.p.Strict {
 		return s.Age
@@ -438,7 +438,7 @@ func (l *Ledger) Deepest() float64 {
 	return l.p.Replicas * (l.top + silent*l.p.Rate)
 }
 
-// silent is how long a replica that is not heard counts as going on, in seconds.
+// silent is the time, in seconds, for which an unreachable replica is assumed to go on.
 const silent = 15
 
 // fromOverflow returns what of an admission of cost delta, heard late, W would have
@@ -523,8 +523,8 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 // replica and converts to a TAT as it is (see TATFor).
 func (l *Ledger) Spent() float64 { return l.d }
 
-// Known returns how much of Spent was certainly admitted. While others are not heard, Spent also has what they are
-// assumed to go on with. STRICT counts that, too.
+// Known returns the part of Spent that was certainly admitted: Spent also has estimates for unreachable replicas.
+// STRICT counts those, too.
 func (l *Ledger) Known() float64 {
 	if l.p.Strict {
 		return l.d
@@ -532,7 +532,7 @@ func (l *Ledger) Known() float64 {
 	return l.certain
 }
 
-// Top returns Lc: no admission brings Spent above it, but Owe and what is heard do.
+// Top returns Lc: no admission brings Spent above it, but Owe and the reports of others do.
 func (l *Ledger) Top() float64 { return l.top }
 
 // Own returns o, the part of Spent that was admitted here.

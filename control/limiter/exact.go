@@ -244,7 +244,7 @@ func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 	e.tokens.Owe(&k, c.now, cost)
 }
 
-// usage is what a client has used of a limit, by the owner's bucket if that is known here, else by
+// usage returns the use of a limit by a client, by the owner's bucket if that is known here, else by
 // the ledger.
 func (e *Engine) usage(c *call, l *limit) keys.Usage {
 	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)

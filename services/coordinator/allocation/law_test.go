@@ -149,7 +149,8 @@ func (w *lawWorld) check(out *allocation.Outcome) {
 		sum += f.Share
 	}
 	idle := pool.IdleShare * float64(len(c.Quotas)) // leases of idle flows below the idle share are no overcommitment
-	if sum-pool.Overcommit > free*(1+1e-9)+idle {
+	rounding := 1e-12 * sum                         // a difference is as exact as its terms
+	if sum-pool.Overcommit > free*(1+1e-9)+idle+rounding {
 		t.Fatalf("shares %v less overcommitment %v exceed %v: %+v", sum, pool.Overcommit, free, out)
 	}
 	if beyond := (1+maxLoss)*(1+margin) - 1; pool.Overcommit > (beyond*free+guaranteed)*(1+1e-9) {

@@ -109,8 +109,8 @@ func (st *state) oweCutOff(n Numbers, m *members.View, now int64, cost float64) 
 // an owner, and an owner counts one burst of debt at most. The ledger of each replica knows it once the others have
 // said what they did, and decides until the debt is repaid.
 
-// noteHeal notes that others have just said what they did with a key while they were not heard. A state that does not
-// count yet is in debt as soon as it does, see startLedger.
+// noteHeal notes that others have just reported what they did with a key while they were unreachable. A state that does
+// not count yet is in debt as soon as it does, see startLedger.
 func (s *Store) noteHeal(st *state, now int64) {
 	if !st.counting {
 		st.healed = max(now, 1)
@@ -126,7 +126,8 @@ func (s *Store) noteHeal(st *state, now int64) {
 	}
 }
 
-// learnWithin is how long after a key's debt should be repaid its owner is told what is spent, at the next request.
+// learnWithin is the time, after a key's debt should be repaid, in which its owner is sent the spent part with the
+// next request, in nanoseconds.
 const learnWithin = 5e9
 
 // meetsDebt reports whether others repay a debt of a key that this replica begins to use.

@@ -20,7 +20,7 @@ import (
 //
 // While this replica is isolated nothing is forgotten.
 
-// hearing is how the sums come. SetSums has one caller at a time.
+// hearing is the state of the stream of sums. SetSums has one caller at a time.
 type hearing struct {
 	listing uint32        // of the sums that come now
 	listed  atomic.Uint32 // the last one that is complete
@@ -180,7 +180,7 @@ func (s *Store) ClaimedByOthers() bool { return s.hearing.claimed.Load() > 0 }
 // as they last claimed: their Admitted grows by Claims·dt.
 func (s *Store) GoOn(since int64) { s.hearing.silent.Store(max(since, 1)) }
 
-// ended is how long after sums of a silence that has ended the silence is over, nanoseconds.
+// ended is the time after which a silence that sums report as ended counts no more, in nanoseconds.
 const ended = exchange.Late * 1e9
 
 // goOn brings a state, which is locked, up to what is assumed of the others, and takes the
