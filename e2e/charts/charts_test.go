@@ -2,10 +2,12 @@ package charts
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,8 +24,14 @@ import (
 
 const chart = "../../charts/titrate"
 
-// helm runs the pinned Helm; the first run builds it.
+// helm runs the pinned Helm for the chart; the first run builds it.
 func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return helmFor(t, chart, args...)
+}
+
+// helmFor is helm for another chart.
+func helmFor(t *testing.T, chart string, args ...string) (string, error) {
 	t.Helper()
 	path, err := filepath.Abs(chart)
 	if err != nil {
@@ -53,6 +61,28 @@ func render(t *testing.T, args ...string) string {
 func TestLint(t *testing.T) {
 	if out, err := helm(t, "lint", "--strict", "--kube-version", "1.31.0"); err != nil {
 		t.Errorf("helm lint: %v\n%s", err, out)
+	}
+}
+
+// The chart of a release needs nothing else of the network than the images that it names: those of the release, by its
+// version, and two of others.
+func TestPackaged(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := helm(t, "package", "--version", "1.2.3", "--app-version", "v1.2.3", "--destination", dir); err != nil {
+		t.Fatalf("helm package: %v\n%s", err, out)
+	}
+	out, err := helmFor(t, filepath.Join(dir, "titrate-1.2.3.tgz"), "template", "demo", "--kube-version", "1.31.0")
+	if err != nil {
+		t.Fatalf("helm template: %v\n%s", err, out)
+	}
+	images := map[string]bool{}
+	for _, found := range regexp.MustCompile(`(?m)^ *(?:- )?image: "?([^"\s]+)`).FindAllStringSubmatch(out, -1) {
+		images[found[1]] = true
+	}
+	want := []string{"envoyproxy/envoy:v1.40.0", "quay.io/coreos/etcd:v3.7.3", "titrate/module:v1.2.3",
+		"titrate/titrate:v1.2.3"}
+	if got := slices.Sorted(maps.Keys(images)); !slices.Equal(got, want) {
+		t.Errorf("images %q, want %q", got, want)
 	}
 }
 

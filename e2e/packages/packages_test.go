@@ -25,7 +25,7 @@ const (
 
 var units = []string{"titrate-coordinator", "titrate-agent"}
 
-// format is what differs between the two kinds of packages.
+// format has the commands for one kind of package.
 type format struct {
 	install, again, remove string
 	purges                 bool
@@ -82,7 +82,7 @@ func start(t *testing.T, dir string) machine {
 		t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", "--volumes", name).Run() })
 		docker(t, "", append([]string{"run", "--detach", "--name", name}, args...)...)
 	}
-	// What systemd as the first process needs: all rights but one that not every host can give.
+	// systemd as the first process needs nearly all rights. Some hosts cannot give SYS_RESOURCE, and systemd runs without.
 	container("", "--cap-add", "ALL", "--cap-drop", "SYS_RESOURCE", "--security-opt", "seccomp=unconfined",
 		"--security-opt", "apparmor=unconfined", "--security-opt", "systempaths=unconfined", "--cgroupns", "host",
 		"--volume", "/sys/fs/cgroup:/sys/fs/cgroup", "--tmpfs", "/run", "--tmpfs", "/tmp",

@@ -109,8 +109,9 @@ func (i image) archive(args []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Kubernetes finds an image of containerd by its whole name, and containerd imports names as they are.
 	index.Annotations = map[string]string{"org.opencontainers.image.ref.name": i.version,
-		"io.containerd.image.name": i.name + ":" + i.version}
+		"io.containerd.image.name": "docker.io/" + i.name + ":" + i.version}
 	return i.layout(all, index, docker)
 }
 

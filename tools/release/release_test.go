@@ -72,6 +72,9 @@ func TestImageOfTwoArchitectures(t *testing.T) {
 	if err := json.Unmarshal(files["index.json"], &top); err != nil || len(top.Manifests) != 1 {
 		t.Fatalf("%v: %s", err, files["index.json"])
 	}
+	if name := top.Manifests[0].Annotations["io.containerd.image.name"]; name != "docker.io/titrate/titrate:v1.2.3" {
+		t.Errorf("containerd imports the image as %q, which no pod that runs titrate/titrate:v1.2.3 finds", name)
+	}
 	blob(t, files, top.Manifests[0], &index)
 	if len(index.Manifests) != 2 || index.Manifests[0].Platform.Architecture != "amd64" {
 		t.Fatalf("%+v", index)
