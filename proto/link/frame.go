@@ -73,6 +73,33 @@ func maxMessage(k kind) int {
 	return 0
 }
 
+// MaxFromFilter bounds one whole message that a filter sends its agent, in bytes; 0: a filter sends no such message
+// after its Hello. Each bound is what the longest honest message needs, and some more:
+//
+//	Claims         8 MiB    MaxRecords of them
+//	Report        16 MiB    100,000 flows with counts
+//	Decisions      2 MiB    128 with 17 limits each, their texts cut to 128 bytes
+//	Spent          1 MiB    55,000 keys; a filter sends 4,096 at a time
+//	TokenRequests 128 KiB   MaxTokens, and one more of them with a long name
+//	the others     as MaxMessage
+func MaxFromFilter(m Message) int { return maxFromFilter(kindOf(m)) }
+
+func maxFromFilter(k kind) int {
+	switch k {
+	case kindClaims:
+		return 8 << 20
+	case kindDecisions:
+		return 2 << 20
+	case kindSpent:
+		return 1 << 20
+	case kindTokenRequests:
+		return 2 * MaxTokens
+	case kindReport, kindHeartbeat, kindRefused, kindNames:
+		return maxMessage(k)
+	}
+	return 0
+}
+
 // FormatError is the reason why bytes that came in cannot be read. Close the connection
 // after it: nothing that follows can be read either.
 type FormatError struct {

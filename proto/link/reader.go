@@ -14,12 +14,23 @@ type Reader struct {
 	payload []byte
 	oldest  uint8
 	newest  uint8
+	agent   bool // the reader is an agent, which reads what a filter sends
+	greeted bool // a Hello was read
 }
 
 // NewReader returns a reader of versions Oldest to Version. It buffers: don't
 // read from r directly.
 func NewReader(r io.Reader) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 32<<10), oldest: Oldest, newest: Version}
+}
+
+// NewAgentReader returns a reader for an agent: it refuses what no filter sends, at the frame's header. The first
+// message must be a Hello and no later one is, messages of agents are refused, and bounds are those of
+// [MaxFromFilter]. So a process that is no filter cannot make the agent gather and decode configurations.
+func NewAgentReader(r io.Reader) *Reader {
+	in := NewReader(r)
+	in.agent = true
+	return in
 }
 
 // Next returns the next message, its frames put together. It keeps no memory
@@ -48,6 +59,7 @@ func (r *Reader) Next() (Message, error) {
 		}
 	}
 	m, err := decode(first.kind, r.payload)
+	r.greeted = r.greeted || err == nil
 	r.shrink()
 	return m, err
 }
@@ -60,15 +72,36 @@ func (r *Reader) frame(first bool) (header, error) {
 		}
 		return header{}, err
 	}
-	return parseHeader(b, r.oldest, r.newest)
+	h, err := parseHeader(b, r.oldest, r.newest)
+	if err == nil && r.agent && !r.mayCome(h.kind) {
+		err = &FormatError{Message: h.kind.String(),
+			Reason: "a filter sends a Hello first, and then only its own kinds"}
+	}
+	return h, err
+}
+
+// mayCome reports whether a filter may send a message of a kind now.
+func (r *Reader) mayCome(k kind) bool {
+	if !r.greeted || k == kindHello {
+		return !r.greeted && k == kindHello
+	}
+	return maxFromFilter(k) > 0
+}
+
+// most bounds a message of a kind in bytes.
+func (r *Reader) most(k kind) int {
+	if r.agent && r.greeted {
+		return maxFromFilter(k)
+	}
+	return maxMessage(k)
 }
 
 // body appends a frame's payload. It grows with the bytes that arrive, so a
 // length that is only claimed costs at most one step.
 func (r *Reader) body(h header) error {
-	if total := len(r.payload) + h.length; total > maxMessage(h.kind) {
+	if total, most := len(r.payload)+h.length, r.most(h.kind); total > most {
 		return &FormatError{Message: h.kind.String(), Offset: len(r.payload),
-			Reason: fmt.Sprintf("longer than %d bytes", maxMessage(h.kind))}
+			Reason: fmt.Sprintf("longer than %d bytes", most)}
 	}
 	const step = 64 << 10
 	for left := h.length; left > 0; {
