@@ -457,3 +457,48 @@ func TestLateNewsAreMarked(t *testing.T) {
 		}
 	}
 }
+
+// One peer at its bounds, in many lives and under many names, makes no sum that is refused, and none that has no room
+// for what another peer admits.
+func TestAPeerAtItsBounds(t *testing.T) {
+	table, user := New(Params{Stale: 1, Forget: 15}), New(Params{Stale: 1, Forget: 15})
+	const honest, owner = Peer(1), Peer(2)
+	user.SetOwner(owner, 0)
+	admitted, heard := 0., Outside{}
+	for i := range uint64(2000) {
+		now := float64(i) * .05
+		admitted++
+		liar, most := Peer(10+i%300), exchange.KeyClaim{Key: 7, Claim: MaxRate, Active: MaxRate, Unsaturated: MaxRate,
+			Spent: MaxRate, Own: MaxRate, Admitted: MaxAdmitted * float64(i%2)}
+		records := []struct {
+			Peer
+			Record
+		}{{liar, record(1+i, i, most)}, {honest, record(1, i, exchange.KeyClaim{Key: 7, Claim: 1, Admitted: admitted,
+			Spent: 1, Own: 1})}}
+		before := table.Outside(7, Group{}, now, false)
+		if _, err := table.Apply(records[0].Peer, now, records[0].Record); err != nil {
+			t.Fatal(err)
+		}
+		between := table.Outside(7, Group{}, now, false)
+		if _, err := table.Apply(honest, now, records[1].Record); err != nil {
+			t.Fatal(err)
+		}
+		heard = table.Outside(7, Group{}, now, false)
+		if got := heard.Admitted - between.Admitted; i > 0 && heard.Epoch == between.Epoch && got != 1 {
+			t.Fatalf("step %d: the sum rises from %v by %v when one is admitted, epochs %d, %d", i, between.Admitted, got,
+				before.Epoch, heard.Epoch)
+		}
+		sum := Record{KeyClaim: exchange.KeyClaim{Key: 7, Claim: heard.Claims, Active: heard.Active,
+			Unsaturated: heard.Unsaturated, Admitted: heard.Admitted, Spent: heard.Spent, Own: heard.Own}, Generation: 1,
+			Seq: i}
+		if _, err := user.Apply(owner, now, sum); err != nil {
+			t.Fatalf("step %d: the sum is refused: %v", i, err)
+		}
+		if i%50 == 49 {
+			table.Remove(liar, now)
+		}
+	}
+	if got := user.Sums(7, 0, 100); got.Admitted != heard.Admitted || got.Claims != heard.Claims {
+		t.Errorf("the user has %+v, the owner says %+v", got, heard)
+	}
+}

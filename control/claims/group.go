@@ -205,7 +205,11 @@ func (t *Table) Discard(id Peer, key uint64, now float64) {
 // Renew gives a key a new Epoch: its count cannot be compared with the one before.
 func (t *Table) Renew(key uint64) {
 	if s := t.slotOf(key); s != nil {
-		t.epoch = max(1, t.epoch+1)
-		s.epoch = t.epoch
+		t.renew(s)
 	}
+}
+
+func (t *Table) renew(s *slot) {
+	t.epoch = max(1, t.epoch+1)
+	s.epoch = t.epoch
 }

@@ -23,24 +23,39 @@ const (
 	MaxRate     = 1e12 // of claims in cost units/s, of weights, and of what is spent in cost units
 	MaxAdmitted = 1e15 // cost units
 	MaxGap      = 1e9  // seconds
+
+	// MaxCount bounds the part of a sum that is one peer's count, cost units. Beyond, the count begins anew with
+	// another Epoch. So sums stay exact, whatever one of them says: a number above 1e15 has no room for what is
+	// added to it.
+	MaxCount = 1e11
 )
 
-// Validate reports the first number that no peer may send.
-func (r Record) Validate() error {
-	if r.Admitted >= 0 && r.Admitted <= MaxAdmitted && r.Claim >= 0 && r.Claim <= MaxRate &&
-		r.Active >= 0 && r.Active <= MaxRate && r.Unsaturated >= 0 && r.Unsaturated <= MaxRate &&
-		r.Spent >= 0 && r.Spent <= MaxRate && r.Own >= 0 && r.Own <= MaxRate &&
-		math.Abs(r.Gap) <= MaxGap && r.Assumed >= 0 && r.Assumed <= MaxAdmitted {
+// maxPeers is over how many peers a sum may go: the bounds of an owner's sum are so many times those of one record.
+const maxPeers = 1e4
+
+// Validate reports the first number that no peer may send of itself.
+func (r Record) Validate() error { return r.validate(1) }
+
+// ValidateSum reports the first number that is too large for the sum over all peers. A peer at its own bound must not
+// make a sum that is refused.
+func (r Record) ValidateSum() error { return r.validate(maxPeers) }
+
+func (r Record) validate(peers float64) error {
+	most, rate := peers*MaxAdmitted, peers*MaxRate
+	if r.Admitted >= 0 && r.Admitted <= most && r.Claim >= 0 && r.Claim <= rate &&
+		r.Active >= 0 && r.Active <= rate && r.Unsaturated >= 0 && r.Unsaturated <= rate &&
+		r.Spent >= 0 && r.Spent <= rate && r.Own >= 0 && r.Own <= rate &&
+		math.Abs(r.Gap) <= MaxGap && r.Assumed >= 0 && r.Assumed <= most {
 		return nil
 	}
 	for _, f := range [...]struct {
 		name    string
 		v, most float64
 	}{
-		{"admitted", r.Admitted, MaxAdmitted}, {"claim", r.Claim, MaxRate}, {"active", r.Active, MaxRate},
-		{"unsaturated", r.Unsaturated, MaxRate}, {"spent", r.Spent, MaxRate},
-		{"own", r.Own, MaxRate}, {"gap", math.Abs(r.Gap), MaxGap},
-		{"assumed", r.Assumed, MaxAdmitted},
+		{"admitted", r.Admitted, most}, {"claim", r.Claim, rate}, {"active", r.Active, rate},
+		{"unsaturated", r.Unsaturated, rate}, {"spent", r.Spent, rate},
+		{"own", r.Own, rate}, {"gap", math.Abs(r.Gap), MaxGap},
+		{"assumed", r.Assumed, most},
 	} {
 		if !(f.v >= 0 && f.v <= f.most) {
 			return fmt.Errorf("claims: record of key %#x: %s is %v, want a number from 0 to %g", r.Key, f.name, f.v,

@@ -233,6 +233,10 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		p := &t.peers[pi]
 		count, assumed := t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
 		s.base, s.assumed = s.base+count, s.assumed+assumed
+		if s.base > MaxCount {
+			s.base, s.assumed = 0, 0
+			t.renew(s)
+		}
 		s.setVoid(e, false)
 		t.peers[pi].held--
 		e.peer = none
@@ -245,10 +249,14 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 // Apply merges a record received from a peer at now. The error says which number
 // of the record no peer may send; the table is then unchanged.
 func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
-	if err := r.Validate(); err != nil {
+	pi := t.peerIndex(id, now)
+	validate := Record.Validate
+	if t.peers[pi].sums {
+		validate = Record.ValidateSum
+	}
+	if err := validate(r); err != nil {
 		return Refused, err
 	}
-	pi := t.peerIndex(id, now)
 	ei, fresh, ok := t.find(pi, r.Key, now)
 	if !ok {
 		return Refused, nil
@@ -277,6 +285,10 @@ func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 		e.repaid = got - min(got, r.Own)
 	case !fresh && e.at < p.back && p.gap >= t.p.Forget: // its claims were dropped: others had all of the limit
 		e.repaid = max(e.repaid, got-expected-r.Own)
+	}
+	if got-e.repaid > MaxCount && !p.sums { // an owner's sum begins anew by itself, and falls then
+		e.repaid = got
+		t.renew(s)
 	}
 	e.at, e.left = max(e.at, now), false
 	s.setVoid(e, false)
@@ -385,7 +397,7 @@ func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
 func (t *Table) expected(e *entry, p *peer, now float64) (n, assumed float64) {
 	n, assumed = max(0, e.lineage.Admitted()-e.repaid), e.lineage.Latest.Assumed
 	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
-		more := e.lineage.Latest.Claim * min(p.gap, p.back-e.at, t.p.Forget)
+		more := min(e.lineage.Latest.Claim*min(p.gap, p.back-e.at, t.p.Forget), MaxCount)
 		n, assumed = n+more, assumed+more
 	}
 	return n, assumed
@@ -456,7 +468,7 @@ func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) (n, assu
 	}
 	n, assumed = t.expected(e, p, now)
 	if stale {
-		more := e.lineage.Latest.Claim * min(now-p.heard, t.p.Forget)
+		more := min(e.lineage.Latest.Claim*min(now-p.heard, t.p.Forget), MaxCount)
 		n, assumed = n+more, assumed+more
 	}
 	return n, assumed
