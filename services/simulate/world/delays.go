@@ -65,6 +65,18 @@ func (w *World) instant() bool {
 
 // deliverToAgent brings the agent a message of its gateway, in order.
 func (w *World) deliverToAgent(g *gateway, m link.Message) {
+	if w.TamperLink == nil {
+		w.bringToAgent(g, m)
+		return
+	}
+	for _, m := range w.TamperLink(w.stage.Cast.Gateways[g.place], copied(m)) {
+		if g.link != 0 { // else the agent has ended the link at the message before
+			w.bringToAgent(g, copied(m))
+		}
+	}
+}
+
+func (w *World) bringToAgent(g *gateway, m link.Message) {
 	if w.instant() {
 		w.receivedByAgent(g, m)
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/core"
@@ -37,6 +38,9 @@ type World struct {
 	// Tamper, if set, returns the packets that are sent instead of an agent's packet, which it does not change:
 	// for tests of agents that send false packets.
 	Tamper func(from, to string, p *gossipv1.Packet) []*gossipv1.Packet
+	// TamperLink does the same for the messages of a gateway to its agent, for tests of gateways that send false
+	// messages; it gets a copy.
+	TamperLink func(gateway string, m link.Message) []link.Message
 	// Healing, if set, returns how long after a heal the first packet from one agent to another arrives, and
 	// how long the memberlist of the first one takes to know the other one as alive; nil: 0 and 0.5 s.
 	Healing func(of, other string) (packets, alive time.Duration)
