@@ -13,9 +13,9 @@
 //
 // # Bounds
 //
-// At most MaxRows rows, some 660 bytes each: 43 MB. Counts without a row go into one nameless row, and into Lost. A row
-// that nothing was counted in for ten minutes is forgotten, and so are the clients of a gateway that is gone. Adding a
-// report is O(its size), an answer is O(rows).
+// At most MaxRows rows, some 660 bytes each: 43 MB. A new row takes the place of one of the gateway with the most rows.
+// Counts without a row go into one nameless row, and into Lost. A row that nothing was counted in for ten minutes is
+// forgotten, and so are the clients of a gateway that is gone. Adding a report is O(its size), an answer is O(rows).
 package activity
 
 import (
@@ -73,6 +73,7 @@ type Activity struct {
 	clients map[string]*gateway
 	lost    uint64
 
+	of     map[string]int     // rows by gateway
 	series int                // rows with their own series
 	rest   [2]exchange.Counts // what the others count, of flows and of limits
 }
@@ -85,7 +86,7 @@ type gateway struct {
 
 // New returns the activity of nobody.
 func New() *Activity {
-	return &Activity{rows: map[name]*row{}, clients: map[string]*gateway{}}
+	return &Activity{rows: map[name]*row{}, clients: map[string]*gateway{}, of: map[string]int{}}
 }
 
 // Lost is the number of reports of a name that found no row.
@@ -145,8 +146,9 @@ func (a *Activity) row(now time.Duration, of name) *row {
 		return r
 	}
 	r := &row{latest: int64(now / bucket), began: now, limited: -1}
-	if len(a.rows) < MaxRows {
+	if len(a.rows) < MaxRows || a.makeRoom(of.gateway) {
 		a.rows[of] = r
+		a.of[of.gateway]++
 		return r
 	}
 	a.lost++
@@ -156,10 +158,37 @@ func (a *Activity) row(now time.Duration, of name) *row {
 	return a.other
 }
 
+// makeRoom takes a row without a series from the gateway with the most rows, for one that has fewer.
+func (a *Activity) makeRoom(of string) bool {
+	most := of
+	for gateway, n := range a.of {
+		if n > a.of[most]+1 {
+			most = gateway
+		}
+	}
+	if most == of {
+		return false
+	}
+	for at, r := range a.rows {
+		if at.gateway == most && !r.own {
+			delete(a.rows, at)
+			a.of[most]--
+			a.lost++
+			return true
+		}
+	}
+	return false
+}
+
 // Sweep forgets what is old. Call it every few seconds.
 func (a *Activity) Sweep(now time.Duration) {
-	maps.DeleteFunc(a.rows, func(_ name, r *row) bool {
+	maps.DeleteFunc(a.rows, func(of name, r *row) bool {
 		gone := now-r.counted > forgetAfter
+		if gone {
+			if a.of[of.gateway]--; a.of[of.gateway] == 0 {
+				delete(a.of, of.gateway)
+			}
+		}
 		if gone && r.own {
 			a.series--
 		}

@@ -136,9 +136,28 @@ type process struct {
 	generation uint64
 }
 
+// kinds says whether a key is of a limit or of a flow. The key's users say so; if they disagree it is both. A gateway
+// is then sent the sums of both kinds, and uses those of the kind that it knows: no other gateway can hide them.
+type kinds uint8
+
+const (
+	ofLimit kinds = 1 << iota
+	ofFlow
+)
+
+func kindOf(flow bool) kinds {
+	if flow {
+		return ofFlow
+	}
+	return ofLimit
+}
+
+// onlyFlow reports whether all users say that the key is of a flow.
+func (k kinds) onlyFlow() bool { return k == ofFlow }
+
 // key is this agent's state of a key, besides the table's.
 type key struct {
-	flow    bool
+	kinds
 	inUse   bool          // some replica claims it, or has spent some of it
 	alone   bool          // as its owner says, and changes are not sent meanwhile
 	touched time.Duration // its sums changed last
@@ -203,17 +222,18 @@ func (t *Aggregator) apply(id claims.Peer, now time.Duration, flow bool, r claim
 		t.refused++
 		return nil
 	}
-	return t.keyOf(r.Key, flow)
+	return t.keyOf(r.Key, kindOf(flow))
 }
 
 // keyOf returns what is known of a key that the table has.
-func (t *Aggregator) keyOf(k uint64, flow bool) *key {
+func (t *Aggregator) keyOf(k uint64, of kinds) *key {
 	info := t.keys.get(k)
 	if info == nil {
 		t.forgetEvicted()
-		info = &key{flow: flow}
+		info = &key{}
 		t.keys.put(k, info)
 	}
+	info.kinds |= of
 	return info
 }
 

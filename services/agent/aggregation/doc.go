@@ -48,8 +48,10 @@
 //   - A withdrawn key is sent as such until it is acknowledged.
 //   - Keys that no replica claims are forgotten after forgetKey, those of local replicas
 //     after forgetLocal, so that no sum steps down.
-//   - At most MaxKeys keys are kept as a user, as many as an owner and for each local
-//     replica; half of that for one remote replica. What is beyond is refused and counted.
+//   - At most MaxKeys keys are kept as a user, as many as an owner, and twice as many for all local replicas. One
+//     replica uses at most half of MaxKeys; a local one also at most as many as all local ones leave. What is beyond
+//     is refused and counted.
+//   - A key that is said to be of a flow and of a limit counts as both: no replica can hide another's use of it.
 //   - When the owner of a key changes, no sum steps: see use.go.
 //   - Generations and sequences of others are mapped to local ones (processes.go): a clock
 //     that steps back makes no replica unheard.

@@ -37,6 +37,7 @@ type local struct {
 	silenceHere     silence       // at the other gateways here
 	seq             uint64
 	pruned          time.Duration // when room was made
+	used            int           // of keys: not withdrawn
 	keys            ordered[*announced]
 }
 
@@ -191,32 +192,62 @@ func (t *Aggregator) setPresence(now time.Duration, name string, generation uint
 }
 
 // Announce takes the claims of a gateway. A key that a message leaves out stands until it
-// is withdrawn, or is not listed again on a new link.
-func (t *Aggregator) Announce(now time.Duration, name string, generation uint64, c *exchange.Claims) {
+// is withdrawn, or is not listed again on a new link. It returns how many claims are refused because a number is
+// out of its bounds, and how many because there is no room.
+func (t *Aggregator) Announce(now time.Duration, name string, generation uint64, c *exchange.Claims) (bad, full int) {
 	o := t.locals[process{name, generation}]
 	if o == nil || o.presence == exited {
-		return
+		return 0, 0
 	}
 	o.seq++
+	take := func(a *announced) {
+		switch {
+		case a.record(o).Validate() != nil:
+			bad++
+		case !t.announce(now, o, *a):
+			full++
+		}
+	}
 	for _, f := range c.Flows {
-		t.announce(now, o, announced{flow: true,
-			KeyClaim: exchange.KeyClaim{Key: f.Key, Claim: f.Claim, Active: f.Active}})
+		take(&announced{flow: true, KeyClaim: exchange.KeyClaim{Key: f.Key, Claim: f.Claim, Active: f.Active}})
 	}
 	for _, k := range c.Keys {
-		t.announce(now, o, announced{KeyClaim: k})
+		take(&announced{KeyClaim: k})
 	}
+	t.refused += uint64(bad + full)
 	for _, k := range c.Withdrawn {
 		t.withdraw(now, o, k)
 	}
 	t.table.Heard(o.of.id, now.Seconds())
+	return bad, full
 }
 
-func (t *Aggregator) announce(now time.Duration, o *local, a announced) {
+// mayUse reports whether a gateway may use one more key: at most half of the room, which is what other agents take of
+// one gateway, and at most as much as is left, so that one gateway leaves half for the others, and two a third.
+func (t *Aggregator) mayUse(o *local) bool {
+	all := 0
+	for _, l := range t.sortedLocals() {
+		all += l.used
+	}
+	return o.used < t.o.MaxKeys/2 && o.used < t.o.MaxKeys-all
+}
+
+// hasRoom reports whether one more key of a gateway may be remembered, with those that gateways have withdrawn.
+func (t *Aggregator) hasRoom(o *local) bool {
+	all := 0
+	for _, l := range t.sortedLocals() {
+		all += l.keys.len()
+	}
+	return o.keys.len() < t.o.MaxKeys && all < 2*t.o.MaxKeys
+}
+
+// announce takes one claim. It returns false if there is no room for it.
+func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
 	was := o.keys.get(a.Key)
+	begins := was == nil || was.withdrawn
 	switch {
-	case was == nil && o.keys.len() >= t.o.MaxKeys && !o.makeRoom(now):
-		t.refused++
-		return
+	case begins && !t.mayUse(o), was == nil && !t.hasRoom(o) && !o.makeRoom(now):
+		return false
 	case was == nil:
 		was = &announced{}
 		o.keys.put(a.Key, was)
@@ -233,10 +264,14 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) {
 		a.told = was.told
 	}
 	*was = a
+	if begins {
+		o.used++
+	}
 	again := now < o.knownUntil && !t.table.Has(o.of.id, a.Key)
 	k := t.apply(o.of.id, now, a.flow, was.record(o))
 	if k == nil {
-		return
+		t.refused-- // counted by Announce
+		return false
 	}
 	if again {
 		t.table.Renew(a.Key)
@@ -255,6 +290,7 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) {
 	if untold || !k.alone && was.moved() {
 		t.tellClaim(now, o, a.Key, k, fresh || untold, again)
 	}
+	return true
 }
 
 // makeRoom forgets keys whose withdrawal was gossiped, at most once a second. It
@@ -273,6 +309,7 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 	if a == nil || a.withdrawn {
 		return
 	}
+	o.used--
 	a.withdrawn, a.at, a.Claim, a.Active, a.Spent, a.Own = true, now, 0, 0, 0, 0
 	info := t.apply(o.of.id, now, a.flow, a.record(o))
 	if info == nil {

@@ -102,7 +102,7 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	case !t.hasMajority:
 		candidates = union(t.members, candidates)
 	}
-	candidates = t.withLocal(candidates)
+	candidates = t.withLocal(now, candidates)
 	was := t.hasMajority
 	heard, last := t.votes(now, candidates)
 	t.hasMajority = 2*heard > len(last) || len(last) == 0
@@ -225,9 +225,17 @@ func contains(members []Member, name string) bool {
 }
 
 // withLocal adds the replicas of this agent to a membership, and takes those
-// out that exited in order.
-func (t *Aggregator) withLocal(members []Member) []Member {
+// out that exited in order. While the coordinator's membership is fresh, the weights in it count, which are bounded:
+// as for replicas of other agents.
+func (t *Aggregator) withLocal(now time.Duration, members []Member) []Member {
 	var here []Member
+	leased := t.leases(now)
+	weightOf := func(o *local) float64 {
+		if i, ok := find(leased, o.name); ok {
+			return leased[i].Weight
+		}
+		return o.weight
+	}
 	gone := map[string]bool{}
 	for _, o := range t.sortedLocals() {
 		last := len(here) - 1
@@ -235,9 +243,9 @@ func (t *Aggregator) withLocal(members []Member) []Member {
 		case o.presence == exited:
 			gone[o.name] = true
 		case last >= 0 && here[last].Name == o.name: // a later process
-			here[last].Weight = o.weight
+			here[last].Weight = weightOf(o)
 		default:
-			here = append(here, Member{o.name, o.weight})
+			here = append(here, Member{o.name, weightOf(o)})
 		}
 	}
 	out := slices.DeleteFunc(slices.Clone(members), func(m Member) bool {

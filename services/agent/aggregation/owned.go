@@ -22,7 +22,7 @@ const tellAtOnce = 512
 
 // ownedKey is the state of a key that this agent owns, besides the table's.
 type ownedKey struct {
-	flow    bool
+	kinds
 	touched time.Duration // a record came last
 	moved   bool          // counts were voided for a claim that another owner knew before
 	news    bool          // its users are to be sent the new sum
@@ -75,8 +75,16 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, aga
 		r = a.record(o)
 		a.noteTold(now)
 	}
-	t.takeClaim(now, o.of.id, t.self, told{flow: k.flow, left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
+	t.takeClaim(now, o.of.id, t.self, told{flow: isFlow(a, k), left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
 		known: again, Record: r})
+}
+
+// isFlow reports whether a claim is one of a flow: as the gateway says, or else as all others say.
+func isFlow(a *announced, k *key) bool {
+	if a != nil {
+		return a.flow
+	}
+	return k != nil && k.onlyFlow()
 }
 
 // told is a replica's report of a key.
@@ -120,7 +128,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 	info.touched = now
 	if !r.left {
-		info.flow = r.flow
+		info.kinds |= kindOf(r.flow)
 	}
 	// Of many agents an owner may be one again: others were sent a claim meanwhile.
 	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
@@ -237,8 +245,8 @@ func (t *Aggregator) tellSelf(now time.Duration, key uint64) {
 		return
 	}
 	t.ownSeq++
-	w := ownerSum{from: t.own, seq: t.ownSeq, flow: info.flow, since: now,
-		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.flow)}
+	w := ownerSum{from: t.own, seq: t.ownSeq, kinds: max(info.kinds, ofLimit), since: now,
+		Outside: t.owned.Outside(key, t.self, now.Seconds(), info.onlyFlow())}
 	w.ask = w.Void
 	t.takeSum(now, &w)
 }

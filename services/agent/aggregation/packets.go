@@ -46,7 +46,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 	ask := !left && to == k.owner && (k.source == nil || k.source.agent != to)
 	m.Everybody = t.small()
 	r, grown := replicaIn(m, o)
-	if a != nil && a.flow || k != nil && k.flow {
+	if isFlow(a, k) {
 		c := &gossipv1.FlowClaim{Key: item.Key, Left: left, Ask: ask}
 		if a != nil {
 			c.Claim, c.Active = float32(a.Claim), float32(a.Active)
@@ -83,12 +83,12 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	if info == nil || t.everybody[to] {
 		return 0
 	}
-	s := t.owned.Outside(key, t.group(to), now.Seconds(), info.flow)
+	s := t.owned.Outside(key, t.group(to), now.Seconds(), info.onlyFlow())
 	if !s.Used {
 		return 0
 	}
 	out := t.newSum()
-	out.Key, out.Flow, out.Claims, out.Active = key, info.flow, float32(s.Claims), float32(s.Active)
+	out.Key, out.Flow, out.Claims, out.Active = key, info.onlyFlow(), float32(s.Claims), float32(s.Active)
 	out.Unsaturated, out.Admitted, out.Spent = float32(s.Unsaturated), s.Admitted, float32(s.Spent)
 	out.Own, out.Gap, out.Assumed = float32(s.Own), float32(s.Gap), s.Assumed
 	out.Others, out.Epoch, out.Ask = uint32(s.Others), s.Epoch, s.Void

@@ -104,24 +104,22 @@ func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchan
 // addSum adds what the others do with one key, if they do anything; k is nil if it is
 // forgotten.
 func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.Peer, name string, at uint64, k *key) {
-	sum := exchange.KeySum{}
-	switch {
-	case k != nil && k.flow:
-		sum = t.table.FlowSums(at, except, now.Seconds())
-	case k != nil:
-		sum = t.table.Sums(at, except, now.Seconds())
-	}
-	switch {
-	case sum.Epoch == 0 || !inUse(sum) && !t.claimedBy(name, at):
-		if !s.Full {
-			s.Gone = append(s.Gone, at)
+	all := len(s.Flows) + len(s.Keys)
+	shown := func(sum *exchange.KeySum) bool { return sum.Epoch != 0 && (inUse(*sum) || t.claimedBy(name, at)) }
+	if k != nil && k.kinds&ofFlow != 0 {
+		if sum := t.table.FlowSums(at, except, now.Seconds()); shown(&sum) {
+			s.Flows = append(s.Flows, exchange.FlowSum{Key: at, Claims: sum.Claims, Active: sum.Active,
+				Unsaturated: sum.Unsaturated})
 		}
-	case k.flow:
-		s.Flows = append(s.Flows, exchange.FlowSum{Key: at, Claims: sum.Claims, Active: sum.Active,
-			Unsaturated: sum.Unsaturated})
-	default:
-		sum.Epoch = t.epoch(sum.Epoch)
-		s.Keys = append(s.Keys, sum)
+	}
+	if k != nil && k.kinds&ofLimit != 0 {
+		if sum := t.table.Sums(at, except, now.Seconds()); shown(&sum) {
+			sum.Epoch = t.epoch(sum.Epoch)
+			s.Keys = append(s.Keys, sum)
+		}
+	}
+	if !s.Full && len(s.Flows)+len(s.Keys) == all {
+		s.Gone = append(s.Gone, at)
 	}
 }
 

@@ -63,9 +63,9 @@ type source struct {
 
 // ownerSum is an owner's sum of a key.
 type ownerSum struct {
-	from  *source
-	seq   uint64 // of the packet
-	flow  bool
+	from *source
+	seq  uint64 // of the packet
+	kinds
 	ask   bool          // for the claims here, whether they have changed or not
 	since time.Duration // the owner has spoken of the key
 	claims.Outside
@@ -131,7 +131,7 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 		t.silent = now
 	}
 	for _, m := range sums {
-		w := ownerSum{from: s, seq: seq, flow: m.GetFlow(), ask: m.GetAsk(), since: now}
+		w := ownerSum{from: s, seq: seq, kinds: kindOf(m.GetFlow()), ask: m.GetAsk(), since: now}
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
 		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
 		w.Own, w.Gap, w.Assumed = float64(m.GetOwn()), float64(m.GetGap()), m.GetAssumed()
@@ -151,7 +151,7 @@ func silentFrom(period, heard, promise time.Duration) time.Duration {
 
 // takeSum takes what an owner says of a key.
 func (t *Aggregator) takeSum(now time.Duration, w *ownerSum) {
-	if w.record().Validate() != nil {
+	if w.record().ValidateSum() != nil {
 		t.refused++
 		return
 	}
@@ -226,8 +226,9 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 		return
 	}
 	if k == nil {
-		k = t.keyOf(w.Key, w.flow)
+		k = t.keyOf(w.Key, w.kinds)
 	}
+	k.kinds |= w.kinds
 	switch {
 	case k.source != w.from:
 		t.change(now, k, w)

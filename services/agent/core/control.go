@@ -167,13 +167,15 @@ func (c *Core) Configured(tenant, pool string) (t, p string) {
 
 // resend sends a gateway the whole configuration if it has refused a change: it has another
 // one in force than the change is for.
-func (c *Core) resend(g *gateway, refused int64) {
+func (c *Core) resend(now time.Duration, g *gateway, refused int64) {
 	if !g.sent.change || g.sent.revision != refused {
 		return
 	}
 	c.resent++
-	c.log(slog.LevelWarn, "a gateway refused a change of the configuration and is sent the whole", "gateway", g.Gateway,
-		"revision", refused, "reason", g.heartbeat.Reason)
+	if c.mayLog(now) {
+		c.log(slog.LevelWarn, "a gateway refused a change of the configuration and is sent the whole",
+			"gateway", g.Gateway, "revision", refused, "reason", g.heartbeat.Reason)
+	}
 	g.sent = sent{}
 	c.sendConfigurationTo(g)
 }

@@ -54,6 +54,7 @@ type Core struct {
 	exactWhy      string        // they are, or are not
 	switches      uint64        // of exact
 	unaskedLogged time.Duration // the last line about a limit that asks about too many keys; 0: none
+	doubts        doubts
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected
@@ -186,6 +187,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.loseTokens(now)
 		c.tokens.Second(now, c.peers.OwnerNames())
 		c.logDropped(now)
+		c.logDoubts(now)
 		if c.beats%sweepSpentEvery == 0 {
 			c.spent.Sweep(now)
 			c.activity.Sweep(now)

@@ -119,7 +119,7 @@ func (f *fleet) at(a *fleetAgent) time.Duration { return f.now - a.start }
 
 func (f *fleet) take(a *fleetAgent, e Effects) {
 	for _, frame := range e.Frames {
-		if s, ok := frame.Message.(*exchange.Sums); ok {
+		if s, ok := frame.Message.(*exchange.Sums); ok && frame.To == 1 { // another link is one of a test
 			if s.Full {
 				for key, was := range a.sums {
 					was.Claims, was.Active = 0, 0

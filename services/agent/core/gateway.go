@@ -31,10 +31,11 @@ const (
 // gateway is one filter process, from its Hello until it is forgotten.
 type gateway struct {
 	Process
-	state presence
-	since time.Duration // of the state
-	pid   int           // 0: not known
-	link  Link          // while connected
+	number uint64 // see processNumber
+	state  presence
+	since  time.Duration // of the state
+	pid    int           // 0: not known
+	link   Link          // while connected
 	facts
 }
 
@@ -69,8 +70,14 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	c.run(now)
 	id := Process{Gateway: hello.Replica, Generation: hello.Generation}
 	g := c.gateways[id]
+	if g != nil && g.isOther(pid) {
+		c.doubt(id.Gateway, DoubtIdentity, 1)
+		c.out.Close = append(c.out.Close, at)
+		return c.take()
+	}
 	if g == nil {
-		g = &gateway{Process: id}
+		c.makeRoom(now, pid)
+		g = &gateway{Process: id, number: processNumber(id)}
 		c.gateways[id] = g
 	} else if g.state == connected {
 		delete(c.links, g.link)
@@ -78,7 +85,7 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	}
 	g.state, g.since, g.pid, g.link, g.facts = connected, now, pid, at, facts{hello: hello}
 	c.links[at] = g
-	c.processes[processNumber(id)] = g
+	c.processes[g.number] = g
 	c.aggregator.Connect(now, id.Gateway, id.Generation, hello.Weight)
 	if hello.Again {
 		c.aggregator.HadAgent(now, id.Gateway, id.Generation)
@@ -93,8 +100,48 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	g.sumsStamp = stamp
 	c.send(g, sums)
 	c.setOwners(now)
-	c.tokens.Connected(now, processNumber(id))
+	c.tokens.Connected(now, g.number)
 	return c.take()
+}
+
+// isOther reports whether a process with the name and generation of this one is another one, by the kernel's word:
+// then it may not take its link and speak for it.
+func (g *gateway) isOther(pid int) bool {
+	return g.state != exited && g.pid != 0 && pid != 0 && g.pid != pid
+}
+
+// maxProcesses bounds the gateways' processes that are known, as many as other agents take of one agent.
+const maxProcesses = 256
+
+// makeRoom forgets processes without a link before their time, if there are too many: first those that the kernel
+// takes for the same one as the process that comes, which says another name or generation each time, then those that
+// have no link for longest.
+func (c *Core) makeRoom(now time.Duration, pid int) {
+	for len(c.gateways) >= maxProcesses {
+		var out *gateway
+		for _, g := range c.gateways {
+			if g.state != connected && (out == nil || g.before(out, pid)) {
+				out = g
+			}
+		}
+		if out == nil {
+			return
+		}
+		c.doubt(out.Gateway, DoubtRoom, 1)
+		c.tokens.Lost(now, out.number)
+		c.forget(now, out)
+	}
+}
+
+// before reports whether a process is forgotten before another one, when a process with this number of the kernel's
+// needs room.
+func (g *gateway) before(h *gateway, pid int) bool {
+	same := func(g *gateway) bool { return pid != 0 && g.pid == pid }
+	if same(g) != same(h) {
+		return same(g)
+	}
+	return cmp.Or(cmp.Compare(g.since, h.since), cmp.Compare(g.Gateway, h.Gateway),
+		cmp.Compare(g.Generation, h.Generation)) < 0
 }
 
 // Received takes a message of a gateway.
@@ -104,27 +151,30 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 	if g == nil {
 		return c.take() // a newer link of the process has replaced this one, or this agent stood still
 	}
+	c.bound(g, m)
 	switch m := m.(type) {
 	case *exchange.Claims:
 		c.setOwners(now)
-		c.aggregator.Announce(now, g.Gateway, g.Generation, m)
+		bad, full := c.aggregator.Announce(now, g.Gateway, g.Generation, m)
+		c.doubt(g.Gateway, DoubtNumber, bad)
+		c.doubt(g.Gateway, DoubtRoom, full)
 		c.out.GossipSoon = c.peers.Pending()
 	case *exchange.Report:
-		c.reports.Add(now, g.Process, m)
+		c.doubt(g.Gateway, DoubtRoom, c.reports.Add(now, g.Process, m))
 		c.activity.Add(now, g.Gateway, m)
 		c.logUnasked(now, g, m)
 	case *exchange.TokenRequests:
 		c.setOwners(now)
-		c.tokens.Ask(now, processNumber(g.Process), m)
+		c.tokens.Ask(now, g.number, m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)
 	case *exchange.Spent:
-		c.spent.Add(now, g.Gateway, g.Generation, m)
+		c.doubt(g.Gateway, DoubtNumber, c.spent.Add(now, g.Gateway, g.Generation, m))
 	case *exchange.Names:
 		g.names = m
 	case *link.Refused:
 		g.leftOut = *m
-		c.logLeftOut(g)
+		c.logLeftOut(now, g)
 	case *link.Heartbeat:
 		c.receiveHeartbeat(now, g, m)
 	}
@@ -136,12 +186,12 @@ func (c *Core) receiveHeartbeat(now time.Duration, g *gateway, m *link.Heartbeat
 	if m.Parted > g.overBudget {
 		g.overBudget, g.overBudgetAt = m.Parted, now
 	}
-	if m.Refused != 0 && m.Refused != g.loggedRefusal {
+	if m.Refused != 0 && m.Refused != g.loggedRefusal && c.mayLog(now) {
 		c.log(slog.LevelError, "a gateway refused the configuration; its older one stays in force",
 			"gateway", g.Gateway, "revision", m.Refused, "in_force", m.Revision, "reason", m.Reason)
 	}
 	g.loggedRefusal = m.Refused
-	c.resend(g, m.Refused)
+	c.resend(now, g, m.Refused)
 }
 
 // unaskedEvery is the least time between two lines about limits that ask about too many keys.
@@ -163,8 +213,8 @@ func (c *Core) logUnasked(now time.Duration, g *gateway, r *exchange.Report) {
 	}
 }
 
-func (c *Core) logLeftOut(g *gateway) {
-	if len(g.leftOut.Limits) == 0 {
+func (c *Core) logLeftOut(now time.Duration, g *gateway) {
+	if len(g.leftOut.Limits) == 0 || !c.mayLog(now) {
 		return
 	}
 	first := g.leftOut.Limits[0]
@@ -209,7 +259,7 @@ func (c *Core) Exited(now time.Duration, p Process) Effects {
 	}
 	g.state, g.since = exited, now
 	c.reports.Drop(p)
-	c.tokens.Lost(now, processNumber(p))
+	c.tokens.Lost(now, g.number)
 	c.aggregator.Exit(now, p.Gateway, p.Generation)
 	c.peers.HeadsChanged(now)
 	c.out.GossipSoon = true
@@ -233,14 +283,18 @@ func (c *Core) MayHaveExited() map[Process]int {
 
 // forgetGateways forgets gateways that no other agent needs to know any more.
 func (c *Core) forgetGateways(now time.Duration) {
-	for p, g := range c.gateways {
+	for _, g := range c.gateways {
 		if g.state == exited && now-g.since > aggregation.Linger || g.state == disconnected && now-g.since > c.o.T2 {
-			delete(c.gateways, p)
-			delete(c.processes, processNumber(p))
-			c.reports.Drop(p)
-			c.aggregator.Forget(now, p.Gateway, p.Generation)
+			c.forget(now, g)
 		}
 	}
+}
+
+func (c *Core) forget(now time.Duration, g *gateway) {
+	delete(c.gateways, g.Process)
+	delete(c.processes, g.number)
+	c.reports.Drop(g.Process)
+	c.aggregator.Forget(now, g.Gateway, g.Generation)
 }
 
 // HasLink reports whether a gateway of a name is connected.

@@ -50,6 +50,8 @@ type Status struct {
 	Series       []activity.Series
 	ActivityRows int
 	ActivityLost uint64
+	// Doubted counts what gateways here have sent that was dropped or cut, by reason.
+	Doubted [Doubts]uint64
 }
 
 // GatewayStatus is a gateway that is connected.
@@ -72,6 +74,7 @@ func (c *Core) Status(now time.Duration) Status {
 		Tokens:      c.tokens.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
+	s.Doubted = c.doubts.count
 	s.Series, s.ActivityRows, s.ActivityLost = c.activity.Series(), c.activity.Rows(), c.activity.Lost()
 	for _, g := range c.connected() {
 		s.Gateways = append(s.Gateways, GatewayStatus{g.Process, g.hello, g.pid, now - g.since, g.inForce(), g.leftOut})

@@ -1,7 +1,8 @@
 package core
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"log/slog"
 	"maps"
 	"slices"
@@ -16,11 +17,12 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// processNumber is the process's for owners of keys: two processes of one agent have different ones.
+// processNumber is the process's for owners of keys: two processes of one agent have different ones. A process that
+// chooses its name and generation finds none that has the number of another process.
 func processNumber(p Process) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(p.Gateway)) // never fails
-	return h.Sum64() ^ p.Generation
+	h := sha256.New()
+	_, _ = h.Write(binary.LittleEndian.AppendUint64([]byte(p.Gateway), p.Generation)) // never fails
+	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
 // isLinked reports whether a gateway's process, by its number, has a link here.
@@ -67,9 +69,13 @@ func (c *Core) revision() (sum int64) {
 // logDropped logs agents whose requests for tokens were dropped.
 func (c *Core) logDropped(now time.Duration) {
 	for _, of := range c.tokens.Complaints(now) {
+		details := []any{"agent", of.Agent, "dropped", of.Count, "reason", of.Why.String()}
+		if g := c.processes[of.Number]; g != nil && of.Agent == c.o.Name {
+			details = append(details, "gateway", g.Gateway)
+		}
 		c.log(slog.LevelWarn, "requests of an agent for tokens of EXACT limits are dropped: unusable: a number is out "+
 			"of its bounds; unknown: the configuration here has no such limit; processes: it names too many",
-			"agent", of.Agent, "dropped", of.Count, "reason", of.Why.String())
+			details...)
 	}
 }
 

@@ -9,6 +9,8 @@
 //   - The rates of a filter that has not reported again are repeated for a second, then
 //     they count no more; those of a process that is gone, at once.
 //   - A parent and a child of a hot restart are one gateway.
+//   - A process has at most as many flows as all processes together leave of maxFlows, some 700 B each, also while no
+//     coordinator takes them. What is beyond is left out.
 package reports
 
 import (
@@ -24,6 +26,9 @@ import (
 // repeatFor is the time for which a gateway's rates are repeated when it has not reported again. Its reports and those
 // to the coordinator are not in step, and a flow that is left out counts as idle.
 const repeatFor = time.Second
+
+// maxFlows bounds the flows of all processes together. One process has half of them at most.
+const maxFlows = 1 << 18
 
 // Process is one life of a gateway.
 type Process struct {
@@ -47,6 +52,7 @@ type reporter struct {
 	deltas  map[string]map[string]exchange.FlowReport   // by pool and tenant
 	rates   map[string]map[string]*controlv1.FlowReport // the same
 	at      time.Duration                               // of the last report
+	flows   int                                         // in deltas
 }
 
 type flow struct{ tenant, pool string }
@@ -55,8 +61,8 @@ type flow struct{ tenant, pool string }
 func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 
 // Add takes a filter's report. One that covers no time (a filter's first)
-// has nothing to divide by and is left out.
-func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
+// has nothing to divide by and is left out. It returns how many flows found no room.
+func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) (beyond int) {
 	from := r.from[p]
 	if from == nil {
 		from = &reporter{taken: map[string]time.Duration{}, deltas: map[string]map[string]exchange.FlowReport{},
@@ -64,12 +70,23 @@ func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
 		r.from[p] = from
 	}
 	from.at = now
-	if m.Interval <= 0 {
-		return
+	if m.Interval <= 0 || from.covered+m.Interval < 0 { // the sum may not fit
+		return 0
 	}
-	before := from.covered
+	before, others := from.covered, 0
+	for _, other := range r.from {
+		others += other.flows
+	}
+	others -= from.flows
 	from.covered += m.Interval
 	for _, f := range m.Flows {
+		if _, known := from.deltas[f.Pool][f.Tenant]; !known {
+			if from.flows >= maxFlows-others-from.flows {
+				beyond++
+				continue
+			}
+			from.flows++
+		}
 		if from.deltas[f.Pool] == nil {
 			from.deltas[f.Pool] = map[string]exchange.FlowReport{}
 		}
@@ -78,6 +95,7 @@ func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) {
 		}
 		from.deltas[f.Pool][f.Tenant] = merge(from.deltas[f.Pool][f.Tenant], f)
 	}
+	return beyond
 }
 
 // Drop forgets a process that is gone.
@@ -137,6 +155,7 @@ func (f *reporter) updateRates(gateway, pool string) {
 		return
 	}
 	deltas := f.deltas[pool]
+	f.flows -= len(deltas)
 	delete(f.deltas, pool)
 	delete(f.rates, pool)
 	if len(deltas) == 0 {

@@ -33,11 +33,12 @@ type Selector struct {
 const (
 	// reportAll is the number of flows up to which each is reported each time.
 	reportAll = 32
-	// most bounds the rates in one report: some 5 MB of the 16 MiB that the coordinator takes. The others wait for the
-	// next one, or are left out of a complete one.
-	most  = 50_000
-	jump  = 3
-	drift = 2
+	// most bounds the rates in one report, and mostBytes their bytes: some 5 MB, of the 16 MiB that the coordinator
+	// takes. The others wait for the next one, or are left out of a complete one.
+	most      = 50_000
+	mostBytes = 10 << 20
+	jump      = 3
+	drift     = 2
 	// reportEvery is the time after which a flow is reported in any case. Longer saves bytes; a mean that differs by
 	// less than chance is then off for longer.
 	reportEvery = 5 * time.Second
@@ -114,14 +115,14 @@ func (t *Selector) Select(rates []*controlv1.FlowReport, every time.Duration, un
 	named []*controlv1.FlowReport, changes bool) {
 	if !understood || len(rates) <= reportAll {
 		t.Reset()
-		return rates[:min(len(rates), most)], false
+		return fittingOf(rates), false
 	}
 	if t.places == nil {
 		t.places = map[place]*flowState{}
 	}
 	t.turn++
 	for _, f := range rates {
-		p := place{flow{f.GetTenant(), f.GetPool()}, f.GetGateway()}
+		p := placeOf(f)
 		if t.places[p] == nil {
 			t.places[p] = &flowState{}
 		}
@@ -176,11 +177,72 @@ func (t *Selector) name(due map[flow]bool, every time.Duration) []*controlv1.Flo
 		}
 	}
 	slices.SortFunc(places, place.compare)
+	places = fitting(places)
 	out := make([]*controlv1.FlowReport, 0, len(places))
 	for _, p := range places {
 		out = append(out, t.places[p].report(p, every))
 	}
 	return out
+}
+
+// fitting returns places that fit into a report, all or none of a flow, those of the gateways with the fewest first:
+// one gateway with many flows keeps no other gateway's from the coordinator.
+func fitting(places []place) []place {
+	size := 0
+	for _, p := range places {
+		size += p.size()
+	}
+	if len(places) <= most && size <= mostBytes {
+		return places
+	}
+	of, rank, parts := map[string]int{}, map[flow]int{}, map[flow]int{}
+	for _, p := range places {
+		of[p.gateway]++
+		parts[p.flow]++
+	}
+	for _, p := range places {
+		if least, known := rank[p.flow]; !known || of[p.gateway] < least {
+			rank[p.flow] = of[p.gateway]
+		}
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(rank[a.flow], rank[b.flow]), a.compare(b))
+	})
+	n, bytes := 0, 0
+	for n < len(places) {
+		next := n + parts[places[n].flow]
+		for _, p := range places[n:next] {
+			bytes += p.size()
+		}
+		if next > most || bytes > mostBytes {
+			break
+		}
+		n = next
+	}
+	return places[:n]
+}
+
+// size bounds the bytes of a flow in a report.
+func (p place) size() int { return 150 + len(p.tenant) + len(p.pool) + len(p.gateway) }
+
+func placeOf(f *controlv1.FlowReport) place {
+	return place{flow{f.GetTenant(), f.GetPool()}, f.GetGateway()}
+}
+
+// fittingOf is fitting for the rates themselves.
+func fittingOf(rates []*controlv1.FlowReport) []*controlv1.FlowReport {
+	places := make([]place, len(rates))
+	for i, f := range rates {
+		places[i] = placeOf(f)
+	}
+	if places = fitting(places); len(places) == len(rates) {
+		return rates
+	}
+	kept := make(map[place]bool, len(places))
+	for _, p := range places {
+		kept[p] = true
+	}
+	return slices.DeleteFunc(rates, func(f *controlv1.FlowReport) bool { return !kept[placeOf(f)] })
 }
 
 // report returns what is reported of a flow at a gateway, and notes that it is.

@@ -11,8 +11,8 @@
 // # Invariants
 //
 //   - At most MaxKeys keys are kept over all gateways, 40 bytes each (10 MiB). Beyond that a
-//     key replaces one of a few samples that needs less time; keys that find no room are
-//     counted.
+//     key replaces one of the gateway that has the most, or else one of a few samples of its own that needs less time;
+//     keys that find no room are counted.
 //   - The newest process of a name replaces what older ones reported. An older process, the
 //     parent in a hot restart, can only raise a key.
 //

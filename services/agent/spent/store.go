@@ -1,6 +1,7 @@
 package spent
 
 import (
+	"math"
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -8,6 +9,9 @@ import (
 
 // MaxKeys is the most keys that are kept, over all gateways.
 const MaxKeys = 1 << 18
+
+// longest bounds the time until a burst is whole; more is taken for an error.
+const longest = 366 * 24 * time.Hour
 
 // samples is the number of keys per gateway that are compared when one must be dropped.
 const samples = 8
@@ -30,8 +34,8 @@ type level struct {
 	named bool
 }
 
-// Add takes the message of a process of a gateway.
-func (b *Store) Add(now time.Duration, name string, generation uint64, m *exchange.Spent) {
+// Add takes the message of a process of a gateway. It returns how many times are out of their bounds.
+func (b *Store) Add(now time.Duration, name string, generation uint64, m *exchange.Spent) (bad int) {
 	g := b.gateways[name]
 	if g == nil {
 		if b.gateways == nil {
@@ -42,8 +46,13 @@ func (b *Store) Add(now time.Duration, name string, generation uint64, m *exchan
 	}
 	g.newest = max(g.newest, generation)
 	for _, k := range m.Keys {
+		if k.Ahead > longest {
+			bad++
+			continue
+		}
 		b.put(now, g, generation, k)
 	}
+	return bad
 }
 
 func (b *Store) put(now time.Duration, g *gateway, generation uint64, k exchange.KeySpent) {
@@ -51,13 +60,13 @@ func (b *Store) put(now time.Duration, g *gateway, generation uint64, k exchange
 	l := level{now + k.Ahead, k.Named}
 	switch {
 	case generation < g.newest && l.until <= was.until:
-	case k.Ahead <= 0 || l.until < now: // the sum may not fit
+	case k.Ahead <= 0:
 		if known {
 			b.drop(g, k.Key)
 		}
 	case known:
 		g.keys[k.Key] = l
-	case b.kept < b.room() || b.makeRoom(l.until):
+	case b.kept < b.room() || b.makeRoom(g, l.until):
 		g.keys[k.Key] = l
 		b.kept++
 	default:
@@ -77,23 +86,29 @@ func (b *Store) room() int {
 	return MaxKeys
 }
 
-// makeRoom drops the key that needs the least time out of a few, if that is less
+// makeRoom makes room for a key of a gateway. If another gateway has more keys, one of those goes: so each has its
+// part of the room, whatever another one says. Else that one of a few goes that needs the least time, if that is less
 // than until.
-func (b *Store) makeRoom(until time.Duration) bool {
-	var from *gateway
-	var least uint64
-	looked := 0
+func (b *Store) makeRoom(of *gateway, until time.Duration) bool {
+	from := of
 	for _, g := range b.gateways {
-		for key, l := range g.keys {
-			if l.until < until {
-				until, from, least = l.until, g, key
-			}
-			if looked++; looked%samples == 0 {
-				break
-			}
+		if len(g.keys) > len(from.keys)+1 {
+			from = g
 		}
 	}
-	if from == nil {
+	if from != of {
+		until = math.MaxInt64
+	}
+	least, found, looked := uint64(0), false, 0
+	for key, l := range from.keys {
+		if l.until < until {
+			until, least, found = l.until, key, true
+		}
+		if looked++; looked == samples {
+			break
+		}
+	}
+	if !found {
 		return false
 	}
 	b.drop(from, least)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
@@ -191,29 +192,40 @@ func inRange(q *grant.Request) bool {
 	})
 }
 
+// isUsable reports whether a gateway's request may go on to the owner of its key: it fits into a packet with others',
+// and its numbers are such as the owner takes. Else the owner would blame this agent, and what is sent with it is lost.
+func isUsable(q *exchange.TokenRequest) bool {
+	return q.Len() <= exchange.MaxKeyName && utf8.ValidString(q.Tenant) && utf8.ValidString(q.Limit) &&
+		(q.Forgotten || inRange(&q.Request))
+}
+
 // Complaint counts the dropped requests of an agent.
 type Complaint struct {
-	Agent string
-	Count uint64 // since the last one
-	Why   Drop   // of the last request
-	told  time.Duration
+	Agent  string
+	Number uint64 // of a process of this agent; of others 0
+	Count  uint64 // since the last one
+	Why    Drop   // of the last request
+	told   time.Duration
 }
 
 // complainEvery is the least time between two log lines about one agent's dropped requests.
 const complainEvery = time.Minute
 
 // drop counts a request or an answer that is dropped.
-func (d *Desk) drop(now time.Duration, agent string, why Drop) {
+func (d *Desk) drop(now time.Duration, from Process, why Drop) {
 	d.stats.Dropped[why]++
 	if why == Astray || why == Crowded { // in order when agents come or go; what an operator sees elsewhere
 		return
 	}
-	c := d.complaints[agent]
+	c := d.complaints[from.Agent]
 	if c == nil {
-		c = &Complaint{Agent: agent, told: now - complainEvery}
-		d.complaints[agent] = c
+		c = &Complaint{Agent: from.Agent, told: now - complainEvery}
+		d.complaints[from.Agent] = c
 	}
 	c.Count++
+	if from.Agent == d.o.Agent {
+		c.Number = from.Number
+	}
 	c.Why = why
 }
 

@@ -154,6 +154,10 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 		if q.Need > 0 { // else it gives back
 			d.stats.Asked++
 		}
+		if !isUsable(q) {
+			d.drop(now, Process{d.o.Agent, process}, Unusable)
+			continue
+		}
 		if owner := d.o.Owner(q.Key); owner == d.o.Agent {
 			d.request(now, Process{owner, process}, q)
 		} else {
@@ -175,7 +179,7 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	for _, r := range m.GetRequests() {
 		q := fromRequest(r)
 		if d.o.Owner(q.Key) != d.o.Agent {
-			d.drop(now, agent, Astray)
+			d.drop(now, Process{Agent: agent}, Astray)
 			continue
 		}
 		d.request(now, Process{agent, r.GetProcess()}, &q)
@@ -183,7 +187,7 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	for _, g := range m.GetGrants() {
 		switch {
 		case d.o.Owner(g.GetKey()) != agent:
-			d.drop(now, agent, Astray)
+			d.drop(now, Process{Agent: agent}, Astray)
 		case d.locals[g.GetProcess()] != nil:
 			a := d.answer(g.GetProcess())
 			a.Grants = append(a.Grants, fromGrant(g))
@@ -192,7 +196,7 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	for _, r := range m.GetRecalls() {
 		switch p := r.GetProcess(); {
 		case d.o.Owner(r.GetKey()) != agent: // the answer would go to another agent, too
-			d.drop(now, agent, Astray)
+			d.drop(now, Process{Agent: agent}, Astray)
 		case d.locals[p] != nil || d.o.Linked(p):
 			a := d.answer(p)
 			a.Recalls = append(a.Recalls, fromRecall(r))
@@ -215,7 +219,7 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 	}
 	name, p, why := d.judge(now, k, from, q)
 	if why != accepted {
-		d.drop(now, from.Agent, why)
+		d.drop(now, from, why)
 		if why == Crowded {
 			d.full = true
 			d.grant(from, exchange.TokenGrant{Key: q.Key,
