@@ -19,9 +19,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxGateways bounds the connections at once: a host runs a few Envoys, two
-// processes each during a hot restart.
-const maxGateways = 128
+const (
+	// maxGateways bounds the connections at once: a host runs a few Envoys, two processes each during a hot restart.
+	maxGateways = 128
+	// maxOfProcess bounds those of one process, so that it cannot keep others out. A filter has one, and a second
+	// one for a moment. Processes that the kernel does not name, of other containers, count as one of maxGateways.
+	maxOfProcess = 32
+	// maxName bounds a gateway's name in bytes: other agents take no longer one. The filter's own bound is 253.
+	maxName = 256
+)
 
 // Handler takes the events of connections. For one connection the calls come in order
 // from one goroutine: Connected, any number of Received, Disconnected; ConfigSent comes
@@ -60,9 +66,11 @@ type Server struct {
 	h        Handler
 	listener *net.UnixListener
 	logLimit rate.Sometimes // a client in a loop must not flood the log
+	comings  *rate.Limiter  // the same of lines about gateways that come and go
 
 	mu   sync.Mutex
 	open map[uint64]*Conn // by Number
+	of   map[int]*caller  // by process
 
 	numbers, accepted, refused, malformed atomic.Uint64
 }
@@ -73,8 +81,9 @@ func Listen(o Options, h Handler) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{o: o, h: h, listener: l, open: map[uint64]*Conn{},
-		logLimit: rate.Sometimes{First: 5, Interval: 10 * time.Second}}, nil
+	return &Server{o: o, h: h, listener: l, open: map[uint64]*Conn{}, of: map[int]*caller{},
+		logLimit: rate.Sometimes{First: 5, Interval: 10 * time.Second},
+		comings:  rate.NewLimiter(rate.Every(time.Second), 256)}, nil
 }
 
 // Close closes a server that Serve was not called on.
@@ -131,12 +140,19 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	r := link.NewReader(link.Alive(conn, link.DeadAfter))
+	pid, err := s.admit(conn)
+	if err != nil {
+		s.refuse(conn, err)
+		return
+	}
+	defer s.left(pid)
+	r := link.NewAgentReader(link.Alive(conn, link.DeadAfter))
 	c, err := s.greet(conn, r)
 	if err != nil {
 		s.refuse(conn, err)
 		return
 	}
+	c.PID = pid
 	out := bufio.NewWriterSize(deadlineWriter{conn}, writeAtOnce)
 	w := link.NewWriter(out)
 	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
@@ -158,15 +174,8 @@ type sink struct {
 	out *bufio.Writer
 }
 
-// greet checks who connects and reads its Hello.
+// greet reads the Hello.
 func (s *Server) greet(conn *net.UnixConn, r *link.Reader) (*Conn, error) {
-	pid, uid, err := credentials(conn)
-	if err == nil && s.o.Group == "" {
-		err = checkUser(uid, os.Getuid())
-	}
-	if err != nil {
-		return nil, err
-	}
 	late := time.AfterFunc(link.HelloTimeout, func() { conn.Close() })
 	defer late.Stop()
 	m, err := r.Next()
@@ -177,7 +186,10 @@ func (s *Server) greet(conn *net.UnixConn, r *link.Reader) (*Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("linkserver: the first message is a %T, want a Hello", m)
 	}
-	c := &Conn{Number: s.numbers.Add(1), Hello: *hello, PID: pid, conn: conn}
+	if err := checkName(hello.Replica); err != nil {
+		return nil, err
+	}
+	c := &Conn{Number: s.numbers.Add(1), Hello: *hello, conn: conn}
 	c.box.wake = make(chan struct{}, 1)
 	c.Hello.Version, err = link.Negotiate(hello.Version)
 	return c, err
@@ -190,12 +202,15 @@ func (s *Server) run(ctx context.Context, c *Conn, r *link.Reader, w sink) {
 	s.open[c.Number] = c
 	s.mu.Unlock()
 	s.accepted.Add(1)
-	log.Info("gateway connected", "pid", c.PID, "envoy", c.Hello.Envoy)
+	tell := s.comings.Allow()
+	if tell {
+		log.Info("gateway connected", "pid", c.PID, "envoy", c.Hello.Envoy)
+	}
 	s.h.Connected(c)
 	ctx, cancel := context.WithCancel(ctx)
 	var writer sync.WaitGroup
 	writer.Go(func() { s.write(ctx, c, w) })
-	err := s.read(c, r)
+	err := s.read(ctx, c, r)
 	cancel()
 	c.conn.Close()
 	writer.Wait()
@@ -208,15 +223,19 @@ func (s *Server) run(ctx context.Context, c *Conn, r *link.Reader, w sink) {
 		s.logLimit.Do(func() { log.Warn("gateway closed: it sent malformed bytes", "error", err) })
 		return
 	}
-	log.Info("gateway disconnected", "reason", err)
+	if tell {
+		log.Info("gateway disconnected", "reason", err)
+	}
 }
 
-func (s *Server) read(c *Conn, r *link.Reader) error {
+func (s *Server) read(ctx context.Context, c *Conn, r *link.Reader) error {
+	pace := newPace()
 	for {
 		m, err := r.Next()
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		switch m.(type) {
 		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Decisions,
 			*exchange.Spent, *exchange.TokenRequests:
@@ -224,6 +243,9 @@ func (s *Server) read(c *Conn, r *link.Reader) error {
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m),
 				Reason: "a filter does not send this after its Hello"}
+		}
+		if err := pace.worked(ctx, time.Since(began)); err != nil {
+			return err
 		}
 	}
 }
@@ -250,7 +272,9 @@ func (s *Server) write(ctx context.Context, c *Conn, w sink) {
 
 // writeFailed logs that a message was not written, and closes the connection if that is broken.
 func (s *Server) writeFailed(c *Conn, what string, err error) (broken bool) {
-	s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", what, "error", err)
+	s.logLimit.Do(func() {
+		s.o.Log.Warn("writing to a gateway failed", "gateway", c.Hello.Replica, "message", what, "error", err)
+	})
 	if op := new(net.OpError); errors.As(err, &op) {
 		c.conn.Close()
 		return true
