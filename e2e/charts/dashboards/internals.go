@@ -98,6 +98,7 @@ func agentMessages() []panel {
 			"links that were turned away, configurations that were sent again whole. Right is 0.", perSecond, lines,
 			counts("",
 				[2]string{"claims", in("titrate_agent_claims_refused_total")},
+				[2]string{"of gateways", in("titrate_agent_link_dropped_total")},
 				[2]string{"conflicts", in("titrate_agent_conflicts_total")},
 				[2]string{"links", in("titrate_agent_link_refused_total")},
 				[2]string{"configurations sent again", in("titrate_agent_config_resent_total")})},
