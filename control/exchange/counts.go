@@ -63,6 +63,9 @@ const (
 	Effects                // their number
 )
 
+// MaxClientParts bounds the parts in which a gateway reports clients, MaxPartClients the clients of one part.
+const MaxClientParts, MaxPartClients = 24, 256
+
 // ClientCount is a client to which one of the effects happened, as a sketch has it: of the
 // last one to two minutes, and too high by at most Error.
 type ClientCount struct {

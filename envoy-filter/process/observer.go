@@ -61,6 +61,12 @@ func (p *Process) Note(id string, r *limiter.Request, out limiter.Outcome, heldB
 // clientParts is the number of parts in which counts of clients are sent to the agent.
 const clientParts = int(exchange.Effects) * heavyhitters.Parts
 
+// An agent takes no more.
+var (
+	_ [exchange.MaxClientParts - clientParts]struct{}
+	_ [exchange.MaxPartClients - heavyhitters.PerPart]struct{}
+)
+
 // report adds one part of the clients to a report.
 func (o *observer) report(now int64, part int, r *exchange.Report) {
 	effect := part / heavyhitters.Parts

@@ -39,8 +39,6 @@ const (
 	maxCost, maxCount = 1e15, 1 << 40
 	// maxInterval bounds what a report covers: a gateway without an agent adds up for so long.
 	maxInterval = 30 * 24 * time.Hour
-	// maxParts bounds the parts in which a gateway sends its most limited clients, maxClients those of one part.
-	maxParts, maxClients = 16, 256
 	// maxDecisions bounds the decisions of one message, and maxSteps the limits of one.
 	maxDecisions, maxSteps = 256, 32
 	// doubtsEvery is the least time between two lines about what is dropped.
@@ -208,11 +206,11 @@ func (b *believer) report(m *exchange.Report) {
 		b.counts(&l.Counts)
 		return b.names(l.Tenant, l.Limit)
 	})
-	if m.Parts > maxParts {
+	if m.Parts > exchange.MaxClientParts {
 		b.dropped[DoubtRoom] += len(m.Clients)
 		m.Parts, m.Clients = 0, nil
 	}
-	m.Clients = first(b, m.Clients, maxClients)
+	m.Clients = first(b, m.Clients, exchange.MaxPartClients)
 	for i := range m.Clients {
 		x := &m.Clients[i]
 		x.Client = strings.ToValidUTF8(x.Client, "\ufffd") // a client may choose any bytes

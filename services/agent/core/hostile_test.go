@@ -294,3 +294,21 @@ func TestNobodyHidesAKeyByItsKind(t *testing.T) {
 		}
 	}
 }
+
+// All parts in which a filter reports clients are taken.
+func TestEachPartOfTheClientsIsTaken(t *testing.T) {
+	c := newCore()
+	c.Connected(0, 1, hello("good", 1, 1), 100)
+	for part := range uint8(exchange.MaxClientParts) {
+		r := &exchange.Report{Interval: time.Second, Part: part, Parts: exchange.MaxClientParts}
+		for i := range exchange.MaxPartClients {
+			r.Clients = append(r.Clients, exchange.ClientCount{Tenant: "acme", Client: fmt.Sprint(part, i), Count: 1})
+		}
+		if c.Received(0, 1, r); len(r.Clients) != exchange.MaxPartClients {
+			t.Fatalf("%d clients are left of part %d", len(r.Clients), part)
+		}
+	}
+	if c.doubts.count != [Doubts]uint64{} {
+		t.Errorf("dropped %v", c.doubts.count)
+	}
+}
