@@ -215,3 +215,20 @@ func TestParts(t *testing.T) {
 		t.Errorf("40 s later: %v", m)
 	}
 }
+
+// A gateway that invents names leaves other gateways their parts of the rows.
+func TestTheGatewayWithTheMostRowsGivesRoom(t *testing.T) {
+	a := New()
+	add := func(gateway string, n int) {
+		for i := range n {
+			a.Add(0, gateway, &exchange.Report{Limits: []exchange.LimitCounts{
+				{Tenant: fmt.Sprint(i), Limit: "l", Counts: exchange.Counts{ClientLimit: 1}}}})
+		}
+	}
+	add("bad", MaxRows+10)
+	add("good", 100)
+	r := ask(a, time.Second, &quotav1.Selection{By: quotav1.Selection_LIMIT, Gateway: "good", Most: 1000})
+	if a.Rows() != MaxRows || len(r.Rows) != 100 {
+		t.Errorf("%d rows, %d of the other gateway, want %d and 100", a.Rows(), len(r.Rows), MaxRows)
+	}
+}

@@ -544,3 +544,41 @@ func TestALocalWeightBeyondTheBoundIsTheOthersToo(t *testing.T) {
 		t.Errorf("gossiped: %v", out)
 	}
 }
+
+// While the coordinator's membership is fresh, a gateway here counts with the weight in it, as one elsewhere does.
+func TestALeasedWeightCountsHereToo(t *testing.T) {
+	w := newWorld()
+	w.Connect(w.now, "heavy", 1, exchange.MaxWeight)
+	w.SetMembers(w.now, []Member{{"a", 1}, {"heavy", 10}}, w.now+time.Second)
+	if s := w.sums(); s.Weight != 1 || s.TotalWeight != 11 {
+		t.Errorf("weight %v of %v, want 1 of 11", s.Weight, s.TotalWeight)
+	}
+	w.now += 2 * time.Second
+	if s := w.sums(); s.TotalWeight != 1+exchange.MaxWeight {
+		t.Errorf("without a membership: %v in all", s.TotalWeight)
+	}
+}
+
+// One gateway leaves half of the keys for the others, however many it claims, and its claims that are not usable change
+// nothing.
+func TestAGatewayLeavesRoom(t *testing.T) {
+	w := newWorld()
+	w.Connect(w.now, "bad", 1, 1)
+	all := &exchange.Claims{}
+	for i := range uint64(1 << 17) {
+		all.Keys = append(all.Keys, exchange.KeyClaim{Key: 100 + i, Claim: 1})
+	}
+	if bad, full := w.Announce(w.now, "bad", 1, all); bad != 0 || full != 1<<17-1<<15 {
+		t.Errorf("%d unusable, %d without room, want none and three quarters", bad, full)
+	}
+	if bad, _ := w.Announce(w.now, "bad", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 100, Claim: math.Inf(1)},
+		{Key: 101, Admitted: -1}, {Key: 102, Spent: 2e12}}}); bad != 3 {
+		t.Errorf("%d unusable, want 3", bad)
+	}
+	if s, _ := w.sum(100); s.Claims != 1 {
+		t.Errorf("key 100 is claimed with %v, want 1 as before", s.Claims)
+	}
+	if _, full := w.Announce(w.now, "a", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 1}}}); full != 0 {
+		t.Error("the other gateway finds no room")
+	}
+}

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	"google.golang.org/protobuf/proto"
 )
 
 const window = 250 * time.Millisecond
@@ -143,5 +146,34 @@ func TestSelectorNamesAll(t *testing.T) {
 	}
 	if named, _ := selector.Select(rates[:reportAll], window, true); len(named) != reportAll {
 		t.Errorf("few again: %d", len(named))
+	}
+}
+
+// Of more flows than a report has room for, those of the gateways with few are reported, in a complete report and in
+// one of changes, and a flow at all its gateways or at none.
+func TestAGatewayWithManyFlowsLeavesRoom(t *testing.T) {
+	var rates []*controlv1.FlowReport
+	add := func(gateway, tenant string) {
+		rates = append(rates, &controlv1.FlowReport{Tenant: tenant, Pool: "api", Gateway: gateway, Demand: 100})
+	}
+	for i := range 2 * most {
+		add("bad", fmt.Sprint("a", i))
+	}
+	add("bad", "shared")
+	add("good", "shared")
+	add("good", "z")
+	for _, understood := range []bool{false, true} {
+		var s Selector
+		got, changes := s.Select(slices.Clone(rates), exchange.ReportEvery, understood)
+		of, bytes := map[string]int{}, 0
+		for _, f := range got {
+			bytes += proto.Size(f) + 4
+			if of[f.GetGateway()]++; f.GetTenant() == "shared" {
+				of["shared"]++
+			}
+		}
+		if changes != understood || of["good"] != 2 || of["shared"] != 2 || len(got) > most || bytes > 16<<20 {
+			t.Errorf("changes %v: %v of %d flows, %d bytes", changes, of, len(got), bytes)
+		}
 	}
 }

@@ -72,3 +72,23 @@ func TestBound(t *testing.T) {
 		t.Errorf("the other gateway has %v", got)
 	}
 }
+
+// A gateway that says that keys take for ever leaves other gateways their parts of the room.
+func TestTheGatewayWithTheMostGivesRoom(t *testing.T) {
+	b := Store{most: 64}
+	for i := range uint64(200) {
+		b.Add(0, "bad", 1, say(exchange.KeySpent{Key: i, Ahead: longest}))
+	}
+	if bad := b.Add(0, "bad", 1, say(exchange.KeySpent{Key: 1, Ahead: longest + 1})); bad != 1 {
+		t.Errorf("%d times are out of bounds, want 1", bad)
+	}
+	for i := range uint64(20) {
+		b.Add(0, "good", 1, say(exchange.KeySpent{Key: i, Ahead: time.Second}))
+	}
+	if got := of(&b, 0, "good"); len(got) != 20 {
+		t.Errorf("%d of 20 keys of the other gateway are remembered", len(got))
+	}
+	if held, _ := b.Status(); held > 64 {
+		t.Errorf("%d held, at most 64", held)
+	}
+}

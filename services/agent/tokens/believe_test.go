@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"google.golang.org/protobuf/proto"
 )
 
 // What a limit allows is what the owner's configuration says: no message names it, and none of a gateway
@@ -139,5 +140,33 @@ func TestProcessesAreBounded(t *testing.T) {
 	a.Changed(settled, nil, failed)
 	if a.Tick(settled + DeadAfter); len(a.processes) != 1 || len(a.clients) != 1 {
 		t.Errorf("processes of an agent that is gone are kept: %d", len(a.processes["b"]))
+	}
+}
+
+// What a gateway asks that its key's owner would drop, or that does not fit into a packet with others' requests, is
+// dropped at its own agent, which names it.
+func TestAGatewaysUnusableRequestsGoNowhere(t *testing.T) {
+	d := New(Options{Agent: "a", Life: 1, Owner: func(uint64) string { return "b" },
+		Linked: func(uint64) bool { return true }, Revision: func() int64 { return 1 }})
+	good := exchange.TokenRequest{Key: 1, KeyName: exchange.KeyName{Tenant: "acme", Limit: "each", Client: "\xff"},
+		Request: grant.Request{Session: 1, Need: grant.Token, Level: -1}}
+	bad := make([]exchange.TokenRequest, 5)
+	for i := range bad {
+		bad[i] = good
+	}
+	bad[0].Tenant, bad[1].Limit = "a\xff", "\xfe"
+	bad[2].Client = string(make([]byte, exchange.MaxKeyName))
+	bad[3].Need, bad[4].Refills[1].Age = most+1, -1
+	d.Ask(settled, 7, &exchange.TokenRequests{List: append(bad, good)})
+	_, packets := d.Take()
+	sent := 0
+	for _, m := range packets["b"] {
+		if _, err := proto.Marshal(m); err != nil {
+			t.Error(err)
+		}
+		sent += len(m.GetRequests())
+	}
+	if of := d.Complaints(settled); sent != 1 || d.Stats().Dropped[Unusable] != 5 || len(of) != 1 || of[0].Number != 7 {
+		t.Errorf("%d requests are sent, dropped %v, complaints %+v", sent, d.Stats().Dropped, of)
 	}
 }
