@@ -250,11 +250,11 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 // of the record no peer may send; the table is then unchanged.
 func (t *Table) Apply(id Peer, now float64, r Record) (Outcome, error) {
 	pi := t.peerIndex(id, now)
-	validate := Record.Validate
+	peers := 1.
 	if t.peers[pi].sums {
-		validate = Record.ValidateSum
+		peers = maxPeers
 	}
-	if err := validate(r); err != nil {
+	if err := r.validate(peers); err != nil {
 		return Refused, err
 	}
 	ei, fresh, ok := t.find(pi, r.Key, now)

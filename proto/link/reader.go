@@ -24,9 +24,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 32<<10), oldest: Oldest, newest: Version}
 }
 
-// NewAgentReader returns a reader for an agent: it refuses what no filter sends, at the frame's header. The first
-// message must be a Hello and no later one is, messages of agents are refused, and bounds are those of
-// [MaxFromFilter]. So a process that is no filter cannot make the agent gather and decode configurations.
+// NewAgentReader returns a reader for an agent: it refuses what no filter sends, at the frame's header. Only the
+// first message is a Hello; messages of agents are refused, and [MaxFromFilter] bounds the others. So a process that is no filter cannot make the agent gather and decode configurations.
 func NewAgentReader(r io.Reader) *Reader {
 	in := NewReader(r)
 	in.agent = true

@@ -239,9 +239,8 @@ var instruments = []instrument{
 		help: "Links refused.",
 		read: one(func(m measurements) float64 { return float64(m.link.Refused) })},
 	{name: "titrate.agent.link.dropped", counter: true, labels: []string{"reason"},
-		help: "What gateways here sent that was dropped or cut, by reason: identity (another process has the name " +
-			"and generation), number (out of its bounds), text (too long, or no UTF-8), room (none, or more than one " +
-			"gateway's part).",
+		help: "Dropped or cut parts of gateways' messages. Reasons: identity (another process has the name and " +
+			"generation), number (out of its bounds), text (too long, or no UTF-8), room (none left).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why, n := range m.core.Doubted {
 				put(float64(n), attribute.String("reason", core.Doubt(why).String()))

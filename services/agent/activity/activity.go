@@ -158,7 +158,7 @@ func (a *Activity) row(now time.Duration, of name) *row {
 	return a.other
 }
 
-// makeRoom takes a row without a series from the gateway with the most rows, for one that has fewer.
+// makeRoom takes a row without a series from the gateway with the most rows, for a gateway with fewer.
 func (a *Activity) makeRoom(of string) bool {
 	most := of
 	for gateway, n := range a.of {

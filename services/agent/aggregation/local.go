@@ -204,6 +204,7 @@ func (t *Aggregator) Announce(now time.Duration, name string, generation uint64,
 		switch {
 		case a.record(o).Validate() != nil:
 			bad++
+			t.refused++
 		case !t.announce(now, o, *a):
 			full++
 		}
@@ -214,7 +215,6 @@ func (t *Aggregator) Announce(now time.Duration, name string, generation uint64,
 	for _, k := range c.Keys {
 		take(&announced{KeyClaim: k})
 	}
-	t.refused += uint64(bad + full)
 	for _, k := range c.Withdrawn {
 		t.withdraw(now, o, k)
 	}
@@ -247,6 +247,7 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
 	begins := was == nil || was.withdrawn
 	switch {
 	case begins && !t.mayUse(o), was == nil && !t.hasRoom(o) && !o.makeRoom(now):
+		t.refused++
 		return false
 	case was == nil:
 		was = &announced{}
@@ -270,7 +271,6 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
 	again := now < o.knownUntil && !t.table.Has(o.of.id, a.Key)
 	k := t.apply(o.of.id, now, a.flow, was.record(o))
 	if k == nil {
-		t.refused-- // counted by Announce
 		return false
 	}
 	if again {

@@ -16,6 +16,7 @@ import (
 	"github.com/titrate/titrate/services/agent/reports"
 	"github.com/titrate/titrate/services/agent/spent"
 	"github.com/titrate/titrate/services/agent/tokens"
+	"golang.org/x/time/rate"
 )
 
 // Options of a Core.
@@ -55,6 +56,7 @@ type Core struct {
 	switches      uint64        // of exact
 	unaskedLogged time.Duration // the last line about a limit that asks about too many keys; 0: none
 	doubts        doubts
+	lines         *rate.Limiter // of lines about what gateways refuse
 
 	gateways map[Process]*gateway
 	links    map[Link]*gateway // those connected
@@ -86,6 +88,7 @@ func New(o Options) *Core {
 		peers:    peers, near: newNearness(o.ExactWithin),
 		lives: map[string]uint64{}, left: map[string]bool{}, gateways: map[Process]*gateway{},
 		links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
+		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision})

@@ -43,7 +43,7 @@ const (
 	maxDecisions, maxSteps = 256, 32
 	// doubtsEvery is the least time between two lines about what is dropped.
 	doubtsEvery = time.Minute
-	// linesAtOnce bounds the lines about what gateways refuse, of which there may be as many more each minute.
+	// linesAtOnce bounds the lines about what gateways refuse; as many more may come each minute.
 	linesAtOnce = 60
 )
 
@@ -54,9 +54,6 @@ type doubts struct {
 	last   string // gateway, and
 	why    Doubt  // why
 	logged time.Duration
-
-	lines   float64 // that may be logged, less linesAtOnce
-	linesAt time.Duration
 }
 
 // doubt counts things that a gateway sent and that are dropped or cut.
@@ -81,15 +78,7 @@ func (c *Core) logDoubts(now time.Duration) {
 }
 
 // mayLog reports whether one more line about what a gateway refuses may be logged.
-func (c *Core) mayLog(now time.Duration) bool {
-	d := &c.doubts
-	d.lines = max(0, d.lines-(now-d.linesAt).Minutes()*linesAtOnce)
-	if d.linesAt = now; d.lines >= linesAtOnce {
-		return false
-	}
-	d.lines++
-	return true
-}
+func (c *Core) mayLog(now time.Duration) bool { return c.lines.AllowN(time.Unix(0, int64(now)), 1) }
 
 // believer brings a message into its bounds.
 type believer struct{ dropped [Doubts]int }

@@ -165,7 +165,7 @@ func (c *Core) lookAround(now time.Duration) {
 		c.peers.SetNearness(now, c.near.mine)
 		c.out.GossipSoon = true
 	}
-	c.near.isolated(now, c.aggregator.Isolation(now) != exchange.Connected, c.near.lonely && c.peers.Rejoins(now))
+	c.near.isolated(now, c.aggregator.Isolation(now) != exchange.Connected, c.peers.Rejoins(now))
 	exact, why := c.near.inForce(c.peers.Opinions())
 	if exact != c.exact {
 		word := map[bool]string{true: "EXACT", false: "LOCAL"}[exact]

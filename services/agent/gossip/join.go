@@ -18,10 +18,10 @@ const (
 	// does not come at once.
 	joinLeast = time.Second
 	joinMost  = 10 * time.Second
-	// joinAtOnce is how many addresses are tried at a time, by a TCP connection each:
+	// joinAtOnce bounds the addresses that are tried at a time, by a TCP connection each:
 	// a cluster with hundreds of dead addresses costs no more.
 	joinAtOnce = 8
-	// resolveWait is how long the resolver may take for a name. By itself it tries for up to a minute.
+	// resolveWait bounds the resolver's time for a name. By itself it tries for up to a minute.
 	resolveWait = 2 * time.Second
 )
 
@@ -45,7 +45,7 @@ type tried struct {
 func (m *Node) join(ctx context.Context) {
 	tick := time.NewTicker(joinEvery)
 	defer tick.Stop()
-	start, attempts, over := time.Now(), map[string]attempt{}, make(chan tried, joinAtOnce)
+	start, attempts, over := time.Now(), map[string]*attempt{}, make(chan tried, joinAtOnce)
 	warned := false
 	for {
 		missing, back, here := m.missing()
@@ -62,9 +62,7 @@ func (m *Node) join(ctx context.Context) {
 				m.o.Log.Warn("no other agent answers yet; trying on", "join", t.at, "error", t.err)
 			}
 			warned = t.err != nil
-			next := attempts[t.at]
-			next.busy = false
-			attempts[t.at] = next
+			attempts[t.at].busy = false
 		case <-tick.C:
 		}
 	}
@@ -85,34 +83,40 @@ func (m *Node) joinAt(ctx context.Context, to string, here map[string]bool) erro
 // pick picks the addresses to try now, the longest due first, and plans their next
 // attempts. Where a peer begins to be heard again it is tried at once: after a long cut
 // the pause is long, and until then two agents each take themselves for the owner of a key.
-func pick(now time.Duration, attempts map[string]attempt, missing, back []string) (out []string) {
+func pick(now time.Duration, attempts map[string]*attempt, missing, back []string) (out []string) {
 	busy := 0
-	for a, next := range attempts {
-		is := slices.Contains(back, a)
+	for at, next := range attempts {
+		switch {
+		case next.busy:
+			busy++
+		case !slices.Contains(missing, at):
+			delete(attempts, at)
+		}
+	}
+	for _, at := range missing {
+		next := attempts[at]
+		if next == nil {
+			next = &attempt{}
+			attempts[at] = next
+		}
+		is := slices.Contains(back, at)
 		if is && !next.back {
 			next.at, next.pause = min(next.at, now), 0
 		}
 		next.back = is
-		attempts[a] = next
-		switch {
-		case next.busy:
-			busy++
-		case !slices.Contains(missing, a):
-			delete(attempts, a)
-		}
 	}
 	slices.SortStableFunc(missing, func(a, b string) int { return cmp.Compare(attempts[a].at, attempts[b].at) })
-	for _, a := range missing {
-		next := attempts[a]
+	for _, at := range missing {
+		next := attempts[at]
 		if next.at > now || busy+len(out) == joinAtOnce {
 			break
 		}
 		if next.busy {
 			continue
 		}
-		pause := min(max(2*next.pause, joinLeast), joinMost)
-		out = append(out, a)
-		attempts[a] = attempt{now + pause/2 + rand.N(pause/2), pause, slices.Contains(back, a), true}
+		next.pause = min(max(2*next.pause, joinLeast), joinMost)
+		next.at, next.busy = now+next.pause/2+rand.N(next.pause/2), true
+		out = append(out, at)
 	}
 	return out
 }

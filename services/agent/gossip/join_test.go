@@ -103,7 +103,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	for i := range 20 {
 		dead = append(dead, fmt.Sprintf("127.0.0.1:%d", 1000+i))
 	}
-	attempts, made := map[string]attempt{}, map[string]int{}
+	attempts, made := map[string]*attempt{}, map[string]int{}
 	for now := time.Duration(0); now < time.Minute; now += joinEvery {
 		due := pick(now, attempts, slices.Clone(dead), nil)
 		if len(due) > joinAtOnce {
@@ -122,17 +122,15 @@ func TestAttemptsAreBounded(t *testing.T) {
 }
 
 // end ends attempts.
-func end(attempts map[string]attempt, at []string) {
+func end(attempts map[string]*attempt, at []string) {
 	for _, a := range at {
-		next := attempts[a]
-		next.busy = false
-		attempts[a] = next
+		attempts[a].busy = false
 	}
 }
 
 // An address that does not answer keeps no other one waiting, and is not tried twice at a time.
 func TestDeadAddressKeepsNobodyWaiting(t *testing.T) {
-	attempts := map[string]attempt{}
+	attempts := map[string]*attempt{}
 	pick(0, attempts, []string{"dead"}, nil)
 	if due := pick(joinMost, attempts, []string{"dead", "late"}, nil); !slices.Equal(due, []string{"late"}) {
 		t.Errorf("tried %q, want late alone", due)
@@ -142,12 +140,12 @@ func TestDeadAddressKeepsNobodyWaiting(t *testing.T) {
 // A peer that is received again after a long cut is tried at once, although its next attempt was far off; while it goes
 // on to speak, but does not answer, attempts become rarer again.
 func TestPeerThatSpeaksAgainIsTriedAtOnce(t *testing.T) {
-	attempts, now, made := map[string]attempt{}, time.Duration(0), 0
+	attempts, now, made := map[string]*attempt{}, time.Duration(0), 0
 	for ; now < 30*time.Second; now += joinEvery {
 		end(attempts, pick(now, attempts, []string{"a", "b"}, nil))
 	}
 	for from := now; now < from+time.Minute; now += joinEvery {
-		attempts["b"] = attempt{at: now + joinMost, pause: joinMost}
+		attempts["b"] = &attempt{at: now + joinMost, pause: joinMost}
 		due := pick(now, attempts, []string{"a", "b"}, []string{"a"})
 		if now == from && !slices.Equal(due, []string{"a"}) {
 			t.Errorf("tried %q when a began to speak, want a", due)

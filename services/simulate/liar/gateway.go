@@ -128,7 +128,7 @@ func (l *Gateway) fill(name string, v reflect.Value) {
 	}
 }
 
-// texts are none, one at the bound of names, longer ones, and one that is no UTF-8.
+// texts are empty, at the bound of names, longer, and no UTF-8.
 var texts = []string{"", strings.Repeat("x", 256), strings.Repeat("x", 257), strings.Repeat("y", 30_000), "a\xff\xfe"}
 
 // values returns the possible values of a field. Numbers that are none do not pass the link.
