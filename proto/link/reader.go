@@ -25,7 +25,8 @@ func NewReader(r io.Reader) *Reader {
 }
 
 // NewAgentReader returns a reader for an agent: it refuses what no filter sends, at the frame's header. Only the
-// first message is a Hello; messages of agents are refused, and [MaxFromFilter] bounds the others. So a process that is no filter cannot make the agent gather and decode configurations.
+// first message is a Hello; messages of agents are refused, and [MaxFromFilter] bounds the others. So a process
+// that is no filter cannot make the agent gather and decode configurations.
 func NewAgentReader(r io.Reader) *Reader {
 	in := NewReader(r)
 	in.agent = true
