@@ -123,21 +123,24 @@ func FromSpent(p LedgerParams, now, spent float64) Ledger {
 }
 
 // Configure installs new parameters. A change of rate or burst carries what is spent over,
-// see Carry, with the room above the burst. What was admitted stays: the others know it.
+// see Carry. The room above the burst is not owed: it is 2 + r·δ, and a limit of burst 1 would
+// block its client for three times 1/rate. What was admitted stays: the others know it.
 func (l *Ledger) Configure(p LedgerParams, now float64) {
 	l.Advance(now)
-	rate, burst, top := l.p.Rate, l.p.Burst, l.top
+	rate, burst, spent := l.p.Rate, l.p.Burst, l.d
 	l.install(p)
-	if l.p.Rate == rate && l.p.Burst == burst || top == 0 {
+	if l.p.Rate == rate && l.p.Burst == burst || burst == 0 {
 		return
 	}
-	part := min(1, l.top/top)
-	l.d = Carry(l.d, top, l.top)
+	part := min(1, l.p.Burst/burst)
+	if l.d = Carry(spent, burst, l.p.Burst); spent > 0 {
+		part = l.d / spent
+	}
 	l.own, l.certain = min(l.own*part, l.d), min(l.certain*part, l.d)
 	l.others.Own *= part
 	l.recent, l.before = l.recent*part, l.before*part
-	if l.p.Rate < rate || l.top < top {
-		l.x = max(l.x, 0)
+	if l.p.Rate < rate || l.p.Burst < burst {
+		l.x = 0 // the token of the pacer would pass beside an empty bucket
 		l.Settle(now)
 	}
 }
@@ -433,7 +436,7 @@ func (l *Ledger) oldest(s *LedgerSums) float64 {
 // a change of the limit an empty pool is the most.
 func (l *Ledger) Deepest() float64 {
 	if l.at < l.lowered {
-		return l.top
+		return l.p.Burst
 	}
 	return l.p.Replicas * (l.top + silent*l.p.Rate)
 }
