@@ -197,7 +197,8 @@ var rlsInstruments = []instrument{
 		help: "Descriptors answered OK because too many different limits came with descriptors.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.OverridesRefused) })},
 	{name: "titrate.rls.hits.capped", counter: true,
-		help: "Descriptors with more than a million hits, charged as a million.",
+		help: "Descriptors with more than a million hits, admitted or refused: they are decided and charged as " +
+			"a million.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Capped) })},
 	{name: "titrate.rls.shadowed", counter: true,
 		help: "Requests over a limit that --rls-shadow let pass.",

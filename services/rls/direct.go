@@ -29,10 +29,7 @@ func (s *Server) decideDirectly(ctx context.Context, r *api.RateLimitRequest) []
 		}
 		hits := hitsOf(r, d)
 		request := s.requestOf(d)
-		request.Cost = float64(max(1, min(hits, limiter.MaxCost)))
-		if hits > limiter.MaxCost {
-			s.counts.capped.Add(1)
-		}
+		request.Cost = s.cost(hits)
 		if hits == 0 {
 			out, left := s.enforcer.Peek(&request)
 			all[i] = s.asDecision(&request, out, left)

@@ -28,7 +28,7 @@ type numbers struct {
 // decide decides a descriptor of a tenant that has one limit of requests per unit, or returns what it
 // waits for. hits 0 asks whether one more request would pass, and charges nothing.
 func (s *Server) decide(tenant, client string, requests uint32, hits uint64) (answer, *waiting) {
-	r := limiter.Request{Tenant: tenant, Client: client, Cost: float64(max(1, min(hits, limiter.MaxCost)))}
+	r := limiter.Request{Tenant: tenant, Client: client, Cost: s.cost(hits)}
 	if hits == 0 {
 		out, left := s.enforcer.Peek(&r)
 		return asAnswer(out, left, requests), nil
@@ -40,21 +40,27 @@ func (s *Server) decide(tenant, client string, requests uint32, hits uint64) (an
 			return answer{}, w
 		}
 	}
-	return s.charged(&r, out, requests, hits), nil
+	return s.charged(&r, out, requests), nil
 }
 
 // charged is the answer to a request that the engine has decided. A refused one takes what is left.
-func (s *Server) charged(r *limiter.Request, out limiter.Outcome, requests uint32, hits uint64) answer {
+func (s *Server) charged(r *limiter.Request, out limiter.Outcome, requests uint32) answer {
 	left := s.enforcer.Allowance(r, out.Reason)
 	rest := math.Floor(left.Remaining + rounding)
 	if out.Verdict == limiter.Reject && out.Reason == limiter.ClientLimit && rest >= 1 && !s.o.StopOverLimit {
 		r.Cost = rest
 		s.spend(r)
 	}
-	if hits > limiter.MaxCost && out.Verdict == limiter.Admit {
+	return asAnswer(out, left, requests)
+}
+
+// cost returns the cost that the engine decides hits by, and counts hits that are more than it decides at once. With 0
+// hits the engine is only asked about one.
+func (s *Server) cost(hits uint64) float64 {
+	if hits > limiter.MaxCost {
 		s.counts.capped.Add(1)
 	}
-	return asAnswer(out, left, requests)
+	return float64(max(1, min(hits, limiter.MaxCost)))
 }
 
 // neverPasses is the answer to more hits than the limit has in its unit.

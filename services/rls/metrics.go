@@ -26,7 +26,7 @@ type counts struct {
 	abandoned        atomic.Uint64 // requests whose callers had gone, or whose deadline passed
 	undecided        atomic.Uint64 // descriptors that the engine could not decide
 	panics           atomic.Uint64 // requests whose handler panicked
-	capped           atomic.Uint64 // descriptors with more hits than the engine charges at once
+	capped           atomic.Uint64 // descriptors with more hits than the engine decides at once
 	refunds          atomic.Uint64 // descriptors with is_negative_hits, which charge nothing
 	shadowed         atomic.Uint64 // requests over a limit that Options.Shadow let pass
 	hits             hits

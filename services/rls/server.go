@@ -141,7 +141,7 @@ func (s *Server) decideByFiles(ctx context.Context, r *api.RateLimitRequest) ([]
 	}
 	for _, w := range waits {
 		m, hits := &matches[w.descriptor], hitsOf(r, r.GetDescriptors()[w.descriptor])
-		a := s.charged(&w.request, s.await(ctx, w), m.Requests, hits)
+		a := s.charged(&w.request, s.await(ctx, w), m.Requests)
 		all[w.descriptor] = s.matched(m, a, hits)
 	}
 	return all, nil

@@ -424,3 +424,35 @@ func TestStopBesideASilentConnection(t *testing.T) {
 		t.Error("it does not end")
 	}
 }
+
+// Each such descriptor is counted, whether it is admitted or refused.
+func TestHitsBeyondTheMostAreCounted(t *testing.T) {
+	const file = "domain: shop\ndescriptors:\n- {key: big, rate_limit: {unit: day, requests_per_unit: 3000000}}\n" +
+		"- {key: small, rate_limit: {unit: day, requests_per_unit: 3}}\n"
+	for _, c := range []struct{ domain, text, want string }{
+		{"shop", "big=a", "OK OK/2000000"},
+		{"shop", "small=a", "OVER_LIMIT OVER_LIMIT/0"},
+		{Domain, "tenant=acme client=a", "OVER_LIMIT OVER_LIMIT/0"},
+	} {
+		s := newServer(t, file, Options{})
+		err := s.composer.configure(&config.Config{Seed: 4, Defaults: []config.Limit{{Name: "each", Rate: 1, Burst: 3}},
+			Tenants: []config.Tenant{{Name: config.DefaultTenant}, {Name: "acme"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := answers(ask(t, s, c.domain, withHits(c.text, 2_000_000)))
+		if got != c.want || s.Stats().Capped != 1 {
+			t.Errorf("%s %s: %s, %d counted, want %s and 1", c.domain, c.text, got, s.Stats().Capped, c.want)
+		}
+	}
+	s := newServer(t, file, Options{})
+	for _, want := range []string{"OK", "OK", "OK", "OVER_LIMIT"} { // the last one finds no room
+		got := answers(ask(t, s, "shop", withHits("big=b", 1_000_001)))
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("a million of what is left: %s, want %s", got, want)
+		}
+	}
+	if n := s.Stats().Capped; n != 4 {
+		t.Errorf("%d counted, want 4", n)
+	}
+}
