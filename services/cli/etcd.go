@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -82,14 +83,19 @@ func etcdConfig(dir, client, peer, level string) (*embed.Config, error) {
 	return c, nil
 }
 
+// etcdStop bounds the time that calls have to end after the server was asked to stop.
+const etcdStop = 500 * time.Millisecond
+
 // runEtcd serves until ctx ends or the server fails; ready is called with the
 // address for clients once it answers.
 func runEtcd(ctx context.Context, config *embed.Config, ready func(address string)) error {
+	calls := make(chan *grpc.Server, 1) // the server of --listen, once it serves
+	config.ServiceRegister = func(s *grpc.Server) { calls <- s }
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return fmt.Errorf("etcd on %s: %w", config.ListenClientUrls[0].Host, err)
 	}
-	defer server.Close()
+	defer closeEtcd(server, calls)
 	late := time.NewTimer(etcdStart)
 	defer late.Stop()
 	select {
@@ -112,4 +118,18 @@ func runEtcd(ctx context.Context, config *embed.Config, ready func(address strin
 	case <-ctx.Done():
 		return nil
 	}
+}
+
+// closeEtcd stops the server. By itself etcd waits seven seconds for the calls that are under way, and a watch of a
+// client that lives on does not end.
+func closeEtcd(server *embed.Etcd, calls <-chan *grpc.Server) {
+	late := time.AfterFunc(etcdStop, func() {
+		select {
+		case s := <-calls:
+			s.Stop()
+		default: // it has not begun to serve
+		}
+	})
+	defer late.Stop()
+	server.Close()
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/titrate/titrate/services/dev/local"
 )
 
@@ -41,6 +43,33 @@ func TestEtcdServesUntilItIsStopped(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+// etcd waits seven seconds for a watch to end, and the watch of a client that lives on does not end.
+func TestEtcdStopsBesideAWatch(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	config, err := etcdConfig(t.TempDir(), "127.0.0.1:0", "127.0.0.1:0", "error")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, done := make(chan string, 1), make(chan error, 1)
+	go func() { done <- runEtcd(ctx, config, func(address string) { at <- address }) }()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{<-at}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if created := <-client.Watch(t.Context(), "key", clientv3.WithCreatedNotify()); !created.Created {
+		t.Fatalf("%+v", created)
+	}
+	start := time.Now()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("it stopped after %v, want less than a second on an idle machine", took)
 	}
 }
 
