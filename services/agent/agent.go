@@ -12,6 +12,7 @@ import (
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip"
+	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/rls"
@@ -49,11 +50,12 @@ type Agent struct {
 	logs         *telemetry.Logs // nil: none are sent
 	admin        *telemetry.Admin
 	adminAt      net.Listener
-	cut          atomic.Bool  // by fault injection
-	stopped      atomic.Bool  // the gateway of this process has ended
-	saved        atomic.Int64 // snapshots written
-	saveFailures atomic.Int64 // since one was written
-	gossipKeys   [][]byte     // in force; watchKeys changes them
+	cut          atomic.Bool    // by fault injection
+	stopped      atomic.Bool    // the gateway of this process has ended
+	snapshotLock *lastgood.Lock // nil: no snapshot is kept
+	saved        atomic.Int64   // snapshots written
+	saveFailures atomic.Int64   // since one was written
+	gossipKeys   [][]byte       // in force; watchKeys changes them
 	keysTrouble  atomic.Pointer[error]
 }
 
@@ -63,7 +65,11 @@ func newAgent(c Config) (*Agent, error) {
 	a := &Agent{c: c, log: c.Log, start: start, tokensDue: newAlarm(), tickDue: newAlarm()}
 	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
-	return a, a.restore()
+	if err := a.restore(); err != nil {
+		a.snapshotLock.Close()
+		return nil, err
+	}
+	return a, nil
 }
 
 // incarnation differs with each start of the agent.
@@ -125,6 +131,7 @@ func (a *Agent) close() {
 			at.Close()
 		}
 	}
+	a.snapshotLock.Close()
 	if a.metrics != nil {
 		a.closeMetrics()
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/services/telemetry"
@@ -19,8 +18,7 @@ import (
 
 // Config has the settings of an operator. Zero values mean the stated defaults.
 type Config struct {
-	// Name of this agent, unique in the cluster, at most 256 bytes. Default: the
-	// host name.
+	// Name of this agent, unique in the cluster, see [telemetry.ProcessName]. Default: the host's name.
 	Name string
 	// Version of the build, for the coordinator and metrics.
 	Version string
@@ -47,7 +45,7 @@ type Config struct {
 	// Admin is the address of the HTTP server for metrics, health and status.
 	// Default 127.0.0.1:7501.
 	Admin string
-	// SnapshotDir keeps the last good configuration and shares. Empty: nowhere.
+	// SnapshotDir keeps the last good configuration and shares, of this agent alone. Empty: nowhere.
 	SnapshotDir string
 	// Period P between two announcements of contended keys. Default 50 ms, range
 	// 10 ms to 1 s, the same in the whole cluster. Longer costs less and makes
@@ -82,13 +80,8 @@ const longestSocket = 107
 
 // withDefaults fills in what is zero and checks what is not.
 func (c Config) withDefaults() (Config, error) {
-	if c.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return c, fmt.Errorf("--name is not given and the host has none: %w", err)
-		}
-		c.Name = host
-	}
+	name, wrong := telemetry.ProcessName(c.Name)
+	c.Name = name
 	c.Version = cmp.Or(c.Version, "unknown")
 	c.Socket = cmp.Or(c.Socket, "/run/titrate/agent.sock")
 	c.Gossip = cmp.Or(c.Gossip, "127.0.0.1:7500")
@@ -99,7 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(c.check(), c.RLS.check(), c.guardGossip()); err != nil {
+	if err := errors.Join(wrong, c.check(), c.RLS.check(), c.guardGossip()); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	return c, nil
@@ -108,9 +101,6 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) check() error {
 	var all []error
 	bad := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
-	if len(c.Name) > 256 || !utf8.ValidString(c.Name) {
-		bad("--name %.40q: want at most 256 bytes of UTF-8", c.Name)
-	}
 	if len(c.Socket) > longestSocket {
 		bad("--socket %s: %d bytes, the system takes %d at most: give a shorter path", c.Socket, len(c.Socket),
 			longestSocket)

@@ -29,6 +29,10 @@ func (a *Agent) restore() error {
 	if err := lastgood.Writable(dir); err != nil {
 		return fmt.Errorf("--snapshot-dir: %w; name a directory that this user may write, or leave it out", err)
 	}
+	var err error
+	if a.snapshotLock, err = lastgood.LockDir(dir, a.c.Name); err != nil {
+		return fmt.Errorf("--snapshot-dir: %w", err)
+	}
 	s, err := lastgood.Load(dir)
 	if damaged := new(lastgood.DamagedError); errors.As(err, &damaged) {
 		a.log.Error(err.Error())
@@ -86,6 +90,7 @@ func (a *Agent) keepSnapshot(ctx context.Context) {
 	if a.c.SnapshotDir == "" {
 		return
 	}
+	defer a.snapshotLock.Close()
 	k := keeper{a: a, Keeper: lastgood.NewKeeper(a.c.SnapshotDir)}
 	defer k.Close()
 	tick := time.NewTicker(time.Second)

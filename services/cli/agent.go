@@ -89,7 +89,8 @@ func newAgent() *cobra.Command {
 
 func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f := cmd.Flags()
-	f.StringVar(&config.Name, "name", "", "name of this agent, unique among the agents (default the host name)")
+	f.StringVar(&config.Name, "name", "",
+		"name of this agent, unique among the agents: 1 to 128 letters, digits and . _ - (default the host name)")
 	f.StringSliceVar(&config.Coordinators, "coordinator", nil,
 		"host:port of the coordinators, any of them; the leader is found")
 	f.StringVar(&config.Socket, "socket", "/run/titrate/agent.sock",
@@ -106,7 +107,7 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 			"change needs no restart")
 	f.StringVar(&config.Admin, "admin", "127.0.0.1:7501", "address of the HTTP server for metrics, health and status")
 	f.StringVar(&config.SnapshotDir, "snapshot-dir", "",
-		"directory that keeps the last good configuration and shares (default none)")
+		"directory that keeps the last good configuration and shares, of this agent alone (default none)")
 	f.DurationVar(&config.Period, "period", exchange.DefaultPeriod,
 		"time between two announcements, the same for all agents, 10ms to 1s; longer is cheaper and slower to settle")
 	f.DurationVar(&config.T1, "isolation-split-after", exchange.DefaultSplitAfter,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,12 +131,9 @@ func (c *operatorConfig) check() error {
 	if c.owner == "" {
 		return usagef("--set is empty: want the name of the set that owns what is applied")
 	}
-	if c.name != "" {
-		return nil
-	}
 	var err error
-	c.name, err = os.Hostname()
-	return err
+	c.name, err = telemetry.ProcessName(c.name)
+	return usage(err)
 }
 
 // open opens the HTTP server, which has the operator's metrics. With a certificate it speaks HTTPS.

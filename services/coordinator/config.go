@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -187,12 +186,9 @@ func (c *Config) fill() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("--name is not given and the host has no name: %w", err)
-		}
-		c.Name = host
+	var err error
+	if c.Name, err = telemetry.ProcessName(c.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	c.Meters.Service, c.Meters.Instance, c.Meters.Version = "titrate-coordinator", c.Name, c.Version
 	return nil

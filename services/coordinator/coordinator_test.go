@@ -316,6 +316,7 @@ func TestStartsWithoutEtcd(t *testing.T) {
 func TestBadSettingsAreRefused(t *testing.T) {
 	for want, c := range map[string]coordinator.Config{
 		"--etcd-endpoints": {},
+		"--name \"../x\"":  {EtcdEndpoints: []string{"127.0.0.1:1"}, Name: "../x"},
 		"--round 1ms":      {EtcdEndpoints: []string{"127.0.0.1:1"}, Round: time.Millisecond},
 		"--round 3s: want": {EtcdEndpoints: []string{"127.0.0.1:1"}, Round: 3 * time.Second},
 		"--soft-expiry":    {EtcdEndpoints: []string{"127.0.0.1:1"}, SoftExpiry: 300 * time.Millisecond},

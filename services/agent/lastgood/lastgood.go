@@ -32,6 +32,7 @@
 //     has written a part does not count, nor do those after it.
 //   - A damaged file is never used and never lost: it is moved aside.
 //   - The files are readable by their owner alone.
+//   - One process at a time has the directory ([LockDir]).
 package lastgood
 
 import (
