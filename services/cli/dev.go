@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/services/dev"
+	"github.com/titrate/titrate/services/dev/scenario"
 )
 
 const devLong = `dev runs all of Titrate on this machine and shows what it does under load and
@@ -57,6 +58,12 @@ func newDev() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config.Out, config.Program = cmd.OutOrStdout(), os.Args[0]
+			if config.Gateways == 0 { // for which Complete has a default
+				return usagef("0 gateways: must be 1 to %d", scenario.MaxGateways)
+			}
+			if cmd.Flags().Changed("duration") && config.Duration <= 0 {
+				return usagef("--duration %v: must be at least %v", config.Duration, scenario.MinDuration)
+			}
 			if recompute != "" {
 				return recomputeVerdict(config, recompute)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const exportLong = `export writes the configuration as documents for titrate apply, without what only the
@@ -60,9 +62,10 @@ func runExport(cmd *cobra.Command, c *connection, output format, set string, rev
 		return err
 	}
 	defer client.close()
-	to, tabled := bufio.NewWriter(cmd.OutOrStdout()), []resource.Message(nil)
+	to, tabled, sets := bufio.NewWriter(cmd.OutOrStdout()), []resource.Message(nil), map[string]bool{}
 	w := document.NewWriter(to, output == asJSON)
 	err = client.configuration(cmd.Context(), revision, func(m resource.Message) error {
+		sets[m.GetSet()] = true
 		switch {
 		case set != "" && m.GetSet() != set:
 			return nil
@@ -75,6 +78,8 @@ func runExport(cmd *cobra.Command, c *connection, output format, set string, rev
 	switch {
 	case err != nil:
 		return errors.Join(worded(err), to.Flush())
+	case set != "" && !sets[set]:
+		return noSet(set, sets)
 	case w.Count()+len(tabled) == 0:
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is configured there.")
 		return nil
@@ -82,6 +87,16 @@ func runExport(cmd *cobra.Command, c *connection, output format, set string, rev
 		return writeResources(cmd.OutOrStdout(), output, tabled)
 	}
 	return errors.Join(w.Close(), to.Flush())
+}
+
+// noSet is the error about a set that owns nothing.
+func noSet(set string, owners map[string]bool) error {
+	delete(owners, "")
+	names := slices.Sorted(maps.Keys(owners))
+	if len(names) == 0 {
+		return fmt.Errorf("no resource belongs to set %s, or to any set", wording.Quote(set))
+	}
+	return fmt.Errorf("no resource belongs to set %s%s", wording.Quote(set), wording.Meant(set, names))
 }
 
 // configuration visits everything that is configured, of a revision or of now (0), kind by kind in

@@ -23,7 +23,7 @@ docs/reproduction.md has the findings of all.`
 // newLab runs the papers' experiments.
 func newLab() *cobra.Command {
 	cmd := &cobra.Command{Use: "lab", Short: "Reproduce a figure or a table of the papers (no server needed)",
-		Long: labLong, Args: noArgs}
+		Long: labLong, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(newLabList(), newLabRun())
 	return cmd
 }

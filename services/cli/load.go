@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ func newLoad() *cobra.Command {
 		Example: "  titrate load --gateways http://127.0.0.1:8001 --tenant acme=200 --tenant globex=150 --duration 30s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadScenario(gateways, spread, tenants)
+			if err == nil && duration < 0 {
+				err = fmt.Errorf("--duration %v: want a time above 0, or 0 for until stopped", duration)
+			}
 			if err != nil {
 				return usage(err)
 			}
@@ -107,14 +111,17 @@ func loadScenario(gateways []string, spread []float64, tenants []string) (*scena
 		Pool:    scenario.Pool{Name: "unknown", Capacity: 1},
 		Phases:  []scenario.Phase{{Name: "load", End: loadRound.Seconds()}},
 	}
-	for i, url := range gateways {
-		s.Gateways = append(s.Gateways, scenario.Gateway{Name: url, Weight: spread[i]})
+	for i, gateway := range gateways {
+		if err := isURL(gateway); err != nil {
+			return nil, err
+		}
+		s.Gateways = append(s.Gateways, scenario.Gateway{Name: gateway, Weight: spread[i]})
 	}
 	for _, text := range tenants {
 		name, rate, _ := strings.Cut(text, "=")
 		r, err := strconv.ParseFloat(rate, 64)
 		if err != nil || name == "" {
-			return nil, fmt.Errorf("--tenant %q: want name=rate, such as acme=200", text)
+			return nil, fmt.Errorf("--tenant %s: want name=rate, such as acme=200", wording.Quote(text))
 		}
 		t := scenario.Tenant{Name: name, Weight: 1}
 		for i := range loadClients {
@@ -124,6 +131,15 @@ func loadScenario(gateways []string, spread []float64, tenants []string) (*scena
 		s.Tenants = append(s.Tenants, t)
 	}
 	return s, s.Validate()
+}
+
+// isURL refuses what no request can be sent to.
+func isURL(gateway string) error {
+	u, err := url.Parse(gateway)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--gateways %s: want a URL such as http://127.0.0.1:8001", wording.Quote(gateway))
+	}
+	return nil
 }
 
 // loadCounter counts answers per tenant.

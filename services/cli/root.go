@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/titrate/titrate/services/wording"
 )
 
 const rootLong = `titrate limits rates inside Envoy: one limit holds over all gateways, and the
@@ -45,8 +47,6 @@ func Root() *cobra.Command {
 		RunE:          runRoot,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-
-		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return usage(cmd.ValidateRequiredFlags())
 		},
@@ -81,6 +81,33 @@ func Root() *cobra.Command {
 	return root
 }
 
+// addHelp adds the commands that cobra has, and makes them refuse what does not exist. The output must be set.
+func addHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.RunE = runHelp
+		case "completion":
+			c.Args, c.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
+// runHelp shows the help of the command that the arguments name.
+func runHelp(help *cobra.Command, args []string) error {
+	cmd, rest, err := help.Root().Find(args)
+	if err != nil {
+		return usage(err)
+	}
+	if len(rest) > 0 {
+		return unknownCommand(cmd, rest[0])
+	}
+	cmd.InitDefaultHelpFlag()
+	return cmd.Help()
+}
+
 // in adds commands to a group of the help text.
 func in(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
@@ -96,9 +123,14 @@ func runRoot(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-func unknownCommand(root *cobra.Command, name string) error {
-	message := fmt.Sprintf("unknown command %q", name)
-	if near := root.SuggestionsFor(name); len(near) > 0 {
+// unknownCommand is the error about a command that parent does not have.
+func unknownCommand(parent *cobra.Command, name string) error {
+	message := fmt.Sprintf("unknown command %s", wording.Quote(name))
+	if parent.HasParent() {
+		message += fmt.Sprintf(" of %s", parent.CommandPath())
+	}
+	parent.SuggestionsMinimumDistance = 2
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		message += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usage(errors.New(message))
@@ -111,6 +143,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addHelp(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	status := ExitStatus(err)
 	var quiet *exitError

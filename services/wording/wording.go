@@ -68,6 +68,37 @@ func Rate(perSecond float64, format func(float64) string) string {
 	return format(perSecond*unit.seconds) + "/" + unit.name
 }
 
+// mostQuoted is the number of characters of a text from outside that a message repeats.
+const mostQuoted = 80
+
+// Cut is a text from outside as a message repeats it: at most 80 characters, with … behind them if there are more.
+func Cut(text string) string {
+	if short := cut(text); len(short) < len(text) {
+		return short + "…"
+	}
+	return text
+}
+
+// Quote is Cut in quotes, by which the end of the text and odd characters can be seen.
+func Quote(text string) string {
+	if short := cut(text); len(short) < len(text) {
+		return strconv.Quote(short) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// cut is the first mostQuoted characters of a text. O(1).
+func cut(text string) string {
+	n := 0
+	for at := range text {
+		if n == mostQuoted {
+			return text[:at]
+		}
+		n++
+	}
+	return text
+}
+
 // mostLetters bounds the words that are compared.
 const mostLetters = 64
 

@@ -2,6 +2,7 @@ package wording_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/titrate/titrate/services/wording"
@@ -24,6 +25,23 @@ func TestNumbers(t *testing.T) {
 	if one, two := wording.Does(1, "limit", "is", "are"), wording.Does(2, "limit", "is", "are"); one != "1 limit is" ||
 		two != "2 limits are" {
 		t.Error(one, two)
+	}
+}
+
+// A message repeats the beginning of a long text.
+func TestCut(t *testing.T) {
+	for text, want := range map[string]string{"": "", "acme": "acme", strings.Repeat("é", 80): strings.Repeat("é", 80),
+		strings.Repeat("é", 81): strings.Repeat("é", 80) + "…", strings.Repeat("\xff", 1e6): strings.Repeat("\xff", 80) + "…",
+	} {
+		if got := wording.Cut(text); got != want {
+			t.Errorf("Cut: %q, want %q", got, want)
+		}
+	}
+	if got, want := wording.Quote(strings.Repeat("\n", 1e6)), `"`+strings.Repeat(`\n`, 80)+`"…`; got != want {
+		t.Errorf("Quote: %s", got)
+	}
+	if got := wording.Quote("a\xff"); got != `"a\xff"` {
+		t.Errorf("Quote: %s", got)
 	}
 }
 
