@@ -34,6 +34,7 @@ type cluster struct {
 	epoch    int64
 	isolated []bool
 	phases   []int64 // when in a period each publishes and receives
+	stopped  map[int]*stopped
 }
 
 type agent struct {
@@ -83,7 +84,7 @@ func pinned(i int) func(float64) int           { return func(float64) int { retu
 func newCluster(t testing.TB, n int, c *config.Config, o Options) *cluster {
 	cl := &cluster{
 		t: t, rng: rand.New(rand.NewPCG(1, 2)), now: sec, delay: 20 * ms,
-		waiting: map[uint64]*asked{}, isolated: make([]bool, n),
+		waiting: map[uint64]*asked{}, isolated: make([]bool, n), stopped: map[int]*stopped{},
 	}
 	for i := range n {
 		o.Replica = string(rune('a' + i))
@@ -217,7 +218,7 @@ func (c *cluster) ask(s *source, gw int, at int64) {
 
 func (c *cluster) tick() {
 	for i, e := range c.engines {
-		if !e.Busy() && c.now%(50*ms) != 0 {
+		if !e.Busy() && c.now%(50*ms) != 0 || c.stopped[i] != nil {
 			continue
 		}
 		for _, ev := range e.Tick(c.now, nil) {
@@ -236,7 +237,9 @@ func (c *cluster) tick() {
 
 func (c *cluster) publish(i int) {
 	var cl exchange.Claims
-	c.engines[i].Claims(c.now, &cl)
+	if c.stopped[i] == nil {
+		c.engines[i].Claims(c.now, &cl)
+	}
 	ag := c.agents[i]
 	ag.seq++
 	l := letter{at: c.now + c.delay, from: i}
@@ -311,6 +314,10 @@ func (c *cluster) sendSums(i int) {
 			Unsaturated: x.Unsaturated})
 	}
 	slices.SortFunc(s.Keys, func(a, b exchange.KeySum) int { return int(a.Key>>33) - int(b.Key>>33) })
+	if st := c.stopped[i]; st != nil {
+		st.unread = append(st.unread, s)
+		return
+	}
 	c.engines[i].SetSums(c.now, s)
 }
 

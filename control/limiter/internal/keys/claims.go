@@ -53,6 +53,7 @@ func (s *Store) Repeat() { s.repeat.Store(true) }
 
 // Claims appends to c what has changed since the last call.
 func (s *Store) Claims(now int64, c *exchange.Claims) {
+	s.hearing.running.ran(now)
 	v := &period{Claims: c, m: s.view.Load(), now: now, seconds: s.seconds(now)}
 	c.Withdrawn = s.states.withdrawals(c.Withdrawn)
 	s.visitListed(v)

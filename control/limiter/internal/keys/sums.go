@@ -28,7 +28,8 @@ type hearing struct {
 	again   bool          // a Full state comes after changes
 	claimed atomic.Int32  // states of keys that others claim
 	silent  atomic.Int64  // since when the agent is silent, nanoseconds; 0: it is not
-	gap     float64       // for how long it was, until the sums that come now, seconds
+	gap     float64       // for how long it was, or the process stood still, until the sums that come now, seconds
+	running running
 
 	owesUntil atomic.Int64 // learnWithin after the latest state.owesUntil
 }
@@ -43,6 +44,7 @@ func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 	if since := h.silent.Swap(0); since != 0 {
 		h.gap = float64(now-since) * 1e-9
 	}
+	h.gap = max(h.gap, h.running.gap(now))
 	switch {
 	case sums.Full:
 		h.listing = h.listed.Load() + 1
@@ -177,7 +179,7 @@ func (s *Store) wakeIfStale(index uint32) {
 func (s *Store) ClaimedByOthers() bool { return s.hearing.claimed.Load() > 0 }
 
 // GoOn has each key assume from a time on, until the next sums come, that the others go on
-// as they last claimed: their Admitted grows by Claims·dt.
+// as they last claimed: their Admitted grows by Claims·dt, but for the time in which the process stands still.
 func (s *Store) GoOn(since int64) { s.hearing.silent.Store(max(since, 1)) }
 
 // ended is the time after which a silence that sums report as ended counts no more, in nanoseconds.
@@ -189,7 +191,7 @@ func (s *Store) goOn(st *state, now int64) {
 	since, sums := s.hearing.silent.Load(), st.sums
 	switch {
 	case since != 0 && sums.Claims > 0:
-		from := max(since, st.assumedAt)
+		from := max(since, st.assumedAt, s.hearing.running.standstill(now).to)
 		more := sums.Claims * float64(max(0, now-from)) * 1e-9
 		st.assumed, st.assumedAt = st.assumed+more, max(now, from)
 		sums.Admitted, sums.Assumed = sums.Admitted+more, sums.Assumed+more
