@@ -29,7 +29,7 @@ KUBERNETES := $(CACHE)/kubernetes-$(shell sed -n 's,^\tk8s.io/kubernetes \(v[^ ]
 PREVIOUS := 8467ba08
 OLD := $(CACHE)/titrate-$(PREVIOUS)
 
-RELEASE := $(shell sed -n 's,^const Release = "\(.*\)"$$,\1,p' services/cli/version.go)
+RELEASE := $(shell sed -n 's,^const Release = "\(.*\)"$$,\1,p' services/command/version.go)
 VERSION := v$(RELEASE)-dev+$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 
 MODULES := control lab papers proto envoy-filter services e2e
@@ -45,7 +45,7 @@ build: bin/titrate bin/libtitrate.so ## bin/titrate and bin/libtitrate.so
 
 bin/titrate: $(GO_SRC) | check-go
 	@echo "building bin/titrate (the first time takes a few minutes)"
-	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X github.com/titrate/titrate/services/cli.Version=$(VERSION)' -o ../$@ ./cmd/titrate
+	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X github.com/titrate/titrate/services/command.built=$(VERSION)' -o ../$@ ./cmd/titrate
 
 bin/libtitrate.so: $(GO_SRC) | check-go
 	@echo "building bin/libtitrate.so"

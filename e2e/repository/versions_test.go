@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/services/cli"
+	"github.com/titrate/titrate/services/command"
 )
 
 // TestVersionsAgree: containers have the versions that the tests run as processes.
@@ -87,11 +87,11 @@ func TestReleaseIsStatedOnce(t *testing.T) {
 		}
 		return string(raw)
 	}
-	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(cli.Release) {
-		t.Errorf("services/cli/version.go has the release %q, want one such as 1.2.3", cli.Release)
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(command.Release) {
+		t.Errorf("services/command/version.go has the release %q, want one such as 1.2.3", command.Release)
 	}
-	if first := regexp.MustCompile(`(?m)^## (\S+)`).FindStringSubmatch(read("CHANGELOG.md")); first[1] != cli.Release {
-		t.Errorf("CHANGELOG.md begins with %s, services/cli/version.go has %s", first[1], cli.Release)
+	if first := regexp.MustCompile(`(?m)^## (\S+)`).FindStringSubmatch(read("CHANGELOG.md")); first[1] != command.Release {
+		t.Errorf("CHANGELOG.md begins with %s, services/command/version.go has %s", first[1], command.Release)
 	}
 	if chart := read("charts/titrate/Chart.yaml"); !strings.Contains(chart, "\nversion: 0.0.0\n") {
 		t.Errorf("Chart.yaml states a version beside 0.0.0, which make release replaces:\n%s", chart)

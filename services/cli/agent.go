@@ -9,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/agent"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -69,15 +70,15 @@ func newAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config.Log, config.Version = logger, version()
+			config.Log, config.Version = logger, command.Version()
 			a, err := config.Complete(cmd.Context())
 			if errors.Is(err, agent.ErrSettings) {
-				return usage(err)
+				return command.Usage(err)
 			}
 			if err != nil {
 				return err
 			}
-			return onFewProcessors(cmd.Context(), a.Run)
+			return command.OnFewProcessors(cmd.Context(), a.Run)
 		},
 	}
 	agentFlags(cmd, &config)

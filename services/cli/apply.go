@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -91,7 +92,7 @@ const applyExample = `  titrate apply -f quotas.yaml
 func newApply() *cobra.Command {
 	var (
 		c      connection
-		output format
+		output command.Format
 		files  []string
 		asked  planned
 		plan   bool
@@ -102,7 +103,7 @@ func newApply() *cobra.Command {
 		Short:   "Create or replace what documents say, all or nothing",
 		Long:    applyLong,
 		Example: applyExample,
-		Args:    filesByFlag,
+		Args:    command.FilesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			documents, err := readDocuments(cmd, files, asked.prune)
 			if err != nil {
@@ -115,8 +116,8 @@ func newApply() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
-	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
+	output.Flag(cmd)
+	command.FileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	f := cmd.Flags()
 	f.BoolVar(&ask.ValidateOnly, "dry-run", false, "ask the coordinator what would happen, and change nothing")
@@ -154,11 +155,6 @@ func dropEtags(documents []*document.Document) {
 	}
 }
 
-func fileFlag(cmd *cobra.Command, files *[]string, help string) {
-	cmd.Flags().StringArrayVarP(files, "file", "f", nil, help)
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
-}
-
 // maxApply is the most resources that the API takes at once.
 const maxApply = 500_000
 
@@ -172,7 +168,7 @@ const (
 	perDocument   = time.Millisecond
 )
 
-func runApply(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
+func runApply(cmd *cobra.Command, c *connection, output command.Format, documents []*document.Document,
 	request *quotav1.ApplyRequest, asked planned, plan bool) error {
 	client, err := asked.begin(cmd, c, documents, request)
 	if err != nil {
@@ -181,7 +177,7 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 	defer client.close()
 	if plan {
 		w := cmd.OutOrStdout()
-		if output != asTable {
+		if output != command.AsTable {
 			w = cmd.ErrOrStderr()
 		}
 		if err := client.planFirst(cmd, w, request, documents, asked); err != nil {
@@ -200,7 +196,7 @@ func runApply(cmd *cobra.Command, c *connection, output format, documents []*doc
 	for _, w := range response.GetWarnings() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", placed(w.GetField(), w.GetMessage(), documents))
 	}
-	if output == asTable {
+	if output == command.AsTable {
 		return writeOutcomes(cmd.OutOrStdout(), documents, response, request.GetValidateOnly())
 	}
 	ms := make([]resource.Message, len(response.Resources))
@@ -268,7 +264,8 @@ func meant(given, stored resource.Message) string {
 		if blocked(given.GetRate()) {
 			said = append(said, "blocks: every request is refused at once")
 		} else if given.GetBurst() == 0 && l != nil {
-			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given", number(l.GetBurst()),
+			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given",
+				command.Number(l.GetBurst()),
 				l.GetRate()))
 		}
 	case *quotav1.Quota:

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 )
 
 const canILong = `can-i asks a coordinator whether you may do something, and prints yes, or no with the
@@ -41,7 +42,7 @@ func newAuth() *cobra.Command {
 func newCanI() *cobra.Command {
 	var (
 		c      connection
-		output format
+		output command.Format
 		list   bool
 		ask    quotav1.GetAccessRequest
 	)
@@ -53,9 +54,10 @@ func newCanI() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && len(args) > 0:
-				return usagef("--list takes no VERB: it lists all that you may do")
+				return command.Usagef("--list takes no VERB: it lists all that you may do")
 			case !list && (len(args) == 0 || len(args) > 2):
-				return usagef("want VERB and, of what is changed, RESOURCE, such as apply tenants/acme; or --list")
+				return command.Usagef("want VERB and, of what is changed, RESOURCE, such as apply tenants/acme; " +
+					"or --list")
 			}
 			if len(args) > 0 {
 				ask.Verb = args[0]
@@ -67,12 +69,12 @@ func newCanI() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
+	output.Flag(cmd)
 	cmd.Flags().BoolVar(&list, "list", false, "say who you are, by what, and all that you may do")
 	return cmd
 }
 
-func runCanI(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetAccessRequest) error {
+func runCanI(cmd *cobra.Command, c *connection, output command.Format, ask *quotav1.GetAccessRequest) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
@@ -82,7 +84,7 @@ func runCanI(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetA
 	if err != nil {
 		return worded(err)
 	}
-	err = output.message(cmd.OutOrStdout(), answer, func(w io.Writer) (err error) {
+	err = output.Message(cmd.OutOrStdout(), answer, func(w io.Writer) (err error) {
 		switch {
 		case ask.GetVerb() == "":
 			err = writeAccess(w, answer)
@@ -94,7 +96,7 @@ func runCanI(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetA
 		return err
 	})
 	if err == nil && ask.GetVerb() != "" && !answer.GetAllowed() {
-		return &exitError{status: exitFailed}
+		return &command.Exit{Status: command.ExitFailed}
 	}
 	return err
 }
@@ -117,26 +119,26 @@ func writeAccess(w io.Writer, a *quotav1.GetAccessResponse) error {
 	if _, err := fmt.Fprintf(w, "%s, %s\n", shown(a.GetCaller()), by); err != nil {
 		return err
 	}
-	t := &table{columns: []column{{"ROLE", false}, {"MAY", false}, {"WHAT", false}}}
+	t := command.NewTable("ROLE", "MAY", "WHAT")
 	for _, g := range a.GetGrants() {
 		switch g.GetRole() {
 		case "agent":
-			t.add(g.GetRole(), "connect", "as an agent")
+			t.Add(g.GetRole(), "connect", "as an agent")
 		case "viewer":
-			t.add(g.GetRole(), reads, "everything")
+			t.Add(g.GetRole(), reads, "everything")
 		case "editor":
-			t.add(g.GetRole(), reads, "everything")
+			t.Add(g.GetRole(), reads, "everything")
 			what := "tenants/" + strings.Join(g.GetTenants(), ", tenants/") + ", with quotas and limits"
 			if g.GetCeiling() != "" {
 				what += ", at most " + g.GetCeiling()
 			}
-			t.add("", changes, what)
+			t.Add("", changes, what)
 		case "admin":
-			t.add(g.GetRole(), reads+", "+changes+", rollback", "everything")
+			t.Add(g.GetRole(), reads+", "+changes+", rollback", "everything")
 		}
 	}
 	if len(a.GetGrants()) == 0 {
-		t.add("none", "nothing", "")
+		t.Add("none", "nothing", "")
 	}
-	return t.write(w)
+	return t.Write(w)
 }

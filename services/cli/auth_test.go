@@ -14,6 +14,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -65,7 +66,7 @@ func TestAWrongToken(t *testing.T) {
 		{"rollback", "1", "--yes"}} {
 		args = append(args, "--token-file", wrong)
 		status, out, errs := titrate(t, server, "", args...)
-		if status != exitFailed || out != "" || !strings.Contains(errs, "--token-file "+wrong+" is refused") ||
+		if status != command.ExitFailed || out != "" || !strings.Contains(errs, "--token-file "+wrong+" is refused") ||
 			!strings.Contains(errs, server) || !strings.Contains(errs, "in its --tokens") ||
 			strings.Contains(errs, "of-nobody") {
 			t.Errorf("%v: status %d, %q, %q", args, status, out, errs)
@@ -77,8 +78,10 @@ func TestCanI(t *testing.T) {
 	server, editor, admin := serveTokens(t)
 	no := func(token, reason string, args ...string) {
 		t.Helper()
-		status, out, errs := titrate(t, server, "", append([]string{"auth", "can-i", "--token-file", token}, args...)...)
-		if status != exitFailed || errs != "" || !strings.HasPrefix(out, "no: ") || !strings.Contains(out, reason) {
+		status, out, errs := titrate(t, server, "", append([]string{"auth", "can-i", "--token-file", token},
+			args...)...)
+		if status != command.ExitFailed || errs != "" || !strings.HasPrefix(out, "no: ") || !strings.Contains(out,
+			reason) {
 			t.Errorf("can-i %v: status %d, %q, %q", args, status, out, errs)
 		}
 	}
@@ -111,9 +114,9 @@ func TestCanI(t *testing.T) {
 	if !strings.Contains(open, "whoever may connect may do everything") {
 		t.Errorf("without credentials: %s", open)
 	}
-	fails(t, server, exitUsage, "", []string{"want VERB"}, "auth", "can-i")
-	fails(t, server, exitUsage, "", []string{"--list takes no VERB"}, "auth", "can-i", "get", "--list")
-	fails(t, server, exitFailed, "", []string{`verb "eat": want apply`}, "auth", "can-i", "eat")
+	fails(t, server, command.ExitUsage, "", []string{"want VERB"}, "auth", "can-i")
+	fails(t, server, command.ExitUsage, "", []string{"--list takes no VERB"}, "auth", "can-i", "get", "--list")
+	fails(t, server, command.ExitFailed, "", []string{`verb "eat": want apply`}, "auth", "can-i", "eat")
 }
 
 // A token decides what its owner may do, names the author of a change, and is not sent where
@@ -123,8 +126,9 @@ func TestTokenFile(t *testing.T) {
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml", "--token-file", admin)
 	const limit = head + "kind: Limit\nname: tenants/%s/limits/mine\nspec: {rate: 7/s}\n"
 	must(t, server, fmt.Sprintf(limit, "acme"), "apply", "-f", "-", "--token-file", editor)
-	fails(t, server, exitFailed, fmt.Sprintf(limit, "bolt"), []string{"token:ci may not call Apply on tenants/bolt/limits/",
-		"roles of its token", "it may change tenants/acme with quotas and limits, and read everything"},
+	fails(t, server, command.ExitFailed, fmt.Sprintf(limit, "bolt"),
+		[]string{"token:ci may not call Apply on tenants/bolt/limits/",
+			"roles of its token", "it may change tenants/acme with quotas and limits, and read everything"},
 		"apply", "-f", "-", "--token-file", editor)
 	out := must(t, server, "", "history", "--token-file", editor)
 	if !strings.Contains(out, "token:ci") || !strings.Contains(out, "token:ops") {
@@ -134,15 +138,17 @@ func TestTokenFile(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte("nobodys"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, server, exitFailed, "", []string{"none of the coordinator's --tokens"}, "get", "--token-file", wrong)
-	fails(t, server, exitFailed, "", []string{"no credentials", "--token-file"}, "get")
-	fails(t, "192.0.2.1:7400", exitUsage, "", []string{"not sent to 192.0.2.1:7400 without TLS", "--tls-ca"}, "get",
+	fails(t, server, command.ExitFailed, "", []string{"none of the coordinator's --tokens"}, "get", "--token-file",
+		wrong)
+	fails(t, server, command.ExitFailed, "", []string{"no credentials", "--token-file"}, "get")
+	fails(t, "192.0.2.1:7400", command.ExitUsage, "", []string{"not sent to 192.0.2.1:7400 without TLS", "--tls-ca"},
+		"get",
 		"--insecure", "--token-file", editor)
 	if err := os.WriteFile(wrong, []byte("two words"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, server, exitUsage, "", []string{"2 words", wrong}, "get", "--token-file", wrong)
-	fails(t, server, exitUsage, "", []string{"--token-file", "no such file"}, "get", "--token-file", wrong+"x")
+	fails(t, server, command.ExitUsage, "", []string{"2 words", wrong}, "get", "--token-file", wrong)
+	fails(t, server, command.ExitUsage, "", []string{"--token-file", "no such file"}, "get", "--token-file", wrong+"x")
 }
 
 // What an editor gives is held to its ceiling, by plan, too; what an administrator gave may
@@ -158,7 +164,8 @@ func TestCeiling(t *testing.T) {
 	apply := []string{"apply", "-f", "-", "--token-file", editor}
 	no := func(document string, reason string, args ...string) {
 		t.Helper()
-		fails(t, server, exitFailed, document, []string{"the ceiling of token:ci is rate 100/s, weight 5, max 50", reason},
+		fails(t, server, command.ExitFailed, document,
+			[]string{"the ceiling of token:ci is rate 100/s, weight 5, max 50", reason},
 			args...)
 	}
 	no(limit("101/s"), "rate 101/s is above 100/s", apply...)

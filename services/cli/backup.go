@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
@@ -47,7 +48,7 @@ func newBackup() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if keep < 1 {
-				return usagef("--keep %d must be 1 or more", keep)
+				return command.Usagef("--keep %d must be 1 or more", keep)
 			}
 			return runBackup(cmd, &c, dir, keep)
 		},

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // A backup brings back what was configured, whatever has become of it since.
@@ -51,9 +53,9 @@ func TestOldBackupsAreDeleted(t *testing.T) {
 func TestNoBackupOfNothing(t *testing.T) {
 	server, dir := serveAPI(t), t.TempDir()
 	status, out, errs := titrate(t, server, "", "backup", "--dir", dir)
-	if files, _ := filepath.Glob(filepath.Join(dir, "*")); status != exitOK || out != "" || len(files) != 0 ||
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); status != command.ExitOK || out != "" || len(files) != 0 ||
 		!strings.Contains(errs, "no backup") {
 		t.Errorf("status %d, %q, %q, %v", status, out, errs, files)
 	}
-	fails(t, server, exitUsage, "", []string{"--keep 0"}, "backup", "--dir", dir, "--keep", "0")
+	fails(t, server, command.ExitUsage, "", []string{"--keep 0"}, "backup", "--dir", dir, "--keep", "0")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -25,7 +26,7 @@ func writeChanges(w io.Writer, changes []*quotav1.ResourceChange) error {
 			b.WriteString("~ " + c.GetName() + "\n")
 		}
 		for _, line := range differences(before, after) {
-			b.WriteString("    " + strings.Map(printable, line) + "\n")
+			b.WriteString("    " + strings.Map(command.Printable, line) + "\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 )
 
 const checkLong = `check asks a coordinator whether the installation is healthy, and says what to do where it is
@@ -22,7 +23,7 @@ const checkExample = `  titrate check
 func newCheck() *cobra.Command {
 	var (
 		c      connection
-		output format
+		output command.Format
 		strict bool
 	)
 	cmd := &cobra.Command{
@@ -34,12 +35,12 @@ func newCheck() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runCheck(cmd, &c, output, strict) },
 	}
 	c.flags(cmd)
-	output.flag(cmd)
+	output.Flag(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings too")
 	return cmd
 }
 
-func runCheck(cmd *cobra.Command, c *connection, output format, strict bool) error {
+func runCheck(cmd *cobra.Command, c *connection, output command.Format, strict bool) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
@@ -49,15 +50,15 @@ func runCheck(cmd *cobra.Command, c *connection, output format, strict bool) err
 	if err != nil {
 		return worded(err)
 	}
-	err = output.message(cmd.OutOrStdout(), found, func(w io.Writer) error {
-		t := &table{columns: []column{{"CATEGORY", false}, {"STATE", false}, {"FINDING", false}}}
+	err = output.Message(cmd.OutOrStdout(), found, func(w io.Writer) error {
+		t := command.NewTable("CATEGORY", "STATE", "FINDING")
 		for _, f := range found.GetFindings() {
-			t.add(f.GetCategory(), f.GetState().String(), f.GetMessage())
+			t.Add(f.GetCategory(), f.GetState().String(), f.GetMessage())
 			if f.GetAdvice() != "" {
-				t.add("", "", "what to do: "+f.GetAdvice())
+				t.Add("", "", "what to do: "+f.GetAdvice())
 			}
 		}
-		return t.write(w)
+		return t.Write(w)
 	})
 	return errors.Join(err, verdict(found.GetFindings(), strict))
 }
@@ -66,7 +67,7 @@ func runCheck(cmd *cobra.Command, c *connection, output format, strict bool) err
 func verdict(findings []*quotav1.Finding, strict bool) error {
 	for _, f := range findings {
 		if f.GetState() == quotav1.Finding_FAILED || strict && f.GetState() == quotav1.Finding_WARNING {
-			return &exitError{status: exitFailed}
+			return &command.Exit{Status: command.ExitFailed}
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store"
@@ -120,8 +121,10 @@ func (present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*
 	}
 	limit := &quotav1.Activity{Tenant: "acme", Limit: "per-client", Refused: 1180, ClientLimit: 1180, Window: window,
 		Since: since}
-	flow := &quotav1.Activity{Tenant: "acme", Pool: "api", Admitted: 20, Refused: 1180, ClientLimit: 1180, Window: window,
-		Since: since, AdmittedParts: []uint64{4, 4, 4, 0, 4, 2, 2}, RefusedParts: []uint64{96, 396, 296, 0, 196, 148, 48},
+	flow := &quotav1.Activity{Tenant: "acme", Pool: "api", Admitted: 20, Refused: 1180, ClientLimit: 1180,
+		Window: window,
+		Since:  since, AdmittedParts: []uint64{4, 4, 4, 0, 4, 2, 2}, RefusedParts: []uint64{96, 396, 296, 0, 196, 148,
+			48},
 		NewestPart: durationpb.New(4 * time.Second)}
 	limit.RefusedParts, limit.AdmittedParts, limit.NewestPart = flow.RefusedParts, make([]uint64, 7), flow.NewestPart
 	switch {
@@ -131,7 +134,8 @@ func (present) Activity(_ context.Context, s *quotav1.Selection, single bool) (*
 		limit.Limit, limit.Shadowed = "tight", 420
 		out.Rows, out.Other = []*quotav1.Activity{limit, flow}, &quotav1.Activity{Shadowed: 60, Window: window}
 	case s.By == quotav1.Selection_CLIENT:
-		out.Rows = []*quotav1.Activity{{Tenant: "acme", Limit: "per-client", Client: "app-\x1b7", Refused: 900, Error: 3}}
+		out.Rows = []*quotav1.Activity{{Tenant: "acme", Limit: "per-client", Client: "app-\x1b7", Refused: 900,
+			Error: 3}}
 	case single:
 		flow.Gateway, limit.Gateway = "gw-1", "gw-1"
 		out.Rows = []*quotav1.Activity{flow, limit}
@@ -170,7 +174,7 @@ func titrate(t *testing.T, server, stdin string, args ...string) (status int, st
 func must(t *testing.T, server, stdin string, args ...string) string {
 	t.Helper()
 	status, out, errs := titrate(t, server, stdin, args...)
-	if status != exitOK || errs != "" {
+	if status != command.ExitOK || errs != "" {
 		t.Fatalf("titrate %v: status %d\n%s", args, status, errs)
 	}
 	return out
@@ -242,7 +246,7 @@ func TestOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) { golden(t, name, must(t, server, "", args...)) })
 	}
 	status, out, errs := titrate(t, server, "", "why", "request", "other")
-	if status != exitFailed || errs != "" {
+	if status != command.ExitFailed || errs != "" {
 		t.Errorf("of a request that no gateway knows: status %d, %s", status, errs)
 	}
 	golden(t, "why-unknown", out)
@@ -285,7 +289,7 @@ func TestApplyADirectory(t *testing.T) {
 	if got := must(t, serveAPI(t), "", "apply", "-f", dir); strings.Count(got, " created") != 7 {
 		t.Errorf("%s", got)
 	}
-	fails(t, "127.0.0.1:1", exitFailed, "", []string{"no .yaml"}, "apply", "-f", t.TempDir())
+	fails(t, "127.0.0.1:1", command.ExitFailed, "", []string{"no .yaml"}, "apply", "-f", t.TempDir())
 }
 
 // A limit says its burst where it is written and where it is read.
@@ -306,10 +310,10 @@ func TestBursts(t *testing.T) {
 func TestUnknownNamesAreSaid(t *testing.T) {
 	server := serveAPI(t)
 	const text = head + "kind: Limit\nname: tenants/-/limits/l\nspec:\n  rate: 1/s\n  identity: usr\n"
-	fails(t, server, exitFailed, text, []string{"nothing was applied", "<stdin>:6: spec.identity",
+	fails(t, server, command.ExitFailed, text, []string{"nothing was applied", "<stdin>:6: spec.identity",
 		"not known to 2 of 2"}, "apply", "--strict", "-f", "-")
 	code, out, errs := titrate(t, server, text, "apply", "-f", "-")
-	if code != exitOK || !strings.Contains(out, "created") ||
+	if code != command.ExitOK || !strings.Contains(out, "created") ||
 		!strings.Contains(errs, "warning: <stdin>:6: spec.identity") {
 		t.Errorf("apply: %d %s%s", code, out, errs)
 	}
@@ -350,7 +354,7 @@ func TestApplyOfAnOlderTextIsAConflict(t *testing.T) {
 		theirs := strings.Replace(read, "600/min", "700/min", 1)
 		mine := strings.Replace(read, "600/min", "800/min", 1)
 		must(t, server, theirs, "apply", "-f", "-")
-		fails(t, server, exitFailed, mine, []string{"nothing was applied", "<stdin>:1", "etag does not match",
+		fails(t, server, command.ExitFailed, mine, []string{"nothing was applied", "<stdin>:1", "etag does not match",
 			"titrate get NAME", "--overwrite"},
 			"apply", "-f", "-")
 		if got := must(t, server, mine, "apply", "--overwrite", "-f", "-"); !strings.Contains(got, "updated") {
@@ -385,7 +389,7 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 		{"syntax", "kind: [\n", []string{"nothing was applied", "<stdin>:"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fails(t, server, exitFailed, good+c.bad, c.words, "apply", "-f", "-")
+			fails(t, server, command.ExitFailed, good+c.bad, c.words, "apply", "-f", "-")
 		})
 	}
 	var many strings.Builder
@@ -393,9 +397,9 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 		fmt.Fprintf(&many, "---\n%skind: Tenant\nname: tenants/t%d\n", head, i)
 	}
 	wrong := strings.Replace(many.String(), "tenants/t299\n", "tenants/T299\n", 1)
-	fails(t, server, exitFailed, wrong, []string{"<stdin>:", "T299"}, "apply", "-f", "-")
+	fails(t, server, command.ExitFailed, wrong, []string{"<stdin>:", "T299"}, "apply", "-f", "-")
 	status, out, _ := titrate(t, server, "", "get")
-	if status != exitOK || out != "" {
+	if status != command.ExitOK || out != "" {
 		t.Errorf("something was applied:\n%s", out)
 	}
 	if got := must(t, server, many.String(), "apply", "-f", "-"); strings.Count(got, " created\n") != 300 {
@@ -429,24 +433,24 @@ func TestOneGrammar(t *testing.T) {
 	if got := must(t, server, stored, "simulate", "-f", "-", "-f", played); !strings.Contains(got, "acme/each") {
 		t.Errorf("%s", got)
 	}
-	fails(t, server, exitFailed, "", []string{"no document of a resource in " + played}, "apply", "-f", played)
+	fails(t, server, command.ExitFailed, "", []string{"no document of a resource in " + played}, "apply", "-f", played)
 }
 
 func TestDelete(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
-	fails(t, server, exitFailed, "", []string{"still in use", "tenants/acme/quotas/api", "force"}, "delete",
+	fails(t, server, command.ExitFailed, "", []string{"still in use", "tenants/acme/quotas/api", "force"}, "delete",
 		"tenants/acme")
 	if got := must(t, server, "", "delete", "tenants/acme", "--force"); got != "tenants/acme deleted\n" {
 		t.Errorf("%q", got)
 	}
-	fails(t, server, exitFailed, "", []string{"tenants/acme", "not found"}, "delete", "tenants/acme")
+	fails(t, server, command.ExitFailed, "", []string{"tenants/acme", "not found"}, "delete", "tenants/acme")
 	got := must(t, server, "", "delete", "-f", "testdata/demo.yaml", "--allow-missing")
 	if strings.Count(got, " deleted\n") != 7 || !strings.HasPrefix(got, "tenants/") ||
 		!strings.HasSuffix(got, "pools/batch deleted\n") {
 		t.Errorf("%s", got)
 	}
-	if status, out, errs := titrate(t, server, "", "get"); status != exitOK || out != "" ||
+	if status, out, errs := titrate(t, server, "", "get"); status != command.ExitOK || out != "" ||
 		!strings.Contains(errs, "titrate apply") {
 		t.Errorf("an empty get: status %d, %q, %q", status, out, errs)
 	}
@@ -476,17 +480,18 @@ func TestUsage(t *testing.T) {
 		{[]string{"why", "pools/api"}, []string{"names a Pool, want a Tenant"}},
 	} {
 		t.Run(strings.Join(c.args, " "),
-			func(t *testing.T) { fails(t, "127.0.0.1:1", exitUsage, "", c.words, c.args...) })
+			func(t *testing.T) { fails(t, "127.0.0.1:1", command.ExitUsage, "", c.words, c.args...) })
 	}
 	status, help, _ := titrate(t, "127.0.0.1:1", "")
-	for _, want := range []string{"titrate why acme", "\n  load ", "\n  etcd ", "\n  upstream "} { // what the tutorial needs
-		if status != exitOK || !strings.Contains(help, want) {
+	for _, want := range []string{"titrate why acme", "\n  load ", "\n  etcd ",
+		"\n  upstream "} { // what the tutorial needs
+		if status != command.ExitOK || !strings.Contains(help, want) {
 			t.Errorf("titrate alone: status %d, no %q\n%s", status, want, help)
 		}
 	}
 	out := must(t, "127.0.0.1:1", "", "version")
 	flag := must(t, "127.0.0.1:1", "", "--version")
-	if !strings.HasPrefix(out, "titrate v"+Release+"-dev") || flag != out {
+	if !strings.HasPrefix(out, "titrate v"+command.Release+"-dev") || flag != out {
 		t.Errorf("%q, --version %q", out, flag)
 	}
 }
@@ -497,7 +502,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{"get pools/": "pools/api\n", "why te": "tenants/acme\n",
 		"why acme po": "pools/batch\n"} {
 		status, out, _ := titrate(t, server, "", append([]string{"__complete"}, strings.Fields(line)...)...)
-		if status != exitOK || !strings.Contains(out, want) {
+		if status != command.ExitOK || !strings.Contains(out, want) {
 			t.Errorf("completing %q gave %q", line, out)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/telemetry"
 )
@@ -94,14 +95,14 @@ func (c *connection) dial(more ...grpc.DialOption) (*client, error) {
 		return nil, err
 	}
 	if _, _, err := net.SplitHostPort(c.Server); err != nil {
-		return nil, usagef("--server %q: want host:port, such as %s", c.Server, defaultServer)
+		return nil, command.Usagef("--server %q: want host:port, such as %s", c.Server, defaultServer)
 	}
 	if c.timeout <= 0 {
-		return nil, usagef("--timeout %s must be above 0", c.timeout)
+		return nil, command.Usagef("--timeout %s must be above 0", c.timeout)
 	}
 	security, err := c.credentials()
 	if err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	out := &client{server: c.target(), limit: c.timeout, token: c.Token,
 		tls: security.Info().SecurityProtocol == "tls", shown: telemetry.Security{Cert: c.Cert, Key: c.Key}}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 const configLong = `config keeps contexts: named coordinators, each with its address and with what to show
@@ -50,9 +52,9 @@ func newConfig() *cobra.Command {
 // oneContext wants the name of a context as the only argument.
 func oneContext(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("want one NAME of a context; titrate config list lists them")
+		return command.Usagef("want one NAME of a context; titrate config list lists them")
 	}
-	return usage(checkName(args[0]))
+	return command.Usage(checkName(args[0]))
 }
 
 // completeContexts completes names of contexts.
@@ -89,7 +91,7 @@ func newConfigList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the contexts",
-		Args:  func(cmd *cobra.Command, args []string) error { return usage(cobra.NoArgs(cmd, args)) },
+		Args:  func(cmd *cobra.Command, args []string) error { return command.Usage(cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := readContexts()
 			if err != nil {
@@ -100,15 +102,15 @@ func newConfigList() *cobra.Command {
 					"%s has no context; titrate config set NAME --server HOST:PORT makes one.\n", c.path)
 				return nil
 			}
-			t := &table{columns: []column{{"CURRENT", false}, {"NAME", false}, {"SERVER", false}, {"SHOWS", false}}}
+			t := command.NewTable("CURRENT", "NAME", "SERVER", "SHOWS")
 			for _, name := range c.names() {
 				current := ""
 				if name == c.Current {
 					current = "*"
 				}
-				t.add(current, name, c.Contexts[name].Server, c.Contexts[name].shows())
+				t.Add(current, name, c.Contexts[name].Server, c.Contexts[name].shows())
 			}
-			return t.write(cmd.OutOrStdout())
+			return t.Write(cmd.OutOrStdout())
 		},
 	}
 }
@@ -121,7 +123,7 @@ func (s *settings) shows() string {
 	case s.Cert != "":
 		return "certificate"
 	}
-	return none
+	return command.None
 }
 
 func newConfigShow() *cobra.Command {
@@ -129,21 +131,21 @@ func newConfigShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [--context NAME]",
 		Short: "Show which coordinator commands ask, with what, and what has said so",
-		Args:  func(cmd *cobra.Command, args []string) error { return usage(cobra.NoArgs(cmd, args)) },
+		Args:  func(cmd *cobra.Command, args []string) error { return command.Usage(cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.resolve(); err != nil {
 				return err
 			}
-			t := &table{columns: []column{{"SETTING", false}, {"VALUE", false}, {"SAID BY", false}}}
+			t := command.NewTable("SETTING", "VALUE", "SAID BY")
 			for _, one := range c.texts() {
 				if *one.value != "" {
-					t.add(one.flag, *one.value, c.from[one.flag])
+					t.Add(one.flag, *one.value, c.from[one.flag])
 				}
 			}
 			if c.Insecure {
-				t.add("insecure", "true", c.from["insecure"])
+				t.Add("insecure", "true", c.from["insecure"])
 			}
-			return t.write(cmd.OutOrStdout())
+			return t.Write(cmd.OutOrStdout())
 		},
 	}
 	c.flags(cmd)
@@ -180,11 +182,11 @@ func runConfigSet(cmd *cobra.Command, c *connection, name string) error {
 		done, s = "created", &settings{}
 		all.Contexts[name] = s
 		if !c.given("server") {
-			return usagef("context %s is new: give its --server", name)
+			return command.Usagef("context %s is new: give its --server", name)
 		}
 	}
 	if err := c.into(s); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if len(all.Contexts) == 1 {
 		all.Current = name

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // fresh makes a file for contexts that is not there yet, and clears the environment.
@@ -44,7 +46,7 @@ func TestContexts(t *testing.T) {
 	pools("", "pools/two")
 	t.Setenv(contextEnv, "first")
 	pools("", "pools/one")
-	fails(t, one, exitUsage, "", []string{serverEnv, contextEnv, "unset one"}, "get")
+	fails(t, one, command.ExitUsage, "", []string{serverEnv, contextEnv, "unset one"}, "get")
 	t.Setenv(contextEnv, "")
 	if got := must(t, "", "", "config", "list"); !strings.Contains(got, "*        second") ||
 		strings.Count(got, "*") != 1 {
@@ -90,12 +92,12 @@ func TestWhatSaysASetting(t *testing.T) {
 			{"insecure", "true", "--insecure"}}},
 	} {
 		t.Setenv(tokenEnv, c.token)
-		want := &table{columns: []column{{"SETTING", false}, {"VALUE", false}, {"SAID BY", false}}}
+		want := command.NewTable("SETTING", "VALUE", "SAID BY")
 		for _, row := range c.want {
-			want.add(row[:]...)
+			want.Add(row[:]...)
 		}
 		got := must(t, c.server, "", append([]string{"config", "show"}, strings.Fields(c.args)...)...)
-		if got != want.text() {
+		if got != want.Text() {
 			t.Errorf("%+v:\n%s", c, got)
 		}
 	}
@@ -104,8 +106,8 @@ func TestWhatSaysASetting(t *testing.T) {
 // What is wrong is said, with what would be right, and changes nothing.
 func TestContextsThatAreWrong(t *testing.T) {
 	path := fresh(t)
-	fails(t, "", exitFailed, "", []string{`context "x"`, path, "titrate config set x"}, "config", "use", "x")
-	fails(t, "", exitUsage, "", []string{"is new", "--server"}, "config", "set", "x", "--tls-ca", path)
+	fails(t, "", command.ExitFailed, "", []string{`context "x"`, path, "titrate config set x"}, "config", "use", "x")
+	fails(t, "", command.ExitUsage, "", []string{"is new", "--server"}, "config", "set", "x", "--tls-ca", path)
 	must(t, "", "", "config", "set", "a", "--server", "127.0.0.1:1")
 	before, _ := os.ReadFile(path)
 	for _, c := range []struct {
@@ -113,17 +115,17 @@ func TestContextsThatAreWrong(t *testing.T) {
 		status int
 		words  []string
 	}{
-		{"get --context b", exitUsage, []string{`"b" is none of those`, path, ": a"}},
-		{"get --context a --server x:1", exitUsage, []string{"--server and --context"}},
-		{"config use b", exitFailed, []string{`"b" is none of those`}},
-		{"config use", exitUsage, []string{"want one NAME"}},
-		{"config delete b", exitFailed, []string{`"b" is none of those`}},
-		{"config set a/b --server x:1", exitUsage, []string{`"a/b" is no name`}},
-		{"config set b --server x", exitUsage, []string{`server "x"`, "host:port"}},
-		{"config set a --token-file gone", exitUsage, []string{"--token-file", "gone", "no such file"}},
-		{"config set a --tls-cert " + path, exitUsage, []string{"tls-cert and tls-key belong together"}},
-		{"config set a --insecure --tls-ca " + path, exitUsage, []string{"insecure contradicts"}},
-		{"get", exitFailed, []string{"127.0.0.1:1 (context a)", "connection refused"}},
+		{"get --context b", command.ExitUsage, []string{`"b" is none of those`, path, ": a"}},
+		{"get --context a --server x:1", command.ExitUsage, []string{"--server and --context"}},
+		{"config use b", command.ExitFailed, []string{`"b" is none of those`}},
+		{"config use", command.ExitUsage, []string{"want one NAME"}},
+		{"config delete b", command.ExitFailed, []string{`"b" is none of those`}},
+		{"config set a/b --server x:1", command.ExitUsage, []string{`"a/b" is no name`}},
+		{"config set b --server x", command.ExitUsage, []string{`server "x"`, "host:port"}},
+		{"config set a --token-file gone", command.ExitUsage, []string{"--token-file", "gone", "no such file"}},
+		{"config set a --tls-cert " + path, command.ExitUsage, []string{"tls-cert and tls-key belong together"}},
+		{"config set a --insecure --tls-ca " + path, command.ExitUsage, []string{"insecure contradicts"}},
+		{"get", command.ExitFailed, []string{"127.0.0.1:1 (context a)", "connection refused"}},
 	} {
 		fails(t, "", c.status, "", c.words, strings.Fields(c.args)...)
 	}
@@ -140,7 +142,7 @@ func TestContextsThatAreWrong(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, "", exitUsage, "", words, "get")
+		fails(t, "", command.ExitUsage, "", words, "get")
 	}
 	t.Setenv(contextsEnv, "")
 	t.Setenv("XDG_CONFIG_HOME", "")
@@ -148,7 +150,7 @@ func TestContextsThatAreWrong(t *testing.T) {
 	if got := must(t, "", "", "config", "show"); !strings.Contains(got, "default") {
 		t.Errorf("without a home:\n%s", got)
 	}
-	fails(t, "", exitFailed, "", []string{contextsEnv}, "config", "list")
+	fails(t, "", command.ExitFailed, "", []string{contextsEnv}, "config", "list")
 }
 
 // A user whose HOME is no directory, as many of services are, has no contexts.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/titrate/titrate/envoy-filter/certtest"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/quota"
 	"github.com/titrate/titrate/services/quota/quotatest"
 	"github.com/titrate/titrate/services/store"
@@ -27,7 +28,8 @@ func TestNobodyListens(t *testing.T) {
 	_ = listener.Close()
 	for _, args := range [][]string{{"get"}, {"why", "acme"}, {"delete", "pools/api"},
 		{"apply", "-f", "testdata/demo.yaml"}} {
-		fails(t, address, exitFailed, "", []string{address, "connection refused", "titrate dev", "--server"}, args...)
+		fails(t, address, command.ExitFailed, "", []string{address, "connection refused", "titrate dev", "--server"},
+			args...)
 	}
 }
 
@@ -39,7 +41,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	address := listener.Addr().String()
-	fails(t, address, exitFailed, "", []string{address, "no answer within 100ms"}, "get", "--timeout", "100ms")
+	fails(t, address, command.ExitFailed, "", []string{address, "no answer within 100ms"}, "get", "--timeout", "100ms")
 }
 
 func TestCoordinatorWithoutEtcd(t *testing.T) {
@@ -49,7 +51,7 @@ func TestCoordinatorWithoutEtcd(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = etcd.Close() })
 	address := quotatest.Serve(t, quota.New(store.Open(etcd, ""), nil))
-	fails(t, address, exitFailed, "", []string{"store unavailable", "etcd"}, "get", "pools")
+	fails(t, address, command.ExitFailed, "", []string{"store unavailable", "etcd"}, "get", "pools")
 }
 
 // serveTLS serves the API with a certificate, to callers that show one of the CA, and returns the address.
@@ -84,21 +86,25 @@ func TestTLS(t *testing.T) {
 	cert, key := authority.Issue(t)
 	address := serveTLS(t, cert, key, ca)
 	must(t, address, "", "get", "-o", "yaml", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
-	fails(t, address, exitFailed, "", []string{"cannot reach", "TLS"}, "get")
+	fails(t, address, command.ExitFailed, "", []string{"cannot reach", "TLS"}, "get")
 	otherCA := certtest.Bundle(t, certtest.New(t))
-	fails(t, address, exitFailed, "", []string{"x509", "--tls-ca"}, "get", "--tls-ca", otherCA)
-	fails(t, serveAPI(t), exitFailed, "", []string{"without TLS"}, "get", "--tls-ca", ca)
-	fails(t, address, exitFailed, "", []string{address, "signed by the CA in its own --tls-ca: give --tls-cert"},
+	fails(t, address, command.ExitFailed, "", []string{"x509", "--tls-ca"}, "get", "--tls-ca", otherCA)
+	fails(t, serveAPI(t), command.ExitFailed, "", []string{"without TLS"}, "get", "--tls-ca", ca)
+	fails(t, address, command.ExitFailed, "", []string{address,
+		"signed by the CA in its own --tls-ca: give --tls-cert"},
 		"get", "--tls-ca", ca)
 	ended := time.Now().Add(-time.Minute)
 	oldCert, oldKey := authority.IssueUntil(t, ended)
-	fails(t, address, exitFailed, "", []string{address, "--tls-cert " + oldCert + " expired at " +
-		ended.UTC().Format(time.RFC3339), "good now"}, "get", "--tls-ca", ca, "--tls-cert", oldCert, "--tls-key", oldKey)
+	fails(t, address, command.ExitFailed, "", []string{address, "--tls-cert " + oldCert + " expired at " +
+		ended.UTC().Format(time.RFC3339), "good now"}, "get", "--tls-ca", ca, "--tls-cert", oldCert, "--tls-key",
+		oldKey)
 	lapsed, keyOfLapsed := authority.IssueUntil(t, ended)
-	fails(t, serveTLS(t, lapsed, keyOfLapsed, ca), exitFailed, "", []string{"has expired", "the coordinator's own certificate",
+	fails(t, serveTLS(t, lapsed, keyOfLapsed, ca), command.ExitFailed, "", []string{"has expired",
+		"the coordinator's own certificate",
 		"--tls-cert"}, "get", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
 	ofOther, keyOfOther := certtest.New(t).Issue(t)
-	fails(t, address, exitFailed, "", []string{address, "signed by the CA in its own --tls-ca: give --tls-cert"},
+	fails(t, address, command.ExitFailed, "", []string{address,
+		"signed by the CA in its own --tls-ca: give --tls-cert"},
 		"get", "--tls-ca", ca, "--tls-cert", ofOther, "--tls-key", keyOfOther)
-	fails(t, address, exitUsage, "", []string{"contradicts"}, "get", "--insecure", "--tls-ca", ca)
+	fails(t, address, command.ExitUsage, "", []string{"contradicts"}, "get", "--insecure", "--tls-ca", ca)
 }

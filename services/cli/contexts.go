@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 const (
@@ -135,7 +137,7 @@ func (c *contexts) find(name string) (*settings, error) {
 		return nil, fmt.Errorf("context %q: %s has none yet; titrate config set %s --server HOST:PORT makes it", name,
 			c.path, name)
 	}
-	return nil, fmt.Errorf("context %q is none of those in %s: %s", name, c.path, shortList(c.names(), 10))
+	return nil, fmt.Errorf("context %q is none of those in %s: %s", name, c.path, command.ShortList(c.names(), 10))
 }
 
 // write replaces the file.
@@ -174,7 +176,7 @@ func (c *connection) resolve() error {
 	of, source := &settings{Server: defaultServer}, "default"
 	if name != "" {
 		if of, err = in.find(name); err != nil {
-			return usage(err)
+			return command.Usage(err)
 		}
 		source = "context " + name
 	}
@@ -208,13 +210,13 @@ func (c *connection) context() (name string, in *contexts, err error) {
 	server, name := os.Getenv(serverEnv), os.Getenv(contextEnv)
 	switch {
 	case c.given("server") && c.given("context"):
-		return "", nil, usagef("--server and --context both say which coordinator is meant: give one")
+		return "", nil, command.Usagef("--server and --context both say which coordinator is meant: give one")
 	case c.given("server"):
 		return "", nil, nil
 	case c.given("context"):
 		name = c.named
 	case server != "" && name != "":
-		return "", nil, usagef("%s and %s are both set, and both say which coordinator is meant: unset one",
+		return "", nil, command.Usagef("%s and %s are both set, and both say which coordinator is meant: unset one",
 			serverEnv, contextEnv)
 	case server != "":
 		return "", nil, nil
@@ -224,7 +226,7 @@ func (c *connection) context() (name string, in *contexts, err error) {
 	case name == "" && errors.Is(err, errNoDirectory):
 		return "", nil, nil
 	case err != nil:
-		return "", nil, usage(err)
+		return "", nil, command.Usage(err)
 	case name == "":
 		name = in.Current
 	}

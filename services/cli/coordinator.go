@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/coordinator"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
@@ -63,7 +64,7 @@ func newCoordinator() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.Open(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			config.Log, config.Version = logger, cmd.Root().Version
 			return runCoordinator(cmd.Context(), config)
@@ -156,10 +157,10 @@ func etcdFlags(f *pflag.FlagSet, endpoints *[]string, security *telemetry.Securi
 func runCoordinator(ctx context.Context, config coordinator.Config) error {
 	c, err := config.Complete(ctx)
 	if errors.Is(err, coordinator.ErrSettings) {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if err != nil {
 		return err
 	}
-	return onFewProcessors(ctx, c.Run)
+	return command.OnFewProcessors(ctx, c.Run)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -57,8 +58,9 @@ func newDelete() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	fileFlag(cmd, &files, "file or directory of documents that name what to delete, - for standard input; may be "+
-		"repeated")
+	command.FileFlag(cmd, &files,
+		"file or directory of documents that name what to delete, - for standard input; may be "+
+			"repeated")
 	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant too")
 	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
 	requestFlag(cmd.Flags(), &id)
@@ -72,7 +74,7 @@ func namesToDelete(cmd *cobra.Command, args, files []string) ([]resource.Ref, er
 	for _, name := range args {
 		ref, err := resource.Parse(name)
 		if err != nil {
-			return nil, usage(err)
+			return nil, command.Usage(err)
 		}
 		refs = append(refs, ref)
 	}

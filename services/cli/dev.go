@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/dev"
 	"github.com/titrate/titrate/services/dev/scenario"
 )
@@ -59,10 +60,10 @@ func newDev() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config.Out, config.Program = cmd.OutOrStdout(), os.Args[0]
 			if config.Gateways == 0 { // for which Complete has a default
-				return usagef("0 gateways: must be 1 to %d", scenario.MaxGateways)
+				return command.Usagef("0 gateways: must be 1 to %d", scenario.MaxGateways)
 			}
 			if cmd.Flags().Changed("duration") && config.Duration <= 0 {
-				return usagef("--duration %v: must be at least %v", config.Duration, scenario.MinDuration)
+				return command.Usagef("--duration %v: must be at least %v", config.Duration, scenario.MinDuration)
 			}
 			if recompute != "" {
 				return recomputeVerdict(config, recompute)
@@ -97,10 +98,10 @@ func runDev(cmd *cobra.Command, config dev.Config) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	config.Terminal = terminal(config.Out) && terminal(os.Stdin)
+	config.Terminal = command.Terminal(config.Out) && command.Terminal(os.Stdin)
 	session, err := config.Complete()
 	if wrong := (dev.UsageError{}); errors.As(err, &wrong) {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if err != nil {
 		return err
@@ -123,4 +124,15 @@ func recomputeVerdict(config dev.Config, path string) error {
 		return err
 	}
 	return exitOf(outcome)
+}
+
+// exitOf is the exit status of a run of dev, whose verdict has been printed.
+func exitOf(outcome dev.Outcome) error {
+	switch outcome {
+	case dev.Passed:
+		return nil
+	case dev.Void:
+		return &command.Exit{Status: command.ExitVoid}
+	}
+	return &command.Exit{Status: command.ExitFailed}
 }

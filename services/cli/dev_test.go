@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/dev/load"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
@@ -45,8 +46,8 @@ func TestDevRecomputesAndExitsByTheVerdict(t *testing.T) {
 	for want, c := range map[int]struct {
 		path, says string
 	}{
-		exitFailed: {writeTrace(t, func(*trace.Record) {}), "\nFAIL: "},
-		exitVoid:   {writeTrace(t, func(r *trace.Record) { r.Late = time.Second.Seconds() }), "\nVOID: "},
+		command.ExitFailed: {writeTrace(t, func(*trace.Record) {}), "\nFAIL: "},
+		command.ExitVoid:   {writeTrace(t, func(r *trace.Record) { r.Late = time.Second.Seconds() }), "\nVOID: "},
 	} {
 		var out, errs bytes.Buffer
 		verdict := filepath.Join(t.TempDir(), "verdict.json")
@@ -66,13 +67,13 @@ func TestDevRefusesWithTheRightStatus(t *testing.T) {
 		want int
 		says string
 	}{
-		{[]string{"dev", "--duration", "5s"}, exitUsage, "24s"},
-		{[]string{"dev", "--gateways", "10"}, exitUsage, "1 to 9"},
-		{[]string{"dev", "now"}, exitUsage, "now"},
-		{[]string{"dev", "--recompute", "/nowhere"}, exitFailed, "/nowhere"},
-		{[]string{"dev", "--envoy", "/nowhere"}, exitFailed, "make envoy"},
-		{[]string{"upstream", "--capacity", "0"}, exitUsage, "--capacity"},
-		{[]string{"load", "--gateways", "http://127.0.0.1:1", "--tenant", "acme"}, exitUsage, "acme=200"},
+		{[]string{"dev", "--duration", "5s"}, command.ExitUsage, "24s"},
+		{[]string{"dev", "--gateways", "10"}, command.ExitUsage, "1 to 9"},
+		{[]string{"dev", "now"}, command.ExitUsage, "now"},
+		{[]string{"dev", "--recompute", "/nowhere"}, command.ExitFailed, "/nowhere"},
+		{[]string{"dev", "--envoy", "/nowhere"}, command.ExitFailed, "make envoy"},
+		{[]string{"upstream", "--capacity", "0"}, command.ExitUsage, "--capacity"},
+		{[]string{"load", "--gateways", "http://127.0.0.1:1", "--tenant", "acme"}, command.ExitUsage, "acme=200"},
 	} {
 		var out, errs bytes.Buffer
 		if got := Run(context.Background(), c.args, nil, &out, &errs); got != c.want ||

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -31,9 +32,9 @@ func newEtcd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := etcdConfig(dir, client, peer, level)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			return onFewProcessors(cmd.Context(), func(ctx context.Context) error {
+			return command.OnFewProcessors(cmd.Context(), func(ctx context.Context) error {
 				return runEtcd(ctx, config, func(address string) {
 					fmt.Fprintf(cmd.OutOrStdout(), "etcd is ready at http://%s\n", address)
 				})

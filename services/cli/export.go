@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
@@ -31,7 +32,7 @@ func newExport() *cobra.Command {
 		c        connection
 		set      string
 		revision int64
-		output   format
+		output   command.Format
 	)
 	cmd := &cobra.Command{
 		Use:     "export",
@@ -41,35 +42,35 @@ func newExport() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if revision < 0 {
-				return usagef("--revision %d: want a number that titrate history lists", revision)
+				return command.Usagef("--revision %d: want a number that titrate history lists", revision)
 			}
 			return runExport(cmd, &c, output, set, revision)
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
-	output = asYAML
+	output.Flag(cmd)
+	output = command.AsYAML
 	f := cmd.Flags()
-	f.Lookup("output").DefValue = string(asYAML)
+	f.Lookup("output").DefValue = string(command.AsYAML)
 	f.StringVar(&set, "set", "", "only what this set owns (default everything)")
 	f.Int64Var(&revision, "revision", 0, "the configuration after this revision (default now)")
 	return cmd
 }
 
-func runExport(cmd *cobra.Command, c *connection, output format, set string, revision int64) error {
+func runExport(cmd *cobra.Command, c *connection, output command.Format, set string, revision int64) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer client.close()
 	to, tabled, sets := bufio.NewWriter(cmd.OutOrStdout()), []resource.Message(nil), map[string]bool{}
-	w := document.NewWriter(to, output == asJSON)
+	w := document.NewWriter(to, output == command.AsJSON)
 	err = client.configuration(cmd.Context(), revision, func(m resource.Message) error {
 		sets[m.GetSet()] = true
 		switch {
 		case set != "" && m.GetSet() != set:
 			return nil
-		case output == asJSON || output == asYAML:
+		case output == command.AsJSON || output == command.AsYAML:
 			return w.Write(resource.Spec(m))
 		}
 		tabled = append(tabled, resource.Spec(m))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -31,14 +32,14 @@ func (g *get) runGateways(cmd *cobra.Command, args []string) error {
 	names := map[string]bool{}
 	for _, arg := range args {
 		if !isGateways(arg) {
-			return usagef("%q beside gateways: ask for gateways alone", arg)
+			return command.Usagef("%q beside gateways: ask for gateways alone", arg)
 		}
 		if _, name, ok := strings.Cut(arg, "/"); ok {
 			names[name] = true
 		}
 	}
 	if err := g.check(); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	client, err := g.c.dial()
 	if err != nil {
@@ -56,7 +57,7 @@ func (g *get) runGateways(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return worded(err)
 	}
-	return g.output.message(cmd.OutOrStdout(), found, func(out io.Writer) error {
+	return g.output.Message(cmd.OutOrStdout(), found, func(out io.Writer) error {
 		if len(found.GetGateways()) == 0 {
 			out = cmd.ErrOrStderr()
 		}
@@ -94,19 +95,19 @@ func gatewayTable(found *quotav1.ListGatewaysResponse, now time.Time) string {
 	if len(found.GetGateways()) == 0 {
 		return noGateways
 	}
-	t := &table{columns: []column{{"GATEWAY", false}, {"AGENT", false}, {"REVISION", true}, {"BEHIND", true},
-		{"SINCE", true}, {"STATE", false}}}
+	t := command.NewTable("GATEWAY", "AGENT", "#REVISION", "#BEHIND",
+		"#SINCE", "STATE")
 	for _, g := range found.GetGateways() {
-		revision, since := none, none
+		revision, since := command.None, command.None
 		if g.GetRevision() > 0 {
 			revision = strconv.FormatInt(g.GetRevision(), 10)
 		}
 		if at := g.GetBehindSince(); at != nil {
 			since = max(now.Sub(at.AsTime()), 0).Round(time.Second).String()
 		}
-		t.add(g.GetName(), g.GetAgent(), revision, behind(g), since, gatewayState(g, now))
+		t.Add(g.GetName(), g.GetAgent(), revision, behind(g), since, gatewayState(g, now))
 	}
-	return t.text() + fmt.Sprintf("\nThe configuration has revision %d.\n", found.GetRevision())
+	return t.Text() + fmt.Sprintf("\nThe configuration has revision %d.\n", found.GetRevision())
 }
 
 // behind says how many changes a gateway lacks.

@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // Gateways are asked for alone, by name too; a gateway that no agent reports is named.
@@ -12,13 +14,14 @@ func TestGetGateways(t *testing.T) {
 		!strings.Contains(got, "gw-2") || strings.Contains(got, "gw-1") {
 		t.Errorf("%s", got)
 	}
-	fails(t, server, exitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not heard of", "titrate get gateways"}, "get",
+	fails(t, server, command.ExitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not heard of",
+		"titrate get gateways"}, "get",
 		"gateways/gw-9", "gw/gw-1", "gw/gw-8")
-	fails(t, server, exitUsage, "", []string{"limits, gateways) nor a name"}, "get", "gatway")
-	fails(t, server, exitUsage, "", []string{`"pools" beside gateways`}, "get", "gateways", "pools")
-	fails(t, server, exitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
-	fails(t, server, exitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
-	fails(t, server, exitUsage, "", []string{"must be table, json or yaml", "wide"}, "check", "-o", "wide")
+	fails(t, server, command.ExitUsage, "", []string{"limits, gateways) nor a name"}, "get", "gatway")
+	fails(t, server, command.ExitUsage, "", []string{`"pools" beside gateways`}, "get", "gateways", "pools")
+	fails(t, server, command.ExitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
+	fails(t, server, command.ExitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
+	fails(t, server, command.ExitUsage, "", []string{"must be table, json or yaml", "wide"}, "check", "-o", "wide")
 }
 
 // The tables of limits and tenants fit a terminal of 80 columns.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -51,7 +52,7 @@ const getExample = `  titrate get                          everything
 // get has the flags of the command get.
 type get struct {
 	c      connection
-	output format
+	output command.Format
 	watch  bool
 	every  time.Duration
 }
@@ -67,7 +68,7 @@ func newGet() *cobra.Command {
 		RunE:    g.run,
 	}
 	g.c.flags(cmd)
-	g.output.flagWide(cmd)
+	g.output.FlagWide(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&g.watch, "watch", "w", false, "show the tables anew until you end it")
 	f.DurationVar(&g.every, "every", 2*time.Second,
@@ -82,7 +83,7 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 	}
 	wanted, err := g.read(args)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	client, err := g.c.dial()
 	if err != nil {
@@ -98,7 +99,7 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return worded(err)
 	}
-	if !g.output.tables() {
+	if !g.output.Tables() {
 		return writeResources(cmd.OutOrStdout(), g.output, ms)
 	}
 	if len(ms) == 0 {
@@ -124,7 +125,7 @@ func (g *get) read(args []string) (wanted []selection, err error) {
 			return nil, err
 		}
 		wanted = append(wanted, s)
-		if s.kind == resource.Tenant && s.name != "" && g.output.tables() {
+		if s.kind == resource.Tenant && s.name != "" && g.output.Tables() {
 			wanted = append(wanted, selection{kind: resource.Quota, parent: s.name},
 				selection{kind: resource.Limit, parent: s.name})
 		}
@@ -140,7 +141,7 @@ func (g *get) read(args []string) (wanted []selection, err error) {
 // check refuses flags that contradict each other.
 func (g *get) check() error {
 	switch {
-	case g.watch && !g.output.tables():
+	case g.watch && !g.output.Tables():
 		return fmt.Errorf("--watch is for tables: leave out --output %s", g.output)
 	case g.every < time.Second:
 		return fmt.Errorf("--every %s: want at least 1s", g.every)
@@ -149,7 +150,7 @@ func (g *get) check() error {
 }
 
 // tables are the tables of what the selections ask for.
-func (c *client) tables(ctx context.Context, wanted []selection, as format) (string, error) {
+func (c *client) tables(ctx context.Context, wanted []selection, as command.Format) (string, error) {
 	ms, err := c.fetch(ctx, wanted)
 	if err != nil {
 		return "", err
@@ -165,7 +166,7 @@ func (c *client) tables(ctx context.Context, wanted []selection, as format) (str
 // follow shows what ask says, until ctx ends or the user does: at a terminal in place of what it
 // said before, elsewhere below it, if it differs.
 func (g *get) follow(ctx context.Context, out io.Writer, ask func() (string, error)) error {
-	if terminal(out) {
+	if command.Terminal(out) {
 		s := &screen{every: g.every, ask: func() func() (string, error) { return ask }, obey: func(string) {},
 			head: func() string { return fmt.Sprintf("every %s; q ends", g.every) }}
 		return s.run(ctx, out)
@@ -190,22 +191,14 @@ func (g *get) follow(ctx context.Context, out io.Writer, ask func() (string, err
 	}
 }
 
-// shortList names the first n and says how many more there are.
-func shortList(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
-}
-
-func writeResources(w io.Writer, output format, ms []resource.Message) error {
+func writeResources(w io.Writer, output command.Format, ms []resource.Message) error {
 	switch output {
-	case asJSON:
+	case command.AsJSON:
 		return document.WriteJSON(w, ms...)
-	case asYAML:
+	case command.AsYAML:
 		return document.WriteYAML(w, ms...)
 	}
-	if err := writeTables(w, ms, output == asWide); err != nil {
+	if err := writeTables(w, ms, output == command.AsWide); err != nil {
 		return err
 	}
 	return writeWarnings(w, ms)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // --watch prints tables when they have changed, waits in between, and says why it ends.
@@ -51,12 +53,14 @@ func TestWatch(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &stopper{stop: cancel}
 		var errs strings.Builder
-		if status := Run(ctx, append(args, "-w"), nil, out, &errs); status != exitOK || out.text.String() != want {
-			t.Errorf("get %s -w: status %d, %s, printed\n%s, want\n%s", what, status, errs.String(), out.text.String(), want)
+		if status := Run(ctx, append(args, "-w"), nil, out,
+			&errs); status != command.ExitOK || out.text.String() != want {
+			t.Errorf("get %s -w: status %d, %s, printed\n%s, want\n%s", what, status, errs.String(), out.text.String(),
+				want)
 		}
 	}
-	fails(t, server, exitUsage, "", []string{"--watch is for tables"}, "get", "-w", "-o", "yaml")
-	fails(t, server, exitUsage, "", []string{"--every 10ms: want at least 1s"}, "get", "-w", "--every", "10ms")
+	fails(t, server, command.ExitUsage, "", []string{"--watch is for tables"}, "get", "-w", "-o", "yaml")
+	fails(t, server, command.ExitUsage, "", []string{"--every 10ms: want at least 1s"}, "get", "-w", "--every", "10ms")
 }
 
 // stopper ends a command once it has written.
@@ -81,5 +85,5 @@ func TestGetATenant(t *testing.T) {
 	if got := must(t, server, "", "get", "tenants/acme", "-o", "yaml"); strings.Contains(got, "quotas/") {
 		t.Errorf("%s", got)
 	}
-	fails(t, server, exitFailed, "", []string{"tenants/nobody"}, "get", "tenants/nobody")
+	fails(t, server, command.ExitFailed, "", []string{"tenants/nobody"}, "get", "tenants/nobody")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -35,7 +36,7 @@ const historyExample = `  titrate history
 func newHistory() *cobra.Command {
 	var (
 		c      connection
-		output format
+		output command.Format
 		most   int
 	)
 	cmd := &cobra.Command{
@@ -46,19 +47,19 @@ func newHistory() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if most < 1 {
-				return usagef("-n %d: want 1 at least", most)
+				return command.Usagef("-n %d: want 1 at least", most)
 			}
 			return runHistory(cmd, &c, output, most)
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
+	output.Flag(cmd)
 	cmd.Flags().IntVarP(&most, "number", "n", 20, "most changes to list")
 	cmd.AddCommand(newHistoryShow())
 	return cmd
 }
 
-func runHistory(cmd *cobra.Command, c *connection, output format, most int) error {
+func runHistory(cmd *cobra.Command, c *connection, output command.Format, most int) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
@@ -68,11 +69,11 @@ func runHistory(cmd *cobra.Command, c *connection, output format, most int) erro
 	if err != nil {
 		return worded(err)
 	}
-	if output == asTable && len(all.GetRevisions()) == 0 {
+	if output == command.AsTable && len(all.GetRevisions()) == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "No change is in the history.")
 		return nil
 	}
-	return output.message(cmd.OutOrStdout(), all, func(w io.Writer) error {
+	return output.Message(cmd.OutOrStdout(), all, func(w io.Writer) error {
 		return writeRevisions(w, all.GetRevisions())
 	})
 }
@@ -94,13 +95,13 @@ func (c *client) revisions(ctx context.Context, most int) (*quotav1.ListRevision
 }
 
 func writeRevisions(w io.Writer, revisions []*quotav1.Revision) error {
-	t := &table{columns: []column{{"REVISION", false}, {"TIME", false}, {"CHANGES", false}, {"ACTION", false},
-		{"SET", false}, {"AUTHOR", false}, {"MESSAGE", false}}}
+	t := command.NewTable("REVISION", "TIME", "CHANGES", "ACTION",
+		"SET", "AUTHOR", "MESSAGE")
 	for _, r := range revisions {
-		t.add(strconv.FormatInt(r.GetRevision(), 10), moment(r), counts(r), cmp.Or(r.GetAction(), none),
-			cmp.Or(r.GetSet(), none), cmp.Or(r.GetAuthor(), none), cmp.Or(r.GetMessage(), none))
+		t.Add(strconv.FormatInt(r.GetRevision(), 10), moment(r), counts(r), cmp.Or(r.GetAction(), command.None),
+			cmp.Or(r.GetSet(), command.None), cmp.Or(r.GetAuthor(), command.None), cmp.Or(r.GetMessage(), command.None))
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 func moment(r *quotav1.Revision) string { return r.GetTime().AsTime().UTC().Format(time.RFC3339) }
@@ -116,7 +117,7 @@ the fields that differ.`
 func newHistoryShow() *cobra.Command {
 	var (
 		c      connection
-		output format
+		output command.Format
 		all    bool
 	)
 	cmd := &cobra.Command{
@@ -132,7 +133,7 @@ func newHistoryShow() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
+	output.Flag(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show all resources, not only the first 1000")
 	return cmd
 }
@@ -140,15 +141,15 @@ func newHistoryShow() *cobra.Command {
 // oneRevision wants a revision as the only argument.
 func oneRevision(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("want one REVISION; titrate history lists them")
+		return command.Usagef("want one REVISION; titrate history lists them")
 	}
 	if n, err := strconv.ParseInt(args[0], 10, 64); err != nil || n < 1 {
-		return usagef("%q is not a revision: want a number that titrate history lists", args[0])
+		return command.Usagef("%q is not a revision: want a number that titrate history lists", args[0])
 	}
 	return nil
 }
 
-func runHistoryShow(cmd *cobra.Command, c *connection, output format, ask *quotav1.GetRevisionRequest,
+func runHistoryShow(cmd *cobra.Command, c *connection, output command.Format, ask *quotav1.GetRevisionRequest,
 	all bool) error {
 	client, err := c.dial()
 	if err != nil {
@@ -165,14 +166,14 @@ func runHistoryShow(cmd *cobra.Command, c *connection, output format, ask *quota
 	if err != nil {
 		return worded(err)
 	}
-	return output.message(cmd.OutOrStdout(), got, func(w io.Writer) error { return writeRevision(w, got) })
+	return output.Message(cmd.OutOrStdout(), got, func(w io.Writer) error { return writeRevision(w, got) })
 }
 
 // writeRevision writes one change with its diff.
 func writeRevision(w io.Writer, got *quotav1.GetRevisionResponse) error {
 	r := got.GetRevision()
 	lines := []string{fmt.Sprintf("revision %d  %s  %s", r.GetRevision(), moment(r), counts(r)),
-		"author:  " + cmp.Or(r.GetAuthor(), none), "action:  " + cmp.Or(r.GetAction(), none)}
+		"author:  " + cmp.Or(r.GetAuthor(), command.None), "action:  " + cmp.Or(r.GetAction(), command.None)}
 	if r.GetSet() != "" {
 		lines = append(lines, "set:     "+r.GetSet())
 	}
@@ -180,7 +181,7 @@ func writeRevision(w io.Writer, got *quotav1.GetRevisionResponse) error {
 		lines = append(lines, "request: "+r.GetRequestId())
 	}
 	if r.GetMessage() != "" {
-		lines = append(lines, "message: "+strings.Map(printable, r.GetMessage()))
+		lines = append(lines, "message: "+strings.Map(command.Printable, r.GetMessage()))
 	}
 	if _, err := fmt.Fprintln(w, strings.Join(lines, "\n")); err != nil {
 		return err

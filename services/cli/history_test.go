@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -41,7 +42,8 @@ func TestHistoryAndRollback(t *testing.T) {
 		}
 	}
 	plan := must(t, server, "", "rollback", first)
-	for _, want := range []string{"capacity: 150 -> 300", "- tenants/new", "+ tenants/acme/quotas/api\n    guaranteed: 20",
+	for _, want := range []string{"capacity: 150 -> 300", "- tenants/new",
+		"+ tenants/acme/quotas/api\n    guaranteed: 20",
 		"Nothing was changed yet. To do it: titrate rollback " + first + " --yes"} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("plan without %q:\n%s", want, plan)
@@ -78,9 +80,9 @@ func TestHistoryAndRollback(t *testing.T) {
 		!strings.Contains(got, "the request undo-7 has rolled back to "+second+" before, in revision "+made) {
 		t.Errorf("the request repeated after another change: %s", got)
 	}
-	fails(t, server, exitFailed, "", []string{"not found in the history"}, "rollback", "17")
-	fails(t, server, exitUsage, "", []string{"not a revision"}, "rollback", "last")
-	fails(t, server, exitUsage, "", []string{"want one REVISION"}, "history", "show")
+	fails(t, server, command.ExitFailed, "", []string{"not found in the history"}, "rollback", "17")
+	fails(t, server, command.ExitUsage, "", []string{"not a revision"}, "rollback", "last")
+	fails(t, server, command.ExitUsage, "", []string{"want one REVISION"}, "history", "show")
 }
 
 // A directory in git says all that a set has: what it no longer mentions goes, and nothing
@@ -105,10 +107,11 @@ func TestApplyPrunes(t *testing.T) {
 	if got := must(t, server, "", "export"); strings.Count(got, "kind:") != 8 {
 		t.Errorf("in all:\n%s", got)
 	}
-	fails(t, server, exitFailed, less, []string{"nothing was applied", "belongs to another set: team"}, "apply", "-f",
+	fails(t, server, command.ExitFailed, less, []string{"nothing was applied", "belongs to another set: team"}, "apply",
+		"-f",
 		"-", "--set", "other")
 	must(t, server, less, "apply", "-f", "-", "--set", "other", "--overwrite")
-	fails(t, server, exitUsage, less, []string{"--prune needs --set"}, "apply", "-f", "-", "--prune")
+	fails(t, server, command.ExitUsage, less, []string{"--prune needs --set"}, "apply", "-f", "-", "--prune")
 }
 
 // An apply that expects a revision is refused after any other change.
@@ -123,6 +126,6 @@ func TestApplyIfRevision(t *testing.T) {
 	at := strconv.FormatInt(done.Revision, 10)
 	const one = head + "kind: Tenant\nname: tenants/b\n"
 	must(t, server, one, "apply", "-f", "-", "--if-revision", at)
-	fails(t, server, exitFailed, strings.Replace(one, "/b", "/c", 1), []string{"the configuration has changed"},
+	fails(t, server, command.ExitFailed, strings.Replace(one, "/b", "/c", 1), []string{"the configuration has changed"},
 		"apply", "-f", "-", "--if-revision", at)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/rls/translate"
@@ -59,7 +60,7 @@ func newImport() *cobra.Command {
 
 func newImportRatelimit() *cobra.Command {
 	var (
-		output  format
+		output  command.Format
 		options translate.Options
 		read    ratelimitconfig.Options
 		strict  bool
@@ -71,17 +72,17 @@ func newImportRatelimit() *cobra.Command {
 		Example: importRatelimitExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(fmt.Errorf("which files? give the YAML files of ratelimit, or their directory"))
+				return command.Usage(fmt.Errorf("which files? give the YAML files of ratelimit, or their directory"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if (options.Pool == "") != (options.Capacity == 0) || options.Capacity < 0 {
-				return usage(fmt.Errorf("--pool and --capacity belong together: " +
+				return command.Usage(fmt.Errorf("--pool and --capacity belong together: " +
 					"a pool's ID, and its requests per second"))
 			}
-			if output == asTable {
-				return usage(fmt.Errorf("-o table: documents are written as yaml or json"))
+			if output == command.AsTable {
+				return command.Usage(fmt.Errorf("-o table: documents are written as yaml or json"))
 			}
 			files, err := ratelimitFiles(cmd.ErrOrStderr(), files)
 			if err != nil {
@@ -99,14 +100,14 @@ func newImportRatelimit() *cobra.Command {
 			if strict && len(result.Notes) > 0 {
 				return fmt.Errorf("nothing was written, as --strict wants: not all limits mean the same")
 			}
-			if output == asJSON {
+			if output == command.AsJSON {
 				return document.WriteJSON(cmd.OutOrStdout(), result.Resources...)
 			}
 			return document.WriteYAML(cmd.OutOrStdout(), result.Resources...)
 		},
 	}
-	output.flag(cmd)
-	output = asYAML
+	output.Flag(cmd)
+	output = command.AsYAML
 	f := cmd.Flags()
 	f.StringVar(&options.Pool, "pool", "", "ID of a pool that the limits apply to (default all pools)")
 	f.Float64Var(&options.Capacity, "capacity", 0, "capacity of --pool, in requests per second")

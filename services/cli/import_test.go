@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 )
 
@@ -36,10 +37,11 @@ descriptors:
 	for _, args := range [][]string{{file}, {dir}, {dir, "-o", "json"}, {file, "--pool", "api", "--capacity", "300"}} {
 		status, out, errs := runImport(t, args...)
 		documents, err := document.Parse("out", []byte(out))
-		if status != exitOK || err != nil || len(documents) < 3 {
+		if status != command.ExitOK || err != nil || len(documents) < 3 {
 			t.Errorf("%v: %d, %s%v, %d documents of\n%s", args, status, errs, err, len(documents), out)
 		}
-		for _, want := range []string{"identity user", "class path-search", "changed: ", "shop.yaml:4: shop.path_/search has quota_mode",
+		for _, want := range []string{"identity user", "class path-search", "changed: ",
+			"shop.yaml:4: shop.path_/search has quota_mode",
 			"2 limits read: 1 changed in meaning, 0 left out"} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("%v: not told: %s, in\n%s", args, want, errs)
@@ -51,16 +53,17 @@ descriptors:
 		want string
 		code int
 	}{
-		{nil, "which files?", exitUsage},
-		{[]string{file, "--pool", "api"}, "--capacity belong together", exitUsage},
-		{[]string{file, "--strict"}, "not all limits mean the same", exitFailed},
-		{[]string{file, file}, `"shop" has a file already`, exitFailed},
-		{[]string{file, "-o", "table"}, "yaml or json", exitUsage},
-		{[]string{filepath.Join(dir, "absent")}, "no such file", exitFailed},
-		{[]string{t.TempDir()}, "has no file, so there is no limit", exitFailed},
-		{[]string{none}, "has no limit", exitFailed},
+		{nil, "which files?", command.ExitUsage},
+		{[]string{file, "--pool", "api"}, "--capacity belong together", command.ExitUsage},
+		{[]string{file, "--strict"}, "not all limits mean the same", command.ExitFailed},
+		{[]string{file, file}, `"shop" has a file already`, command.ExitFailed},
+		{[]string{file, "-o", "table"}, "yaml or json", command.ExitUsage},
+		{[]string{filepath.Join(dir, "absent")}, "no such file", command.ExitFailed},
+		{[]string{t.TempDir()}, "has no file, so there is no limit", command.ExitFailed},
+		{[]string{none}, "has no limit", command.ExitFailed},
 	} {
-		if status, out, errs := runImport(t, c.args...); status != c.code || out != "" || !strings.Contains(errs, c.want) {
+		if status, out, errs := runImport(t, c.args...); status != c.code || out != "" || !strings.Contains(errs,
+			c.want) {
 			t.Errorf("%v: %d, %q, %s; want %d and %s", c.args, status, out, errs, c.code, c.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/titrate/titrate/papers"
 	"github.com/titrate/titrate/papers/experiment"
+	"github.com/titrate/titrate/services/command"
 )
 
 const labLong = `lab runs the figures and tables of the five papers that Titrate's laws come from, by the
@@ -23,29 +24,26 @@ docs/reproduction.md has the findings of all.`
 // newLab runs the papers' experiments.
 func newLab() *cobra.Command {
 	cmd := &cobra.Command{Use: "lab", Short: "Reproduce a figure or a table of the papers (no server needed)",
-		Long: labLong, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+		Long: labLong, Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(newLabList(), newLabRun())
 	return cmd
 }
 
-// noArgs refuses arguments as wrong usage.
-func noArgs(cmd *cobra.Command, args []string) error { return usage(cobra.NoArgs(cmd, args)) }
-
 func newLabList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the figures and tables", Args: noArgs,
+		Use: "list", Short: "List the figures and tables", Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t := &table{columns: []column{{"NAME", false}, {"FIGURE", false}, {"WHAT IT SHOWS", false}}}
+			t := command.NewTable("NAME", "FIGURE", "WHAT IT SHOWS")
 			for _, p := range papers.All() {
 				for _, e := range p.Experiments {
 					if e.Run == nil {
-						t.add("–", e.Figure, e.Title+": not computed: "+e.Cannot)
+						t.Add("–", e.Figure, e.Title+": not computed: "+e.Cannot)
 						continue
 					}
-					t.add(e.Name, e.Figure, e.Title)
+					t.Add(e.Name, e.Figure, e.Title)
 				}
 			}
-			return t.write(cmd.OutOrStdout())
+			return t.Write(cmd.OutOrStdout())
 		},
 	}
 }
@@ -62,19 +60,19 @@ with --out writes each chart as NAME.svg, NAME.png and NAME.csv.
 Exit status: 0 computed, whatever the verdict; 1 failed; 2 wrong usage or no such name.`,
 		Example: `  titrate lab run chem-fig8 --out figures
   titrate lab run chem-fig8 chem-fig10 -o json | jq '.[].findings[] | select(.verdict == "differs")'`,
-		Args: func(cmd *cobra.Command, args []string) error { return usage(cobra.MinimumNArgs(1)(cmd, args)) },
+		Args: func(cmd *cobra.Command, args []string) error { return command.Usage(cobra.MinimumNArgs(1)(cmd, args)) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return papers.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != string(asTable) && output != string(asJSON) {
-				return usage(fmt.Errorf("--output is %q, must be table or json", output))
+			if output != string(command.AsTable) && output != string(command.AsJSON) {
+				return command.Usage(fmt.Errorf("--output is %q, must be table or json", output))
 			}
 			return runLab(cmd, args, dir, output, short)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "out", "", "write the charts to this `directory`; empty: no charts")
-	cmd.Flags().StringVarP(&output, "output", "o", string(asTable), "format of the findings, table or json")
+	cmd.Flags().StringVarP(&output, "output", "o", string(command.AsTable), "format of the findings, table or json")
 	cmd.Flags().BoolVar(&short, "short", false, "a short version, of a second or so")
 	return cmd
 }
@@ -93,7 +91,7 @@ func runLab(cmd *cobra.Command, names []string, dir, output string, short bool) 
 	for _, name := range names {
 		e, ok := papers.Find(name)
 		if !ok || e.Run == nil {
-			return usage(fmt.Errorf("no experiment %q%s; titrate lab list has them", name, near(name)))
+			return command.Usage(fmt.Errorf("no experiment %q%s; titrate lab list has them", name, near(name)))
 		}
 		todo = append(todo, e)
 	}
@@ -111,7 +109,7 @@ func runLab(cmd *cobra.Command, names []string, dir, output string, short bool) 
 			}
 		}
 		results = append(results, l)
-		if output == string(asTable) {
+		if output == string(command.AsTable) {
 			fmt.Fprintf(out, "%s, %s: %s\n\n", e.Name, e.Figure, e.Title)
 			r.Print(out)
 			if len(l.Charts) > 0 {
@@ -121,7 +119,7 @@ func runLab(cmd *cobra.Command, names []string, dir, output string, short bool) 
 			fmt.Fprintln(out)
 		}
 	}
-	if output == string(asJSON) {
+	if output == string(command.AsJSON) {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(results)

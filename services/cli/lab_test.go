@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 func runTitrate(t *testing.T, args ...string) (status int, out, errs string) {
@@ -20,7 +22,7 @@ func runTitrate(t *testing.T, args ...string) (status int, out, errs string) {
 func TestLabRun(t *testing.T) {
 	dir := t.TempDir()
 	status, out, errs := runTitrate(t, "lab", "run", "chem-fig6a", "--short", "--out", dir)
-	if status != exitOK || !strings.Contains(out, "reproduced") || !strings.Contains(out, "chem-fig6a.svg") {
+	if status != command.ExitOK || !strings.Contains(out, "reproduced") || !strings.Contains(out, "chem-fig6a.svg") {
 		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
 	for _, suffix := range []string{".svg", ".png", ".csv"} {
@@ -30,7 +32,7 @@ func TestLabRun(t *testing.T) {
 	}
 	var results []labResult
 	status, out, errs = runTitrate(t, "lab", "run", "chem-fig6a", "--short", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &results); status != exitOK || err != nil || len(results) != 1 ||
+	if err := json.Unmarshal([]byte(out), &results); status != command.ExitOK || err != nil || len(results) != 1 ||
 		len(results[0].Findings) == 0 {
 		t.Errorf("status %d, %v: %s%s", status, err, out, errs)
 	}
@@ -38,7 +40,7 @@ func TestLabRun(t *testing.T) {
 
 func TestLabList(t *testing.T) {
 	status, out, errs := runTitrate(t, "lab", "list")
-	if status != exitOK || !strings.Contains(out, "chem-fig8") || !strings.Contains(out, "not computed: ") {
+	if status != command.ExitOK || !strings.Contains(out, "chem-fig8") || !strings.Contains(out, "not computed: ") {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
@@ -51,7 +53,7 @@ func TestLabUsage(t *testing.T) {
 		"must be table or json": {"lab", "run", "chem-fig6a", "-o", "yaml"},
 		"unknown command":       {"lab", "list", "x"},
 	} {
-		if status, _, errs := runTitrate(t, args...); status != exitUsage || !strings.Contains(errs, want) {
+		if status, _, errs := runTitrate(t, args...); status != command.ExitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: status %d, %q", args, status, errs)
 		}
 	}

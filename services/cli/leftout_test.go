@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // writeFiles writes files below a directory, and returns it.
@@ -31,15 +33,17 @@ func TestADirectoryNamesWhatIsNotRead(t *testing.T) {
 		leftOut  []string // named
 		unpruned []string // of them, for which --prune is refused
 	}{
-		"nothing":        {files: map[string]string{}},
-		"hidden":         {files: map[string]string{".pools.yaml.swp": tenant + "b\n", ".git/config.yaml": tenant + "b\n"}},
-		"prose":          {files: map[string]string{"README.md": tenant + "b\n"}, leftOut: []string{"README.md"}},
-		"no document":    {files: map[string]string{"Makefile": "all:\n"}, leftOut: []string{"Makefile"}},
-		"of Kubernetes":  {files: map[string]string{"chart/values.yaml": "a: 1\n"}},
-		"another ending": {map[string]string{"b.yaml.bak": tenant + "b\n"}, []string{"b.yaml.bak"}, []string{"b.yaml.bak"}},
-		"upper case":     {map[string]string{"B.YAML": tenant + "b\n"}, []string{"B.YAML"}, []string{"B.YAML"}},
-		"broken":         {map[string]string{"b": tenant + "b\n\t:\n"}, []string{"b"}, []string{"b"}},
-		"deeper":         {map[string]string{"x/y/b.yaml": tenant + "b\n"}, []string{"x/"}, []string{"x/"}},
+		"nothing": {files: map[string]string{}},
+		"hidden": {files: map[string]string{".pools.yaml.swp": tenant + "b\n",
+			".git/config.yaml": tenant + "b\n"}},
+		"prose":         {files: map[string]string{"README.md": tenant + "b\n"}, leftOut: []string{"README.md"}},
+		"no document":   {files: map[string]string{"Makefile": "all:\n"}, leftOut: []string{"Makefile"}},
+		"of Kubernetes": {files: map[string]string{"chart/values.yaml": "a: 1\n"}},
+		"another ending": {map[string]string{"b.yaml.bak": tenant + "b\n"}, []string{"b.yaml.bak"},
+			[]string{"b.yaml.bak"}},
+		"upper case": {map[string]string{"B.YAML": tenant + "b\n"}, []string{"B.YAML"}, []string{"B.YAML"}},
+		"broken":     {map[string]string{"b": tenant + "b\n\t:\n"}, []string{"b"}, []string{"b"}},
+		"deeper":     {map[string]string{"x/y/b.yaml": tenant + "b\n"}, []string{"x/"}, []string{"x/"}},
 		"many": {map[string]string{"1": "", "2": "", "3": "", "4": "", "5": "", "6": "", "7": tenant},
 			[]string{"1", "5 and 2 more"}, []string{"7"}},
 	} {
@@ -47,7 +51,7 @@ func TestADirectoryNamesWhatIsNotRead(t *testing.T) {
 			c.files["a.yaml"] = tenant + "a\n"
 			dir, server := writeFiles(t, c.files), serveAPI(t)
 			status, out, errs := titrate(t, server, "", "apply", "-f", dir, "--set", "s")
-			if status != exitOK || out != "tenants/a created\n" || (errs == "") != (len(c.leftOut) == 0) {
+			if status != command.ExitOK || out != "tenants/a created\n" || (errs == "") != (len(c.leftOut) == 0) {
 				t.Errorf("apply: %d %s%s", status, out, errs)
 			}
 			for _, name := range c.leftOut {
@@ -55,15 +59,15 @@ func TestADirectoryNamesWhatIsNotRead(t *testing.T) {
 					t.Errorf("not named: %s in %s", name, errs)
 				}
 			}
-			for _, command := range []string{"apply", "plan"} {
-				status, _, errs = titrate(t, server, "", command, "-f", dir, "--set", "s", "--prune")
+			for _, verb := range []string{"apply", "plan"} {
+				status, _, errs = titrate(t, server, "", verb, "-f", dir, "--set", "s", "--prune")
 				if refused := strings.Contains(errs, "--prune deletes"); refused != (len(c.unpruned) > 0) ||
-					(status == exitOK) == refused {
-					t.Errorf("%s --prune: %d %s", command, status, errs)
+					(status == command.ExitOK) == refused {
+					t.Errorf("%s --prune: %d %s", verb, status, errs)
 				}
 				for _, name := range c.unpruned {
 					if !strings.Contains(errs, "may hold documents that are not read: "+dir+"/"+name+"; give") {
-						t.Errorf("%s --prune does not name %s: %s", command, name, errs)
+						t.Errorf("%s --prune does not name %s: %s", verb, name, errs)
 					}
 				}
 			}
@@ -84,6 +88,7 @@ func TestAFileBesideItsDirectoryIsRead(t *testing.T) {
 // A directory without a file to read names the files that it has.
 func TestADirectoryOfOtherFiles(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"pools": head + "kind: Pool\n"})
-	fails(t, "127.0.0.1:1", exitFailed, "", []string{"no .yaml, .yml or .json file in the directory; not read: " + dir +
-		"/pools"}, "apply", "-f", dir)
+	fails(t, "127.0.0.1:1", command.ExitFailed, "",
+		[]string{"no .yaml, .yml or .json file in the directory; not read: " + dir +
+			"/pools"}, "apply", "-f", dir)
 }

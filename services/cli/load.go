@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/dev/load"
 	"github.com/titrate/titrate/services/dev/scenario"
 	"github.com/titrate/titrate/services/dev/trace"
@@ -58,7 +59,7 @@ func newLoad() *cobra.Command {
 				err = fmt.Errorf("--duration %v: want a time above 0, or 0 for until stopped", duration)
 			}
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			s.Seed = seed
 			return runLoad(cmd.Context(), cmd.OutOrStdout(), gateways, s, duration)

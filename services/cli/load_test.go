@@ -32,7 +32,8 @@ func TestLoadOfHalfASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || !strings.HasPrefix(lines[0], "acme ") || !strings.Contains(lines[0], "; limited 0/s admitted") ||
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "acme ") || !strings.Contains(lines[0],
+		"; limited 0/s admitted") ||
 		strings.Count(lines[0], " 0/s failed") != 2 || strings.Contains(lines[0], "slow") ||
 		!strings.HasSuffix(lines[1], " requests had no answer when the load ended") {
 		t.Errorf("%s", &out)

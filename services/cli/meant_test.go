@@ -3,13 +3,15 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // A name that nothing has is said to be unknown, with the name that may be meant, wherever a command takes one.
 func TestUnknownNamesHaveANearOne(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
-	for command, want := range map[string]string{
+	for line, want := range map[string]string{
 		"top --once --tenant acmee":          "tenants/acmee: not found; did you mean tenants/acme?",
 		"top --once --tenant tenants/nobody": "tenants/nobody: not found",
 		"top --once --pool apj":              "pools/apj: not found; did you mean pools/api?",
@@ -34,21 +36,22 @@ func TestUnknownNamesHaveANearOne(t *testing.T) {
 		"why acme nothing": "pools/nothing: not found",
 		"delete pools/apj": "pools/apj: not found; did you mean pools/api?",
 	} {
-		status, out, errs := titrate(t, server, "", strings.Fields(command)...)
-		if line, _, _ := strings.Cut(errs, "\n"); status != exitFailed || out != "" ||
-			!strings.HasSuffix(line, ": "+want) {
-			t.Errorf("titrate %s: %d %s\n got %s\nwant %s", command, status, out, line, want)
+		status, out, errs := titrate(t, server, "", strings.Fields(line)...)
+		if first, _, _ := strings.Cut(errs, "\n"); status != command.ExitFailed || out != "" ||
+			!strings.HasSuffix(first, ": "+want) {
+			t.Errorf("titrate %s: %d %s\n got %s\nwant %s", line, status, out, first, want)
 		}
 	}
-	for _, command := range []string{"top --once --tenant globex --limit per-client", "top --once --tenant - --pool batch",
-		"top --once --limit all", "top --once --client nobody", "top --once --gateway gw-2", "get tenants/globex/quotas",
+	for _, line := range []string{"top --once --tenant globex --limit per-client", "top --once --tenant - --pool batch",
+		"top --once --limit all", "top --once --client nobody", "top --once --gateway gw-2",
+		"get tenants/globex/quotas",
 		"get tenants/-/quotas"} {
-		if status, _, errs := titrate(t, server, "", strings.Fields(command)...); status != exitOK {
-			t.Errorf("titrate %s: %s", command, errs)
+		if status, _, errs := titrate(t, server, "", strings.Fields(line)...); status != command.ExitOK {
+			t.Errorf("titrate %s: %s", line, errs)
 		}
 	}
-	fails(t, server, exitUsage, "", []string{"did you mean tenant?"}, "top", "--by", "tennant")
-	fails(t, server, exitUsage, "", []string{"did you mean refused?"}, "top", "--sort", "refuse")
+	fails(t, server, command.ExitUsage, "", []string{"did you mean tenant?"}, "top", "--by", "tennant")
+	fails(t, server, command.ExitUsage, "", []string{"did you mean refused?"}, "top", "--sort", "refuse")
 }
 
 // What a document names and does not exist is said at the field that names it, each separately.
@@ -66,7 +69,7 @@ func TestUnknownReferencesHaveTheirField(t *testing.T) {
 	status, out, errs := titrate(t, server, text, "apply", "-f", "-")
 	short := strings.NewReplacer("names something that does not exist:", "missing",
 		"; create it first or in the same change", "").Replace(errs)
-	if status != exitFailed || out != "" || short != want {
+	if status != command.ExitFailed || out != "" || short != want {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // mistakes are typical of newcomers. document is the content of bad.yaml.
@@ -21,9 +23,11 @@ var mistakes = []struct{ title, document, command string }{
 	{"metadata, as in Kubernetes", head + "kind: Pool\nmetadata:\n  name: api\nspec:\n  capacity: 300\n", ""},
 	{"No apiVersion", "kind: Pool\nname: pools/api\nspec:\n  capacity: 300\n", ""},
 	{"A number with a unit where there is none", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 300/s\n", ""},
-	{"A time without its unit", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 300\n  queue:\n    maxWait: 50\n",
+	{"A time without its unit",
+		head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 300\n  queue:\n    maxWait: 50\n",
 		""},
-	{"A mode in lower case", head + "kind: Quota\nname: tenants/acme/quotas/api\nspec:\n  max: 20\n  mode: shadow\n", ""},
+	{"A mode in lower case", head + "kind: Quota\nname: tenants/acme/quotas/api\nspec:\n  max: 20\n  mode: shadow\n",
+		""},
 	{"A field given twice", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 300\n  capacity: 400\n", ""},
 	{"A number with a 0 in front", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 0300\n", ""},
 	{"An object of Kubernetes", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: api\n", ""},
@@ -31,8 +35,9 @@ var mistakes = []struct{ title, document, command string }{
 		"  colour: red\n---\n" + head + "kind: Quota\nname: tenants/acme/quotas/api\nspec:\n  guaranteed: 30\n  max: 20\n",
 		""},
 	{"A tenant that does not exist", head + "kind: Quota\nname: tenants/amce/quotas/api\nspec:\n  max: 20\n", ""},
-	{"Pools that do not exist", head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100/s\n  pools: [api, " +
-		"aip]\n", ""},
+	{"Pools that do not exist",
+		head + "kind: Limit\nname: tenants/acme/limits/l\nspec:\n  rate: 100/s\n  pools: [api, " +
+			"aip]\n", ""},
 	{"The same resource twice", head + "kind: Tenant\nname: tenants/bolt\n---\n" + head +
 		"kind: Tenant\nname: tenants/bolt\nspec:\n  weight: 3\n", ""},
 	{"A question about a tenant that does not exist", "", "titrate why amce"},
@@ -59,19 +64,19 @@ func TestMistakes(t *testing.T) {
 	var page strings.Builder
 	for i, m := range mistakes {
 		fmt.Fprintf(&page, "%d. %s\n\n```console\n", i+1, m.title)
-		command := m.command
+		typed := m.command
 		if m.document != "" {
-			command = "titrate apply -f bad.yaml"
+			typed = "titrate apply -f bad.yaml"
 			if err := os.WriteFile("bad.yaml", []byte(m.document), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(&page, "$ cat bad.yaml\n%s", m.document)
 		}
-		status, out, errs := titrate(t, server, "", strings.Fields(command)[1:]...)
-		if status == exitOK || out != "" {
+		status, out, errs := titrate(t, server, "", strings.Fields(typed)[1:]...)
+		if status == command.ExitOK || out != "" {
 			t.Errorf("%s: status %d: %s", m.title, status, out)
 		}
-		fmt.Fprintf(&page, "$ %s\n%s```\n\n", command, errs)
+		fmt.Fprintf(&page, "$ %s\n%s```\n\n", typed, errs)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

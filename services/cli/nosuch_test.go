@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // What does not exist, and a number out of its range, are errors. Each of these commands exited with 0, or ran with
@@ -26,13 +28,13 @@ func TestWhatDoesNotExistIsRefused(t *testing.T) {
 		{[]string{"dev", "--duration", "-1s", "--no-load"}, "--duration -1s: must be at least 24s"},
 	} {
 		status, out, errs := runTitrate(t, c.args...)
-		if status != exitUsage || out != "" || !strings.Contains(errs, c.want) {
+		if status != command.ExitUsage || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("titrate %v: status %d, %.80q, %s; want %s", c.args, status, out, errs, c.want)
 		}
 	}
 	for want, args := range map[string][]string{"Available Commands:\n  show": {"help", "history"},
 		"Usage:\n  titrate completion": {"completion"}, "titrate lab list": {"help", "lab"}, "titrate dev": {"help"}} {
-		if status, out, errs := runTitrate(t, args...); status != exitOK || !strings.Contains(out, want) {
+		if status, out, errs := runTitrate(t, args...); status != command.ExitOK || !strings.Contains(out, want) {
 			t.Errorf("titrate %v: status %d, %s%s; want %s", args, status, out, errs, want)
 		}
 	}
@@ -42,9 +44,9 @@ func TestWhatDoesNotExistIsRefused(t *testing.T) {
 func TestExportOfNoSet(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
-	fails(t, server, exitFailed, "", []string{`no resource belongs to set "prod", or to any set`}, "export", "--set", "prod")
+	fails(t, server, command.ExitFailed, "", []string{`no resource belongs to set "prod", or to any set`}, "export", "--set", "prod")
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml", "--set", "prod")
-	fails(t, server, exitFailed, "", []string{`no resource belongs to set "prd"; did you mean prod?`}, "export", "--set",
+	fails(t, server, command.ExitFailed, "", []string{`no resource belongs to set "prd"; did you mean prod?`}, "export", "--set",
 		"prd", "-o", "json")
 	if out := must(t, server, "", "export", "--set", "prod"); !strings.Contains(out, "pools/") {
 		t.Errorf("a set: %s", out)

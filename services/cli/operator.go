@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/health" // atLeader needs it
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/operator"
 	"github.com/titrate/titrate/services/telemetry"
@@ -93,7 +94,7 @@ func (c *operatorConfig) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	defer client.close()
-	c.meters.Service, c.meters.Instance, c.meters.Version = "titrate-operator", c.name, version()
+	c.meters.Service, c.meters.Instance, c.meters.Version = "titrate-operator", c.name, command.Version()
 	metrics, err := c.meters.Open(ctx)
 	if err != nil {
 		return err
@@ -126,14 +127,14 @@ func flush(logs *telemetry.Logs) {
 // check refuses wrong flags, and fills in the name.
 func (c *operatorConfig) check() error {
 	if c.resync < time.Second {
-		return usagef("--resync %s: want at least 1s", c.resync)
+		return command.Usagef("--resync %s: want at least 1s", c.resync)
 	}
 	if c.owner == "" {
-		return usagef("--set is empty: want the name of the set that owns what is applied")
+		return command.Usagef("--set is empty: want the name of the set that owns what is applied")
 	}
 	var err error
 	c.name, err = telemetry.ProcessName(c.name)
-	return usage(err)
+	return command.Usage(err)
 }
 
 // open opens the HTTP server, which has the operator's metrics. With a certificate it speaks HTTPS.

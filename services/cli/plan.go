@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/quota"
 )
@@ -40,7 +41,7 @@ const planExample = `  titrate plan -f quotas.yaml
 func newPlan() *cobra.Command {
 	var (
 		c      connection
-		output format
+		output command.Format
 		files  []string
 		asked  planned
 		ask    quotav1.ApplyRequest
@@ -50,7 +51,7 @@ func newPlan() *cobra.Command {
 		Short:   "Say what an apply would change, and what would happen",
 		Long:    planLong,
 		Example: planExample,
-		Args:    filesByFlag,
+		Args:    command.FilesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			documents, err := readDocuments(cmd, files, asked.prune)
 			if err != nil {
@@ -60,8 +61,8 @@ func newPlan() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
-	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
+	output.Flag(cmd)
+	command.FileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	setFlags(cmd.Flags(), &ask, &asked.prune)
 	asked.waiveFlag(cmd.Flags())
@@ -99,13 +100,13 @@ func (p *planned) begin(cmd *cobra.Command, c *connection, documents []*document
 func (p *planned) check() error {
 	for _, name := range p.waive {
 		if !slices.Contains(quota.Guards, name) {
-			return usagef("--waive %q is no guard: want one of %s", name, strings.Join(quota.Guards, ", "))
+			return command.Usagef("--waive %q is no guard: want one of %s", name, strings.Join(quota.Guards, ", "))
 		}
 	}
 	return nil
 }
 
-func runPlan(cmd *cobra.Command, c *connection, output format, documents []*document.Document,
+func runPlan(cmd *cobra.Command, c *connection, output command.Format, documents []*document.Document,
 	ask *quotav1.ApplyRequest, asked planned) error {
 	client, err := asked.begin(cmd, c, documents, ask)
 	if err != nil {
@@ -117,7 +118,7 @@ func runPlan(cmd *cobra.Command, c *connection, output format, documents []*docu
 		return applyError(err, documents)
 	}
 	part := extent{rest: "-o json has all"}
-	err = output.message(cmd.OutOrStdout(), plan, func(w io.Writer) error { return writePlan(w, plan, part) })
+	err = output.Message(cmd.OutOrStdout(), plan, func(w io.Writer) error { return writePlan(w, plan, part) })
 	return errors.Join(err, asked.stands(plan, part))
 }
 
@@ -213,21 +214,22 @@ func (e extent) of(n, most int) int {
 }
 
 func writePoolEffects(w io.Writer, pools []*quotav1.PoolEffect) error {
-	t := &table{columns: []column{{"POOL", false}, {"DEMAND", true}, {"CAPACITY", true}, {"THEN", true}, {"FAIR", true},
-		{"THEN", true}, {"PRICE", true}, {"THEN", true}}}
+	t := command.NewTable("POOL", "#DEMAND", "#CAPACITY", "#THEN", "#FAIR",
+		"#THEN", "#PRICE", "#THEN")
 	for _, e := range pools {
-		t.add(e.GetPool(), perSecond(e.GetDemand()), perSecond(e.GetCapacityBefore()), perSecond(e.GetCapacityAfter()),
-			fairOrNone(e.GetFairRateBefore()), fairOrNone(e.GetFairRateAfter()), number(e.GetPriceBefore()),
-			number(e.GetPriceAfter()))
+		t.Add(e.GetPool(), command.PerSecond(e.GetDemand()), command.PerSecond(e.GetCapacityBefore()),
+			command.PerSecond(e.GetCapacityAfter()),
+			fairOrNone(e.GetFairRateBefore()), fairOrNone(e.GetFairRateAfter()), command.Number(e.GetPriceBefore()),
+			command.Number(e.GetPriceAfter()))
 	}
 	return writeBelow(w, t)
 }
 
 func fairOrNone(x float64) string {
 	if x == 0 {
-		return none
+		return command.None
 	}
-	return perSecond(x)
+	return command.PerSecond(x)
 }
 
 // writeFlowEffects writes the effects on tenants, the greatest losses first.
@@ -243,17 +245,18 @@ func writeFlowEffects(w io.Writer, flows []*quotav1.FlowEffect, part extent) err
 		}
 		return 0
 	})
-	t := &table{columns: []column{{"TENANT", false}, {"POOL", false}, {"DEMAND", true}, {"SHARE", true}, {"THEN", true},
-		{"OVER", true}, {"THEN", true}, {"THEN BOUND BY", false}}}
+	t := command.NewTable("TENANT", "POOL", "#DEMAND", "#SHARE", "#THEN",
+		"#OVER", "#THEN", "THEN BOUND BY")
 	n := part.of(len(flows), mostEffects)
 	for _, e := range flows[:n] {
-		bound := none
+		bound := command.None
 		if e.GetBoundAfter() != quotav1.Bound_BOUND_UNSPECIFIED {
 			bound = e.GetBoundAfter().String()
 		}
-		t.add(e.GetTenant(), e.GetPool(), perSecond(max(e.GetDemandAfter(), e.GetDemandBefore())),
-			perSecond(e.GetShareBefore()), perSecond(e.GetShareAfter()), perSecond(e.GetOverBefore()),
-			perSecond(e.GetOverAfter()), bound)
+		t.Add(e.GetTenant(), e.GetPool(), command.PerSecond(max(e.GetDemandAfter(), e.GetDemandBefore())),
+			command.PerSecond(e.GetShareBefore()), command.PerSecond(e.GetShareAfter()),
+			command.PerSecond(e.GetOverBefore()),
+			command.PerSecond(e.GetOverAfter()), bound)
 	}
 	if err := writeBelow(w, t); err != nil {
 		return err
@@ -271,12 +274,12 @@ func writeRest(w io.Writer, more int, of, all string) error {
 }
 
 // writeBelow writes a table that has rows below an empty line.
-func writeBelow(w io.Writer, t *table) error {
-	if len(t.rows) == 0 {
+func writeBelow(w io.Writer, t *command.Table) error {
+	if len(t.Rows) == 0 {
 		return nil
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return t.write(w)
+	return t.Write(w)
 }

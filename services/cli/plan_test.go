@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 )
 
 // Of many tenants a plan shows the greatest losses, and of many guards the first, and says how many more there are.
@@ -57,7 +58,8 @@ func TestPlanThenApply(t *testing.T) {
 	const cut = head + "kind: Pool\nname: pools/api\nspec: {capacity: 100}\n"
 	status, out, errs := titrate(t, server, cut, "plan", "-f", "-")
 	golden(t, "plan", out)
-	if status != exitFailed || !strings.Contains(errs, "cut-half: pools/api: capacity falls from 300.0/s to 100.0/s") ||
+	if status != command.ExitFailed || !strings.Contains(errs,
+		"cut-half: pools/api: capacity falls from 300.0/s to 100.0/s") ||
 		!strings.Contains(errs, "cut-half: tenants/acme: its share of pools/api falls from") ||
 		!strings.Contains(errs, "If it is meant: --waive cut-half") {
 		t.Errorf("status %d\n%s", status, errs)
@@ -66,11 +68,12 @@ func TestPlanThenApply(t *testing.T) {
 		t.Errorf("waived:\n%s", got)
 	}
 	status, _, errs = titrate(t, server, cut, "apply", "-f", "-", "--plan")
-	if status != exitFailed || !strings.Contains(errs, "nothing was applied") {
+	if status != command.ExitFailed || !strings.Contains(errs, "nothing was applied") {
 		t.Errorf("status %d\n%s", status, errs)
 	}
 	before := anyRevision.FindString(must(t, server, "", "history"))
-	if got := must(t, server, cut, "apply", "-f", "-", "--plan", "--waive", "cut-half"); got != out+"pools/api updated\n" {
+	if got := must(t, server, cut, "apply", "-f", "-", "--plan", "--waive",
+		"cut-half"); got != out+"pools/api updated\n" {
 		t.Errorf("apply --plan:\n%s", got)
 	}
 	if got := must(t, server, cut, "plan", "-f", "-"); got != "Nothing to change.\n" {
@@ -79,5 +82,6 @@ func TestPlanThenApply(t *testing.T) {
 	if got := must(t, server, "", "rollback", before); !strings.Contains(got, "THEN BOUND BY") {
 		t.Errorf("the plan of a rollback:\n%s", got)
 	}
-	fails(t, server, exitUsage, cut, []string{"is no guard", "delete-in-use"}, "plan", "-f", "-", "--waive", "all")
+	fails(t, server, command.ExitUsage, cut, []string{"is no guard", "delete-in-use"}, "plan", "-f", "-", "--waive",
+		"all")
 }

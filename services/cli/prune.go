@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -46,7 +47,7 @@ func (c *connection) dialFor(cmd *cobra.Command, documents int) (*client, error)
 // fill puts the documents into a request, and with prune what they no longer mention.
 func (c *client) fill(ctx context.Context, r *quotav1.ApplyRequest, documents []*document.Document, prune bool) error {
 	if prune && r.GetSet() == "" {
-		return usagef("--prune needs --set NAME: only what a set owns is deleted")
+		return command.Usagef("--prune needs --set NAME: only what a set owns is deleted")
 	}
 	if n := len(documents); n > maxApply {
 		return fmt.Errorf("nothing was applied: %d documents, but one transaction takes %d at most; apply them in "+

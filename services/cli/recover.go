@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/services/agent/lastgood"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
 	"github.com/titrate/titrate/services/wording"
@@ -50,11 +51,11 @@ type etcdAccess struct {
 func (e *etcdAccess) open() (*store.Store, func() error, error) {
 	secure, err := e.security.TLSCredentials()
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("TLS for etcd: %w", err))
+		return nil, nil, command.Usage(fmt.Errorf("TLS for etcd: %w", err))
 	}
 	password, err := store.Password(e.user, e.password)
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, command.Usage(err)
 	}
 	client, err := store.Dial(store.Access{Endpoints: e.endpoints, TLS: secure, User: e.user, Password: password})
 	if err != nil {
@@ -78,7 +79,7 @@ func newRecover() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from != "" && accept {
-				return usagef("--from and --accept contradict each other: give one")
+				return command.Usagef("--from and --accept contradict each other: give one")
 			}
 			s, done, err := etcd.open()
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/lastgood"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -65,7 +66,7 @@ func TestRecover(t *testing.T) {
 
 	cmd := Root()
 	cmd.SetArgs(append([]string{"recover", "--accept", "--from", dir}, flags...))
-	if err := cmd.ExecuteContext(t.Context()); ExitStatus(err) != exitUsage {
+	if err := cmd.ExecuteContext(t.Context()); command.ExitStatus(err) != command.ExitUsage {
 		t.Errorf("both flags: %v", err)
 	}
 }

@@ -27,7 +27,8 @@ type refusing struct {
 func (refusing) Apply(_ context.Context, r *quotav1.ApplyRequest) (*quotav1.ApplyResponse, error) {
 	var details []protoadapt.MessageV1
 	for _, one := range r.GetResources() {
-		details = append(details, &errdetails.ResourceInfo{ResourceName: resource.Unwrap(one).GetName(), Description: "no"})
+		details = append(details, &errdetails.ResourceInfo{ResourceName: resource.Unwrap(one).GetName(),
+			Description: "no"})
 	}
 	s, err := status.New(codes.PermissionDenied, "spiffe://x may not call Apply").WithDetails(details...)
 	if err != nil {

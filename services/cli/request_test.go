@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // broken passes connections on to a coordinator, but loses some of its answers: it breaks the connection
@@ -97,7 +99,7 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	again := breaking(t, &broken{to: server, first: 1, last: 1000})
-	fails(t, again, exitFailed, strings.Replace(text, "acme", "bolt", 1),
+	fails(t, again, command.ExitFailed, strings.Replace(text, "acme", "bolt", 1),
 		[]string{"whether the change was made is not known", "--request-id mine"},
 		"apply", "-f", "-", "--timeout", "2s", "--request-id", "mine")
 	if got := must(t, server, strings.Replace(text, "acme", "bolt", 1), "apply", "-f", "-", "--request-id",
@@ -106,9 +108,10 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	}
 	must(t, server, "", "delete", "tenants/bolt", "--request-id", "gone")
 	must(t, server, "", "delete", "tenants/bolt", "--request-id", "gone")
-	fails(t, server, exitFailed, "", []string{"not found"}, "delete", "tenants/bolt")
-	fails(t, server, exitFailed, "", []string{"the request ID was used"}, "delete", "tenants/acme", "--request-id", "gone")
-	fails(t, "127.0.0.1:1", exitFailed, text, []string{"cannot reach the coordinator"}, "apply", "-f", "-")
+	fails(t, server, command.ExitFailed, "", []string{"not found"}, "delete", "tenants/bolt")
+	fails(t, server, command.ExitFailed, "", []string{"the request ID was used"}, "delete", "tenants/acme",
+		"--request-id", "gone")
+	fails(t, "127.0.0.1:1", command.ExitFailed, text, []string{"cannot reach the coordinator"}, "apply", "-f", "-")
 }
 
 // A request without an answer in time may have made its change, too: what is said has its ID.
@@ -116,12 +119,13 @@ func TestALateAnswerLeavesTheIDOfTheChange(t *testing.T) {
 	server := serveAPI(t)
 	late := breaking(t, &broken{to: server, first: 1, last: 1000, silent: true})
 	text := head + "kind: Tenant\nname: tenants/acme\n"
-	fails(t, late, exitFailed, text, []string{"whether the change was made is not known", "--request-id mine"},
+	fails(t, late, command.ExitFailed, text, []string{"whether the change was made is not known", "--request-id mine"},
 		"apply", "-f", "-", "--timeout", "2s", "--request-id", "mine")
 	if got := must(t, server, text, "apply", "-f", "-", "--request-id", "mine"); got != "tenants/acme created\n" {
 		t.Errorf("repeated by hand: %s", got)
 	}
-	fails(t, late, exitFailed, text, []string{"no answer within 2s"}, "apply", "-f", "-", "--timeout", "2s", "--dry-run")
+	fails(t, late, command.ExitFailed, text, []string{"no answer within 2s"}, "apply", "-f", "-", "--timeout", "2s",
+		"--dry-run")
 }
 
 // The ID that a delete of several names leaves is the one of the command, which can be repeated with it.
@@ -132,7 +136,8 @@ func TestALostAnswerToOneDeleteOfSeveral(t *testing.T) {
 	second := breaking(t, &broken{to: server, first: 2, last: 1000})
 	status, out, errs := titrate(t, second, "", "delete", "tenants/acme", "tenants/bolt", "--timeout", "2s",
 		"--request-id", "both")
-	if status != exitFailed || out != "tenants/acme deleted\n" || !strings.Contains(errs, "--request-id both makes") {
+	if status != command.ExitFailed || out != "tenants/acme deleted\n" || !strings.Contains(errs,
+		"--request-id both makes") {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 	if got := must(t, server, "", "delete", "tenants/acme", "tenants/bolt", "--request-id",

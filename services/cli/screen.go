@@ -13,12 +13,6 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal reports whether a file is a terminal: what is written to it is seen by a person, and may be drawn over.
-func terminal(file any) bool {
-	f, ok := file.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // screen is a text at a terminal that is redrawn until the user ends it.
 type screen struct {
 	every time.Duration // from an answer to the next question

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/secrets"
 )
@@ -39,12 +40,13 @@ func newSecrets() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (dir == "") == !cluster {
-				return usagef("give one of --dir and --kubernetes")
+				return command.Usagef("give one of --dir and --kubernetes")
 			}
 			for _, text := range certificates {
 				name, names, ok := strings.Cut(text, "=")
 				if !ok || name == "" || names == "" {
-					return usagef("--certificate %q: want SECRET=NAME,NAME…, such as agent=agents.example.org", text)
+					return command.Usagef("--certificate %q: want SECRET=NAME,NAME…, such as agent=agents.example.org",
+						text)
 				}
 				wanted.Certificates = append(wanted.Certificates,
 					secrets.Certificate{Secret: name, Names: strings.Split(names, ",")})

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 func TestSecrets(t *testing.T) {
@@ -20,8 +22,9 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("the key's file: %v, %v", info, err)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	fails(t, "", exitUsage, "", []string{"--dir", "--kubernetes"}, "secrets", "--gossip-key", "gossip")
-	fails(t, "", exitUsage, "", []string{`"server"`, "agent=agents.example.org"}, "secrets", "--dir", dir,
+	fails(t, "", command.ExitUsage, "", []string{"--dir", "--kubernetes"}, "secrets", "--gossip-key", "gossip")
+	fails(t, "", command.ExitUsage, "", []string{`"server"`, "agent=agents.example.org"}, "secrets", "--dir", dir,
 		"--certificate", "server")
-	fails(t, "", exitFailed, "", []string{"this is no pod"}, "secrets", "--kubernetes", "--gossip-key", "gossip")
+	fails(t, "", command.ExitFailed, "", []string{"this is no pod"}, "secrets", "--kubernetes", "--gossip-key",
+		"gossip")
 }

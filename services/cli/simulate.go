@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/plot"
 	"github.com/titrate/titrate/services/simulate/read"
@@ -70,7 +71,7 @@ const simulateExample = `  titrate simulate -f lab/examples/simulate-1-one-clien
 
 // simulation has the values of the flags of simulate.
 type simulation struct {
-	output    format
+	output    command.Format
 	files     []string
 	plot      string
 	panels    []string
@@ -87,12 +88,12 @@ func newSimulate() *cobra.Command {
 		Short:   "Play gateways, clients and faults on virtual time (no server needed)",
 		Long:    fmt.Sprintf(simulateLong, strings.Join(simulate.Baselines(), ", ")),
 		Example: simulateExample,
-		Args:    filesByFlag,
+		Args:    command.FilesByFlag,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
-	o.output.flag(cmd)
+	o.output.Flag(cmd)
 	f := cmd.Flags()
-	fileFlag(cmd, &o.files, "file or directory of documents, - for standard input; may be repeated")
+	command.FileFlag(cmd, &o.files, "file or directory of documents, - for standard input; may be repeated")
 	f.StringSliceVar(&o.baselines, "baseline", nil,
 		"play these beside Titrate: "+strings.Join(simulate.Baselines(), ", ")+" or all")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of all randomness (default: the scenario's)")
@@ -108,14 +109,14 @@ func newSimulate() *cobra.Command {
 
 func (o *simulation) run(cmd *cobra.Command) error {
 	if err := o.check(); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	s, err := readScenario(cmd, o.files)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if err := o.change(cmd, s); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	progress := &progressLine{out: cmd.ErrOrStderr(), started: time.Now()}
 	result, err := simulate.Run(cmd.Context(), s, simulate.Options{Baselines: o.baselines, Series: o.plot != "",
@@ -171,11 +172,11 @@ func (o *simulation) check() error {
 
 // readScenario reads a scenario; traces that it names are in its directory, and are not named as not read.
 func readScenario(cmd *cobra.Command, paths []string) (*scenario.Scenario, error) {
-	files, left, err := openFiles(cmd.InOrStdin(), paths)
+	files, left, err := command.OpenFiles(cmd.InOrStdin(), paths)
 	if err != nil {
 		return nil, err
 	}
-	left.documents().note(cmd.ErrOrStderr())
+	left.Documents().Note(cmd.ErrOrStderr())
 	return read.Parse(files, func(file, name string) (io.ReadCloser, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(file), name)
@@ -203,14 +204,14 @@ func (o *simulation) change(cmd *cobra.Command, s *scenario.Scenario) error {
 }
 
 func (o *simulation) write(w io.Writer, r *simulate.Result) error {
-	if o.output == asTable {
+	if o.output == command.AsTable {
 		return writeSimulation(w, r)
 	}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	if o.output == asYAML {
+	if o.output == command.AsYAML {
 		if data, err = yamlOf(data); err != nil {
 			return err
 		}
@@ -249,7 +250,7 @@ type progressLine struct {
 func (p *progressLine) tell(done float64) {
 	p.done = done
 	now := time.Now()
-	if now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond || !terminal(p.out) {
+	if now.Sub(p.started) < time.Second || now.Sub(p.last) < 200*time.Millisecond || !command.Terminal(p.out) {
 		return
 	}
 	p.last, p.shown = now, true

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/papers/markdown"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/simulate/grid"
 )
 
@@ -40,7 +41,7 @@ func (f *gridFormat) Type() string   { return "table|json|markdown" }
 // Set refuses all but the three formats.
 func (f *gridFormat) Set(s string) error {
 	switch v := gridFormat(s); v {
-	case gridFormat(asTable), gridFormat(asJSON), asMarkdown:
+	case gridFormat(command.AsTable), gridFormat(command.AsJSON), asMarkdown:
 		*f = v
 		return nil
 	}
@@ -49,7 +50,7 @@ func (f *gridFormat) Set(s string) error {
 
 // newSimulateGrid plays a grid.
 func newSimulateGrid() *cobra.Command {
-	output := gridFormat(asTable)
+	output := gridFormat(command.AsTable)
 	var o grid.Options
 	cmd := &cobra.Command{
 		Use:   "grid small-limits",
@@ -60,7 +61,7 @@ func newSimulateGrid() *cobra.Command {
   titrate simulate grid small-limits -o json | jq '.losses[]'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)(cmd, args); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			return nil
 		},
@@ -71,7 +72,8 @@ func newSimulateGrid() *cobra.Command {
 			r, err := grid.Run(cmd.Context(), o)
 			progress.end()
 			if errors.Is(err, grid.ErrNoCells) {
-				return usagef("no cell of the grid has these --gateways and --delays; --quick has a few cells only")
+				return command.Usagef("no cell of the grid has these --gateways and --delays; " +
+					"--quick has a few cells only")
 			}
 			if err != nil {
 				return err
@@ -87,13 +89,14 @@ func newSimulateGrid() *cobra.Command {
 		"one site, 25ms, 100ms and 250ms the others; default all")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all randomness")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(
-		[]cobra.Completion{string(asTable), string(asJSON), string(asMarkdown)}, cobra.ShellCompDirectiveNoFileComp))
+		[]cobra.Completion{string(command.AsTable), string(command.AsJSON), string(asMarkdown)},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func writeGrid(w io.Writer, r *grid.Result, output gridFormat) error {
 	switch output {
-	case gridFormat(asJSON):
+	case gridFormat(command.AsJSON):
 		data, err := json.MarshalIndent(r, "", "  ")
 		if err != nil {
 			return err
@@ -140,12 +143,12 @@ func writeGridMarkdown(w io.Writer, r *grid.Result) error {
 // aligned writes a table in columns.
 func aligned(w io.Writer, of func() ([]string, [][]string)) error {
 	titles, lines := of()
-	t := &table{}
+	t := &command.Table{}
 	for _, title := range titles {
-		t.columns = append(t.columns, column{strings.ToUpper(title), false})
+		t.Columns = append(t.Columns, command.Column{Title: strings.ToUpper(title)})
 	}
 	for _, line := range lines {
-		t.add(line...)
+		t.Add(line...)
 	}
-	return t.write(w)
+	return t.Write(w)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/simulate/grid"
 )
 
@@ -16,7 +17,7 @@ func TestSimulateGrid(t *testing.T) {
 	}
 	status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "-o", "json")
 	var r grid.Result
-	if err := json.Unmarshal([]byte(out), &r); status != exitOK || err != nil {
+	if err := json.Unmarshal([]byte(out), &r); status != command.ExitOK || err != nil {
 		t.Fatalf("status %d, %v: %s", status, err, errs)
 	}
 	if got := strings.Join(r.Systems(), " "); got != "optimistic strict static claims" || len(r.Losses) == 0 {
@@ -42,10 +43,12 @@ func TestSimulateGridOfASite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays a grid")
 	}
-	status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "--gateways", "3", "--delays",
+	status, out, errs := runSimulate(t, t.Context(), "", "grid", "small-limits", "--quick", "--gateways", "3",
+		"--delays",
 		"1ms", "-o", "json")
 	var r grid.Result
-	if err := json.Unmarshal([]byte(out), &r); status != exitOK || err != nil || len(r.Rows) != 0 || len(r.Site) == 0 {
+	if err := json.Unmarshal([]byte(out),
+		&r); status != command.ExitOK || err != nil || len(r.Rows) != 0 || len(r.Site) == 0 {
 		t.Fatalf("status %d, %v: %s%s", status, err, errs, out)
 	}
 	within, refused := 0, 0
@@ -67,13 +70,14 @@ func TestSimulateGridOfASite(t *testing.T) {
 func TestSimulateGridUsage(t *testing.T) {
 	for _, args := range [][]string{{"grid"}, {"grid", "large-limits"}, {"grid", "small-limits", "-o", "yaml"},
 		{"grid", "small-limits", "--gateways", "4"}, {"grid", "small-limits", "--quick", "--delays", "2ms"}} {
-		if status, _, errs := runSimulate(t, t.Context(), "", args...); status != exitUsage {
-			t.Errorf("%v: status %d, want %d: %s", args, status, exitUsage, errs)
+		if status, _, errs := runSimulate(t, t.Context(), "", args...); status != command.ExitUsage {
+			t.Errorf("%v: status %d, want %d: %s", args, status, command.ExitUsage, errs)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status, _, errs := runSimulate(t, ended, "", "grid", "small-limits"); status != exitFailed || errs == "" {
+	if status, _, errs := runSimulate(t, ended, "", "grid",
+		"small-limits"); status != command.ExitFailed || errs == "" {
 		t.Errorf("interrupted: status %d, %q", status, errs)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/simulate"
 	"github.com/titrate/titrate/services/simulate/measure"
 	"github.com/titrate/titrate/services/wording"
@@ -61,20 +62,22 @@ func (t *simulationTable) headline() {
 		t.b.WriteString("\n")
 		if g := s.Gossip; g != nil && len(t.r.Gateways) > 1 {
 			fmt.Fprintf(&t.b, "gossip of an agent: %s packets/s, %s bytes/s, %s records/s; of the busiest %s, %s, %s\n",
-				number(g.Packets.Mean), number(g.Bytes.Mean), number(g.Records.Mean), number(g.Packets.Most),
-				number(g.Bytes.Most), number(g.Records.Most))
+				command.Number(g.Packets.Mean), command.Number(g.Bytes.Mean), command.Number(g.Records.Mean),
+				command.Number(g.Packets.Most),
+				command.Number(g.Bytes.Most), command.Number(g.Records.Most))
 		}
 	}
 }
 
 // section writes a table with a line for each of count things and each system; row
 // says whether there is one. The system's column is there if there are several.
-func (t *simulationTable) section(columns []column, count int, row func(s *measure.System, i int) ([]string, bool)) {
+func (t *simulationTable) section(columns []command.Column, count int, row func(s *measure.System, i int) ([]string,
+	bool)) {
 	several := len(t.r.Systems) > 1
 	if several {
-		columns = slices.Insert(slices.Clone(columns), 1, column{"SYSTEM", false})
+		columns = slices.Insert(slices.Clone(columns), 1, command.Column{Title: "SYSTEM"})
 	}
-	out := &table{columns: columns}
+	out := &command.Table{Columns: columns}
 	for i := range count {
 		for k := range t.r.Systems {
 			cells, ok := row(&t.r.Systems[k], i)
@@ -84,40 +87,42 @@ func (t *simulationTable) section(columns []column, count int, row func(s *measu
 			if several {
 				cells = slices.Insert(cells, 1, t.r.Systems[k].Name)
 			}
-			out.add(cells...)
+			out.Add(cells...)
 		}
 	}
-	if len(out.rows) > 0 {
+	if len(out.Rows) > 0 {
 		t.b.WriteString("\n")
-		_ = out.write(&t.b) // a Builder takes everything
+		_ = out.Write(&t.b) // a Builder takes everything
 	}
 }
 
 func (t *simulationTable) pools() {
-	columns := []column{{"POOL", false}, {"CAPACITY", true}, {"WANTED", true}, {"ADMITTED", true},
-		{"USE WHEN FULL", true}, {"HIGHEST SECOND", true}, {"WORST EXCESS", true}}
+	columns := command.Columns("POOL", "#CAPACITY", "#WANTED", "#ADMITTED",
+		"#USE WHEN FULL", "#HIGHEST SECOND", "#WORST EXCESS")
 	t.section(columns, len(t.r.Systems[0].Pools), func(s *measure.System, i int) ([]string, bool) {
 		p := &s.Pools[i]
-		use := none
+		use := command.None
 		if p.WantedSeconds > 0 {
 			use = percent(p.WantedUse)
 		}
-		return []string{p.Pool, perSecond(p.Capacity), perSecond(p.Demand), perSecond(p.Admitted), use,
-			number(p.HighestSecond), number(p.WorstExcess)}, true
+		return []string{p.Pool, command.PerSecond(p.Capacity), command.PerSecond(p.Demand),
+			command.PerSecond(p.Admitted), use,
+			command.Number(p.HighestSecond), command.Number(p.WorstExcess)}, true
 	})
 }
 
 func (t *simulationTable) flows() {
-	columns := []column{{"TENANT", false}, {"POOL", false}, {"WEIGHT", true}, {"WANTED", true}, {"FAIR", true},
-		{"SERVED", true}, {"WORST OFF", true}, {"WRONGFUL", true}, {"WAIT P99", true}}
+	columns := command.Columns("TENANT", "POOL", "#WEIGHT", "#WANTED", "#FAIR",
+		"#SERVED", "#WORST OFF", "#WRONGFUL", "#WAIT P99")
 	t.section(columns, len(t.r.Systems[0].Flows), func(s *measure.System, i int) ([]string, bool) {
 		f := &s.Flows[i]
-		off := none
+		off := command.None
 		if f.SaturatedSeconds > 0 {
 			off = percent(f.WorstDeviation)
 		}
-		return []string{f.Tenant, f.Pool, number(f.Weight), perSecond(f.Demand), perSecond(f.Entitlement),
-			perSecond(f.Served), off, strconv.Itoa(f.Wrongful), ms(f.Waits.P99Ms)}, f.Pool != ""
+		return []string{f.Tenant, f.Pool, command.Number(f.Weight), command.PerSecond(f.Demand),
+			command.PerSecond(f.Entitlement),
+			command.PerSecond(f.Served), off, strconv.Itoa(f.Wrongful), ms(f.Waits.P99Ms)}, f.Pool != ""
 	})
 }
 
@@ -153,8 +158,8 @@ func (t *simulationTable) groups() (groups []group) {
 }
 
 func (t *simulationTable) limits() {
-	columns := []column{{"LIMIT", false}, {"OF", false}, {"RATE", true}, {"BURST", true}, {"OFFERED", true},
-		{"ADMITTED", true}, {"CENTRAL", true}, {"WORST EXCESS", true}, {"WRONGFUL", true}, {"ABOVE THE RATE", true}}
+	columns := command.Columns("LIMIT", "OF", "#RATE", "#BURST", "#OFFERED",
+		"#ADMITTED", "#CENTRAL", "#WORST EXCESS", "#WRONGFUL", "#ABOVE THE RATE")
 	groups := t.groups()
 	t.section(columns, len(groups), func(s *measure.System, i int) ([]string, bool) {
 		k := together(s, groups[i].keys)
@@ -162,7 +167,7 @@ func (t *simulationTable) limits() {
 		if n := len(groups[i].keys); n > 1 {
 			of = wording.Count(n, "client")
 		}
-		mean := none
+		mean := command.None
 		if k.AboveSeconds > 0 && k.Rate > 0 {
 			mean = percent(k.AboveMean / k.AboveCentral)
 		}
@@ -170,7 +175,7 @@ func (t *simulationTable) limits() {
 		if k.Wrongful > 0 {
 			wrongful += fmt.Sprintf(" of %d", k.Within)
 		}
-		return []string{groups[i].name, of, perSecond(k.Rate), number(k.Burst), strconv.Itoa(k.Offered),
+		return []string{groups[i].name, of, command.PerSecond(k.Rate), command.Number(k.Burst), strconv.Itoa(k.Offered),
 			strconv.Itoa(k.Admitted), strconv.Itoa(k.Central), excess(k.WorstExcess), wrongful, mean}, true
 	})
 }
@@ -196,14 +201,14 @@ func together(s *measure.System, keys []int) measure.Key {
 }
 
 func (t *simulationTable) settling() {
-	columns := []column{{"EVENT", false}, {"AT", true}, {"SETTLED AFTER", true}, {"LAST TO SETTLE", false}}
+	columns := command.Columns("EVENT", "#AT", "#SETTLED AFTER", "LAST TO SETTLE")
 	t.section(columns, len(t.r.Systems[0].Settling), func(s *measure.System, i int) ([]string, bool) {
 		e := &s.Settling[i]
 		after := "not before the next"
 		if e.Seconds != nil {
 			after = seconds(*e.Seconds)
 		}
-		return []string{e.What, seconds(e.AtSeconds), after, cmp.Or(e.By, none)}, true
+		return []string{e.What, seconds(e.AtSeconds), after, cmp.Or(e.By, command.None)}, true
 	})
 }
 
@@ -236,7 +241,7 @@ func excess(v float64) string {
 	if v <= 0 {
 		return "0"
 	}
-	return "+" + number(v)
+	return "+" + command.Number(v)
 }
 
 func plural(n int, what string) string {

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/simulate"
 )
 
@@ -37,7 +38,7 @@ func TestSimulateFromStdin(t *testing.T) {
 	var results [2]simulate.Result
 	for i := range results {
 		status, out, errs := runSimulate(t, t.Context(), helpScenario(t), "-f", "-", "-o", "json")
-		if status != exitOK || errs != "" {
+		if status != command.ExitOK || errs != "" {
 			t.Fatalf("status %d: %s", status, errs)
 		}
 		if err := json.Unmarshal([]byte(out), &results[i]); err != nil {
@@ -81,7 +82,7 @@ func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errs := runSimulate(t, t.Context(), "", "-f", file)
-	if status != exitUsage || out != "" {
+	if status != command.ExitUsage || out != "" {
 		t.Errorf("status %d, output %q", status, out)
 	}
 	for _, want := range []string{file + ":1: spec.capacity: ", ": spec.gosip: unknown field"} {
@@ -99,7 +100,8 @@ func TestSimulateRefusesWithPlaceAndStatus2(t *testing.T) {
 		{"", "-f - --baseline magic", "--baseline magic: want "},
 		{helpScenario(t), "-f - --duration 1ms", "duration: want 1s to 24h0m0s, found 1ms"},
 	} {
-		if status, _, errs := runSimulate(t, t.Context(), c.stdin, strings.Fields(c.args)...); status != exitUsage ||
+		if status, _, errs := runSimulate(t, t.Context(), c.stdin,
+			strings.Fields(c.args)...); status != command.ExitUsage ||
 			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d: %s", c.args, status, errs)
 		}
@@ -110,7 +112,7 @@ func TestSimulateInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, out, errs := runSimulate(t, ctx, helpScenario(t), "-f", "-")
-	if status != exitFailed || out != "" || !strings.Contains(errs, "interrupted at 0 % of the way") {
+	if status != command.ExitFailed || out != "" || !strings.Contains(errs, "interrupted at 0 % of the way") {
 		t.Errorf("status %d, %q, %q", status, out, errs)
 	}
 }
@@ -129,7 +131,7 @@ func TestSimulateTrace(t *testing.T) {
 		}
 	}
 	status, out, errs := runSimulate(t, t.Context(), "", "-f", file)
-	if status != exitOK || !strings.Contains(out, "3 requests, 2 admitted, 1 rejected") {
+	if status != command.ExitOK || !strings.Contains(out, "3 requests, 2 admitted, 1 rejected") {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
@@ -146,7 +148,7 @@ func TestSimulateRunsEveryExample(t *testing.T) {
 		if strings.HasSuffix(file, "-large-fleet.yaml") {
 			continue // it takes minutes; package simulate plays it cut short
 		}
-		if status, _, errs := runSimulate(t, t.Context(), "", "-f", file); status != exitOK || errs != "" {
+		if status, _, errs := runSimulate(t, t.Context(), "", "-f", file); status != command.ExitOK || errs != "" {
 			t.Errorf("%s: status %d: %s", file, status, errs)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/solve"
 )
 
@@ -46,7 +47,7 @@ const solveExample = `  titrate solve -f lab/examples/solve-1-equal.yaml
 // newSolve is the what-if calculator.
 func newSolve() *cobra.Command {
 	var (
-		output format
+		output command.Format
 		files  []string
 	)
 	cmd := &cobra.Command{
@@ -54,16 +55,16 @@ func newSolve() *cobra.Command {
 		Short:   "Work out who would get how much, and what holds whom (no server needed)",
 		Long:    solveLong,
 		Example: solveExample,
-		Args:    filesByFlag,
+		Args:    command.FilesByFlag,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opened, left, err := openFiles(cmd.InOrStdin(), files)
+			opened, left, err := command.OpenFiles(cmd.InOrStdin(), files)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			left.documents().note(cmd.ErrOrStderr())
+			left.Documents().Note(cmd.ErrOrStderr())
 			problems, err := solve.Parse(opened)
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			results := make([]*solve.Result, len(problems))
 			for i, p := range problems {
@@ -74,20 +75,20 @@ func newSolve() *cobra.Command {
 			return writeResults(cmd.OutOrStdout(), output, problems, results)
 		},
 	}
-	output.flag(cmd)
-	fileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
+	output.Flag(cmd)
+	command.FileFlag(cmd, &files, "file or directory of documents, - for standard input; may be repeated")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
 
-func writeResults(w io.Writer, as format, problems []*solve.Problem, results []*solve.Result) error {
+func writeResults(w io.Writer, as command.Format, problems []*solve.Problem, results []*solve.Result) error {
 	switch as {
-	case asJSON:
+	case command.AsJSON:
 		return solve.Together(results).WriteJSON(w)
-	case asYAML:
+	case command.AsYAML:
 		return solve.Together(results).WriteYAML(w)
 	}
-	rich := terminal(w)
+	rich := command.Terminal(w)
 	for i, r := range results {
 		if i > 0 {
 			if _, err := io.WriteString(w, "\n"); err != nil {

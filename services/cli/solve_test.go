@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/command"
 )
 
 // helpProblem is the problem that the help text shows.
@@ -57,7 +59,7 @@ func TestSolveFromStdin(t *testing.T) {
 	var a, b answer
 	for _, as := range []string{"json", "yaml", "table"} {
 		status, out, errs := runSolve(t, helpProblem(t), "-f", "-", "-o", as)
-		if status != exitOK || errs != "" {
+		if status != command.ExitOK || errs != "" {
 			t.Fatalf("-o %s: status %d: %s", as, status, errs)
 		}
 		switch as {
@@ -85,7 +87,7 @@ func TestSolveRunsEveryExample(t *testing.T) {
 		t.Fatal("no examples")
 	}
 	for _, file := range files {
-		if status, _, errs := runSolve(t, "", "-f", file); status != exitOK || errs != "" {
+		if status, _, errs := runSolve(t, "", "-f", file); status != command.ExitOK || errs != "" {
 			t.Errorf("%s: status %d: %s", file, status, errs)
 		}
 	}
@@ -99,7 +101,7 @@ func TestSolveRefusesWithPlaceAndStatus2(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errs := runSolve(t, "", "-f", file)
-	if status != exitUsage || out != "" {
+	if status != command.ExitUsage || out != "" {
 		t.Errorf("status %d, output %q", status, out)
 	}
 	for _, want := range []string{file + ":1: spec.capacity: ", file + ":2: spec.weight: ",
@@ -115,7 +117,7 @@ func TestSolveRefusesWithPlaceAndStatus2(t *testing.T) {
 		{"", "-f - extra", "extra"},
 		{"", "-f - -o xml", "table, json or yaml"},
 	} {
-		if status, _, errs := runSolve(t, c.stdin, strings.Fields(c.args)...); status != exitUsage ||
+		if status, _, errs := runSolve(t, c.stdin, strings.Fields(c.args)...); status != command.ExitUsage ||
 			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d: %s", c.args, status, errs)
 		}

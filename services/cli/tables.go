@@ -4,50 +4,47 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/store/resource"
-	"github.com/titrate/titrate/services/wording"
 )
 
-// none is the text of an empty cell.
-const none = "-"
-
 // tableOf lays resources of one kind out; all must be of the kind.
-func tableOf(kind resource.Kind, ms []resource.Message, wide bool) *table {
-	t := &table{columns: slices.Clone(columnsOf[kind])}
+func tableOf(kind resource.Kind, ms []resource.Message, wide bool) *command.Table {
+	t := &command.Table{Columns: slices.Clone(columnsOf[kind])}
 	shared := kind == resource.Pool && severalLead(ms)
 	if shared {
-		t.columns = append(t.columns, column{"LEADER", false})
+		t.Columns = append(t.Columns, command.Column{Title: "LEADER"})
 	}
 	if wide {
-		t.columns = append(t.columns, wideColumnsOf[kind]...)
+		t.Columns = append(t.Columns, wideColumnsOf[kind]...)
 	}
 	for _, m := range ms {
 		row, more := rowOf(m)
 		if shared {
-			row = append(row, cmp.Or(m.(*quotav1.Pool).GetStatus().GetLeader(), none))
+			row = append(row, cmp.Or(m.(*quotav1.Pool).GetStatus().GetLeader(), command.None))
 		}
 		if wide {
 			row = append(row, more...)
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 	return t
 }
 
 // rowOf returns the cells of a resource, and the additional cells of a wide table.
 func rowOf(m resource.Message) (row, more []string) {
-	owner := cmp.Or(m.GetSet(), none)
+	owner := cmp.Or(m.GetSet(), command.None)
 	switch m := m.(type) {
 	case *quotav1.Pool:
 		return poolRow(m), []string{m.Queue.GetAqm().String(), m.OnLoss.String(), inForce(m.Status), owner}
 	case *quotav1.Tenant:
-		return []string{m.Name, number(m.Weight), inForce(m.Status), cmp.Or(m.DisplayName, none)}, []string{owner}
+		return []string{m.Name, command.Number(m.Weight), inForce(m.Status), cmp.Or(m.DisplayName, command.None)},
+			[]string{owner}
 	case *quotav1.Quota:
 		return quotaRow(m), []string{inForce(m.Status), owner}
 	case *quotav1.Limit:
@@ -62,28 +59,28 @@ func inForce(s interface {
 	GetGateways() int32
 }) string {
 	if s.GetGateways() == 0 {
-		return none
+		return command.None
 	}
 	return fmt.Sprintf("%d/%d", s.GetInForce(), s.GetGateways())
 }
 
-var columnsOf = map[resource.Kind][]column{
-	resource.Pool: {{"POOL", false}, {"CAPACITY", true}, {"DEMAND", true}, {"ADMITTED", true},
-		{"FAIR", true}, {"PRICE", true}, {"SHARING", false}, {"STATE", false}},
-	resource.Tenant: {{"TENANT", false}, {"WEIGHT", true}, {"IN FORCE", false}, {"DISPLAY NAME", false}},
-	resource.Quota: {{"QUOTA", false}, {"GUARANTEED", true}, {"MAX", true}, {"WEIGHT", true}, {"MODE", false},
-		{"DEMAND", true}, {"SHARE", true}, {"ADMITTED", true}, {"BOUND BY", false}},
-	resource.Limit: {{"LIMIT", false}, {"RATE", true}, {"BURST", true}, {"PER", false}, {"CLASSES", false},
-		{"MODE", false}, {"IN FORCE", false}},
+var columnsOf = map[resource.Kind][]command.Column{
+	resource.Pool: command.Columns("POOL", "#CAPACITY", "#DEMAND", "#ADMITTED",
+		"#FAIR", "#PRICE", "SHARING", "STATE"),
+	resource.Tenant: command.Columns("TENANT", "#WEIGHT", "IN FORCE", "DISPLAY NAME"),
+	resource.Quota: command.Columns("QUOTA", "#GUARANTEED", "#MAX", "#WEIGHT", "MODE",
+		"#DEMAND", "#SHARE", "#ADMITTED", "BOUND BY"),
+	resource.Limit: command.Columns("LIMIT", "#RATE", "#BURST", "PER", "CLASSES",
+		"MODE", "IN FORCE"),
 }
 
 // wideColumnsOf stand behind columnsOf in a wide table.
-var wideColumnsOf = map[resource.Kind][]column{
-	resource.Pool:   {{"QUEUE", false}, {"ON LOSS", false}, {"IN FORCE", false}, {"SET", false}},
-	resource.Tenant: {{"SET", false}},
-	resource.Quota:  {{"IN FORCE", false}, {"SET", false}},
-	resource.Limit: {{"POOLS", false}, {"OVERRIDES", true}, {"QUEUE", false}, {"PRECISION", false},
-		{"SET", false}},
+var wideColumnsOf = map[resource.Kind][]command.Column{
+	resource.Pool:   command.Columns("QUEUE", "ON LOSS", "IN FORCE", "SET"),
+	resource.Tenant: command.Columns("SET"),
+	resource.Quota:  command.Columns("IN FORCE", "SET"),
+	resource.Limit: command.Columns("POOLS", "#OVERRIDES", "QUEUE", "PRECISION",
+		"SET"),
 }
 
 // severalLead reports whether pools have several leaders.
@@ -104,18 +101,18 @@ func poolRow(p *quotav1.Pool) []string {
 	if p.Sharing == quotav1.Sharing_PROPORTIONAL {
 		sharing += fmt.Sprintf("(%g)", p.Alpha)
 	}
-	row := []string{p.Name, perSecond(p.Capacity)}
+	row := []string{p.Name, command.PerSecond(p.Capacity)}
 	if s := p.Status; s != nil {
 		if p.Adaptive != nil {
-			row[1] = perSecond(s.Capacity) + " (adaptive)"
+			row[1] = command.PerSecond(s.Capacity) + " (adaptive)"
 		}
-		fair := none
+		fair := command.None
 		if s.FairRate > 0 {
-			fair = perSecond(s.FairRate)
+			fair = command.PerSecond(s.FairRate)
 		}
-		row = append(row, perSecond(s.Demand), perSecond(s.Admitted), fair, number(s.Price))
+		row = append(row, command.PerSecond(s.Demand), command.PerSecond(s.Admitted), fair, command.Number(s.Price))
 	} else {
-		row = append(row, none, none, none, none)
+		row = append(row, command.None, command.None, command.None, command.None)
 	}
 	return append(row, sharing, poolState(p.Status))
 }
@@ -123,7 +120,7 @@ func poolRow(p *quotav1.Pool) []string {
 func poolState(s *quotav1.PoolStatus) string {
 	switch {
 	case s == nil:
-		return none
+		return command.None
 	case s.InfeasibleGuarantees:
 		return "GUARANTEES EXCEED CAPACITY"
 	case s.FairRate > 0:
@@ -133,31 +130,31 @@ func poolState(s *quotav1.PoolStatus) string {
 }
 
 func quotaRow(q *quotav1.Quota) []string {
-	row := []string{q.Name, perSecond(q.Guaranteed), none, none, q.Mode.String()}
+	row := []string{q.Name, command.PerSecond(q.Guaranteed), command.None, command.None, q.Mode.String()}
 	if q.Max != nil {
-		row[2] = perSecond(q.GetMax()) + blocks(q.GetMax() == 0)
+		row[2] = command.PerSecond(q.GetMax()) + blocks(q.GetMax() == 0)
 	}
 	if q.Weight != nil {
-		row[3] = number(q.GetWeight())
+		row[3] = command.Number(q.GetWeight())
 	}
 	s := q.Status
 	if s == nil {
-		return append(row, none, none, none, none)
+		return append(row, command.None, command.None, command.None, command.None)
 	}
 	bound := s.BoundBy.String()
 	if s.BoundBy == quotav1.Bound_BOUND_UNSPECIFIED {
-		bound = none
+		bound = command.None
 	}
 	if s.Stale {
 		bound += " (stale)"
 	}
-	return append(row, perSecond(s.Demand), perSecond(s.Share), perSecond(s.Admitted), bound)
+	return append(row, command.PerSecond(s.Demand), command.PerSecond(s.Share), command.PerSecond(s.Admitted), bound)
 }
 
 func limitRow(l *quotav1.Limit) []string {
-	burst := none
+	burst := command.None
 	if rate, err := resource.ParseRate(l.Rate); err == nil && rate > 0 {
-		burst = number(l.Burst)
+		burst = command.Number(l.Burst)
 	}
 	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, cmp.Or(l.Identity, l.Key.String()),
 		orAll(l.Classes), l.Mode.String(), inForce(l.Status)}
@@ -210,7 +207,7 @@ func writeTables(w io.Writer, ms []resource.Message, wide bool) error {
 			}
 		}
 		first = false
-		if err := tableOf(kind, ofKind, wide).write(w); err != nil {
+		if err := tableOf(kind, ofKind, wide).Write(w); err != nil {
 			return err
 		}
 	}
@@ -246,15 +243,4 @@ func writeLegend(w io.Writer, ms []resource.Message) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	return err
-}
-
-// perSecond writes a rate of cost units per second in the unit in which a person says it.
-func perSecond(x float64) string { return wording.Rate(x, number) }
-
-// number writes at most one decimal of large and three digits of small numbers.
-func number(x float64) string {
-	if x == 0 || math.Abs(x) >= 1 {
-		return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
-	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
 }

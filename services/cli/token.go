@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/telemetry"
 	"github.com/titrate/titrate/services/wording"
 )
@@ -51,11 +52,13 @@ func (c *connection) tokenOptions(security credentials.TransportCredentials) ([]
 	}
 	host, _, _ := net.SplitHostPort(c.Server)
 	if security.Info().SecurityProtocol == "insecure" && !telemetry.Loopback(host) {
-		return nil, usagef("--token-file: a token is not sent to %s without TLS, where anybody on the way could read "+
-			"it: leave --insecure out, and give --tls-ca if the system does not know the coordinator's CA", c.Server)
+		return nil,
+			command.Usagef("--token-file: a token is not sent to %s without TLS, where anybody on the way could read "+
+				"it: leave --insecure out, and give --tls-ca if the system does not know the coordinator's CA",
+				c.Server)
 	}
 	if _, err := tokenFile(c.Token).read(); err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	return []grpc.DialOption{grpc.WithPerRPCCredentials(tokenFile(c.Token))}, nil
 }

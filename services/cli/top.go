@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -43,7 +44,7 @@ const topExample = `  titrate top
 // top has the flags of the command top.
 type top struct {
 	c         connection
-	output    format
+	output    command.Format
 	by, order string
 	selection quotav1.Selection
 	once      bool
@@ -61,7 +62,7 @@ func newTop() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
 	}
 	t.c.flags(cmd)
-	t.output.flag(cmd)
+	t.output.Flag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&t.by, "by", "tenant", "what a row is: tenant, pool, limit, client or gateway")
 	f.StringVar(&t.order, "sort", "refused", "what the first rows have the most of: refused, admitted, waited, "+
@@ -81,7 +82,7 @@ func newTop() *cobra.Command {
 
 func (t *top) run(cmd *cobra.Command) error {
 	if err := t.read(); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	client, err := t.c.dial()
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *top) run(cmd *cobra.Command) error {
 	}
 	defer client.close()
 	out := cmd.OutOrStdout()
-	if t.output == asTable && !t.once && terminal(out) {
+	if t.output == command.AsTable && !t.once && command.Terminal(out) {
 		return t.screen(cmd.Context(), client, out)
 	}
 	for {
@@ -132,7 +133,7 @@ func (t *top) read() error {
 }
 
 func (t *top) write(w io.Writer, r *quotav1.TopResponse) error {
-	return t.output.message(w, r, func(w io.Writer) error {
+	return t.output.Message(w, r, func(w io.Writer) error {
 		_, err := io.WriteString(w, topText(t.selection.By, r, 0))
 		return err
 	})
@@ -145,12 +146,12 @@ func topText(by quotav1.Selection_By, r *quotav1.TopResponse, width int) string 
 	case len(r.GetRows()) == 0:
 		text = "No request was counted in the last minute.\n"
 	case by == quotav1.Selection_CLIENT:
-		text = clientTop(r).within(width)
+		text = clientTop(r).Within(width)
 	default:
 		t := rateTop(by, r)
-		t.narrow(width)
-		t.bars(append(slices.Clone(r.GetRows()), others(r)...), width)
-		text = t.within(width)
+		narrow(t, width)
+		bars(t, append(slices.Clone(r.GetRows()), others(r)...), width)
+		text = t.Within(width)
 	}
 	for _, note := range missing(r) {
 		text += note + "\n"
@@ -165,25 +166,25 @@ func missing(r *quotav1.TopResponse) []string {
 		return []string{"No agent is connected, so what gateways do is not known."}
 	case n > 0:
 		return []string{fmt.Sprintf("%d of %s did not answer: %s", n, wording.Count(r.GetAgents(), "agent"),
-			shortList(r.GetSilent(), 5))}
+			command.ShortList(r.GetSilent(), 5))}
 	}
 	return nil
 }
 
-func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *table {
+func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *command.Table {
 	titles := map[quotav1.Selection_By]string{quotav1.Selection_POOL: "POOL", quotav1.Selection_LIMIT: "LIMIT",
 		quotav1.Selection_GATEWAY: "GATEWAY"}
 	title := titles[by]
 	if title == "" {
 		title = "TENANT"
 	}
-	t := &table{columns: []column{{title, false}, {"ADMITTED NOW", true}, {"REFUSED NOW", true}, {"LAST MINUTE", false},
-		{"ADMITTED", true}, {"REFUSED", true}, {"WAITED", true}, {"MARKED", true}, {"SHADOWED", true}, {"SINCE", true}}}
+	t := command.NewTable(title, "#ADMITTED NOW", "#REFUSED NOW", "LAST MINUTE",
+		"#ADMITTED", "#REFUSED", "#WAITED", "#MARKED", "#SHADOWED", "#SINCE")
 	for _, m := range r.GetRows() {
-		t.add(topRow(nameOf(by, m), m)...)
+		t.Add(topRow(nameOf(by, m), m)...)
 	}
 	for _, m := range others(r) {
-		t.add(topRow("other", m)...)
+		t.Add(topRow("other", m)...)
 	}
 	return t
 }
@@ -200,7 +201,7 @@ func others(r *quotav1.TopResponse) []*quotav1.Activity {
 func nameOf(by quotav1.Selection_By, m *quotav1.Activity) string {
 	switch by {
 	case quotav1.Selection_POOL:
-		return cmp.Or(m.GetPool(), none)
+		return cmp.Or(m.GetPool(), command.None)
 	case quotav1.Selection_GATEWAY:
 		return m.GetGateway()
 	case quotav1.Selection_LIMIT:
@@ -219,12 +220,12 @@ func rateOf(m *quotav1.Activity, n uint64) string {
 	if window <= 0 {
 		return count(n)
 	}
-	return perSecond(float64(n) / window)
+	return command.PerSecond(float64(n) / window)
 }
 
 func topRow(name string, m *quotav1.Activity) []string {
 	each := func(n uint64) string { return rateOf(m, n) }
-	since := none
+	since := command.None
 	if m.GetSince() != nil {
 		since = m.GetSince().AsDuration().Round(time.Second).String()
 	}
@@ -233,15 +234,15 @@ func topRow(name string, m *quotav1.Activity) []string {
 		each(m.GetWaited()), each(m.GetMarked()), each(m.GetShadowed()), since}
 }
 
-func clientTop(r *quotav1.TopResponse) *table {
-	t := &table{columns: []column{{"CLIENT", false}, {"TENANT", false}, {"LIMIT", false}, {"REFUSED", true},
-		{"SHADOWED", true}, {"WAITED", true}, {"ERROR", true}}}
+func clientTop(r *quotav1.TopResponse) *command.Table {
+	t := command.NewTable("CLIENT", "TENANT", "LIMIT", "#REFUSED",
+		"#SHADOWED", "#WAITED", "#ERROR")
 	row := func(name string, m *quotav1.Activity) {
-		t.add(name, cmp.Or(m.GetTenant(), none), cmp.Or(m.GetLimit(), none), count(m.GetRefused()),
-			count(m.GetShadowed()), number(m.GetWaitedSeconds())+" s", count(m.GetError()))
+		t.Add(name, cmp.Or(m.GetTenant(), command.None), cmp.Or(m.GetLimit(), command.None), count(m.GetRefused()),
+			count(m.GetShadowed()), command.Number(m.GetWaitedSeconds())+" s", count(m.GetError()))
 	}
 	for _, m := range r.GetRows() {
-		row(cmp.Or(m.GetClient(), none), m)
+		row(cmp.Or(m.GetClient(), command.None), m)
 	}
 	if r.GetOther() != nil {
 		row("other", r.GetOther())

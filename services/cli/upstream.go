@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/dev/upstream"
 	"github.com/titrate/titrate/services/wording"
 )
@@ -30,7 +31,7 @@ func newUpstream() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			workers := math.Round(capacity * service.Seconds())
 			if !(workers >= 1 && workers <= 1e6) {
-				return usagef("--capacity %s with --service-time %v makes %s workers, must be 1 to 1000000",
+				return command.Usagef("--capacity %s with --service-time %v makes %s workers, must be 1 to 1000000",
 					wording.Number(capacity), service, wording.Number(workers))
 			}
 			config := upstream.Config{Workers: int(workers), ServiceTime: service, Queue: queue}

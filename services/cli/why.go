@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -49,7 +50,7 @@ const whyExample = `  titrate why acme
 func newWhy() *cobra.Command {
 	var (
 		c       connection
-		output  format
+		output  command.Format
 		request quotav1.WhyRequest
 	)
 	cmd := &cobra.Command{
@@ -59,7 +60,7 @@ func newWhy() *cobra.Command {
 		Example: whyExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 2 || len(args) == 0 && (!request.GetShadow() || request.GetClient() != "") {
-				return usagef("want a TENANT, and a POOL or LIMIT if you like; or --shadow alone")
+				return command.Usagef("want a TENANT, and a POOL or LIMIT if you like; or --shadow alone")
 			}
 			return nil
 		},
@@ -72,7 +73,7 @@ func newWhy() *cobra.Command {
 			}
 			var err error
 			if request.Tenant, err = full(resource.Tenant, args[0]); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			about := ""
 			if len(args) == 2 {
@@ -82,7 +83,7 @@ func newWhy() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	output.flag(cmd)
+	output.Flag(cmd)
 	cmd.Flags().StringVar(&request.Client, "client", "", "ask about this client of the tenant")
 	cmd.Flags().BoolVar(&request.Shadow, "shadow", false, "say what enforcing limits and quotas in SHADOW would do")
 	tenants, pools := completeNames(&c, []resource.Kind{resource.Tenant}),
@@ -115,10 +116,10 @@ func setAbout(r *quotav1.WhyRequest, about string) (sure bool, err error) {
 	return strings.Contains(about, "/"), err
 }
 
-func runWhy(cmd *cobra.Command, c *connection, output format, r *quotav1.WhyRequest, about string) error {
+func runWhy(cmd *cobra.Command, c *connection, output command.Format, r *quotav1.WhyRequest, about string) error {
 	sure, err := setAbout(r, about)
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	client, err := c.dial()
 	if err != nil {
@@ -132,7 +133,7 @@ func runWhy(cmd *cobra.Command, c *connection, output format, r *quotav1.WhyRequ
 	if err != nil {
 		return worded(err)
 	}
-	return output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeWhy(w, r, response) })
+	return output.Message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeWhy(w, r, response) })
 }
 
 // whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error is the pool's, unless
@@ -156,18 +157,18 @@ func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string
 func writeWhy(w io.Writer, r *quotav1.WhyRequest, response *quotav1.WhyResponse) error {
 	var paragraphs []string
 	for _, e := range response.GetExplanations() {
-		t := &table{columns: []column{{"  GATEWAY", false}, {"DEMAND", true}, {"ADMITTED", true}}}
+		t := command.NewTable("  GATEWAY", "#DEMAND", "#ADMITTED")
 		for _, g := range e.GetGateways() {
-			t.add("  "+g.GetGateway(), perSecond(g.GetDemand()), perSecond(g.GetAdmitted()))
+			t.Add("  "+g.GetGateway(), command.PerSecond(g.GetDemand()), command.PerSecond(g.GetAdmitted()))
 		}
-		paragraphs = append(paragraphs, shown(e.GetSentence())+"\n"+t.text())
+		paragraphs = append(paragraphs, shown(e.GetSentence())+"\n"+t.Text())
 	}
 	for _, l := range response.GetLimits() {
 		paragraphs = append(paragraphs, shown(l.GetSentence())+"\n"+activityTable("  GATEWAY", l.GetGateways(),
-			(*quotav1.Activity).GetGateway).text())
+			(*quotav1.Activity).GetGateway).Text())
 	}
 	if clients := response.GetClients(); len(clients) > 0 {
-		paragraphs = append(paragraphs, clientTable(clients).text())
+		paragraphs = append(paragraphs, clientTable(clients).Text())
 	}
 	for _, note := range response.GetNotes() {
 		paragraphs = append(paragraphs, shown(note)+"\n")
@@ -185,23 +186,24 @@ func writeWhy(w io.Writer, r *quotav1.WhyRequest, response *quotav1.WhyResponse)
 }
 
 // shown is a text that a terminal shows and does not obey: a client may have chosen its name.
-func shown(text string) string { return strings.Map(printable, text) }
+func shown(text string) string { return strings.Map(command.Printable, text) }
 
 // activityTable has a row for each of some gateways or the like.
-func activityTable(title string, rows []*quotav1.Activity, name func(*quotav1.Activity) string) *table {
-	t := &table{columns: []column{{title, false}, {"REFUSED", true}, {"WAITED", true}, {"SHADOWED", true}}}
+func activityTable(title string, rows []*quotav1.Activity, name func(*quotav1.Activity) string) *command.Table {
+	t := command.NewTable(title, "#REFUSED", "#WAITED", "#SHADOWED")
 	for _, m := range rows {
-		t.add("  "+name(m), count(m.GetRefused()), count(m.GetWaited()), count(m.GetShadowed()))
+		t.Add("  "+name(m), count(m.GetRefused()), count(m.GetWaited()), count(m.GetShadowed()))
 	}
 	return t
 }
 
-func clientTable(rows []*quotav1.Activity) *table {
-	t := &table{columns: []column{{"CLIENT", false}, {"LIMIT", false}, {"REFUSED", true}, {"SHADOWED", true},
-		{"WAITED", true}, {"ERROR", true}}}
+func clientTable(rows []*quotav1.Activity) *command.Table {
+	t := command.NewTable("CLIENT", "LIMIT", "#REFUSED", "#SHADOWED",
+		"#WAITED", "#ERROR")
 	for _, m := range rows {
-		t.add(cmp.Or(m.GetClient(), none), cmp.Or(m.GetLimit(), none), count(m.GetRefused()), count(m.GetShadowed()),
-			number(m.GetWaitedSeconds())+" s", count(m.GetError()))
+		t.Add(cmp.Or(m.GetClient(), command.None), cmp.Or(m.GetLimit(), command.None), count(m.GetRefused()),
+			count(m.GetShadowed()),
+			command.Number(m.GetWaitedSeconds())+" s", count(m.GetError()))
 	}
 	return t
 }

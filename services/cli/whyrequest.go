@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 )
 
 // aboutRequest is the word that makes why explain a decision. A tenant of that name is asked about
@@ -15,7 +16,7 @@ import (
 const aboutRequest = "request"
 
 // runWhyRequest explains what was decided about the request of an ID. A request that no gateway knows is a failure.
-func runWhyRequest(cmd *cobra.Command, c *connection, output format, id string) error {
+func runWhyRequest(cmd *cobra.Command, c *connection, output command.Format, id string) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
@@ -25,9 +26,9 @@ func runWhyRequest(cmd *cobra.Command, c *connection, output format, id string) 
 	if err != nil {
 		return worded(err)
 	}
-	err = output.message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeDecisions(w, response) })
+	err = output.Message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeDecisions(w, response) })
 	if err == nil && len(response.GetDecisions()) == 0 {
-		return &exitError{status: exitFailed} // said above
+		return &command.Exit{Status: command.ExitFailed} // said above
 	}
 	return err
 }

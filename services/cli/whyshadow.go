@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/command"
 )
 
 // What titrate why --shadow shows at most.
@@ -19,7 +20,7 @@ const (
 )
 
 // runWhyShadow says what enforcing all that is in SHADOW would do, and to whom.
-func runWhyShadow(cmd *cobra.Command, c *connection, output format) error {
+func runWhyShadow(cmd *cobra.Command, c *connection, output command.Format) error {
 	client, err := c.dial()
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func runWhyShadow(cmd *cobra.Command, c *connection, output format) error {
 		return worded(err)
 	}
 	out.Clients, out.Notes = clients.GetRows(), missing(limits)
-	return output.message(cmd.OutOrStdout(), out, func(w io.Writer) error { return writeWhyShadow(w, out) })
+	return output.Message(cmd.OutOrStdout(), out, func(w io.Writer) error { return writeWhyShadow(w, out) })
 }
 
 // shadowed are the limits or clients that SHADOW let the most requests of pass.
@@ -57,16 +58,16 @@ func (c *client) shadowed(ctx context.Context, by quotav1.Selection_By, most int
 }
 
 func writeWhyShadow(w io.Writer, r *quotav1.WhyResponse) error {
-	t := &table{columns: []column{{"LIMIT", false}, {"SHADOWED", true}, {"SINCE", true}}}
+	t := command.NewTable("LIMIT", "#SHADOWED", "#SINCE")
 	for _, l := range r.GetLimits() {
-		m, since := l.GetActivity(), none
+		m, since := l.GetActivity(), command.None
 		if m.GetSince() != nil {
 			since = m.GetSince().AsDuration().Round(time.Second).String()
 		}
-		t.add(l.GetLimit(), rateOf(m, m.GetShadowed()), since)
+		t.Add(l.GetLimit(), rateOf(m, m.GetShadowed()), since)
 	}
 	text := "Nothing in SHADOW would have refused or held a request in the last minute.\n"
-	if len(t.rows) > 0 || len(r.GetClients()) > 0 {
+	if len(t.Rows) > 0 || len(r.GetClients()) > 0 {
 		text = "Enforcing all that is in SHADOW would have refused or held these requests, as of the last minute:\n"
 	}
 	if _, err := io.WriteString(w, text); err != nil {
@@ -76,7 +77,7 @@ func writeWhyShadow(w io.Writer, r *quotav1.WhyResponse) error {
 		return err
 	}
 	if len(r.GetClients()) > 0 {
-		if _, err := fmt.Fprintf(w, "\n%s", clientTop(&quotav1.TopResponse{Rows: r.GetClients()}).text()); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s", clientTop(&quotav1.TopResponse{Rows: r.GetClients()}).Text()); err != nil {
 			return err
 		}
 	}

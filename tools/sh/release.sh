@@ -25,7 +25,7 @@ for arch in amd64 arm64; do
   echo "building for $arch"
   export GOOS=linux GOARCH=$arch
   (cd services && CGO_ENABLED=0 go build -trimpath \
-    -ldflags="-s -w -X github.com/titrate/titrate/services/cli.Version=$version" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
+    -ldflags="-s -w -X github.com/titrate/titrate/services/command.built=$version" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
   (cd envoy-filter && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$dir/install-linux-$arch" ./install)
   (cd envoy-filter && CGO_ENABLED=1 CC=$(compiler $arch) go build -trimpath -ldflags='-s -w' -buildmode=c-shared \
     -o "$dir/libtitrate-linux-$arch.so" . && rm -f "$dir/libtitrate-linux-$arch.h")

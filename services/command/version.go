@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -11,30 +11,31 @@ import (
 // Release is the release that this source becomes. No other file states it: `make release` reads it here.
 const Release = "0.1.0"
 
-// Version is the version of a build, set by the linker:
-// -ldflags "-X github.com/titrate/titrate/services/cli.Version=v1.2.3".
+// built is the version of a build, set by the linker:
+// -ldflags "-X github.com/titrate/titrate/services/command.built=v1.2.3".
 // Without it the version is Release and the source revision.
-var Version string
+var built string
 
-func newVersion() *cobra.Command {
+func newVersion(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine(program))
 			return err
 		},
 	}
 }
 
-func versionLine() string {
-	return fmt.Sprintf("titrate %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func versionLine(program string) string {
+	return fmt.Sprintf("%s %s (%s, %s/%s)\n", program, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-func version() string {
-	if Version != "" {
-		return Version
+// Version returns the version of this program.
+func Version() string {
+	if built != "" {
+		return built
 	}
 	const development = "v" + Release + "-dev"
 	info, ok := debug.ReadBuildInfo()

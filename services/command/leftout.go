@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bufio"
@@ -13,25 +13,25 @@ import (
 	"github.com/titrate/titrate/services/document"
 )
 
-// leftOut lists the entries of directories that are not read: files with another ending, and directories that have
+// LeftOut lists the entries of directories that are not read: files with another ending, and directories that have
 // documents. It does not list hidden entries.
-type leftOut []string
+type LeftOut []string
 
 // mostLeftOut bounds the names in a message.
 const mostLeftOut = 5
 
 // String implements fmt.Stringer.
-func (l leftOut) String() string { return shortList(l, mostLeftOut) }
+func (l LeftOut) String() string { return ShortList(l, mostLeftOut) }
 
-// note names what is left out.
-func (l leftOut) note(w io.Writer) {
+// Note names what is left out.
+func (l LeftOut) Note(w io.Writer) {
 	if len(l) > 0 {
 		fmt.Fprintf(w, "note: not read: %s; of a directory, only the .yaml, .yml and .json files in it are read\n", l)
 	}
 }
 
-// documents returns the entries that may hold documents.
-func (l leftOut) documents() (out leftOut) {
+// Documents returns the entries that may hold documents.
+func (l LeftOut) Documents() (out LeftOut) {
 	for _, path := range l {
 		if strings.HasSuffix(path, "/") || mayHold(path) {
 			out = append(out, path)
@@ -41,14 +41,14 @@ func (l leftOut) documents() (out leftOut) {
 }
 
 // leftOutOf returns what an entry of a directory adds to what is left out.
-func leftOutOf(path string, given map[string]bool) leftOut {
+func leftOutOf(path string, given map[string]bool) LeftOut {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil: // a symbolic link to nothing
 	case info.Mode().IsRegular():
-		return leftOut{path}
+		return LeftOut{path}
 	case info.IsDir() && anyBelow(path, given):
-		return leftOut{path + "/"}
+		return LeftOut{path + "/"}
 	}
 	return nil
 }
@@ -96,4 +96,12 @@ func mayHold(path string) bool {
 	}
 	defer func() { _ = f.Close() }()
 	return apiGroup.MatchReader(bufio.NewReader(io.LimitReader(f, document.MaxBytes)))
+}
+
+// ShortList names the first n and says how many more there are.
+func ShortList(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -13,18 +13,18 @@ import (
 	"github.com/titrate/titrate/services/document"
 )
 
-// filesByFlag refuses arguments of a command whose files come with -f.
-func filesByFlag(_ *cobra.Command, args []string) error {
+// FilesByFlag refuses arguments of a command whose files come with -f.
+func FilesByFlag(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%q is too much here: a file is given as -f FILE", args[0])
 }
 
-// openFiles reads the documents of files, of directories (their .yaml, .yml and .json files by name, not those of
+// OpenFiles reads the documents of files, of directories (their .yaml, .yml and .json files by name, not those of
 // directories below) and of standard input ("-"). What is wrong in them the files know. There is one file at least. The
 // second result is what was left out of the directories.
-func openFiles(stdin io.Reader, paths []string) ([]*document.File, leftOut, error) {
+func OpenFiles(stdin io.Reader, paths []string) ([]*document.File, LeftOut, error) {
 	expanded, left, err := expand(paths)
 	if err != nil {
 		return nil, nil, err
@@ -50,34 +50,8 @@ func openFile(stdin io.Reader, path string) (*document.File, error) {
 	return document.Open(path, f), nil
 }
 
-// readDocuments reads the resources of files. All mistakes of all files come back
-// joined; then there are no documents. What of directories is not read is named on stderr; with prune it is an error
-// if it may hold documents, for what these name would be deleted.
-func readDocuments(cmd *cobra.Command, paths []string, prune bool) ([]*document.Document, error) {
-	files, left, err := openFiles(cmd.InOrStdin(), paths)
-	if err != nil {
-		return nil, err
-	}
-	left.note(cmd.ErrOrStderr())
-	if documents := left.documents(); prune && len(documents) > 0 {
-		return nil, fmt.Errorf("--prune deletes what no document mentions, and these may hold documents that are not "+
-			"read: %s; give each with -f, or move it out of the directory", documents)
-	}
-	if err := document.Mistakes(files); err != nil {
-		return nil, err
-	}
-	var all []*document.Document
-	for _, f := range files {
-		all = append(all, f.Documents...)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no document of a resource in %s", strings.Join(paths, ", "))
-	}
-	return all, document.Unique(all)
-}
-
 // expand replaces directories by the files in them.
-func expand(paths []string) (files []string, left leftOut, err error) {
+func expand(paths []string) (files []string, left LeftOut, err error) {
 	given := map[string]bool{}
 	for _, path := range paths {
 		given[filepath.Clean(path)] = true
@@ -103,7 +77,7 @@ func expand(paths []string) (files []string, left leftOut, err error) {
 }
 
 // documentsIn returns the files of a directory that are read, and what is left out of it.
-func documentsIn(dir string, given map[string]bool) (files []string, left leftOut, err error) {
+func documentsIn(dir string, given map[string]bool) (files []string, left LeftOut, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err
@@ -132,3 +106,9 @@ func isDocuments(name string) bool {
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+// FileFlag adds -f.
+func FileFlag(cmd *cobra.Command, files *[]string, help string) {
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, help)
+	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+}

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 	littleFor = 5
 )
 
-// onFewProcessors calls run, and sets meanwhile on how many processors Go runs.
-func onFewProcessors(ctx context.Context, run func(context.Context) error) error {
+// OnFewProcessors calls run, and sets meanwhile on how many processors Go runs.
+func OnFewProcessors(ctx context.Context, run func(context.Context) error) error {
 	looking, stop := context.WithCancel(ctx)
 	var looks sync.WaitGroup
 	defer looks.Wait()

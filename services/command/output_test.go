@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"strings"
@@ -7,10 +7,10 @@ import (
 
 // A display name cannot bring a terminal to obey it, nor break a table's lines.
 func TestTablesShowControlCharacters(t *testing.T) {
-	tab := table{columns: []column{{title: "NAME"}, {title: "DISPLAY NAME"}}}
-	tab.add("tenants/a", "a\x1b[31mred\nnew\u202eline é")
+	tab := NewTable("NAME", "DISPLAY NAME")
+	tab.Add("tenants/a", "a\x1b[31mred\nnew\u202eline é")
 	var b strings.Builder
-	if err := tab.write(&b); err != nil {
+	if err := tab.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := "NAME       DISPLAY NAME\ntenants/a  a\ufffd[31mred\ufffdnew\ufffdline é\n"
