@@ -42,15 +42,15 @@ func (t *translator) limited(n *ratelimitconfig.Node, others []*ratelimitconfig.
 
 // rivals are the limits in the resources that may apply to a request for which ratelimit takes the limit of a path;
 // that of the node except is left out.
-func rivals(domain *ratelimitconfig.Node, path []*ratelimitconfig.Node, except *ratelimitconfig.Node,
+func (s siblings) rivals(domain *ratelimitconfig.Node, path []*ratelimitconfig.Node, except *ratelimitconfig.Node,
 ) (out []*ratelimitconfig.Limit) {
 	var walk func(parent *ratelimitconfig.Node, before []*ratelimitconfig.Node, same bool)
 	walk = func(parent *ratelimitconfig.Node, before []*ratelimitconfig.Node, same bool) {
-		n, after := path[len(before)], false
-		for _, c := range parent.Children {
+		n := path[len(before)]
+		of := s.of(parent, n.Key)
+		for _, c := range of.candidates(n, same) {
 			own := same && c == n
-			after = after || own
-			if c.Key != n.Key || !own && (!overlap(n, c) || same && !prefers(n, c, after)) {
+			if !own && (!overlap(n, c) || same && !prefers(n, c, of.place[c] > of.place[n])) {
 				continue
 			}
 			switch below := append(slices.Clone(before), c); {

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -71,17 +70,21 @@ type Note struct {
 func (n Note) String() string { return fmt.Sprintf("%s: %s:%d: %s", n.Kind, n.File, n.Line, n.Text) }
 
 // Resources translates a configuration.
-func Resources(c *ratelimitconfig.Config, o Options) *Result {
-	t := &translator{o: o, out: &Result{Limits: len(c.Limits())}, identities: newDefined(), classes: newDefined()}
+func Resources(c *ratelimitconfig.Config, o Options) *Result { return translated(c, o, siblings{}) }
+
+func translated(c *ratelimitconfig.Config, o Options, tree siblings) *Result {
+	t := &translator{o: o, out: &Result{Limits: len(c.Limits())}, tree: tree, identities: newDefined(),
+		classes: newDefined()}
 	if o.Pool != "" {
 		t.out.Resources = append(t.out.Resources, &quotav1.Pool{Name: "pools/" + o.Pool, Capacity: o.Capacity})
 	}
-	tenants := names{}
+	tenants := newNames()
 	for _, d := range c.Domains() {
-		t.tenant, t.limits, t.domain = tenants.add(d.Key), names{}, d
-		t.out.Resources = append(t.out.Resources, &quotav1.Tenant{Name: "tenants/" + t.tenant, DisplayName: d.Key})
+		t.tenant, t.limits, t.domain = tenants.add(d.Key), newNames(), d
+		t.out.Resources = append(t.out.Resources, &quotav1.Tenant{Name: "tenants/" + t.tenant,
+			DisplayName: displayName(d.Key)})
 		t.children(d, nil)
-		if n := len(t.limits); n > config.MaxLimits {
+		if n := len(t.limits.given); n > config.MaxLimits {
 			t.note(Warning, d, "domain %s has %d limits, a tenant has at most %d: apply will refuse it; split the "+
 				"domain", d.Key, n, config.MaxLimits)
 		}
@@ -90,12 +93,26 @@ func Resources(c *ratelimitconfig.Config, o Options) *Result {
 	return t.out
 }
 
+// displayName is the name of a domain, or as much of it as a tenant may have.
+func displayName(domain string) string {
+	const most = 256 // characters
+	n := 0
+	for at := range domain {
+		if n == most {
+			return domain[:at]
+		}
+		n++
+	}
+	return domain
+}
+
 type translator struct {
 	o      Options
 	out    *Result
 	domain *ratelimitconfig.Node
 	tenant string
 	limits names
+	tree   siblings
 	// identities and classes are of all domains: the filter defines them for all tenants.
 	identities, classes *defined
 }
@@ -108,13 +125,13 @@ func (t *translator) note(kind Kind, at *ratelimitconfig.Node, format string, ar
 func (t *translator) children(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	for _, n := range parent.Children {
 		below := append(slices.Clone(path), n)
-		switch override := isOverride(parent, below); {
+		switch override := t.tree.isOverride(parent, below); {
 		case n.Limit == nil && override:
-			t.limited(n, rivals(t.domain, below, anyValue(parent, n)))
+			t.limited(n, t.tree.rivals(t.domain, below, t.tree.anyValue(parent, n)))
 		case n.Limit == nil:
-			t.limited(n, rivals(t.domain, below, nil))
+			t.limited(n, t.tree.rivals(t.domain, below, nil))
 		case override:
-			t.besides(below, rivals(t.domain, below, anyValue(parent, n)))
+			t.besides(below, t.tree.rivals(t.domain, below, t.tree.anyValue(parent, n)))
 		default:
 			t.node(parent, below)
 		}
@@ -126,7 +143,7 @@ func (t *translator) children(parent *ratelimitconfig.Node, path []*ratelimitcon
 func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	n := path[len(path)-1]
 	by, when := varying(path), conditions(path, "%s-%s")
-	others := rivals(t.domain, path, nil)
+	others := t.tree.rivals(t.domain, path, nil)
 	switch {
 	case n.Limit.Unlimited:
 		t.besides(path, others)
@@ -190,8 +207,8 @@ func (t *translator) metadata(n *ratelimitconfig.Node) {
 
 // overrides adds the values next to a key without a value that have other numbers.
 func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
-	for _, n := range parent.Children {
-		if !isOverride(parent, append(slices.Clone(path[:len(path)-1]), n)) || n.Key != path[len(path)-1].Key {
+	for _, n := range t.tree.of(parent, path[len(path)-1].Key).all {
+		if !t.tree.isOverride(parent, append(slices.Clone(path[:len(path)-1]), n)) {
 			continue
 		}
 		o := &quotav1.Override{Client: n.Value}
@@ -209,31 +226,6 @@ func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, p
 
 // isFree reports whether ratelimit limits nothing that leads to a node and no further.
 func isFree(n *ratelimitconfig.Node) bool { return n.Limit == nil || n.Limit.Unlimited }
-
-// isOverride reports whether a node only gives one value of a key other numbers than the
-// key's limit has, or none, which is in the resources: no other key varies, and it differs in nothing else.
-func isOverride(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) bool {
-	n := path[len(path)-1]
-	base := anyValue(parent, n)
-	const longest = 256 // bytes of an override's client
-	if base == nil || n.Value == "" || len(n.Value) > longest || n.IsPattern() || len(varying(path)) > 0 {
-		return false
-	}
-	same := n.Limit == nil || n.Limit.Shadow == base.Limit.Shadow && n.Limit.Quota == base.Limit.Quota &&
-		len(n.Limit.Replaces) == 0
-	return same && isLimit(append(slices.Clone(path[:len(path)-1]), base))
-}
-
-// anyValue is the child with the key of a node that has a value, and with a limit for all
-// values; nil if there is none.
-func anyValue(parent, n *ratelimitconfig.Node) *ratelimitconfig.Node {
-	for _, c := range parent.Children {
-		if c != n && c.Key == n.Key && c.Value == "" && c.Limit != nil {
-			return c
-		}
-	}
-	return nil
-}
 
 // varying are the nodes of a path whose values are counted apart.
 func varying(path []*ratelimitconfig.Node) (out []*ratelimitconfig.Node) {
@@ -288,52 +280,4 @@ func rateOf(l *ratelimitconfig.Limit) (string, bool) {
 	rate := fmt.Sprintf("%d/%s", l.Requests, windows[l.Unit])
 	_, err := resource.ParseRate(rate)
 	return rate, err == nil
-}
-
-// defined are the names that the filter must define: of each meaning one, which no other meaning has.
-type defined struct {
-	all   []Name
-	names names
-}
-
-func newDefined() *defined { return &defined{names: names{}} }
-
-// name returns the name of a meaning; a new one resembles text.
-func (d *defined) name(text, of string) string {
-	if i := slices.IndexFunc(d.all, func(n Name) bool { return n.Of == of }); i >= 0 {
-		return d.all[i].Name
-	}
-	id := d.names.add(text)
-	d.all = append(d.all, Name{id, of})
-	return id
-}
-
-// names are the IDs that were given.
-type names map[string]bool
-
-// add returns an ID for a text, which no other text has.
-func (n names) add(text string) string {
-	id := slug(text)
-	for i := 2; n[id]; i++ {
-		suffix := fmt.Sprintf("-%d", i)
-		base := slug(text)
-		id = base[:min(len(base), longestID-len(suffix))] + suffix
-	}
-	n[id] = true
-	return id
-}
-
-const longestID = 63
-
-var notID = regexp.MustCompile(`[^a-z0-9._]+`)
-
-// slug makes an ID of a text.
-func slug(text string) string {
-	id := notID.ReplaceAllString(strings.ToLower(text), "-")
-	id = strings.Trim(id, "._-")
-	id = strings.Trim(id[:min(len(id), longestID)], "._-")
-	if id == "" {
-		return "any"
-	}
-	return id
 }
