@@ -1,17 +1,22 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/rls/translate"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -77,9 +82,8 @@ func newImportRatelimit() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
-			if (options.Pool == "") != (options.Capacity == 0) || options.Capacity < 0 {
-				return command.Usage(fmt.Errorf("--pool and --capacity belong together: " +
-					"a pool's ID, and its requests per second"))
+			if err := checkPool(cmd.Flags(), &options); err != nil {
+				return command.Usage(err)
 			}
 			if output == command.AsTable {
 				return command.Usage(fmt.Errorf("-o table: documents are written as yaml or json"))
@@ -100,6 +104,9 @@ func newImportRatelimit() *cobra.Command {
 			if strict && len(result.Notes) > 0 {
 				return fmt.Errorf("nothing was written, as --strict wants: not all limits mean the same")
 			}
+			if err := checkResources(result.Resources); err != nil {
+				return fmt.Errorf("nothing was written:\n%w", err)
+			}
 			if output == command.AsJSON {
 				return document.WriteJSON(cmd.OutOrStdout(), result.Resources...)
 			}
@@ -114,6 +121,37 @@ func newImportRatelimit() *cobra.Command {
 	f.BoolVar(&read.MergeDomains, "merge-domains", false, "let several files have one domain")
 	f.BoolVar(&strict, "strict", false, "write nothing if something has no counterpart")
 	return cmd
+}
+
+// checkPool checks the flags of the pool, as the API checks a pool.
+func checkPool(f *pflag.FlagSet, o *translate.Options) error {
+	pool, capacity := f.Changed("pool"), f.Changed("capacity")
+	switch {
+	case !pool && !capacity:
+		return nil
+	case !pool || !capacity:
+		return errors.New("--pool and --capacity belong together: a pool's ID, and its requests per second")
+	}
+	name := resource.Ref{Kind: resource.Pool, ID: o.Pool}.String()
+	if _, err := resource.Parse(name); err != nil {
+		return fmt.Errorf("--pool: %w", err)
+	}
+	wrong := new(valid.Error)
+	if err := valid.Resource(&quotav1.Pool{Name: name, Capacity: o.Capacity}); errors.As(err, &wrong) {
+		return fmt.Errorf("--capacity %s: %s", wording.Number(o.Capacity), wrong.Violations[0].Message)
+	}
+	return nil
+}
+
+// checkResources checks what is to be written as the API does, for apply must take it.
+func checkResources(all []resource.Message) error {
+	var errs []error
+	for _, m := range all {
+		if err := valid.Resource(m); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.GetName(), err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // ratelimitFiles replaces directories by the configuration files in them, and says what it leaves out.

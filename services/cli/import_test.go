@@ -48,11 +48,25 @@ descriptors:
 			}
 		}
 	}
+	again := filepath.Join(t.TempDir(), "again.yaml")
+	if err := os.WriteFile(again, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string
 		code int
 	}{
+		{[]string{file, "--pool", "A b", "--capacity", "3"}, `--pool: "pools/A b": "A b" is not an ID`, command.ExitUsage},
+		{[]string{file, "--pool", "", "--capacity", "3"}, `--pool: "pools/": "" is not an ID`, command.ExitUsage},
+		{[]string{file, "--pool", "x", "--capacity", "-3"}, "--capacity -3: must be greater than 0", command.ExitUsage},
+		{[]string{file, "--pool", "x", "--capacity", "0"}, "--capacity 0: must be greater than 0", command.ExitUsage},
+		{[]string{file, "--pool", "x", "--capacity", "nan"}, "--capacity NaN: must be finite", command.ExitUsage},
+		{[]string{file, "--capacity", "3"}, "belong together", command.ExitUsage},
+		{[]string{"testdata/demo.yaml"}, "this is a document of Titrate (Quota), which needs no import: titrate apply -f " +
+			"testdata/demo.yaml", command.ExitFailed},
+		{[]string{file, again}, `"shop" has a file already, ` + file + ": put its descriptors there, or let several files " +
+			"have one domain by --merge-domains", command.ExitFailed},
 		{nil, "which files?", command.ExitUsage},
 		{[]string{file, "--pool", "api"}, "--capacity belong together", command.ExitUsage},
 		{[]string{file, "--strict"}, "not all limits mean the same", command.ExitFailed},
@@ -66,5 +80,19 @@ descriptors:
 			c.want) {
 			t.Errorf("%v: %d, %q, %s; want %d and %s", c.args, status, out, errs, c.code, c.want)
 		}
+	}
+}
+
+// What a long name of a domain becomes is taken by apply, and so is all else that import writes.
+func TestImportWritesWhatApplyTakes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "long.yaml")
+	text := "domain: " + strings.Repeat("é", 300) + "\ndescriptors:\n  - {key: user, rate_limit: {unit: day, " +
+		"requests_per_unit: 5}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := runImport(t, file)
+	if _, err := document.Parse("out", []byte(out)); status != command.ExitOK || err != nil || out == "" {
+		t.Errorf("status %d, %s: %v", status, errs, err)
 	}
 }

@@ -51,7 +51,7 @@ import (
 )
 
 // APIVersion is the only version of documents so far.
-const APIVersion = "titrate.dev/v1alpha1"
+const APIVersion = tree.APIVersion
 
 // MaxBytes is the longest file that is read: 500,000 documents of 250 bytes.
 const MaxBytes = 128 << 20

@@ -9,6 +9,9 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
+// APIVersion is the apiVersion of Titrate's documents.
+const APIVersion = "titrate.dev/v1alpha1"
+
 // Reader takes one file's tree apart and collects what is wrong with it.
 type Reader struct {
 	*mistakes

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/document/tree"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const (
@@ -84,6 +85,7 @@ func (r *reader) root(in io.Reader) *yaml.Node {
 	}
 	switch {
 	case r.Mistakes() > 0: // Roots has reported them
+	case len(all) > 0 && r.isForeign(all[0]):
 	case len(all) == 0 || len(all) == 1 && tree.IsNull(all[0]):
 		r.Wrong(1, "domain", "the file is empty; %s", want)
 	case len(all) > 1:
@@ -96,12 +98,26 @@ func (r *reader) root(in io.Reader) *yaml.Node {
 	return nil
 }
 
-func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
-	if kind := scalarAt(n, "kind"); kind != "" && scalarAt(n, "apiVersion") != "" {
-		r.Wrong(n.Line, "kind", "this is an object of Kubernetes (%s); want the configuration of ratelimit itself, "+
-			"which a ConfigMap has as a text below data", kind)
-		return
+// isForeign notes that a file is one of Titrate's documents, or an object of Kubernetes.
+func (r *reader) isForeign(n *yaml.Node) bool {
+	if n.Kind == yaml.SequenceNode && len(n.Content) > 0 {
+		n = n.Content[0]
 	}
+	kind, version := scalarAt(n, "kind"), scalarAt(n, "apiVersion")
+	switch {
+	case kind == "" || version == "":
+		return false
+	case version == tree.APIVersion:
+		r.Wrong(n.Line, "kind", "this is a document of Titrate (%s), which needs no import: titrate apply -f %s",
+			wording.Cut(kind), r.file)
+	default:
+		r.Wrong(n.Line, "kind", "this is an object of Kubernetes (%s); want the configuration of ratelimit itself, "+
+			"which a ConfigMap has as a text below data", wording.Cut(kind))
+	}
+	return true
+}
+
+func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 	f := r.Fields(n, "", "domain", "descriptors")
 	name := r.word(f["domain"], "domain")
 	if name == "" && !r.IsWrong("domain") {
@@ -109,8 +125,8 @@ func (r *reader) domain(c *Config, n *yaml.Node, o Options) {
 	}
 	d := c.domains[name]
 	if d != nil && !o.MergeDomains {
-		r.Wrong(f["domain"].Line, "domain", "%q has a file already, %s: put its descriptors there, or allow several "+
-			"files to have one domain", name, d.File)
+		r.Wrong(f["domain"].Line, "domain", "%s has a file already, %s: put its descriptors there, or let several "+
+			"files have one domain by --merge-domains (of an agent: --rls-merge-domains)", wording.Quote(name), d.File)
 		return
 	}
 	if d == nil {

@@ -85,7 +85,13 @@ func TestMistakes(t *testing.T) {
 			"at f.yaml:3",
 		head + "  - key: k\n    value: vw\n    share_threshold: true": "f.yaml:5: descriptors[0].share_threshold: " +
 			"want a value with a *, found \"vw\"",
-		"apiVersion: v1\nkind: ConfigMap\ndata: {}": "f.yaml:1: kind: this is an object of Kubernetes (ConfigMap)",
+		// ratelimit refuses it as well: config error, unknown key 'unit_multiplier'.
+		head + "  - key: k\n    rate_limit: {unit: day, requests_per_unit: 1, unit_multiplier: 2}": "f.yaml:4: " +
+			"descriptors[0].rate_limit.unit_multiplier: unknown field; known are unit, requests_per_unit, unlimited, ",
+		"apiVersion: titrate.dev/v1alpha1\nkind: Pool\nname: pools/a\n---\napiVersion: titrate.dev/v1alpha1": "f.yaml:1: " +
+			"kind: this is a document of Titrate (Pool), which needs no import: titrate apply -f f.yaml",
+		"- apiVersion: titrate.dev/v1alpha1\n  kind: Limit": "f.yaml:1: kind: this is a document of Titrate (Limit), ",
+		"apiVersion: v1\nkind: ConfigMap\ndata: {}":         "f.yaml:1: kind: this is an object of Kubernetes (ConfigMap)",
 		head + "  - key: k\n    rate_limit: {unit: day, name: a, replaces: [{name: a}, {}]}": "f.yaml:4: " +
 			"descriptors[0].rate_limit.replaces[0]: \"a\" is this limit itself; want the name of another one\n" +
 			"f.yaml:4: descriptors[0].rate_limit.replaces[1]: want {name: NAME} of another limit",
