@@ -32,10 +32,10 @@ func (a *Agent) watchKeys(ctx context.Context, ticker *time.Ticker) {
 	}
 }
 
-// keysUnusable is an alarm: the file with the gossip keys is not what is in force.
+// keysUnusable is an alarm: the file with the gossip keys is not what is in force, or another agent has other keys.
 func (a *Agent) keysUnusable() error {
-	if err := a.keysTrouble.Load(); err != nil {
+	if err := a.keysTrouble.Load(); err != nil && *err != nil {
 		return *err
 	}
-	return nil
+	return a.gossip.Unopened()
 }

@@ -3,6 +3,7 @@ package gossip
 import (
 	"cmp"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"strconv"
@@ -80,6 +81,7 @@ type Node struct {
 
 	dropped  [schedule.Drops]atomic.Uint64
 	conflict rate.Sometimes // bounds the lines about two agents of one name
+	unopened unopened
 }
 
 // contact is the address and the session of another agent.
@@ -99,7 +101,8 @@ func Open(o Options, state State) (*Node, error) {
 	}
 	m := &Node{o: o, state: state, inbox: make(chan *[]byte, inboxFrames),
 		contacts: map[string]*contact{}, senders: map[sender]*contact{},
-		conflict: rate.Sometimes{First: 1, Interval: time.Minute}}
+		conflict: rate.Sometimes{First: 1, Interval: time.Minute},
+		unopened: unopened{lines: rate.Sometimes{First: 1, Interval: unopenedFor}}}
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {
 		return nil, err
 	}
@@ -114,7 +117,7 @@ func Open(o Options, state State) (*Node, error) {
 	}
 	m.wire = wire
 	wire.serve(m.enqueue)
-	c, err := m.config(logAdapter(o.Log))
+	c, err := m.config(log.New(lines{m}, "", 0))
 	if err == nil {
 		m.list, err = memberlist.Create(c)
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"math"
 	"slices"
@@ -299,6 +302,73 @@ func TestOtherKeyIsNotHeard(t *testing.T) {
 	if peers := a.core.status().Peers; len(peers) != 0 {
 		t.Errorf("peers %v", peers)
 	}
+	for _, n := range []*node{a, b} {
+		n.eventually("counts what does not open", func() bool { return n.gossip.Stats().Dropped[schedule.Unopened] > 0 })
+		if err := n.gossip.Unopened(); err == nil || !strings.Contains(err.Error(), "of 127.0.0.1:") {
+			t.Errorf("%s: %v, want the address of the other", n.name, err)
+		}
+	}
+}
+
+// Of two agents, one has no key. Each counts what it cannot open.
+func TestAnAgentWithoutAKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	a := open(t, "a", bytes.Repeat([]byte{1}, 16))
+	b := open(t, "b", nil, a.gossip.Address())
+	for _, n := range []*node{a, b} {
+		n.eventually("counts what does not open", func() bool { return n.gossip.Unopened() != nil })
+	}
+}
+
+// An agent whose key is taken out of use is a member whose packets do not open any more.
+func TestAMemberWithAnOldKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	first, second := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	a, b, _ := trio(t, first)
+	if err := a.gossip.Rotate([][]byte{second}); err != nil {
+		t.Fatal(err)
+	}
+	b.claim(1, 1)
+	a.eventually("counts what does not open", func() bool { return a.gossip.Unopened() != nil })
+	if n := a.gossip.Stats().Dropped[schedule.Forged]; n != 0 {
+		t.Errorf("%d packets count as forged", n)
+	}
+}
+
+// An agent of another label of memberlist is counted, and not taken for one with a wrong key.
+func TestAnotherLabelIsForeign(t *testing.T) {
+	t.Parallel()
+	a := open(t, "a", nil)
+	other := memberlist.DefaultLocalConfig()
+	other.Name, other.BindAddr, other.BindPort, other.Label = "other", "127.0.0.1", 0, "others"
+	other.Logger = log.New(io.Discard, "", 0)
+	list, err := memberlist.Create(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Shutdown()
+	if n, err := list.Join([]string{a.gossip.Address()}); err == nil {
+		t.Errorf("joined %d of another label", n)
+	}
+	a.eventually("counts it", func() bool { return a.gossip.Stats().Dropped[schedule.Foreign] > 0 })
+	if err := a.gossip.Unopened(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnopenedPacketsAreLoggedOnceAMinute(t *testing.T) {
+	var out bytes.Buffer
+	m, err := Open(Options{Name: "a", Bind: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(&out, nil))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.list.Shutdown()
+	for range 1000 {
+		fmt.Fprintf(lines{m}, "[ERR] memberlist: Decrypt packet failed: any reason from=10.1.2.3:7500\n")
+	}
+	if n := strings.Count(out.String(), "10.1.2.3:7500 do not open"); n != 1 || m.Stats().Dropped[schedule.Unopened] != 1000 {
+		t.Errorf("%d lines, %v counted:\n%.500s", n, m.Stats().Dropped, out.String())
+	}
 }
 
 // The gossip key is replaced while agents run, agent by agent, and no agent is deaf to another at any time.
@@ -322,7 +392,7 @@ func TestRotate(t *testing.T) {
 		}
 	}
 	for _, n := range all {
-		if dropped := n.gossip.Stats().Dropped[schedule.Forged]; dropped != 0 {
+		if dropped := n.gossip.Stats().Dropped[schedule.Unopened]; dropped != 0 {
 			t.Errorf("%s could not open %d frames", n.name, dropped)
 		}
 	}

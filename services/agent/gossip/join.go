@@ -75,7 +75,9 @@ func (m *Node) joinAt(ctx context.Context, to string, here map[string]bool) erro
 		return err
 	}
 	if at = slices.DeleteFunc(at, func(a string) bool { return here[a] }); len(at) > 0 {
-		_, err = m.list.Join(at)
+		if _, err = m.list.Join(at); err != nil && unopenable(err.Error()) {
+			m.noteUnopened(to)
+		}
 	}
 	return err
 }

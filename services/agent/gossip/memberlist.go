@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log"
-	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -154,29 +152,4 @@ func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
 			"agent", existing.Name, "address", existing.Address(),
 			"other", net.JoinHostPort(other.Addr.String(), fmt.Sprint(other.Port)))
 	})
-}
-
-// logAdapter passes memberlist's lines to slog: errors of unreachable peers are
-// its daily work, so they are no louder than debug.
-func logAdapter(l *slog.Logger) *log.Logger { return log.New(lines{l}, "", 0) }
-
-type lines struct{ log *slog.Logger }
-
-// Write logs one line.
-func (l lines) Write(b []byte) (int, error) {
-	text := strings.TrimSpace(string(b))
-	level, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "] ")
-	if !ok {
-		level, rest = "", text
-	}
-	rest = strings.TrimPrefix(rest, "memberlist: ")
-	switch level {
-	case "WARN":
-		l.log.Debug(rest, "from", "memberlist", "severity", "warning")
-	case "ERR", "ERROR":
-		l.log.Debug(rest, "from", "memberlist", "severity", "error")
-	default:
-		l.log.Debug(rest, "from", "memberlist")
-	}
-	return len(b), nil
 }

@@ -151,7 +151,7 @@ func (m *Node) receiveSealed(frame []byte) {
 		return
 	}
 	if err != nil {
-		m.dropped[schedule.Forged].Add(1)
+		m.noteUnopened(m.contactAddress(c))
 		return
 	}
 	m.plain = packet
@@ -175,6 +175,13 @@ func (m *Node) receive(b []byte, s *session) {
 	if soon {
 		m.SendSoon()
 	}
+}
+
+// contactAddress returns host:port of another agent.
+func (m *Node) contactAddress(c *contact) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return c.node.Address()
 }
 
 // authenticate checks that a packet of a session comes from the agent that it names.
