@@ -53,3 +53,32 @@ func TestALatePacketSaysNothing(t *testing.T) {
 		}
 	}
 }
+
+// An agent that was killed and started again under another name is at the address of the old name: nothing is missing.
+// At another address the old one may live on.
+func TestARenamedAgentIsNotMissing(t *testing.T) {
+	p := failing(0)
+	receive := func(now time.Duration, name string) {
+		t.Helper()
+		m := &gossipv1.Packet{Agent: name, Incarnation: 1, Seq: uint64(now), PromiseMs: 500}
+		if _, drop := p.Receive(now, m); drop != Accepted {
+			t.Fatalf("packet of %s: %v", name, drop)
+		}
+	}
+	p.Alive(0, "old", "127.0.0.1:1", true, Version)
+	receive(time.Second, "old")
+	p.Failed(3*time.Second, "old")
+	p.Alive(4*time.Second, "new", "127.0.0.1:2", true, Version)
+	receive(4*time.Second, "new")
+	if got := p.Missing(4 * time.Second); fmt.Sprint(got) != "[old]" {
+		t.Errorf("another agent at another address: %v are missing, want old", got)
+	}
+	p.Alive(5*time.Second, "new", "127.0.0.1:1", true, Version)
+	receive(5*time.Second, "new")
+	if got := p.Missing(5 * time.Second); len(got) > 0 {
+		t.Errorf("under its new name: %v are missing", got)
+	}
+	if got := p.Missing(time.Minute); fmt.Sprint(got) != "[new old]" {
+		t.Errorf("silent under its new name: %v are missing, want both", got)
+	}
+}

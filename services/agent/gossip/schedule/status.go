@@ -55,13 +55,20 @@ func (p *Peers) Rejoins(now time.Duration) bool {
 
 // Missing returns the names of peers that failed without announcing it, or that are
 // silent although memberlist hears them. One that failed long ago is left out if the
-// coordinator does not hear it either: it has crashed.
+// coordinator does not hear it either: it has crashed. One whose address another agent has is left out at once: it was
+// started again under another name.
 func (p *Peers) Missing(now time.Duration) []string {
-	out := []string{}
+	out, heard := []string{}, map[string]bool{} // addresses
+	for _, at := range p.by {
+		if at.alive && p.isHeard(now, at) {
+			heard[at.address] = true
+		}
+	}
 	for name, at := range p.by {
 		switch {
 		case at.left:
-		case at.alive && (at.heard == 0 || p.isHeard(now, at)):
+		case heard[at.address]:
+		case at.alive && at.heard == 0:
 		case !at.alive && now-at.failed > sendFailed &&
 			len(p.addresses) > 0 && !slices.Contains(p.addresses, at.address):
 		default:
