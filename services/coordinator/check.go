@@ -251,7 +251,7 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 		return []*quotav1.Finding{doubtful(name, "start agents with --coordinator: titrate agent --help",
 			"no agent is connected")}
 	}
-	if f.view.Stale {
+	if f.view.Stale && f.election.Role != election.Orphaned { // ofLeader has said so, and why
 		out = append(out, failed(name, "look at the coordinator's log",
 			"shares were not renewed in time: they are stale"))
 	}

@@ -382,7 +382,7 @@ func (l *Loop) stir() {
 type View struct {
 	Outcome *allocation.Outcome
 	Epoch   int64
-	Stale   bool // the soft expiry of the shares has passed
+	Stale   bool // the shares do not follow demand: they are frozen, or past their soft expiry
 	Members int
 }
 
@@ -392,7 +392,7 @@ func (l *Loop) View(now time.Time) View {
 	defer l.mu.Unlock()
 	v := View{Outcome: l.outcome, Epoch: l.epoch}
 	if l.outcome != nil {
-		v.Stale, v.Members = now.Sub(l.renewed) > l.o.Expiry, len(l.outcome.Members)
+		v.Stale, v.Members = l.frozen || now.Sub(l.renewed) > l.o.Expiry, len(l.outcome.Members)
 	}
 	return v
 }

@@ -48,6 +48,30 @@ func TestConfigurationIsReadOnce(t *testing.T) {
 	}
 }
 
+// A leader that has lost etcd says at once that its shares are stale. It renews them, so agents do not.
+func TestFrozenSharesAreStale(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	l := New(Options{Params: allocation.Defaults(), Expiry: time.Minute})
+	l.Begin(now, 1, false)
+	l.Configure(&allocation.Config{Revision: 1, Pools: []allocation.Pool{{Name: "api", Capacity: 100}}})
+	receiver := l.Hello(now, &controlv1.Hello{Agent: "gw", Changes: true})
+	step := func(stale bool, when string) {
+		t.Helper()
+		now = now.Add(time.Second)
+		if sent := l.Step(now); !sent || len(l.Next(now, receiver)) == 0 {
+			t.Errorf("%s: nothing is sent to agents", when)
+		}
+		if v := l.View(now); v.Stale != stale {
+			t.Errorf("%s: stale %v, want %v", when, v.Stale, stale)
+		}
+	}
+	step(false, "leading")
+	l.Freeze()
+	step(true, "without etcd")
+	l.Begin(now, 2, true)
+	step(false, "leading again")
+}
+
 // A leader that has lost etcd computes no shares, so what is taken of the unused capacity is not measured: it
 // takes that back. A leadership that goes on gives it again.
 func TestFrozenHasNoUnusedCapacity(t *testing.T) {
