@@ -227,9 +227,9 @@ var instruments = []instrument{
 		}},
 	{name: "titrate.agent.gossip.dropped", counter: true, labels: []string{"reason"},
 		help: "Packets of other agents that were dropped, by reason: malformed, version (none in common), " +
-			"unknown_sender, forged, unopened (sealed with a key that is not in --gossip-key-file; a connection counts " +
-			"as a packet), foreign (of another user of memberlist), replayed, overflow (too many at once), stale (came " +
-			"while the process stood still).",
+			"unknown_sender, forged, unopened (sealed with a key that is not in --gossip-key-file; a connection " +
+			"counts as a packet), foreign (of another user of memberlist), replayed, overflow (too many at once), " +
+			"stale (came while the process stood still).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why, n := range m.gossip.Dropped {
 				put(float64(n), attribute.String("reason", schedule.Drop(why).String()))

@@ -39,7 +39,7 @@ const (
 	UnknownVersion                // of the gossip: the sender's build is more than one version away
 	Unknown                       // memberlist does not know the sender, or the packet is of an earlier life of it
 	Forged                        // not made by the agent that it names
-	Unopened                      // sealed with a key that this agent does not have, in the clear where it has one, or altered
+	Unopened                      // sealed with a key that is not in use here, in the clear where one is, or altered
 	Foreign                       // of another user of memberlist
 	Replayed                      // received before, or very late
 	Overflow                      // too many came at once
@@ -48,7 +48,8 @@ const (
 	Accepted       = Drops        // it was not dropped
 )
 
-var dropNames = [Drops]string{"malformed", "version", "unknown_sender", "forged", "unopened", "foreign", "replayed", "overflow", "stale"}
+var dropNames = [Drops]string{"malformed", "version", "unknown_sender", "forged", "unopened", "foreign", "replayed",
+	"overflow", "stale"}
 
 // String is the reason's name in metrics.
 func (d Drop) String() string { return dropNames[d] }
