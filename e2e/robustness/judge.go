@@ -78,6 +78,7 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 	r.answered(records, all.stalls)
 	r.admitted(records, all.stalls, all.watcher.delay(r.Faults))
 	r.entitled(records, check.Quiet(r.Faults, settled, all.end, shortest), all.stalls)
+	r.spared(records, check.Quiet(check.Unsparing(r.Faults), settled, all.end, shortest))
 	r.asNew(all.again)
 	r.found("fault")
 	soft := len(r.Checks)
@@ -176,8 +177,11 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 	}
 	lag := judge.Lag(most, delay+longest, false)
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Name == name }),
-			limits[name].bound(most, lag, delay), r.Faults, stalls)
+		of, faults := func(c *load.Client) bool { return c.Name == name }, r.Faults
+		if slices.ContainsFunc(clients, func(c load.Client) bool { return of(&c) && spared(&c) }) {
+			faults = check.Unsparing(faults)
+		}
+		x := check.Admitted(arrivals(records, of), limits[name].bound(most, lag, delay), faults, stalls)
 		r.excess("limit, excess", name, x)
 	}
 	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults,
@@ -266,9 +270,18 @@ func (r *Result) entitled(records []load.Record, quiet, stalls []check.Span) {
 			r.Checks = append(r.Checks, c)
 		}
 	}
-	refused, of := check.Wrongful(records, quiet, below)
-	part := 100 * float64(len(refused)) / max(1, float64(of))
-	r.atMost("refused though below", "", part, mostRefused, "%")
+	r.wrongful("", records, quiet, below)
+}
+
+// spared checks that no request of clients that a lying gateway spares is refused, also meanwhile.
+func (r *Result) spared(records []load.Record, quiet []check.Span) {
+	r.wrongful("not named by liars", records, quiet, spared)
+}
+
+func (r *Result) wrongful(subject string, records []load.Record, quiet []check.Span, of func(*load.Client) bool) {
+	refused, all := check.Wrongful(records, quiet, of)
+	part := 100 * float64(len(refused)) / max(1, float64(all))
+	r.atMost("refused though below", subject, part, mostRefused, "%")
 	if part > mostRefused {
 		r.Findings = slices.Concat(r.Findings, some(refused))
 	}

@@ -53,6 +53,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == hostile.Command {
 		exit(hostile.Main(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == hostile.GatewayCommand {
+		exit(hostile.MainGateway(os.Args[2:]))
+	}
 	if len(os.Args) > 1 && os.Args[1] == member.Command {
 		exit(member.Main(os.Args[2:]))
 	}

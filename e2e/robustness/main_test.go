@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/robustness/check"
+	"github.com/titrate/titrate/e2e/robustness/fault"
 	"github.com/titrate/titrate/e2e/robustness/load"
 	"github.com/titrate/titrate/papers/markdown"
 )
@@ -159,6 +160,27 @@ func TestVoid(t *testing.T) {
 		}
 		if _, is := err.(voidError); is != (c.word == "VOID") {
 			t.Errorf("%s: %T says that it is void: %v", name, err, is)
+		}
+	}
+}
+
+// A refusal beside a lying gateway is judged for clients that it does not name, and beside a lying agent for none.
+func TestSparedClientsAreJudgedBesideALyingGateway(t *testing.T) {
+	within := load.Client{Tenant: "exact", Name: "within", Pool: "found"}
+	if !spared(&within) || slices.Contains((&scene{}).Named(), "exact/within") || len((&scene{}).Named()) < 6 {
+		t.Errorf("%v are named", (&scene{}).Named())
+	}
+	records := []load.Record{{Client: &within, Sent: 20 * time.Second, Status: 429}}
+	for kind, want := range map[string]bool{"lying-gateway": true, "lying-agent": false} {
+		kinds, err := fault.Select([]string{kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults := []check.Fault{{Kind: kind, From: 15 * time.Second, To: 25 * time.Second, Grace: kinds[0].Grace}}
+		var r Result
+		r.spared(records, check.Quiet(check.Unsparing(faults), settled, 40*time.Second, shortest))
+		if failed := !r.Checks[0].Pass; failed != want || len(r.Findings) > 0 != want {
+			t.Errorf("%s: failed %v, findings %v", kind, failed, r.Findings)
 		}
 	}
 }

@@ -139,6 +139,14 @@ func below(c *load.Client) bool {
 		c.Name == "within" || c.Tenant == "crowd"
 }
 
+// named reports whether a lying gateway names the client and its tenant's share of the pool api: of clients that are
+// refused anyway.
+func named(c *load.Client) bool { return !below(c) && !c.Everywhere }
+
+// spared reports whether a client must not be refused beside a lying gateway either: nothing of its limit or its pool
+// is named.
+func spared(c *load.Client) bool { return below(c) && c.Pool != "" }
+
 // scene holds all parts of a run.
 type scene struct {
 	world *world.World
@@ -155,6 +163,16 @@ func (s *scene) Delete(ctx context.Context, limit string) error { return s.api.D
 
 // Remember and Alone are for faults too.
 func (s *scene) Remember() (forget func()) { return s.api.Remember() }
+
+// Named is for faults too.
+func (s *scene) Named() (all []string) {
+	for i := range clients {
+		if c := &clients[i]; named(c) {
+			all = append(all, c.Tenant+"/"+c.Name)
+		}
+	}
+	return all
+}
 
 // Alone is described at Remember.
 func (s *scene) Alone(do func() error) error { return s.api.Alone(do) }

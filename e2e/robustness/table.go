@@ -172,6 +172,7 @@ func kindRows() (rows [][5]string) {
 				100*pool.Frozen()/pool.Capacity)},
 			{k.Grace.Bursts > 0, fmt.Sprintf("%.0f burst more, once", k.Grace.Bursts)},
 			{k.Grace.Ledgers, "ledgers may decide for EXACT limits"},
+			{k.Grace.Spares, "clients that it does not name are not refused below their limit"},
 			{k.Grace.Sides, "two sides may hold an EXACT limit each"},
 			{k.Grace.Delay > 0, fmt.Sprintf("the gossip may take %v longer", k.Grace.Delay)},
 		} {

@@ -30,6 +30,9 @@ type Grace struct {
 	Sides bool
 	// Delay is the additional gossip delay because of the fault.
 	Delay time.Duration
+	// Spares: while the fault lasts, and for Unfair after it, clients that it does not name are refused nothing below
+	// their limit.
+	Spares bool
 	// Bursts is the number of a limit's bursts that may be admitted in addition, once.
 	Bursts float64
 }
@@ -93,6 +96,11 @@ func Quiet(faults []Fault, from, to, least time.Duration) (quiet []Span) {
 	}
 	add(to)
 	return quiet
+}
+
+// Unsparing returns the faults that do not spare clients.
+func Unsparing(faults []Fault) []Fault {
+	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return f.Grace.Spares })
 }
 
 // Stalled returns for how long the machine stood still in a span. Stalls do not overlap.

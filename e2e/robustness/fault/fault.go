@@ -38,6 +38,8 @@ type Scene interface {
 	// Remember notes what is acknowledged now; forget drops what was acknowledged
 	// since, for etcd goes back to what it was.
 	Remember() (forget func())
+	// Named are the clients, tenant/client, that a lying gateway names.
+	Named() []string
 	// Alone does something while no change is under way.
 	Alone(do func() error) error
 }
@@ -58,7 +60,7 @@ var Kinds = []Kind{
 	killEnvoy, killAgent, killCoordinator, killGateway, coldGateways, killEtcd,
 	freezeEnvoy, freezeAgent, freezeCoordinator, freezeEtcd,
 	partitionGateway, partitionMesh, partitionCoordinator, partitionEtcd, delayPackets, dropPackets,
-	stepClock, lyingAgent,
+	stepClock, lyingAgent, lyingGateway,
 	restartEnvoy, hotRestart, rollAgents, rollCoordinators, addGateway, replaceGateway,
 	loseQuorum, compactEtcd, restoreEtcd,
 	invalidConfiguration, validConfiguration,

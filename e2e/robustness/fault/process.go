@@ -164,30 +164,6 @@ func freeze(s *world.Server, at *world.Gateway) Fault {
 		func(context.Context) error { return s.Thaw() }}
 }
 
-// lyingAgent sends wrong numbers about the gateways and keys of all others. Its number for the use of a
-// key is believed up to N·(Lc + 15 s·r) of a LOCAL limit, until T₂ = 15 s after it has gone. Of the limits
-// here that lasts longest for 60/min and a burst of 10, which is Lc.
-var lyingAgent = Kind{
-	Name: "lying-agent",
-	Does: "an agent of nobody joins the gossip and tells all others numbers at, below and beyond their bounds, also " +
-		"of their own gateways and keys; killed later",
-	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
-	Grace: check.Grace{Unfair: 15*second + world.Gateways*(10+15)*second + 5*second, Bursts: 4, Ledgers: true},
-	Draw: func(r *rand.Rand, s Scene) Fault {
-		var liar *world.Server
-		seed := r.Uint64()
-		return &simple{"an agent joins and lies", "", func(ctx context.Context) (err error) {
-			liar, err = s.World().AddLiar(ctx, seed)
-			return err
-		}, func(context.Context) error {
-			if liar == nil {
-				return nil
-			}
-			return s.World().RemoveLiar(liar)
-		}}
-	},
-}
-
 var restartEnvoy = Kind{
 	Name:    "restart-envoy",
 	Does:    "SIGTERM of an Envoy that got its last request before, started again at once; its agent lives",

@@ -1,10 +1,20 @@
-// Package hostile is an agent that joins the gossip and sends false packets, in its own process: the program
-// calls [Main] when it is started as one.
+// Package hostile has two programs that send false messages, in their own processes: the program calls [Main] or
+// [MainGateway] when it is started as one. Which fields they falsify, and how, is in package simulate/liar: numbers
+// and texts at, below and beyond every bound.
 //
-// It has no gateway and no coordinator. It sends packets of others back to them, sealed in its own name, with
-// some fields at, below and beyond their bounds (package simulate/liar): also about the gateways, keys,
-// processes and sessions of others. It gives no answer about keys that it owns, so that ledgers decide: as
-// their owner it could grant any amount.
+// # Agent
+//
+// It joins the gossip. It has no gateway and no coordinator. It sends packets of others back to them, sealed in its
+// own name, with some false fields: also about the gateways, keys, processes and sessions of others. It gives no
+// answer about keys that it owns, so that ledgers decide: as their owner it could grant any amount.
+//
+// # Gateway
+//
+// It links with an agent as one more gateway. Behind it is a filter without an Envoy, with requests of some clients,
+// so that it has keys, flows and sessions to send false numbers of. It names no others.
+//
+//	filter ──agentlink──► relay ──false messages──► agent
+//	filter ◄──────────── relay ◄────────────────── agent
 package hostile
 
 import (

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -133,6 +134,17 @@ func (g *Gateway) Address() string { return address(g.Host, frontPort) }
 
 // AgentURL is the agent's admin page.
 func (g *Gateway) AgentURL() string { return "http://" + address(g.Host, agentPort) }
+
+// Dropped returns how much of what gateways sent the agent has dropped or cut since its start.
+func (g *Gateway) Dropped(ctx context.Context) (n float64, err error) {
+	page, err := g.Page(ctx, g.AgentURL()+"/metrics")
+	for name, value := range numbers(page, " ") {
+		if strings.HasPrefix(name, "titrate_agent_link_dropped_total{") {
+			n += value
+		}
+	}
+	return n, err
+}
 
 // Statistics are the filter's gauges and counters without labels, by name.
 func (g *Gateway) Statistics(ctx context.Context) (map[string]float64, error) {

@@ -2,7 +2,9 @@ package liar
 
 import (
 	"math"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -55,6 +57,11 @@ func fieldsOf(t reflect.Type, path string) (paths []string) {
 	return []string{path}
 }
 
+// Of reports whether a path is one of a message's fields.
+func Of(path string, m link.Message) bool {
+	return strings.HasPrefix(path, reflect.TypeOf(m).Elem().Name()+".")
+}
+
 // Hear remembers the values of a message.
 func (l *Gateway) Hear(m link.Message) {
 	if l.seen == nil {
@@ -90,6 +97,17 @@ func (l *Gateway) remember(name string, v reflect.Value) {
 func (l *Gateway) Tell(m link.Message, path string, n int) {
 	names := strings.Split(path, ".")
 	l.falsify(reflect.ValueOf(m).Elem(), names[len(names)-1], names[1:], n)
+}
+
+// TellSome sets one to three of the fields of a message that paths name, drawn at random.
+func (l *Gateway) TellSome(m link.Message, paths []string, random *rand.Rand) {
+	of := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !Of(path, m) })
+	if len(of) == 0 {
+		return
+	}
+	for range 1 + random.IntN(3) {
+		l.Tell(m, of[random.IntN(len(of))], random.IntN(1000))
+	}
 }
 
 func (l *Gateway) falsify(v reflect.Value, name string, path []string, n int) {
