@@ -20,7 +20,7 @@
 // # Requirements
 //
 // Envoy 1.38, 1.39 or 1.40, ENVOY_DYNAMIC_MODULES_SEARCH_PATH at the folder of libtitrate.so, do_not_close:
-// true, and no other module written in Go: a process has room for one Go runtime, so the module refuses to load
+// true, and no other module written in Go: a process has room for one Go runtime. So the module refuses to load
 // if another is loaded.
 package main
 

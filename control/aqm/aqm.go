@@ -1,14 +1,13 @@
-// Package aqm (active queue management) holds the laws that manage a queue before it overflows: they
-// mark, refuse or discard requests so that a tenant's wait stays near a target
-// although demand exceeds its share.
+// Package aqm (active queue management) holds the laws that manage a queue before it overflows. They
+// mark, refuse or discard requests so that a tenant's wait stays near a target although demand
+// exceeds its share.
 //
 // # Model
 //
-// A law is a state machine without I/O behind the interface [Law]: Step lets
-// it see the queue once per Interval, Arrive gives the verdict on an arrival,
-// Depart the verdict on the head of the queue. Time, queue contents and the
-// random number come in as arguments. Units: seconds, cost units (one request
-// usually costs 1), cost units per second.
+// A law is a state machine without I/O behind the interface [Law]. Step lets it see the
+// queue once per Interval. Arrive gives the verdict on an arrival, Depart the verdict on
+// the head of the queue. Time, queue contents and the random number come in as arguments.
+// Units: seconds, cost units (one request usually costs 1), cost units per second.
 //
 //   - [VSD]: the delay form of the variable-structure law, the default
 //   - [CoDel]: controlled delay, on request

@@ -47,9 +47,9 @@ func TestDropTail(t *testing.T) {
 	}
 }
 
-// RFC 8289: the first hit an interval after the sojourn time rose above the
-// target, then interval/√count apart; none after it has fallen; on its return
-// soon after, the pressure resumes.
+// RFC 8289: the first hit an interval after the sojourn time rose above the target, then
+// interval/√count apart, and none after it has fallen. On its return soon after, the
+// pressure resumes.
 func TestCoDelControlLaw(t *testing.T) {
 	codel := aqm.CoDel{Delay: 0.005, Window: 0.1, Buffer: 1000} // the parameters of the RFC
 	var hits []float64

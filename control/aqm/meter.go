@@ -11,8 +11,8 @@ type Meter struct {
 // Count adds an arrival of the given cost.
 func (m *Meter) Count(cost float64) { m.arrived += sane(cost) }
 
-// Lap is the time since the last lap in seconds: 0 the first time, if the time
-// is not finite, or if it did not advance (a clock set back starts afresh).
+// Lap is the time since the last lap in seconds. It is 0 the first time, if the time is not
+// finite, or if it did not advance (a clock set back starts afresh).
 func (m *Meter) Lap(now float64) float64 {
 	if math.IsNaN(now) || math.IsInf(now, 0) {
 		return 0

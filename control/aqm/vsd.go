@@ -50,7 +50,7 @@ type VSD struct {
 	// Mode says whether clients slow down when marked.
 	Mode Mode
 	// Deadline discards a request at departure that waited longer, in
-	// seconds; 0 keeps all. It is what keeps goodput when clients retry.
+	// seconds; 0 keeps all. With it goodput stays when clients retry.
 	Deadline float64
 
 	rate, z, p float64

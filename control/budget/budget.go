@@ -20,7 +20,7 @@
 //	two tenants, many limits 667 each       87,381 each
 //
 // What is counted although it does not fit (a [Rate] counts questions that cannot be prevented) counts for
-// its limit alone, so the sum stays below C and others keep their parts.
+// its limit alone. So the sum stays below C and others keep their parts.
 //
 // Both types find limits by an [ID]. They have no clock and no lock. Each call is O(1).
 package budget

@@ -3,11 +3,10 @@
 //
 // # Model
 //
-// An upstream serves at an unknown, changing rate μ. Two things can be seen
-// every interval T: the cost it served, and q, the cost that waits *behind*
-// the limiter (in flight − μ·RTT₀, or requests that wait for a concurrency
-// slot). Never feed the limiter's own queue: that measures unmet demand, and a
-// loop on it pins the pool at .19–.43 of its capacity.
+// An upstream serves at an unknown, changing rate μ. Every interval T shows the cost that
+// it served, and q, the cost that waits *behind* the limiter (in flight − μ·RTT₀, or
+// requests that wait for a concurrency slot). Never feed the limiter's own queue: that
+// measures unmet demand, and a loop on it pins the pool at .19–.43 of its capacity.
 //
 // [Measured] is the law for one such pool, and [Upstream] feeds it with what gateways
 // see of the answers. papers/maxmin compares Measured with the proportional-integral
@@ -53,8 +52,8 @@ type Measured struct {
 	estimate, queued float64
 }
 
-// Start sets the estimate, in units/s: the configured capacity, or the one
-// that agents echo after a failover. It is brought into (0, Max].
+// Start sets the estimate, in units/s: the configured capacity, or the
+// estimate that agents echo after a failover. It is brought into (0, Max].
 func (m *Measured) Start(estimate float64) { m.estimate = m.bound(estimate) }
 
 // Estimate is ĉ, what the pool is believed to serve, in units/s.

@@ -21,7 +21,7 @@ const (
 	// known is the part of the best rate up to which the estimate grows that fast.
 	known = .9
 	// forget is the part of the best rate that a round with a backlog leaves, and fade
-	// the part that a second takes away: a capacity that has fallen is soon no longer
+	// the part that a second takes away. A capacity that has fallen is soon no longer
 	// expected back.
 	forget = .8
 	fade   = 1. / 60

@@ -22,10 +22,10 @@ import (
 // reduce its capacity to the floor. What is in flight varies by √N₀, and the least of
 // noisy means is low by about as much; so four times √N₀ do not count as a backlog.
 //
-// A full pool always has a small backlog, so the least W of a window would rise from
-// window to window. Hence the probe: when W₀ is older than the window and the pool was
-// full all the time, the pool admits less for a moment, so that the latency without a
-// backlog can be measured; see probe.
+// A full pool always has a small backlog, so the least W of a window would rise from window
+// to window. Hence the probe. When W₀ is older than the window and the pool was full all
+// the time, the pool admits less for a moment. So the latency without a backlog can be
+// measured; see probe.
 //
 // While the load rises, fast answers come before slow ones and R/C is too low. While the
 // load falls, ∫N dt/C is too low. So W is the greater of the two.

@@ -315,7 +315,7 @@ func BenchmarkSums10Peers(b *testing.B) {
 }
 
 // The estimate of what an unreachable peer has admitted is taken back when the peer is reachable
-// again and sends no record of the key: claims are sent when they change.
+// again and sends no record of the key. Claims are sent when they change.
 func TestAnEstimateEnds(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))
@@ -329,7 +329,7 @@ func TestAnEstimateEnds(t *testing.T) {
 	}
 }
 
-// An unreachable peer goes on as it last claimed and makes no room: a flow is split by claims, so
+// An unreachable peer goes on as it last claimed and makes no room: a flow is split by claims. So
 // the others have what the peer leaves, and do not count on its part.
 func TestSilentPeerMakesNoRoom(t *testing.T) {
 	const silent, heard, key = Peer(1), Peer(2), 9
@@ -361,8 +361,8 @@ func TestSilentPeerMakesNoRoom(t *testing.T) {
 	}
 }
 
-// A peer that is reachable again, then unreachable for some packets more, and sends a record of a key
-// only then, was unreachable for all of that time: its estimate covers all of it.
+// A peer is reachable again, then unreachable for some packets, and sends a record of a key only
+// then. It was unreachable for all of that time: its estimate covers all of it.
 func TestASilenceGoesOn(t *testing.T) {
 	tb := New(Params{Stale: .25, Forget: 15})
 	apply(t, tb, 1, 0, record(1, 1, exchange.KeyClaim{Key: 9, Admitted: 3, Claim: 10, Spent: 3, Own: 3}))

@@ -4,10 +4,10 @@
 //
 // # Model
 //
-// A Record is the latest state of one key at one peer, an exchange.KeyClaim: a
-// cumulative admitted count, the claim and its split into active and unsaturated
-// (package drc), and the spent part of the peer's pool. State, not events, is sent: a lost,
-// repeated or late record does no harm once a newer one is received.
+// A Record is the latest state of one key at one peer, an exchange.KeyClaim. It has a
+// cumulative admitted count, the claim and its split into active and unsaturated (package
+// drc), and the spent part of the peer's pool. State, not events, is sent: a lost, repeated
+// or late record does no harm once a newer one is received.
 //
 // A peer's process has a generation that rises at every start, and within it
 // records have a rising sequence. A new generation counts from 0 again, so a
@@ -36,12 +36,11 @@
 //
 // # Bounds and costs
 //
-// At most MaxKeys keys are held. A record for one more evicts an idle key (no
-// claim at any peer, untouched for Stale), searched by a clock hand over a few
-// slots; when none is found the record is refused and counted. A key that comes
-// back has a new Epoch: consumers of the cumulative sum start over. Apply is
-// O(peers of the key), Sums as well; neither allocates once the table has grown.
-// The slabs hold no pointers.
+// At most MaxKeys keys are held. A record for one more evicts an idle key (no claim at
+// any peer, untouched for Stale), searched by a clock hand over a few slots. When none is
+// found the record is refused and counted. A key that comes back has a new Epoch:
+// consumers of the cumulative sum start over. Apply is O(peers of the key), Sums as well;
+// neither allocates once the table has grown. The slabs hold no pointers.
 //
 // # Bad numbers
 //

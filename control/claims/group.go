@@ -88,7 +88,7 @@ func (t *Table) Outside(key uint64, group Group, now float64, flow bool) Outside
 }
 
 // keepSpent is the time, in seconds, for which a peer's last Spent of a key counts once the peer
-// says no more of the key: it has left, or its process is gone.
+// says no more of the key. It has left, or its process is gone.
 const keepSpent = 15
 
 // addSpent takes in what one entry sees as spent; claims as [Table.claims], fresh says that an

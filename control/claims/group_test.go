@@ -91,7 +91,7 @@ func TestAnEarlierProcessUsesNothing(t *testing.T) {
 	}
 }
 
-// The count of a peer that was not asked for changes is void: it counts nothing until the peer
+// The count of a peer that was not asked for changes is void. It counts nothing until the peer
 // sends a record again, and then only as far as it is still spent.
 func TestVoidCountsAreSaidAgain(t *testing.T) {
 	tb := New(Params{Stale: 1, Forget: 5})

@@ -63,7 +63,7 @@ type Table struct {
 type slot struct {
 	key     uint64
 	base    float64 // counts of removed peers
-	assumed float64 // part of base that was only assumed of them
+	assumed float64 // part of base that was only assumed
 	touched float64
 	head    int32 // first entry
 	voids   int32 // entries that are void
@@ -198,7 +198,7 @@ func (t *Table) Drain(id Peer, generation uint64, now float64) {
 }
 
 // Live notes that a process of a peer lives, which need not claim anything: it is not
-// drained, and becomes Absent when nothing is received of it.
+// drained, and becomes Absent when nothing is received from the peer.
 func (t *Table) Live(id Peer, generation uint64, now float64) {
 	if p := &t.peers[t.peerIndex(id, now)]; generation > p.generation {
 		p.generation, p.drained = generation, false
@@ -303,11 +303,11 @@ func news(a, b *Record) bool {
 	return a.Generation != b.Generation || a.Admitted != b.Admitted || a.Claim != b.Claim || a.Active != b.Active
 }
 
-// Sums returns the sums of a key over all live peers but except (the replica that asks;
-// its own part is subtracted by leaving it out). Claims are R, A and U of package drc;
-// Admitted is extrapolated for unreachable peers; Spent is the largest announced within
-// Stale or, failing that, the largest; Own counts reachable peers only. Epoch changes when the key
-// was evicted in between, and is 0 of a key that is not held.
+// Sums returns the sums of a key over all live peers but except (the replica that asks; its own
+// part is subtracted by leaving it out). Claims are R, A and U of package drc; Admitted is
+// extrapolated for unreachable peers. Spent is the largest announced within Stale or, failing
+// that, the largest; Own counts reachable peers only. Epoch changes when the key was evicted in
+// between, and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
 	return t.addUp(key, except, Group{}, now, false).KeySum
 }
@@ -393,7 +393,8 @@ func (t *Table) of(key uint64) iter.Seq2[*entry, *peer] {
 }
 
 // expected returns the count of an entry plus the estimate of what its peer admitted while it was
-// unreachable, until the peer sends a record of the key again, and the part that is estimated.
+// unreachable, and the part that is estimated. The estimate counts until the peer sends a record
+// of the key again.
 func (t *Table) expected(e *entry, p *peer, now float64) (n, assumed float64) {
 	n, assumed = max(0, e.lineage.Admitted()-e.repaid), e.lineage.Latest.Assumed
 	if e.at < p.back && now-p.back < CatchUp && !p.drained { // the first record since its silence
@@ -420,8 +421,9 @@ func (e *entry) gapBefore(p *peer, now float64, fresh, more bool) float64 {
 }
 
 // silence returns for how long the peer of an entry was unreachable before it announced, just now, that
-// it had admitted something meanwhile; negative: for how long it has not announced what it does; 0:
-// neither. Within one silence no 0 comes in between: a ledger would take the rest for another silence.
+// it had admitted something meanwhile. It is negative while the peer does not announce what it does,
+// for as long. It is 0 in neither case. Within one silence no 0 comes in between: a ledger would take
+// the rest for another silence.
 func (e *entry) silence(p *peer, now float64, stale bool) float64 {
 	switch {
 	case e.void:
@@ -456,9 +458,9 @@ func (t *Table) claims(e *entry, p *peer, now float64) bool {
 	return e.uses(p) && now-p.heard < t.p.Forget
 }
 
-// count is an entry's cumulative count, extrapolated while its peer is unreachable (stale), and after
-// that until the peer speaks of the key again, for CatchUp at most; uses as [entry.uses]. assumed is the
-// part that the peer has not announced.
+// count is an entry's cumulative count, extrapolated while its peer is unreachable (stale). After that
+// it is extrapolated until the peer speaks of the key again, for CatchUp at most. uses is as in
+// [entry.uses]. assumed is the part that the peer has not announced.
 func (t *Table) count(e *entry, p *peer, now float64, uses, stale bool) (n, assumed float64) {
 	switch {
 	case e.void:

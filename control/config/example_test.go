@@ -23,11 +23,11 @@ func ExampleConfig_LeaveOut() {
 		panic(err)
 	}
 	for _, left := range c.LeaveOut() {
-		fmt.Println(left.Reason)
+		fmt.Println("-", left.Reason)
 	}
 	fmt.Println(c.Validate(), len(c.Tenants[0].Limits))
 	// Output:
-	// tenants[acme].limits[typo].rate is -10, want a rate from 0 to 1e12
-	// tenants[acme].limits[newer].days is a field that this build does not know, want a newer gateway
+	// - tenants[acme].limits[typo].rate is -10, want a rate from 0 to 1e12
+	// - tenants[acme].limits[newer].days is a field that this build does not know, want a newer gateway
 	// <nil> 1
 }

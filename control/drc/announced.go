@@ -1,9 +1,9 @@
 package drc
 
-// announced remembers a replica's recent claims. Its minimum is taken over at least one
-// lag (at most two), so every other replica has surely received no less: two windows
-// suffice, because a larger one only delays a rise. Its mean covers a whole window that
-// ended at least one lag ago: claims that every other replica has surely received.
+// announced remembers a replica's recent claims. Its minimum is taken over at least one lag
+// (at most two), so every other replica has surely received no less. Two windows suffice,
+// because a larger one only delays a rise. Its mean covers a whole window that ended at
+// least one lag ago: claims that every other replica has surely received.
 type announced struct {
 	pub          float64 // last published claim
 	m0, m1       float64 // minima of the running and of the finished window

@@ -36,9 +36,9 @@ func TestAnnouncedMean(t *testing.T) {
 	})
 }
 
-// What the rates in force may exceed since a mean is counted: a replica that gets all it wants
+// What the rates in force may exceed since a mean is counted. A replica that gets all it wants
 // and whose claims fall from c₁ to c₂ counts more than its least claim for three lags after
-// the last fall, and 3δ·(c₁ − c₂) together.
+// the last fall. That is 3δ·(c₁ − c₂) together.
 func TestFallingClaimsAreCountedForThreeLags(t *testing.T) {
 	const h, high, low = 0.005, 40.0, 4.0
 	p := Params{Rate: 1000, TotalWeight: 10, Guarantee: 0, Lag: .2, Period: .05}

@@ -8,8 +8,8 @@ type Sums struct {
 	Claims      float64 // R: all claims, cost units/s
 	Active      float64 // A: weights of the replicas that want more than they get
 	Unsaturated float64 // U: claims of the replicas that get all they want, cost units/s
-	// Absent is the weight of members that were cut off for longer than T2, whose
-	// claims count no more: v_max·w/W is kept for each, since they may live on it.
+	// Absent is the weight of members that were cut off for longer than T2, whose claims
+	// count no more. v_max·w/W is kept for each, since they may live on it.
 	Absent float64
 }
 
@@ -141,10 +141,10 @@ const mostRecharge = 16
 
 // recharge is the rate that the enzyme is stepped with, so that it recharges at u, the rate
 // in force, until its bucket is nearly full. An enzyme recharges in proportion to what is
-// spent: where arrivals come by chance and few may wait, a part of the bucket is free much
-// of the time, and that part of the rate would be lost, 9 to 15 % of it at 3 to 10
-// requests/s. B − E with what may be spent in this step is at least as much as recharges, so
-// at most u, and (1+ε)·u as before, comes of it:
+// spent. Where arrivals come by chance and few may wait, a part of the bucket is free much
+// of the time. That part of the rate would be lost, 9 to 15 % of it at 3 to 10 requests/s. B
+// − E with what may be spent in this step is at least as much as recharges, so at most u,
+// and (1+ε)·u as before, is admitted:
 //
 //	rate = u·B / ((1+ε)·spent), from u to 16·u     spent = B − E + min(S + a, E)
 func (c *Controller) recharge(arrived float64) float64 {
@@ -177,7 +177,7 @@ func (c *Controller) measure(h, arrived float64, o Sums) {
 }
 
 // workOff is ts, the seconds in which a claim asks to have the backlog worked off, and at
-// least the time of one request of this replica: of a share of 1/s, one request that waits
+// least the time of one request of this replica. Of a share of 1/s, one request that waits
 // would else be a claim of 10/s more, and leave the others without what it does not use.
 func (c *Controller) workOff(ct float64) float64 {
 	part := min(ct, c.p.Rate*c.p.Weight/c.p.TotalWeight)
@@ -190,7 +190,7 @@ const mostWorkOff = 10
 // window is Td, the seconds over which demand is measured: the time of about fifty
 // requests of this replica, or of its static share where it asks for less. The time of
 // fifty requests at ct, the rate it might have, would be too short while others leave much
-// unused: the claim would follow every bunch of arrivals, and its announced minimum the
+// unused. The claim would follow every bunch of arrivals, and its announced minimum the
 // window with the fewest.
 func (c *Controller) window(ct float64) float64 {
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
@@ -198,7 +198,7 @@ func (c *Controller) window(ct float64) float64 {
 }
 
 // deviation is three standard deviations of a measured demand of lm: the measurement is a
-// mean over Td of requests that arrive one by one, so its variance is lm/(2·Td). The
+// mean over Td of requests that arrive one by one. So its variance is lm/(2·Td). The
 // announced minimum is the lowest of such means in two lags. Limited to 1.5 times that
 // minimum, a replica that asks for 50/s of a share of 100/s while the others are
 // saturated has 2 to 4 % refused. On average the replica does not exceed its claim, which
@@ -211,10 +211,10 @@ func (c *Controller) deviation(lm float64) float64 {
 }
 
 // inForce returns u, the rate in force: what was announced before (lm), and what needs no
-// announcement: this replica's part of the unclaimed rest, 1.5 times lm with three
-// standard deviations of the measurement, or the guaranteed share. An isolated replica is not
-// held to its fair share: the sums are old, and where the others had claimed all of the limit
-// they cannot receive the claim of this replica on a part of it.
+// announcement. That is this replica's part of the unclaimed rest, 1.5 times lm with three
+// standard deviations of the measurement, or the guaranteed share. An isolated replica is
+// not held to its fair share. The sums are old, and where the others had claimed all of the
+// limit they cannot receive the claim of this replica on a part of it.
 func (c *Controller) inForce(claims float64) float64 {
 	ct := min(c.p.Rate, c.fair)
 	share := c.p.Rate * c.p.Weight / c.p.TotalWeight
@@ -237,7 +237,7 @@ const longestMean = 0.5
 
 // counted is lm, what the others have surely counted for this replica: the announced
 // minimum. Of a replica that gets all it wants it is the announced mean, if that is more and
-// the lag is short: its claims follow chance, and their minimum is a rate that it does not
+// the lag is short. Its claims follow chance, and their minimum is a rate that it does not
 // have.
 func (c *Controller) counted() float64 {
 	least := c.heard.least()
@@ -271,12 +271,12 @@ func (c *Controller) Publish() Claim {
 	return Claim{Claim: c.claim, Unsaturated: c.claim}
 }
 
-// Isolate sets the partition mode. heard is the last own claim that the others surely
+// Isolate sets the partition mode. The argument is the last own claim that the others surely
 // have: acknowledged, or published more than a lag before they became unreachable. If it is
 // negative or NaN, it is what the others have counted as of now. An unsaturated replica may
 // use 1.5 times that and three standard deviations of its measurement, as when it is
-// connected: its claim is a mean, and a rate limited to the mean of a random demand would
-// refuse much of it. heard matters only in the step from Connected; a longer isolation
+// connected. Its claim is a mean, and a rate limited to the mean of a random demand would
+// refuse much of it. The argument matters only in the step from Connected; a longer isolation
 // keeps it.
 func (c *Controller) Isolate(mode Isolation, heard float64) {
 	if c.isolation == Connected && mode != Connected {

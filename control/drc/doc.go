@@ -34,23 +34,22 @@
 //
 // # Invariants
 //
-// E+ES+ET = B within 1e-12·B; every state is ≥ 0; arrivals = released +
-// backlog + dropped; the rate in force never exceeds min(v_max, fair share)
-// and rises above the announced claims only through the unclaimed rest, the
-// factor 1.5 with three standard deviations of a measured demand, or the
-// guaranteed share; what is released in t seconds at a rate in force u never
-// exceeds B + (1+ε)·u·t; a change of the limit moves no mass
-// unless the bucket itself changes; v/v_max is invariant under volume scaling;
-// Ledger.Advance is additive; a Ledger of one replica is exactly a GCRA.
+// E+ES+ET = B within 1e-12·B. Every state is ≥ 0. Arrivals are released + backlog +
+// dropped. The rate in force never exceeds min(v_max, fair share). It rises above the
+// announced claims only through the unclaimed rest, the factor 1.5 with three standard
+// deviations of a measured demand, or the guaranteed share. What is released in t seconds
+// at a rate in force u never exceeds B + (1+ε)·u·t. A change of the limit moves no mass
+// unless the bucket itself changes. v/v_max is invariant under volume scaling.
+// Ledger.Advance is additive. A Ledger of one replica is exactly a GCRA.
 //
 // The announced rate is a rate that every other replica has surely received: the least claim
-// that was published within the last one to two lags. Where the lag δ is at most 0.5 s and a
-// replica gets all it wants, it is the mean claim of δ seconds that ended one to two lags
-// ago, if that is more. So such a replica, whose claims have fallen from c₁ to c₂, may
-// count up to c₁ for three lags more, while the others already use what it no longer
-// claims: the rates in force of all may exceed the rates that the least claims allow by
-// 1.5·(c₁ − c₂) for each such replica, and the cost of it is at most 1.5·(c₁ − c₂)·3δ, once.
-// A rise of a claim is counted no sooner than all have received it.
+// that was published within the last one to two lags. It may be more if the lag δ is at most
+// 0.5 s and a replica gets all it wants: the mean claim of δ seconds that ended one to two
+// lags ago. So such a replica, whose claims have fallen from c₁ to c₂, may count up to c₁
+// for three lags more. The others already use what it no longer claims. The rates in force
+// of all may exceed the rates that the least claims allow by 1.5·(c₁ − c₂) for each such
+// replica. The cost of it is at most 1.5·(c₁ − c₂)·3δ, once. A rise of a claim is counted no
+// sooner than all have received it.
 //
 // # Cost
 //
@@ -60,10 +59,10 @@
 //
 // # Bad numbers
 //
-// NaN, infinite and negative inputs never enter a state. A NaN or negative
-// duration, arrival, cost or rate, or one below 1e-15, counts as 0; a weight that is not positive
-// counts as 1; +Inf and anything above 1e15 count as 1e15 (1e9 s for times).
-// Time that runs backwards counts as no time.
+// NaN, infinite and negative inputs never enter a state. A NaN or negative duration, arrival,
+// cost or rate, or one below 1e-15, counts as 0. A weight that is not positive counts as 1; +Inf
+// and anything above 1e15 count as 1e15 (1e9 s for times). Time that runs backwards counts as no
+// time.
 package drc
 
 const (

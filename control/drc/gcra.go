@@ -19,10 +19,10 @@ type GCRA struct {
 	Burst float64 // cost units
 }
 
-// Take decides a request of the given cost at now. It returns the new TAT and
-// true, or the old TAT and false. The cost is rounded to whole nanoseconds with
-// a dither that is a function of the TAT, so the mean is exact at any rate and
-// equal inputs give equal results.
+// Take decides a request of the given cost at now. It returns the new TAT and true, or
+// the old TAT and false. The cost is rounded to whole nanoseconds with a dither that is a
+// function of the TAT. So the mean is exact at any rate and equal inputs give equal
+// results.
 func (g GCRA) Take(tat, now int64, cost float64) (int64, bool) {
 	return Take(tat, now, g.Rate, g.Burst, cost)
 }

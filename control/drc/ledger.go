@@ -11,7 +11,7 @@ type LedgerParams struct {
 	Rate     float64 // r, cost units/s, of the limit that all replicas hold together; 0 admits nothing
 	Burst    float64 // b, cost units; below 1 is raised to 1
 	Replicas float64 // N, live replicas with this one; below 1 is raised to 1
-	Lag      float64 // δ = τ_max + 5P/2, more where packets are lost, seconds: by then all have heard what one admitted
+	Lag      float64 // δ = τ_max + 5P/2, more where packets are lost, seconds: all have received an admission
 	Strict   bool    // escrow even when no other use is known; false: OPTIMISTIC
 }
 
@@ -42,10 +42,10 @@ type LedgerClaim struct {
 }
 
 // Ledger is a token bucket (rate r, burst b) that N replicas enforce together. Each
-// replica has a copy of the one global bucket. From its copy it may spend the part
-// that is reserved for it (escrow) by its announced share; when the bucket is nearly
-// empty, a pacer that releases one token at a time decides. One per contended key and
-// replica; a value without pointers. Times are seconds from any origin.
+// replica has a copy of the one global bucket. From its copy it may spend the part that
+// is reserved for it (escrow) by its announced share. When the bucket is nearly empty, a
+// pacer that releases one token at a time decides. One per contended key and replica; a
+// value without pointers. Times are seconds from any origin.
 //
 // The copy has some room above b, up to Lc, in which the pacer works; it is never
 // spent as burst. d counts what is spent from the top of that room, so that an idle
@@ -66,7 +66,7 @@ type LedgerClaim struct {
 //
 // OPTIMISTIC refuses nothing of a client that keeps to the limit, however it moves
 // between replicas, as long as messages are no older than Lag. For that, an admission
-// that is heard late is charged less W: had it been heard at once, W would have refilled
+// that is received late is charged less W: had it been received at once, W would have refilled
 // it. docs/grids.md has the grid of limits over which this was found.
 //
 // Costs other than 1: an admission needs L ≥ cost, spends cost of d, and spends
@@ -93,7 +93,7 @@ type Ledger struct {
 	dem      float64 // demand at demAt, cost units/s
 	demAt    float64
 	scarce   float64 // until then a refusal counts as recent
-	lowered  float64 // until then what is heard owes no more than an empty pool
+	lowered  float64 // until then what is received owes no more than an empty pool
 	others   LedgerSums
 	met      bool    // another replica has used the key in this ledger's life
 	fair     float64 // f, part of r in (0,1]
@@ -145,12 +145,12 @@ func (l *Ledger) Configure(p LedgerParams, now float64) {
 	}
 }
 
-// Settle tells that the limit has just changed. What is heard for a while may count by the numbers before:
+// Settle says that the limit has just changed. What is received for a while may count by the numbers before:
 // it owes no more than an empty pool.
 func (l *Ledger) Settle(now float64) { l.lowered = now + settling + 2*l.p.Lag }
 
 // settling is for how long, with two lags, after a limit was lowered admissions by the earlier
-// numbers may be heard, in seconds: gateways do not all have the change at once.
+// numbers may be received, in seconds. Gateways do not all have the change at once.
 const settling = 2
 
 func (l *Ledger) install(p LedgerParams) {
@@ -218,9 +218,9 @@ func (l *Ledger) refillCertain(refill float64) {
 	}
 }
 
-// overflowAt returns W at the given time: the refill that did not fit into the full pool
-// and is younger than a lag, so that an admission at another replica may have preceded it
-// and is not heard yet. For STRICT it is 0, which refuses more and never admits too much.
+// overflowAt returns W at the given time: the refill that did not fit into the full pool and
+// is younger than a lag. An admission at another replica may have preceded it and is not
+// received yet. For STRICT it is 0, which refuses more and never admits too much.
 func (l *Ledger) overflowAt(now float64) float64 {
 	if l.p.Strict {
 		return 0
@@ -242,7 +242,7 @@ func (l *Ledger) kept() float64 {
 }
 
 // roll moves own admissions through two blocks of length δ. What was admitted in the
-// block before may still be unheard; what is older has been heard.
+// block before may not be received yet; what is older has been.
 func (l *Ledger) roll(now float64) {
 	if l.p.Lag == 0 {
 		l.recent, l.before, l.block = 0, 0, now
@@ -278,10 +278,10 @@ func (l *Ledger) Take(now, cost, dither float64) bool {
 	return true
 }
 
-// passes decides. The pool must have the cost, and one of three must hold: the pacer has
+// passes decides. The pool must have the cost, and one of three must hold. The pacer has
 // a token ready, or the cost fits into what any replica may spend (open), or it fits into
-// the part that is reserved for this replica.
-// The escrow rule s·(b−d+u) ≥ u+cost is written so that s = 1 leaves b−d ≥ cost.
+// the part that is reserved for this replica. The escrow rule s·(b−d+u) ≥ u+cost is
+// written so that s = 1 leaves b−d ≥ cost.
 func (l *Ledger) passes(cost float64) bool {
 	slack := tolerance * max(1, l.p.Burst)
 	if l.top-l.d < cost-slack {
@@ -298,7 +298,7 @@ func (l *Ledger) passes(cost float64) bool {
 }
 
 // paced reports whether the pacer may let pass what does not fit into the burst. While no
-// other replica has used the key, an OPTIMISTIC ledger hears of nothing late and shares
+// other replica has used the key, an OPTIMISTIC ledger receives nothing late and shares
 // nothing: it is the token bucket, and the room above the burst stays unused.
 func (l *Ledger) paced() bool {
 	return l.room > 0 && (l.p.Strict || l.met)
@@ -348,10 +348,10 @@ func (l *Ledger) RefundEarlier(cost float64) {
 // since the last ones. The change may be negative, when an estimate was too high.
 //
 // With a new Epoch there is nothing to compare with. On the first Epoch the others' count is
-// charged as far as they still see it as spent: replicas that do not know of each other yet
-// each see their own part only, so the sum of these parts counts where it is more than the
+// charged as far as they still see it as spent. Replicas that do not know of each other yet
+// each see their own part only. So the sum of these parts counts where it is more than the
 // largest. On a later one (the agent has restarted) most of the count is charged here
-// already, so the emptier of the two pools, this one and the others', is installed; what all
+// already, so the emptier of the two pools, this one and the others', is installed. What all
 // have admitted themselves counts together here, too.
 func (l *Ledger) Hear(now float64, s LedgerSums) {
 	l.Advance(now)
@@ -377,7 +377,7 @@ func (l *Ledger) Hear(now float64, s LedgerSums) {
 }
 
 // hearCertain charges c with the cost that others have certainly admitted since the last sums, less the refill that
-// found c at 0 in a silence: it would have repaid that cost. All cost of the first sums is certain.
+// found c at 0 in a silence. It would have repaid that cost. All cost of the first sums is certain.
 func (l *Ledger) hearCertain(first bool, sure float64) {
 	if first {
 		l.certain = l.d
@@ -390,8 +390,8 @@ func (l *Ledger) hearCertain(first bool, sure float64) {
 	}
 }
 
-// watchGap begins Wg with the refill that found the pool full since another replica was heard last:
-// all of that time, but for the time since the pool was full.
+// watchGap begins Wg with the refill that found the pool full since the last sums of other replicas.
+// It takes all of that time, except the time since the pool was full.
 func (l *Ledger) watchGap(s *LedgerSums) {
 	if s.Gap != 0 && l.others.Gap == 0 {
 		l.unused = l.refill() * max(0, math.Abs(s.Gap)+l.p.Lag-(l.at-l.idle))
@@ -401,9 +401,9 @@ func (l *Ledger) watchGap(s *LedgerSums) {
 // change returns what a change of the others' count adds to d.
 //
 // After a silence the change is what was admitted meanwhile, less what was assumed. Refill of
-// that time that found the pool full has repaid it, as it would have done if the change had
-// been heard at once; the rest is debt: both sides have used the same refill. Neither that nor
-// an estimate that was too high brings d below what all together have admitted and not repaid.
+// that time that found the pool full has repaid it, as it would have done if the change had been
+// received at once. The rest is debt: both sides have used the same refill. Neither that nor an
+// estimate that was too high brings d below what all together have admitted and not repaid.
 func (l *Ledger) change(delta float64, s *LedgerSums) float64 {
 	heard := delta
 	delta -= l.fromOverflow(delta)
@@ -430,10 +430,10 @@ func (l *Ledger) oldest(s *LedgerSums) float64 {
 	return s.Age + l.p.Lag
 }
 
-// Deepest bounds D after sums were heard: each replica has spent its whole pool at once, and
-// the rate for the time in which a replica that is cut off still counts. So whatever a
-// replica announces, the key refuses everything for no longer than that takes to refill. Right after
-// a change of the limit an empty pool is the most.
+// Deepest bounds D after sums were received. Each replica has spent its whole pool at once, and the
+// rate for the time in which a replica that is cut off still counts. So whatever a replica
+// announces, the key refuses everything for no longer than that takes to refill. Right after a
+// change of the limit an empty pool is the most.
 func (l *Ledger) Deepest() float64 {
 	if l.at < l.lowered {
 		return l.p.Burst
@@ -444,7 +444,7 @@ func (l *Ledger) Deepest() float64 {
 // silent is the time, in seconds, for which an unreachable replica is assumed to go on.
 const silent = 15
 
-// fromOverflow returns what of an admission of cost delta, heard late, W would have
+// fromOverflow returns what of an admission of cost delta, received late, W would have
 // refilled meanwhile, and takes it out of W.
 func (l *Ledger) fromOverflow(delta float64) float64 {
 	l.overflow, l.full = l.overflowAt(l.at), l.at
@@ -454,7 +454,7 @@ func (l *Ledger) fromOverflow(delta float64) float64 {
 	return used
 }
 
-// FirstContact installs the sums that were heard before this ledger began; so far it
+// FirstContact installs the sums that were received before this ledger began; so far it
 // knows only what was admitted here.
 //
 //   - What the others admitted and still see as spent is added to d, and the pool gets no
@@ -463,7 +463,7 @@ func (l *Ledger) fromOverflow(delta float64) float64 {
 //     time that is known (Age) counts.
 //   - own is the part of this ledger's cost that the caller will add to each Admitted from
 //     now on.
-//   - known is the part of this ledger's cost that the others have heard of: it is in what
+//   - known is the part of this ledger's cost that the others have received: it is in what
 //     they see as spent, and partly in what they admitted.
 func (l *Ledger) FirstContact(now float64, s LedgerSums, own, known float64) {
 	l.Advance(now)

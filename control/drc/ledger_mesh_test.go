@@ -140,9 +140,9 @@ func excessBound(l Ledger, n float64) float64 {
 	return bound
 }
 
-// TestBelowLimitNeverRejected: a client within its limit, OPTIMISTIC, that sends full
-// bursts, five at each replica, or each at the next as soon as the bucket is full
-// again, or all over them; or a steady stream at exactly its limit.
+// TestBelowLimitNeverRejected plays a client within its limit, OPTIMISTIC. It sends full
+// bursts, five at each replica, or each at the next as soon as the bucket is full again, or
+// all over them. Or it sends a steady stream at exactly its limit.
 func TestBelowLimitNeverRejected(t *testing.T) {
 	for _, r := range []float64{0.2, 1, 5, 10, 100, 1000} {
 		for _, b := range []float64{1, 5, 20, 2 * r} {

@@ -364,9 +364,9 @@ func TestLedgerBelievesABoundedAmount(t *testing.T) {
 	}
 }
 
-// A key that one of three replicas uses is a token bucket, also once it has a ledger:
-// what passes of a client that asks all the time is r·t + b, and the wait that the
-// ledger returns ends when the next request passes.
+// A key that one of three replicas uses is a token bucket, also once it has a ledger. What
+// passes of a client that asks all the time is r·t + b, and the wait that the ledger
+// returns ends when the next request passes.
 func TestOneReplicaOfThreeIsATokenBucket(t *testing.T) {
 	for _, p := range []LedgerParams{
 		{Rate: 1. / 3600, Burst: 1}, {Rate: 0.5, Burst: 1}, {Rate: 10, Burst: 1}, {Rate: 10, Burst: 3},
@@ -425,7 +425,7 @@ func TestFirstContactOfTwo(t *testing.T) {
 }
 
 // What others admitted while they were unreachable is debt as far as this replica has used the
-// same refill, and at least as far as they have not repaid it themselves.
+// same refill. It is debt at least as far as they have not repaid it themselves.
 func TestDebtOfACut(t *testing.T) {
 	p := LedgerParams{Rate: 10, Burst: 10, Replicas: 2, Lag: .1}
 	hear := func(l *Ledger, now, admitted, own, gap float64) float64 {
@@ -479,8 +479,9 @@ func TestHostileOwnPartsAndGaps(t *testing.T) {
 	}
 }
 
-// What is only assumed of a replica that is not heard is not known to be spent: not while it is assumed, nor after the
-// estimate has become part of the count for good. What others certainly admitted is, less what was refilled.
+// What is only assumed of an unreachable replica is not known to be spent. It is not known while it is assumed,
+// nor after the estimate has become part of the count for good. What others certainly admitted is, less what was
+// refilled.
 func TestAssumedCostIsNotKnown(t *testing.T) {
 	l := NewLedger(LedgerParams{Rate: 10, Burst: 20, Replicas: 3, Lag: .1}, 0)
 	l.Hear(0, LedgerSums{Admitted: 5, Claims: 8, Spent: 5, Own: 5, Epoch: 1})

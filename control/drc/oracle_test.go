@@ -113,9 +113,9 @@ func TestEnzymeHoldsItsRate(t *testing.T) {
 }
 
 // slowTick is one tick of Controller, written line by line: the oracle. The grid over rate,
-// replicas and delay (lab/grid) showed that its window and deviation are needed, as is the
-// mean of the announced claims, the time of one request to work off a backlog, and an enzyme
-// that recharges at the rate in force until it is nearly full.
+// replicas and delay (lab/grid) showed that its window and deviation are needed. So is the
+// mean of the announced claims, and the time of one request to work off a backlog. So is an
+// enzyme that recharges at the rate in force until it is nearly full.
 type slowTick struct {
 	e, es, s, dem, use, tm, m0, m1, pub, claim, drop float64
 	act                                              bool

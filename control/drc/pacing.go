@@ -107,7 +107,7 @@ func (l *Ledger) share() {
 // open returns the d up to which any replica may spend, without regard to shares.
 // OPTIMISTIC: all of the burst while no other replica wants more than it gets, for then
 // nothing has to be shared. With A that do, the pacer keeps the pool around the middle of
-// its room h; what is above the part A/(A+1) of it is not in demand, and when all A+1
+// its room h. What is above the part A/(A+1) of it is not in demand, and when all A+1
 // spend it within one lag they spend h together. STRICT: nothing.
 func (l *Ledger) open() float64 {
 	active := l.others.Active
@@ -124,7 +124,7 @@ func (l *Ledger) open() float64 {
 }
 
 // Wait returns the seconds from now until a request of this cost could be admitted if nothing
-// were asked meanwhile, here and at the others: the client waits for as long. 0 if it would
+// were asked meanwhile, here and at the others. The client waits for as long. 0 if it would
 // pass now, +Inf if it never can (cost above the pool, rate 0).
 //
 //	wait            goes by
@@ -204,8 +204,8 @@ func (l *Ledger) openAt(cost, r float64) float64 {
 }
 
 // waitEscrow is the time until the cost fits into what any replica may spend or into the
-// part reserved for this one: the least of three, with what is unheard now, after this
-// block and after the next.
+// part reserved for this one. It is the least of three, with what is unheard now, after
+// this block and after the next.
 func (l *Ledger) waitEscrow(cost, r float64) float64 {
 	if l.p.Burst == l.open() {
 		return l.openAt(cost, r)

@@ -1,13 +1,14 @@
 package exchange
 
-// Counts are requests, not cost, by what became of them.
+// Counts are requests, not cost, by outcome.
 type Counts struct {
 	Admitted uint64 // also requests that waited, were marked or shadowed
 	Waited   uint64 // held for a limit or for the share, whatever came then
 	Marked   uint64
 	Shadowed uint64 // a SHADOW mode let them pass: enforced, they would have been refused or held
 	// Refused, by reason. Of a flow ClientLimit has what any limit refused, at once or after a
-	// wait; of a limit what it refused at once, and QueueTimeout what waited for it in vain.
+	// wait. Of a limit it has what it refused at once, and QueueTimeout has what waited in
+	// vain.
 	ClientLimit, TenantShare, QueueFull, QueueTimeout uint64
 	// Of a flow: the part of Waited and Shadowed that a limit held, or would not have let pass.
 	LimitWaited, LimitShadowed uint64

@@ -1,7 +1,7 @@
-// Package exchange has the types of the messages between a gateway and its agent while
-// both run: shares, which come from the coordinator, sums of the other replicas' claims,
-// and the gateway's own claims and reports. Engine, link, filter, agent and simulator all
-// use these types; there are no others of the same facts.
+// Package exchange has the types of the messages between a gateway and its agent while both
+// run. They are shares, which come from the coordinator, sums of the other replicas'
+// claims, and the gateway's own claims and reports. Engine, link, filter, agent and
+// simulator all use these types; there are no others of the same facts.
 //
 // # Model
 //
@@ -10,9 +10,9 @@
 //	      ◄──────────────────────────────────
 //	              Claims, Report, Names, Spent
 //
-// Each message is state: it replaces the last one of its kind, so that either side may
-// stop and come back. [Sums] and [Claims] hold what has changed since the last one, and all
-// of it on a new connection; a [Report] and a [Spent] what is new since the last one.
+// Each message is state: it replaces the last one of its kind, so that either side may stop
+// and come back. [Sums] and [Claims] hold what has changed since the last one, and all of
+// it on a new connection. A [Report] and a [Spent] what is new since the last one.
 //
 // # Terms
 //

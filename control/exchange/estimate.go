@@ -8,7 +8,7 @@ const SilentAfter = 10 * DefaultPeriod
 
 // Estimator decides when a gateway has to go on without its agent, which sends nothing. The
 // gateway then assumes that the other replicas go on as they last claimed (see
-// limiter.Engine.GoOn), and behaves like an agent that has lost the others (see
+// limiter.Engine.GoOn). It behaves like an agent that has lost the others (see
 // [Isolation]), after the default times. The agent's next Sums end that. The zero Estimator
 // has no sums. Not safe for concurrent use.
 type Estimator struct {

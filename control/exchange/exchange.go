@@ -91,8 +91,8 @@ type FlowSum struct {
 	Unsaturated float64 // claims of the other ones, cost units/s
 }
 
-// Late is how long sums have a Gap above 0 after a silence has ended, in seconds: all who get the sums learn of it
-// meanwhile.
+// Late is the time for which sums have a Gap above 0 after a peer was unreachable, in seconds: meanwhile all who get
+// the sums learn of the gap.
 const Late = .2
 
 // KeySum sums what the others do with one key of a limit.
@@ -104,8 +104,9 @@ type KeySum struct {
 	Unsaturated float64
 	Spent       float64 // the largest spent part of the bucket that one of them knows, cost units
 	Own         float64 // sum of the parts of it that each of them has admitted itself, cost units
-	// Gap is the time, in seconds, for which a replica that now announces its admissions was unreachable;
-	// negative: for which a replica is unreachable, or has not announced them since; 0: neither.
+	// Gap is the time, in seconds, for which a replica that now announces its admissions was unreachable.
+	// It is negative for a replica that is unreachable, or has not announced them since. It is 0 in
+	// neither case.
 	Gap     float64
 	Assumed float64 // part of Admitted that is estimated for unreachable replicas, cost units
 	Epoch   uint32  // changes when Admitted starts a new count

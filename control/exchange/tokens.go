@@ -17,8 +17,8 @@ type TokenRequest struct {
 	grant.Request
 }
 
-// KeyName says whose key of which limit a key is. It comes with the first request to an owner: one
-// that names no owner, or registers. The owner takes what the limit allows from its own
+// KeyName says whose key of which limit a key is. It comes with the first request to an owner: a
+// request that names no owner, or registers. The owner takes what the limit allows from its own
 // configuration, and the hash proves the name; so no message can change what a limit allows.
 type KeyName struct {
 	Tenant, Limit string
@@ -57,7 +57,7 @@ type TokenRecall struct {
 	grant.Recall
 }
 
-// Add appends later answers to a, in the place of earlier ones of the same keys if there are many: a
+// Add appends later answers to a, in the place of earlier ones of the same keys if there are many. A
 // grant and a recall say all that the ones before did.
 func (a *TokenAnswers) Add(later *TokenAnswers) {
 	if len(later.Owners.List) > 0 {

@@ -41,7 +41,7 @@ type Allocation struct {
 //
 // f_r never decreases: a tenant is frozen at the smallest f of its pools, so its other
 // pools have at least what they counted on for the rest. Each pool freezes once, and is
-// filled again only when it comes first in the heap: the work is O(Σ uses · passes) where
+// filled again only when it comes first in the heap. The work is O(Σ uses · passes) where
 // no pool is filled twice, and a few times that in practice.
 //
 // A pool whose guarantees do not fit scales them by μ_r/Σc·m'; a tenant's guarantee is

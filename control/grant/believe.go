@@ -2,8 +2,9 @@ package grant
 
 import "slices"
 
-// What an owner believes. A gateway may lie, and so may what carries its messages: a session that is
-// played again, counts that fall, tokens that nobody has granted, a recall that is never answered. So:
+// What an owner believes. A gateway may lie, and so may what carries its messages. Examples are a
+// session that is played again, counts that fall, tokens that nobody has granted, a recall that is
+// never answered. So:
 //
 //	given back     ≤ what this gateway has charged, and all of them together creditBursts·b
 //	held from an earlier owner, in all ≤ heldBursts·b
@@ -28,8 +29,8 @@ const (
 	patient, hasty = 3 * second, 20 * millisecond
 )
 
-// register takes in what a gateway brings from an earlier owner. D is what the one
-// that knows most says, and at least what all can still spend.
+// register takes in what a gateway brings from an earlier owner. D is the debt that
+// the gateway that knows most states, and at least what all can still spend.
 func (o *Owner) register(u *user, q Request) {
 	before := o.b.spent
 	held := min(max(0, q.Held), max(0, heldBursts*o.p.Burst-o.b.out))
@@ -75,9 +76,9 @@ func (o *Owner) count(now int64, u *user, q Request) {
 	u.use = min(max(0, q.Use), mostUse)
 }
 
-// spend takes in what a gateway has spent of granted tokens, and returns by how much that has risen, and
-// what it has spent beyond what it had: that is debt. Of tokens that are put back so many are unspent
-// again as have not been refilled.
+// spend takes in what a gateway has spent of granted tokens, and returns by how much that has risen. It
+// also returns what the gateway has spent beyond what it had, which is debt. Of tokens that are put back
+// so many are unspent again as have not been refilled.
 func (o *Owner) spend(u *user, told int64) (more, over int64) {
 	more = told - u.told
 	u.told = told
@@ -133,9 +134,9 @@ func (o *Owner) doubt(now int64) {
 }
 
 // starves reports whether a gateway has got less than its fair part, r by the number of gateways, for
-// longer than the refill of all debt takes, and others go on saying that they have used more. Then it
-// gets a token even where none is left, so that nobody is kept from the key by what others only say; the
-// bucket pays it back.
+// longer than the refill of all debt takes. Meanwhile others go on saying that they have used more. Then
+// it gets a token even where none is left, so that nobody is kept from the key by what others only say;
+// the bucket pays it back.
 func (o *Owner) starves(now int64, u *user) bool {
 	if u.fair == 0 || u.least > o.p.Burst || now-u.fair <= o.p.time(debtBursts*o.p.Burst)+o.p.longest() {
 		return false
@@ -143,10 +144,10 @@ func (o *Owner) starves(now int64, u *user) bool {
 	return slices.ContainsFunc(o.users, func(v user) bool { return v.peer != u.peer && v.claimed > 0 })
 }
 
-// promised returns what is kept for others than u: a token for each gateway that has got nothing for
-// longer than u, than the longest announced wait, and than its fair part takes, while that token is
-// refilled and until a little after the time at which the gateway may come back. So a gateway that comes
-// back before that time gets no more of the refill than its part.
+// promised returns what is kept for others than u. It is a token for each gateway that has got nothing
+// for longer than u, than the longest announced wait, and than its fair part takes. The token is kept
+// while it is refilled and until a little after the time at which the gateway may come back. So a
+// gateway that comes back before that time gets no more of the refill than its part.
 func (o *Owner) promised(now int64, u *user) (sum int64) {
 	for i := range o.users {
 		v := &o.users[i]

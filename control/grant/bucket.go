@@ -67,7 +67,7 @@ func (b *bucket) fill(spent, full int64) {
 }
 
 // waited refills what a charge would have refilled if it had been made when its request
-// came, p.Due before now at most: a request that waits pays late, and a full bucket turns
+// came, p.Due before now at most. A request that waits pays late, and a full bucket turns
 // refill away meanwhile.
 func (b *bucket) waited(p Params, since, charge int64) {
 	if since = max(since, b.at-p.Due); since < b.at {

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Several keys go through the same lines, and the agents disagree for a while on who owns which of them: two
-// owners of one key live and grant, or none does. Meanwhile each side admits r·t + b at most. From 3 s after
-// the agents agree again on there is one bucket. A request never waits for longer than Hold.
+// Several keys go through the same lines, and the agents disagree for a while on the owners of some keys.
+// Two owners of one key live and grant, or none does. Meanwhile each side admits r·t + b at most. From 3 s
+// after the agents agree again on there is one bucket. A request never waits for longer than Hold.
 func TestPropertyAgentsDisagree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const agents, end = 3, 14 * second

@@ -29,29 +29,28 @@
 //
 // D falls at r, down to out and never below: a token that nobody has spent cannot be
 // refilled. What is granted to requests that wait is spent when it arrives, and does not
-// count as out; a gateway whose request has gone meanwhile gives it back at once, and
-// repeats that until the owner has it. What of it the owner had refilled meanwhile is
-// refill turned away. A gateway reports its spends late, so the owner remembers for some
-// seconds when refill was turned away at D = out, as at most four intervals. A report
-// says how much refill the gateway's spends would have got in a bucket that saw them at once,
-// and since when, for up to four times without a break; that much is taken out of the
-// intervals since then and off D. No interval is used twice, so refill is never more
-// than r·t. Tokens that were granted to requests that wait counted as spent from the start,
-// so they are in no report.
+// count as out. A gateway whose request has gone meanwhile gives it back at once, and repeats
+// that until the owner has it. What of it the owner had refilled meanwhile is refill turned
+// away. A gateway reports its spends late, so the owner remembers for some seconds when
+// refill was turned away at D = out, as at most four intervals. A report says how much refill
+// the gateway's spends would have got in a bucket that saw them at once, and since when. It
+// covers up to four times without a break. That much is taken out of the intervals since then
+// and off D. No interval is used twice, so refill is never more than r·t. Tokens that were
+// granted to requests that wait counted as spent from the start, so they are in no report.
 //
 // A request that waits is charged when its answer is made, later than it came. A full bucket
 // turned refill away meanwhile; that much is taken back out of the intervals, as of when the
 // request came, Due before the charge at most. So a client that asks for exactly its limit is
 // refused nothing, and again no interval is used twice. For the same reason the bucket itself
-// goes to a gateway only when it has been full for Due, which covers the way; or when the
-// gateway asks for more than there is, or has long been alone.
+// goes to a gateway only when it has been full for Due, which covers the way. It also goes
+// when the gateway asks for more than there is, or has long been alone.
 //
-// On a request: enough in the bucket → grant what is needed and a part of the rest.
-// Not enough → recall what the others hold, wait for their answers, then divide.
-// Still not enough → say how long it takes until a lump of tokens is there. The
-// gateway refuses on its own until Due before that, counted from its question, so a
-// flood costs messages in proportion to what the limit gives, not to what is offered.
-// A gateway that asks ahead, with no request that waits, gets no such time.
+// On a request: enough in the bucket → grant what is needed and a part of the rest. Not
+// enough → recall what the others hold, wait for their answers, then divide. Still not
+// enough → say how long it takes until a lump of tokens is there. The gateway refuses on
+// its own until Due before that, counted from its question. So a flood costs messages in
+// proportion to what the limit gives, not to what is offered. A gateway that asks ahead,
+// with no request that waits, gets no such time.
 //
 // # The gateway (gateway.go, poll.go)
 //
@@ -65,7 +64,7 @@
 //	unowned     is left to the caller                       time
 //
 // A request waits Hold at most. After three times that without an answer the owner
-// counts as unreachable (silent). What the caller admits without tokens (Owe) is reported to the
+// counts as unreachable. What the caller admits without tokens (Owe) is reported to the
 // owner as soon as it has answered, and is debt of the bucket as of when it was admitted.
 // Repeats of the question do not report it: the answer may grant tokens for the same requests,
 // which come too late, and go back with the same message. So each request is charged once.
@@ -73,15 +72,15 @@
 //
 // # Messages
 //
-// Counts are cumulative within a session (one life of both sides), and each message
-// carries all of them: the latest wins, so loss, repetition and reordering do no
-// harm. A question is repeated until its Grant comes; the owner repeats the same Grant for a
-// repeated question, or says that it is Pending: then it is repeated more and more seldom, as the Grant may be
-// lost. A Recall is repeated until it is answered.
+// Counts are cumulative within a session (one life of both sides), and each message carries all of them: the
+// latest wins, so loss, repetition and reordering do no harm. A question is repeated until its Grant comes.
+// The owner repeats the same Grant for a repeated question, or says that it is Pending: then it is repeated
+// more and more seldom, as the Grant may be lost. A Recall is repeated until it is answered.
 //
-// When to send and to repeat is the caller's, who has the messages of many keys for one peer: a
-// Line for each gateway's way to an owner, and one for each owner's way to a gateway (line.go).
-// A registration that asks for nothing is acknowledged: the gateway keeps what it has.
+// When to send and to repeat is the caller's, who has the messages of many keys for one peer.
+// There is a Line for each gateway's way to an owner, and one for each owner's way to a gateway
+// (line.go). A registration that asks for nothing is acknowledged: the gateway keeps what it
+// has.
 //
 // # Invariants
 //

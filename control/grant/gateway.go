@@ -95,8 +95,8 @@ func (g *Gateway) Learn(now, spent int64) {
 	}
 }
 
-// Configure puts another rate or burst in force, and carries over what is spent, see bucket.carry.
-// Of tokens that the gateway holds it keeps as many as a smaller bucket leaves, and gives back the rest.
+// Configure puts another rate or burst in force, and carries over what is spent (bucket.carry). Of
+// tokens that the gateway holds it keeps as many as a smaller bucket leaves, and gives back the rest.
 // What an owner has said about when to ask again counts no more.
 func (g *Gateway) Configure(p Params, now int64) {
 	was, level := g.p, g.known(now)
@@ -258,7 +258,7 @@ func (g *Gateway) Owe(now, cost int64) {
 	}
 }
 
-// Grant takes in a message of an owner. heard: the owner has received the open question, and
+// Grant takes in a message of an owner. The flag says that the owner has received the open question, and
 // will answer it later.
 func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
@@ -320,8 +320,8 @@ func (g *Gateway) answered(now int64, m Grant) {
 }
 
 // refuse refuses the requests that wait, and new requests until a token is due. The owner has counted wait
-// from when the question came, so a request that is asked about so long after the question comes to
-// the owner when the token is there; and a request that comes a little earlier may wait for it.
+// from when the question came. So a request that is asked about so long after the question comes to the
+// owner when the token is there. A request that comes a little earlier may wait for it.
 func (g *Gateway) refuse(wait int64) {
 	g.until, g.denied = g.askedAt, wait > 0
 	if wait > 0 {

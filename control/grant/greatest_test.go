@@ -3,7 +3,7 @@ package grant
 import "testing"
 
 // TestGreatestRateAndBurst plays the greatest limit that a configuration may have until all that a gateway
-// has been granted, in sum, is several times what a count can hold: it is limited as before.
+// has been granted, in sum, is several times what a count can hold. It is limited as before.
 func TestGreatestRateAndBurst(t *testing.T) {
 	const cost = 20_000_000_000 * Token
 	p := Params{Rate: 1e12, Burst: 1e12 * Token}

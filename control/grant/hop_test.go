@@ -40,8 +40,8 @@ func TestHoppingClientIsRefusedNothing(t *testing.T) {
 	}
 }
 
-// What went back is turned-away refill as far as it was refilled in the meantime, so that a spend of that time
-// that is reported only now is refilled by it.
+// What went back is turned-away refill as far as it was refilled in the meantime. It refills a spend of that
+// time that is reported only now.
 func TestGiveBackOfWhatWasRefilled(t *testing.T) {
 	p := Params{Rate: 10, Burst: 10 * Token}.withDefaults()
 	var b bucket
@@ -56,7 +56,7 @@ func TestGiveBackOfWhatWasRefilled(t *testing.T) {
 }
 
 // Requests that were admitted without tokens before the bucket itself comes to their gateway are charged as of
-// when they were admitted: until the bucket was granted it was full and has turned refill away.
+// when they were admitted. Until the bucket was granted it was full and has turned refill away.
 func TestBucketComesAfterRequestsWentOn(t *testing.T) {
 	p := Params{Rate: 10, Burst: 10 * Token, Hold: 50 * millisecond}
 	g := NewGateway(p, 1<<20)

@@ -2,9 +2,9 @@ package grant
 
 import "testing"
 
-// A client that asks for exactly its limit is refused nothing, wherever it goes: at one gateway,
-// at all of them in turn, moving each two seconds, in single requests and in full bursts. Its
-// requests wait for an owner now and then, and are charged when they came.
+// A client that asks for exactly its limit is refused nothing, wherever it goes. It stays at one
+// gateway, asks all of them in turn, or moves each two seconds, in single requests and in full
+// bursts. Its requests wait for an owner now and then, and are charged when they came.
 func TestExactlyTheLimit(t *testing.T) {
 	for _, p := range []Params{{Rate: .5, Burst: Token}, {Rate: 5, Burst: Token}, {Rate: 5, Burst: 5 * Token},
 		{Rate: 100, Burst: Token}, {Rate: 100, Burst: 20 * Token}} {

@@ -48,7 +48,7 @@ const (
 	firstWindow  = 4
 	maxWindow    = 64
 	// A message that the peer has received and cannot answer yet is sent again after parkFirst, since its answer
-	// may be lost, then each time after four times as long, up to parkMost.
+	// may be lost. Then it is sent each time after four times as long, up to parkMost.
 	parkFirst = 25 * millisecond
 	parkMost  = 2 * second
 )

@@ -75,9 +75,9 @@ func NewOwner(p Params, life uint64, now int64) *Owner {
 	return o
 }
 
-// Configure puts another rate or burst in force, and carries over what is spent, see bucket.carry.
-// What gateways have spent of the larger bucket and report later is bounded by forgive. The times that
-// they were given to come back count no more.
+// Configure puts another rate or burst in force, and carries over what is spent (bucket.carry). What
+// gateways have spent of the larger bucket and report later is bounded by forgive. The times that they
+// were given to come back count no more.
 func (o *Owner) Configure(p Params, now int64) {
 	o.b.advance(o.p, now)
 	was := o.p
@@ -281,9 +281,8 @@ func (o *Owner) postpone(u *user, out Outbox) {
 		Wait: max(0, o.listen-o.b.at)})
 }
 
-// Lost ends a gateway's session: what was out counts as spent, and a
-// bucket that it had alone as empty in STRICT, else as full as when it was granted,
-// and refilled since.
+// Lost ends a gateway's session: what was out counts as spent. A bucket that it had alone
+// counts as empty in STRICT, else as full as when it was granted, and refilled since.
 func (o *Owner) Lost(now int64, p Peer, out Outbox) {
 	o.b.advance(o.p, now)
 	for i := range o.users {

@@ -259,7 +259,7 @@ func TestForgottenSession(t *testing.T) {
 }
 
 // A gateway that knows its owner by a recall only, and that the owner has forgotten, registers when
-// it begins another session: else the owner would demand a new session again and again.
+// it begins another session. Otherwise the owner would demand a new session again and again.
 func TestForgottenBeforeItsGrant(t *testing.T) {
 	o, a, b, w := NewOwner(ten, 1, 0), NewGateway(ten, 1<<20), NewGateway(ten, 2<<20), &wire{}
 	a.Take(0, Token)
@@ -379,8 +379,8 @@ func TestSmallestRate(t *testing.T) {
 	want(t, "time", p.time(1<<50), forever)
 }
 
-// An owner that forgets a gateway at rest, while another one gets the bucket, knows who has it:
-// when the first one comes back, it must not get a bucket, too.
+// An owner that forgets a gateway at rest, while another one gets the bucket, knows who has it.
+// When the first one comes back, it must not get a bucket, too.
 func TestForgottenBesideTheBucket(t *testing.T) {
 	o, a, b, w := two(t)
 	now := int64(second)
@@ -415,7 +415,7 @@ func TestTimesOutOfOrder(t *testing.T) {
 	want(t, "refilled of 5 tokens within 0.2 s at 10/s", r.refilled, int64(2*Token))
 }
 
-// Tokens that are kept for a gateway that waits for one more are not there for the next one: its
+// Tokens that are kept for a gateway that waits for one more are not there for the next one. Its
 // answer says how long it need not ask, and it does not ask again until the first one is answered.
 func TestReservedTokens(t *testing.T) {
 	o, a, b, w := two(t)
@@ -518,7 +518,7 @@ func TestBucketOfAnEarlierOwnerIsRecalled(t *testing.T) {
 }
 
 // A gateway that got a time to refuse until does so until the token is there, not for the way of the question
-// and of the answer longer: a request that comes with the token asks, and may find it.
+// and of the answer longer. A request that comes with the token asks, and may find it.
 func TestRefusesNoLongerThanTheTokenTakes(t *testing.T) {
 	g := NewGateway(Params{Rate: 100, Burst: Token}, 1<<20)
 	want(t, "waits", g.Take(0, Token), Waits)

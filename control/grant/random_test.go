@@ -50,9 +50,9 @@ func (s scenario) world() *world {
 	return w
 }
 
-// TestPropertyConserved holds, after every event and with messages lost, repeated and
-// out of order: tokens in the bucket and tokens that gateways can spend are at most the
-// burst; each request ends within Hold.
+// TestPropertyConserved holds, after every event and with messages lost, repeated and out
+// of order: tokens in the bucket and tokens that gateways can spend are at most the
+// burst. Each request ends within Hold.
 func TestPropertyConserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScenario(t, 0.4)
@@ -74,10 +74,10 @@ func TestPropertyExcess(t *testing.T) {
 	})
 }
 
-// TestExcessAtTheLimit holds the same bound where it is easiest to break: gateways with tokens at
-// hand report late, each of several short times in which their buckets refilled, and all of
-// them together ask for just the limit. With one time for all of a report the owner took back
-// refill of pauses: up to 12 requests too many at 1000/s.
+// TestExcessAtTheLimit holds the same bound where it is easiest to break. Gateways with tokens at
+// hand report late, each of several short times in which their buckets refilled, and all of them
+// together ask for just the limit. With one time for all of a report the owner took back refill
+// of pauses: up to 12 requests too many at 1000/s.
 func TestExcessAtTheLimit(t *testing.T) {
 	for _, rate := range []float64{500, 1000} {
 		for n := 2; n <= 3; n++ {

@@ -9,7 +9,7 @@ import "math"
 //	spends ──► level ──r──► refilled
 //
 // It has the times at which that bucket refilled without a break, each from a spend on that
-// met a full bucket. Only from then on was there anything to refill: with one time for all of
+// met a full bucket. Only from then on was there anything to refill. With one time for all of
 // them the owner would take back refill of a pause between them, in which a bucket that saw
 // all spends was full as well.
 type report struct {

@@ -71,9 +71,9 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 const longAlone = 10
 
 // handsOver reports whether a gateway that is alone gets the bucket now. What the bucket would
-// refill on the way there is lost, unless it is full anyway; and to a client that asks for
-// exactly the limit that would be a refusal each time. So it goes when it is full, with
-// time to spare for the way, or to a gateway that asks for more than there is.
+// refill on the way there is lost, unless it is full anyway. To a client that asks for exactly
+// the limit that would be a refusal each time. So it goes when it is full, with time to spare
+// for the way, or to a gateway that asks for more than there is.
 func (o *Owner) handsOver(u *user, free int64) bool {
 	return o.b.full() >= o.p.Due || free < u.need && o.p.time(u.need-free) > o.p.Due
 }
@@ -144,10 +144,10 @@ func (o *Owner) recallOf(u *user) Recall {
 		Granted: u.granted}
 }
 
-// prefetch returns what is granted beyond the need: at most half of what is left, in
-// proportion to use, so that the next one finds some without a recall. It is a multiple of what
-// the cheapest request costs that waits, of a token if none waits: less is of no use there, and
-// would have to be recalled for the next request.
+// prefetch returns what is granted beyond the need: at most half of what is left, in proportion
+// to use, so that the next one finds some without a recall. It is a multiple of what the
+// cheapest request costs that waits, of a token if none waits. A smaller lump does not help
+// there, and would have to be recalled for the next request.
 func (o *Owner) prefetch(u *user, left int64) int64 {
 	all := int64(0)
 	for i := range o.users {
@@ -167,9 +167,9 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 	return n - n%unit
 }
 
-// divide grants what there is when that is less than the need. If the first token, or
-// the last missing one, is due soon, the owner waits for it; else it answers with the time in
-// which asking again is of no use.
+// divide grants what there is when that is less than the need. If the first token, or the
+// last missing one, is due soon, the owner waits for it. Otherwise it answers with the time
+// in which asking again is of no use.
 func (o *Owner) divide(now int64, u *user, free int64, reserved *int64, out Outbox) {
 	give := max(0, min(free-free%u.least, u.need))
 	if give == 0 && o.starves(now, u) {
@@ -246,10 +246,10 @@ func (o *Owner) others(u *user) int64 {
 	return sum
 }
 
-// wait returns for how long u need not ask: until a lump of tokens is there, of which there are
-// left now, those less that are reserved for others: they may be less than none. With more
-// than turnSize gateways refusing they come in turns, a lump later for each turn, so
-// that not all of them ask for the same tokens.
+// wait returns for how long u need not ask. That is until a lump of tokens is there, of which
+// there are left now, those less that are reserved for others: they may be less than none. With
+// more than turnSize gateways refusing they come in turns, a lump later for each turn, so that
+// not all of them ask for the same tokens.
 func (o *Owner) wait(now int64, u *user, left int64) int64 {
 	active := 0
 	for i := range o.users {

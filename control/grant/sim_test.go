@@ -144,7 +144,7 @@ func (w *world) checkConserved() {
 }
 
 // writtenOff returns the tokens that the owner has counted as spent because their gateway did not answer a
-// recall, and how many gateways have not answered: with messages lost each repeat of a recall may be lost.
+// recall, and how many gateways have not answered. With messages lost each repeat of a recall may be lost.
 func (o *Owner) writtenOff() (tokens int64, deaf int) {
 	for i := range o.users {
 		u := &o.users[i]

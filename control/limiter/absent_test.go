@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// The part that a gateway that was cut off for long may still use is not given to the others:
-// neither of a flow that all claim, nor of a flow that nobody else claims.
+// The part that a gateway that was cut off for long may still use is not given to the others.
+// This holds for a flow that all claim, and for a flow that nobody else claims.
 func TestAbsentKeepTheirPart(t *testing.T) {
 	for name, sums := range map[string][]exchange.FlowSum{
 		"claimed by another": {{Key: hash.Flow(7, "a", "api"), Claims: 100, Active: 1}},

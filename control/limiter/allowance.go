@@ -34,10 +34,10 @@ const tiny = 1e-6
 // ShareName is the Limit of an Allowance that is the tenant's share of the pool.
 const ShareName = "tenant-share"
 
-// Allowance returns what is left for a request that was decided with the given reason: of
-// the share when the tenant stage refused it, else of the limit that leaves the least.
-// Nothing is charged or counted. O(limits of the tenant), about as dear as Decide; only
-// callers that report it to their clients need to call it.
+// Allowance returns what is left for a request that was decided with the given reason. It
+// is the rest of the share when the tenant stage refused it, else the rest of the limit
+// that leaves the least. Nothing is charged or counted. O(limits of the tenant), about as
+// dear as Decide; only callers that report it to their clients need to call it.
 func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 	rt, ok := e.findRoute(r)
 	if !ok {
@@ -56,7 +56,7 @@ func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 	return rt.flow.allowance(c.cost)
 }
 
-// RefusedAllowance is Allowance for a request of one unit or less that a limit has just refused: less
+// RefusedAllowance is Allowance for a request of one unit or less that a limit has just refused. Less
 // than a unit is left, and the next one comes when the request may come again, so no key is looked up.
 // Not ok for all others.
 func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool) {

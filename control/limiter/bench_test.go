@@ -86,10 +86,10 @@ func BenchmarkDecideAdmitParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkDecideParallel is the admit path from that many workers at once, on as
-// many processors; ns/op is per request of all of them, so on a machine with
-// enough cores it halves when the workers double. "spread" asks for ten thousand
-// clients, "one" for a single client, whose words all workers then share.
+// BenchmarkDecideParallel is the admit path from that many workers at once, on as many
+// processors; ns/op is per request of all of them. So on a machine with enough cores it
+// halves when the workers double. "spread" asks for ten thousand clients, "one" for a
+// single client, whose words all workers then share.
 func BenchmarkDecideParallel(b *testing.B) {
 	for _, load := range []struct {
 		name string

@@ -28,7 +28,7 @@ func (e *Engine) setView(m *members.View) *members.View {
 }
 
 // GoOn makes the engine go on without its agent, unreachable since a time, until the next
-// sums come: the other replicas are assumed to go on as they last claimed, and this one
+// sums come. The other replicas are assumed to go on as they last claimed, and this one
 // counts as isolated so far. See exchange.Estimator.
 func (e *Engine) GoOn(since int64, isolation exchange.Isolation) {
 	e.admin.Lock()
@@ -105,7 +105,7 @@ type SpentCursor = keys.Cursor
 func (e *Engine) VisitSpent(now int64, visit func(exchange.KeySpent)) { e.keys.VisitSpent(now, visit) }
 
 // SpentChanges calls visit with keys whose use has changed since the cursor reported it
-// last: keys that take longer than its Least to win their burst back, and keys that did so
+// last. Keys that take longer than its Least to win their burst back, and keys that did so
 // when they were reported and were refunded something since, with Ahead ≤ Least or 0. One
 // call goes through a part-th of the table and stops early after about most keys, or
 // 131,072 of them looked at. It returns whether it has come to the table's end.

@@ -9,7 +9,8 @@ import (
 )
 
 // rushes has a client of r per second and a burst of b send a whole burst to each of k gateways that
-// do not know it, every b/r seconds for 30 times, and returns the worst excess over any window.
+// do not know it. It does so every b/r seconds for 30 times, and returns the worst excess over any
+// window.
 func rushes(t *testing.T, k int, r, b float64, seed uint64) float64 {
 	cl := newCluster(t, k, simple(1e6, config.Queue{}, config.Limit{Name: "l", Rate: r, Burst: b}), Options{})
 	cl.rng, cl.delay = rand.New(rand.NewPCG(seed, 1)), 2*ms
@@ -33,7 +34,7 @@ func rushes(t *testing.T, k int, r, b float64, seed uint64) float64 {
 }
 
 // Gateways that do not know of each other each admit a whole burst. Each gateway counts all bursts as
-// debt, in whatever order it learns of them. So the bursts of the others, (k−1)·b, come once and the
+// debt, in whatever order it learns of the bursts. So the bursts of the others, (k−1)·b, come once and the
 // mean is r. The worst excess is the maximum over windows of any length.
 func TestColdGatewaysRepay(t *testing.T) {
 	for _, k := range []int{2, 3, 5, 10} {

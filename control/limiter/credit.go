@@ -72,8 +72,8 @@ func (c *credit) wait(cost, queued int64) int64 {
 
 const heldBits = 64
 
-// heldCounts counts the held requests of a flow, so that a later request of a client
-// finds without a lock that an earlier one of the same line may be held. Nil counts none.
+// heldCounts counts the held requests of a flow. By it a later request of a client finds
+// without a lock that an earlier one of the same line may be held. Nil counts none.
 type heldCounts struct {
 	requests atomic.Int32           // as published
 	byLine   [heldBits]atomic.Int32 // by hash of the line

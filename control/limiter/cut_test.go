@@ -121,7 +121,7 @@ func playCut(t *testing.T, k int, r, b float64, l cutLoad, seed uint64) (res cut
 }
 
 // What two sides of a cut admit together beyond the limit is debt on both once they reach each other
-// again: it is repaid, and what only one of them has used is not counted twice.
+// again. It is repaid, and what only one of them has used is not counted twice.
 func TestCutIsRepaid(t *testing.T) {
 	for _, lim := range []struct{ r, b float64 }{{5, 10}, {10, 10}, {60, 60}} {
 		for _, l := range cutLoads() {

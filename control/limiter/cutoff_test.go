@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// cutOff is a gateway that stops hearing of the others: its agent is dead, or it lives and is
+// cutOff is a gateway that receives nothing of the others any more: its agent is dead, or it lives and is
 // cut off. The others have claimed something of one key.
 type cutOff struct {
 	*Engine
@@ -72,8 +72,8 @@ func (c *cutOff) run(until time.Duration, rate float64) (passed, refused int) {
 	return passed, refused
 }
 
-// A client below its limit at all gateways is refused nothing at a gateway that is cut off, as long
-// as this gateway uses no more than its part by weight.
+// A client below its limit at all gateways is refused nothing at a gateway that is cut off. The
+// condition is that this gateway uses no more than its part by weight.
 func TestCutOffGatewayRefusesNothingOfItsPart(t *testing.T) {
 	for _, agent := range []bool{false, true} {
 		for _, precision := range []config.Precision{config.Local, config.Exact} {
@@ -93,7 +93,7 @@ func TestCutOffGatewayRefusesNothingOfItsPart(t *testing.T) {
 }
 
 // The gateway has what the others left in their last sums, and its part by weight if that
-// is more; STRICT has the former until T1, and both have the part from then on.
+// is more. STRICT has the former until T1, and both have the part from then on.
 func TestCutOffGatewayKeepsToWhatOthersLeave(t *testing.T) {
 	for _, agent := range []bool{false, true} {
 		for _, strict := range []bool{false, true} {

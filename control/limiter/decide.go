@@ -108,7 +108,7 @@ func (e *Engine) decideByLimits(c *call) (out Outcome) {
 	return out
 }
 
-// observe decides a request whose own mode is not Enforce: whoever asks may ask for less
+// observe decides a request whose own mode is not Enforce: the caller may ask for less
 // than enforcement, such as a proxy's route that is to be watched first. It is always
 // admitted. SHADOW then holds for every limit and for the share, whatever their own
 // modes; OFF charges no limit and measures the traffic as load on the pool.

@@ -12,15 +12,15 @@
 //	tenant stage   the tenant's share of the pool: the share is the coordinator's, and is
 //	               split among the gateways by announced claims
 //
-// An EXACT limit is paid before the others, with tokens of a bucket that an agent has; a
+// An EXACT limit is paid before the others, with tokens of a bucket that an agent has. A
 // request that finds none waits for the agent's answer, outside of its flow's queue
 // (exact.go, ownerwait.go).
 //
 // Without a queue a limit rejects what is beyond it. With one, the request waits in the
 // one queue that its flow (tenant × pool) has, in its client's line, until the limit
 // admits it. Then it is eligible and waits for the share. Eligible requests are released
-// by deficit round robin over clients, in cost, at the pace of the flow's controller;
-// those of clients within their equal part of the share come first. The AQM marks or
+// by deficit round robin over clients, in cost, at the pace of the flow's controller.
+// Those of clients within their equal part of the share come first. The AQM marks or
 // rejects requests of the other clients on arrival.
 //
 // # Rooms
@@ -47,7 +47,7 @@
 //
 // keys and queue are packages: nothing above them touches a slot, a ledger or a ring.
 // Engine and flow are one package: a flow answers with the engine's public types
-// (Outcome, Event, Handle, Flight) and refunds limits under its lock, so a boundary
+// (Outcome, Event, Handle, Flight) and refunds limits under its lock. So a boundary
 // between them would export most of both. There the structs are the rooms: credit,
 // heldCounts, terms, pace, law and reporting make a flow; applied and registry are parts
 // of an engine.
@@ -96,14 +96,13 @@
 //
 // # Bounds and costs
 //
-// Decide is O(limits of the tenant) and allocates nothing. Admitting takes no lock unless
-// the key is contended (that key's own), a key is new (its bucket's) or a request is held
-// (its flow's). Tick is O(active flows + clients with held requests + released). Claims is
-// O(active flows + contended keys in use): a contended key that nobody asks for costs
-// nothing until it has something to announce (internal/keys/wakes.go). Memory: 40 B per key
-// of the budget, about 600 B per contended key while it is one (and 50 B for two minutes
-// after), about 2 KiB per flow in use and 8 KiB more while its clients compete, about 140 B and copies of its
-// identities per waiting request.
+// Decide is O(limits of the tenant) and allocates nothing. Admitting takes no lock unless the key is
+// contended (that key's own), a key is new (its bucket's) or a request is held (its flow's). Tick is O(active
+// flows + clients with held requests + released). Claims is O(active flows + contended keys in use): a
+// contended key that nobody asks for costs nothing until it has something to announce
+// (internal/keys/wakes.go). Memory: 40 B per key of the budget, about 600 B per contended key while it is one
+// (and 50 B for two minutes after). A flow in use takes about 2 KiB, and 8 KiB more while its clients
+// compete; a waiting request about 140 B and copies of its identities.
 //
 // # Time and numbers
 //

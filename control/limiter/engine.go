@@ -98,7 +98,7 @@ func (e *Engine) refreshAll() {
 	}
 }
 
-// refresh gives a flow what configuration, shares and sums say of it. A flow whose tenant
+// refresh updates a flow from configuration, shares and sums. A flow whose tenant
 // or pool is gone keeps what it has: nothing new can reach it, and what waits drains at
 // the last share.
 func (e *Engine) refresh(f *flow) {

@@ -25,13 +25,13 @@ import (
 // for tokens.Hold at most, for all its limits together, so two requests cannot wait for each
 // other for ever.
 //
-// The ledger of each key is charged, too (mirror). So it knows what is spent when the owner
-// falls silent: then the ledger decides, and what it admits is told to the owner later as a
+// The ledger of each key is charged, too (mirror). So it knows what is spent when the owner is
+// unreachable. Then the ledger decides, and what it admits is reported to the owner later as a
 // debt of the bucket.
 
-// A limit that states no precision is EXACT while the agents are near enough to each other, which
-// the sums say. When that begins, the ledger of a key knows what is spent, and the owner is told
-// (knownSpent), once what both sides of a cut have admitted too much is repaid (isInDebt); when it ends, the
+// A limit that states no precision is EXACT while the agents are near enough to each other, which the sums
+// say. When that begins, the ledger of a key knows what is spent, and sends it to the owner (knownSpent). It
+// waits until what both sides of a cut have admitted too much is repaid (isInDebt). When it ends, the
 // replica gives back what it has of buckets, and the ledger goes on, which was charged all the time.
 
 // exactness says when the owners of a limit's keys grant tokens; the most is the last.
@@ -75,9 +75,9 @@ func (e *Engine) setNear(now int64, near bool) {
 	e.tokens.While(now, false)
 }
 
-// knownSpent returns how much of a key's bucket was spent as far as the ledger knows, millionths, if the limit
-// became EXACT or was left to the ledger so recently that the owner may not know; else 0. What gateways that
-// are not heard are assumed to spend is left out: they tell the owner themselves.
+// knownSpent returns how much of a key's bucket was spent as far as the ledger knows, in millionths. It is
+// above 0 only if the limit became EXACT or was left to the ledger so recently that the owner may not know.
+// What gateways that are unreachable are assumed to spend is left out: they report to the owner themselves.
 func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	since := e.tallyOf(l).left.Load() // by the limit's name: a change of the configuration does not lose it
 	if k.While {
@@ -94,9 +94,9 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Known * grant.Token)
 }
 
-// isInDebt reports whether a key owes what gateways admitted that did not hear each other. Until that is repaid
-// the ledger decides, which all gateways have alike: an owner knows of no more debt than a burst, and each side
-// of a cut has had an owner of its own. When it is repaid, the owner is told what is spent.
+// isInDebt reports whether a key owes what gateways admitted that could not reach each other. Until that is repaid
+// the ledger decides, which all gateways have alike. An owner knows of no more debt than a burst, and each side of
+// a cut has had an owner of its own. When it is repaid, the owner is sent what is spent.
 func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
 	if !k.While || !e.keys.Owes(c.now) {
 		return false
@@ -151,7 +151,7 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 	return done
 }
 
-// countByLedger counts for the limits that the ledger decides, since owners are silent or are not asked.
+// countByLedger counts for the limits that the ledger decides, since owners are unreachable or are not asked.
 func (e *Engine) countByLedger(c *call, silent, left uint64) {
 	for i := 0; (silent|left)>>i != 0; i++ {
 		switch l := c.route.limits[i]; {
@@ -238,7 +238,7 @@ func (e *Engine) putBackPaid(f *flow, i int32, now int64) {
 	w.paid = charged{}
 }
 
-// oweTokens tells the owner of a limit's key of cost that was admitted without its tokens.
+// oweTokens reports to the owner of a limit's key the cost that was admitted without its tokens.
 func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 	k := e.tokenKey(l, c.under(l))
 	e.tokens.Owe(&k, c.now, cost)
@@ -319,8 +319,8 @@ func (f *flow) countHeld() {
 	}
 }
 
-// PollTokens appends what the owners of EXACT limits' keys are to be told now. It returns when
-// there is more to tell, in nanoseconds of the engine's clock; 0: when Options.Ask is called.
+// PollTokens appends what the owners of EXACT limits' keys are to be sent now. It returns when
+// there is more to send, in nanoseconds of the engine's clock; 0: when Options.Ask is called.
 func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64) {
 	return e.tokens.Poll(now, out)
 }
@@ -335,5 +335,5 @@ func (e *Engine) LinkTokens(now int64, up bool) { e.tokens.Link(now, up) }
 func (e *Engine) ForgetTokens() { e.tokens.Forget() }
 
 // ReleaseTokens gives back what owners have granted, because this process ends; PollTokens
-// has what they are told.
+// has what they are sent.
 func (e *Engine) ReleaseTokens(now int64) { e.tokens.Release(now) }

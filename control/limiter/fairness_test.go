@@ -62,8 +62,8 @@ func (m mix) run(t testing.TB, law config.Law, d time.Duration) (light, greedy t
 		c.tally(start, c.now, func(a answer) bool { return !small[a.src] }), worst
 }
 
-// A client that asks for less than its equal part of the share is not refused,
-// whatever the others ask for and whatever the queue's law; and the share is used.
+// A client that asks for less than its equal part of the share is not refused, whatever the
+// others ask for and whatever the queue's law. The share is used.
 func TestLightClientsAreNotRefused(t *testing.T) {
 	for _, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police} {
 		for _, m := range mixes {
@@ -84,9 +84,9 @@ func TestLightClientsAreNotRefused(t *testing.T) {
 	}
 }
 
-// Names invented for a few requests each do not crowd out a client that keeps its
-// name and asks for little: it gets what it would get if all were refused alike, or
-// more. So also when they are too many to be distinguished.
+// Names invented for a few requests each do not crowd out a client that keeps its name
+// and asks for little. It gets what it would get if all were refused alike, or more. So
+// also when they are too many to be distinguished.
 func TestInventedNamesWinNothing(t *testing.T) {
 	for i, law := range []config.Law{config.VariableStructure, config.DropTail, config.CoDel, config.Police,
 		config.VariableStructure} {

@@ -8,14 +8,14 @@ import (
 )
 
 // Flight counts what of one flow is at the upstream, for pools whose capacity is
-// found from it. Whoever sees the answers counts: Depart when a request is
+// found from it. The caller, which sees the answers, counts: Depart when a request is
 // released, then one of Land, Shed and Leave when it has ended. The fields are
 // plain words, so that a proxy may count them in another language; see
 // Options.Flight. Safe for concurrent use; each count is one atomic addition.
 //
-// By Little's law residence over completed is the mean stay at the upstream, and
-// residence over time the mean number in flight: what the coordinator compares
-// with InFlight to distinguish backlog from work.
+// By Little's law residence over completed is the mean stay at the upstream, and residence
+// over time the mean number in flight. The coordinator compares that with InFlight to
+// distinguish backlog from work.
 type Flight struct {
 	InFlight  atomic.Int64 // millionths of a cost unit
 	Completed atomic.Int64 // millionths, cumulative
@@ -31,9 +31,9 @@ const longestStay = 1 << 61
 // [Request.Micros].
 func (f *Flight) Depart(micros int64) { f.InFlight.Add(micros) }
 
-// Land counts a request that departed with an estimate and that the upstream has
-// answered to the end, stay after its release: with its true cost where the answer
-// says it, see [Engine.Settle], else the same. Both in millionths.
+// Land counts a request that departed with an estimate and that the upstream has answered
+// to the end, stay after its release. They count with its true cost where the answer says
+// it, see [Engine.Settle], else the same. Both in millionths.
 func (f *Flight) Land(estimate, actual int64, stay time.Duration) {
 	f.InFlight.Add(-estimate)
 	f.Booked.Add(estimate)
@@ -90,9 +90,9 @@ func (f *flown) isAll(flight *Flight) bool {
 		f.residence == flight.Residence.Load() && f.turned == flight.Turned.Load()
 }
 
-// weigh learns from what has landed since last what an estimate in flight will have
-// cost in the end: without it a backlog would be counted by guesses and the
-// capacity by the truth.
+// weigh learns from what has landed since last what an estimate in flight will have cost
+// in the end. Without it a backlog would be counted by guesses and the capacity by the
+// truth.
 func (f *flown) weigh(last flown) {
 	const gain = .2
 	booked := float64(f.booked - last.booked)

@@ -26,7 +26,7 @@ import (
 //	S = cost that waits − cost released or drawn, and not yet sent     at each advance
 type flow struct {
 	// What each request changes is together in the first 56 bytes. With the 8 bytes that
-	// Go's allocator puts before them they are one line of the processor's cache: with
+	// Go's allocator puts before them they are one line of the processor's cache. With
 	// two lines a decision takes a tenth longer on two cores that share a flow.
 	credit credit
 	held   atomic.Pointer[heldCounts] // once there was a queue

@@ -161,7 +161,7 @@ func (s *stalling) request(gateway int, sent int64) {
 }
 
 // wrongful counts requests that were refused though a bucket admits all that was asked within the time in which
-// it fills, before and after: by the time of sending, and by the time when the admitted ones were decided.
+// it fills, before and after. Times are the time of sending, and the time when the admitted ones were decided.
 func (s *stalling) wrongful(rate, burst float64) (n int) {
 	margin := int64((burst + 1) / rate * 1e9)
 	over := func(at func(*hopped) int64) (turnedAway []int64) {
@@ -193,8 +193,8 @@ func (s *stalling) wrongful(rate, burst float64) (n int) {
 	return n
 }
 
-// A client below its EXACT limit that hops from gateway to gateway in full bursts is refused nothing, though
-// gateways and the owner of its key stand still now and then for longer than requests wait, so that ledgers
+// A client below its EXACT limit that hops from gateway to gateway in full bursts is refused nothing.
+// Gateways and the owner of its key stand still now and then for longer than requests wait, so that ledgers
 // decide and tokens come too late.
 func TestHopsBesideStalls(t *testing.T) {
 	const rate, burst, period = 10, 10, 1112 * ms

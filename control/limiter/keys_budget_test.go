@@ -75,7 +75,7 @@ func (c *trio) exchange() {
 
 // Who invents names uses up the states of keys. A real client beyond them gets no more
 // than its limit and a few requests over all gateways, whether the invented ones have
-// asked once or have spent their bursts; without names it gets its whole limit, and the
+// asked once or have spent their bursts. Without names it gets its whole limit, and the
 // invented ones cost nothing when they sleep.
 func TestInventedNames(t *testing.T) {
 	const burst, rate = 5., 5. / 3600

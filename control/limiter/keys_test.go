@@ -157,8 +157,8 @@ func TestVisitSpentBesideClaims(t *testing.T) {
 	})
 }
 
-// A client that uses one of three gateways gets rate·t + burst there and no more, also
-// when its key is contended, which means that it was used enough to be announced.
+// A client that uses one of three gateways gets rate·t + burst there and no more, also when
+// its key is contended. A key is contended when it was used enough to be announced.
 func TestAClientOfOneGatewayHasOneBucket(t *testing.T) {
 	for _, l := range []config.Limit{
 		{Name: "l", Rate: 1. / 3600, Burst: 1}, {Name: "l", Rate: 0.5, Burst: 1}, {Name: "l", Rate: 10, Burst: 1},

@@ -12,8 +12,8 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/queue"
 )
 
-// law is the queue's law of one flow: the AQM in force, and what it must know to mark or
-// refuse requests of clients that ask for more than their equal part.
+// law is the queue's law of one flow. It has the AQM in force, and what it must know to
+// mark or refuse requests of clients that ask for more than their equal part.
 type law struct {
 	vsd       aqm.VSD
 	tail      aqm.DropTail
@@ -105,10 +105,11 @@ func (f *flow) applyLaw(e *Engine, c *call, line *queue.Line[holding]) ruling {
 }
 
 // expectedDelay reports whether a request that begins to wait now would wait for longer
-// than the delay target (long: a client that obeys marks gets one), and for longer than
-// it may (late). Ahead of it is what waits in front. At the back turns are fair: by its
-// turn each client will have been served as much as its own client, of what waits or will
-// come, from what the front leaves of the rate. A request with nothing ahead may wait.
+// than the delay target (long), and for longer than it may (late). A client that obeys
+// marks gets one for long. Ahead of it is what waits in front. At the back turns are fair.
+// By its turn each client will have been served as much as its own client, of what waits or
+// will come. They are served from what the front leaves of the rate. A request with nothing
+// ahead may wait.
 func (f *flow) expectedDelay(
 	line *queue.Line[holding], class queue.Class, pressure float64, cost int64, rate float64,
 ) (long, late bool) {
@@ -135,9 +136,9 @@ func (f *flow) expectedDelay(
 	return ahead > rate*stretched(target, units(cost), rate), ahead > most
 }
 
-// prospect is the rate that a request which begins to wait can count on, cost units/s:
-// what is in force, and at least the equal part of a gateway while its demand is new and
-// the others have not made room yet.
+// prospect is the rate that a request which begins to wait can count on, cost units/s. It
+// is the rate in force. It is at least the equal part of a gateway while its demand is new
+// and the others have not made room yet.
 func (f *flow) prospect(m *members.View) float64 {
 	rate := f.pace.controller.Rate()
 	if f.pace.at-f.pace.demandAt < newDemand {
@@ -170,7 +171,7 @@ func (f *flow) isCooperative() bool {
 }
 
 // arrival describes a request to the AQM: the less its client is beyond its equal part,
-// the less likely it is to be picked; the law of one within it sees no queue. A client is
+// the less likely it is to be picked. The law of one within it sees no queue. A client is
 // greedy when it has more than 1.5 of the fair part of a queue that others wait in, too.
 func (f *flow) arrival(e *Engine, c *call, line *queue.Line[holding], pressure float64) aqm.Arrival {
 	q := f.queue
@@ -208,7 +209,7 @@ func (f *flow) stepLaw(e *Engine) {
 
 // chooseMode chooses what the AQM does to those it picks. Clients that slow down when
 // marked are marked. When the queue has for a while been longer than marks would leave
-// it, they do not slow down: then the same law rejects, until it has hardly had to for
+// it, they do not slow down. Then the same law rejects, until it has hardly had to for
 // some seconds.
 func (f *flow) chooseMode(h, capacity float64) {
 	const (
@@ -271,10 +272,10 @@ func (f *flow) noteLimited(now int64) {
 }
 
 // discardLate asks the law about the request whose turn it is; true if it was discarded,
-// unserved. A law that acts at the head of the queue does so here. What has waited for
-// too long after all, since the share was cut or the front had a burst, makes room for
-// what has not, if anything else waits; that of a client within its part may have waited for
-// longer. Nothing is discarded in front.
+// unserved. A law that acts at the head of the queue does so here. What has waited for too
+// long after all, since the share was cut or the front had a burst, makes room for what has
+// not, if anything else waits. That of a client within its part may have waited for longer.
+// Nothing is discarded in front.
 func (e *Engine) discardLate(f *flow, i int32, now int64, out []Event) ([]Event, bool) {
 	en := f.queue.Entry(i)
 	if en.Class == queue.Front {

@@ -7,7 +7,7 @@ import (
 )
 
 // Flows are made when they are first used and freed when nothing has used them for
-// keepIdle: tenants that come and go, or a name that was used once, leave nothing behind
+// keepIdle. Tenants that come and go, or a name that was used once, leave nothing behind
 // but their counts, which stay in their pool's.
 //
 //	running   in the ticker's list
@@ -25,7 +25,7 @@ import (
 //
 // The ids of flows, which handles carry, are used again. The requests of the next flow
 // get generations after those of the last, so an old handle names none of them. A Flight
-// is used again, too, because whoever counts in it may do so for as long as the engine
+// is used again, too, because its users may count in it for as long as the engine
 // lives: the next flow counts from what it finds.
 
 const (

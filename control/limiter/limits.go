@@ -149,7 +149,7 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 }
 
 // countDemand counts a request as demand on a limit that is not asked to admit it yet,
-// because earlier requests of the client wait: what the replica claims must include it.
+// because earlier requests of the client wait. What the replica claims must include it.
 func (e *Engine) countDemand(c *call, l *limit) {
 	client := c.under(l)
 	if _, shared, ok := e.keys.Take(&l.keys, client, c.now, c.cost, false); ok {

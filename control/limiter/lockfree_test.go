@@ -55,7 +55,7 @@ func TestNoLockOnTheAdmitPath(t *testing.T) {
 
 // waits are the stacks of the mutex profile that touch this package's engine. The
 // runtime's own locks are in that profile too (a goroutine that needs a larger stack may
-// wait for the heap): they are not ours, so only locks of package sync count.
+// wait for the heap). They are not ours, so only locks of package sync count.
 func waits(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer

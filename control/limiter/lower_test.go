@@ -33,7 +33,7 @@ func (f *exactFleet) spend(now int64, n int) (admitted int) {
 	return admitted
 }
 
-// A limit is changed while a client uses it. The rule is the same wherever the client is counted: what was
+// A limit is changed while a client uses it. The rule is the same wherever the client is counted. What was
 // left stays in proportion, a raise admits the difference, and a client that owes an empty bucket passes
 // after 1/rate.
 func TestLimitChangedInUse(t *testing.T) {

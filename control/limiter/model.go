@@ -18,10 +18,11 @@ const (
 )
 
 // Bucket is B, the cost that a flow may pass at once at a replica whose static part is part
-// cost units/s: 50 ms of it, for a small flow up to 200 ms or five requests. With less, a few
-// requests per second that come close together by chance would look like overload, far below
-// the share. With more, too much passes at once when replicas join. Where nothing may wait,
-// the bucket alone takes what comes by chance: it is 250 ms or ten requests.
+// cost units/s. It is 50 ms of that part, for a small flow up to 200 ms or five requests.
+// With less, a few requests per second that come close together by chance would look like
+// overload, far below the share. With more, too much passes at once when replicas join. Where
+// nothing may wait, the bucket alone takes what comes by chance: it is 250 ms or ten
+// requests.
 func Bucket(part float64, polices bool) float64 {
 	seconds, most := 0.2, 5.0
 	if polices {
@@ -36,15 +37,15 @@ func stretched(target, cost, rate float64) float64 {
 	return max(target, min(mostTarget*target, leastTarget*cost/(rate+1e-9)))
 }
 
-// atEase returns the number of requests of its size that a client may have ahead of its next
-// one, if so many clients compete: burst and one for three clients, whose bursts it may meet, the
-// less the closer the client is to its equal part; and up to most below half of that.
+// atEase returns the number of requests of its size that a client may have ahead of its next one,
+// if so many clients compete. It is burst and one for three clients, whose bursts it may meet,
+// the less the closer the client is to its equal part. It is up to most below half of that.
 func atEase(clients, pressure, most float64) float64 {
 	return max((burst+clients/3)*fairness.Spare(pressure), most*fairness.Spare(2*pressure))
 }
 
 // room is the most that may wait with a request of such a cost and its own cost, in cost
-// units: patience delay targets of work at the rate, and more for a client at ease.
+// units. It is patience delay targets of work at the rate, and more for a client at ease.
 func room(rate, target, patience, cost, clients, pressure, most float64) float64 {
 	return max(patience*rate*stretched(target, cost, rate), cost*atEase(clients, pressure, most))
 }
@@ -57,8 +58,8 @@ func longestWait(rate, target, patience, cost, pressure, most float64) float64 {
 }
 
 // slack returns the factor on the rate at which clients get their equal parts back, while eligible
-// requests of such a cost together wait: less while more waits than the target. If all ask for more
-// than their parts, the clients beyond theirs then show, and the law holds the queue.
+// requests of such a cost together wait. It is less while more waits than the target. If all ask
+// for more than their parts, the clients beyond theirs then show, and the law holds the queue.
 func slack(rate, target, eligible, cost float64) float64 {
 	if eligible == 0 {
 		return 1
@@ -68,7 +69,7 @@ func slack(rate, target, eligible, cost float64) float64 {
 }
 
 // Sole is a model of the part of a flow's law that decides who waits, for a flow whose
-// requests cost 1 and are of one client, which does not slow down when marked.
+// requests cost 1. They come from one client, which does not slow down when marked.
 type Sole struct {
 	Target float64 // the queue's delay target, seconds
 	meter  fairness.Sole

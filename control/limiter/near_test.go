@@ -175,9 +175,9 @@ func (f *exactFleet) ended() (admitted int) {
 	return admitted
 }
 
-// However often limits become EXACT and LOCAL, and whatever is asked where: when the others have
-// learned of it before they are asked, no more is admitted than a LOCAL limit allows. Each request that
-// waits gets a decision.
+// However often limits become EXACT and LOCAL, and at whatever gateway requests come, a bound holds.
+// When the others have learned of it before they are asked, no more is admitted than a LOCAL limit
+// allows. Each request that waits gets a decision.
 func TestPropertySwitch(t *testing.T) {
 	const rate, burst = 20.0, 30.0
 	c := unstated(rate, burst)

@@ -27,7 +27,7 @@ type Options struct {
 	// 100,000,000; 40 B each. More keys than that share one key per limit.
 	Keys int
 	// Contended is the budget of contended keys, default 1,048,576, at most 16,777,216;
-	// about 650 B each while they are contended, else nothing. Once three quarters of it
+	// about 650 B each while they are contended, else nothing. Once three quarters of that
 	// are in use, each of N replicas uses 1/N of it for the keys that it uses itself; the
 	// rest is for keys of others. Keys beyond it are held to rate/N and burst/N, see
 	// internal/keys/budget.go.
@@ -46,7 +46,7 @@ type Options struct {
 	// replicas do not act in step.
 	Replica string
 	// Wants is called with what the limits in force ask of requests, on each change:
-	// whoever makes requests need not find out more than that. It is called while
+	// the maker of requests need not find out more than that. It is called while
 	// Apply or Name runs, and must call neither. Default: nobody asks.
 	Wants func(Wanted)
 	// Ask is called when there are messages for the owners of EXACT limits' keys, from

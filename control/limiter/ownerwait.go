@@ -15,8 +15,8 @@ import (
 // when it began to wait, for all of its limits: tokens.Hold.
 //
 // The thread that ends the wait for one limit takes the request to the next one (resume) while another
-// thread may cancel it. tokenWait.mu puts them in order, so a Cancel meets the request in a line, in the
-// queue of its flow, at its end, or between two limits; there it leaves a note, and resume gives up.
+// thread may cancel it. tokenWait.mu puts them in order. So a Cancel meets the request in a line, in the
+// queue of its flow, at its end, or between two limits. There it leaves a note, and resume gives up.
 
 // tokenWait is the engine's record of a request that waits for an owner.
 type tokenWait struct {

@@ -28,8 +28,8 @@ func expectFree(t *testing.T, e *Engine, r *Request, now int64, want float64) {
 	}
 }
 
-// A request that goes away when its wait for one limit has just ended, before it joins the line of the
-// next one or after the last one, is not admitted, and charges neither limit.
+// A request may go away when its wait for one limit has just ended, before it joins the line of the
+// next one or after the last one. It is not admitted, and charges neither limit.
 func TestCancelBetweenTwoOwners(t *testing.T) {
 	for name, over := range map[string]int{"after the first limit's wait": 1, "after the second's": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestCancelBesideAnAnswer(t *testing.T) {
 	}
 }
 
-// A request has one time to wait for the owners of all its limits: when they do not answer, it goes on after
+// A request has one time to wait for the owners of all its limits. When they do not answer, it goes on after
 // 50 ms and a tick, though a request that came later is before it in the line of its second limit.
 func TestSilentOwnersShareOneWait(t *testing.T) {
 	some := exactly("a", 1, 5)

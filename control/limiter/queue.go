@@ -54,7 +54,7 @@ type ruling struct {
 }
 
 // Enqueue decides again, under the flow's lock, and holds the request when it has to
-// wait: then the verdict is Wait, the handle names it, and one Event with the ticket will
+// wait. Then the verdict is Wait, the handle names it, and one Event with the ticket will
 // come from Tick or Drain unless Cancel takes it back. After Admit and Reject the handle
 // is 0 and no event comes. Keep ticking at 5 ms once something waits.
 func (e *Engine) Enqueue(now int64, r *Request, ticket uint64) (out Outcome, h Handle) {
@@ -132,7 +132,7 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 }
 
 // waitBehind estimates when the limit lets cost pass behind what its client has held. It
-// errs by a third on the late side: to reject a few at once is better than to keep a
+// errs by a third on the late side. To reject a few at once is better than to keep a
 // queue at the very edge where its head times out.
 func (e *Engine) waitBehind(c *call, l *queue.Line[holding]) int64 {
 	by := l.Hold.by
@@ -188,7 +188,7 @@ func (f *flow) countArrival(cost int64) {
 }
 
 // admitOrQueue is the tenant stage of a request that all limits admit, under the flow's
-// lock: what may not pass at once joins the queue, unless the queue or its law refuses it.
+// lock. What may not pass at once joins the queue, unless the queue or its law refuses it.
 // line is the requests of the client, nil if it has none.
 func (e *Engine) admitOrQueue(f *flow, c *call, line *queue.Line[holding]) ruling {
 	q := f.queue

@@ -46,8 +46,8 @@ func (e *Engine) release(f *flow, now int64, out []Event) (events []Event, more 
 	}
 }
 
-// spendable is the credit that no line has yet: what the controller has released, what is drawn
-// from the pool's unused capacity, or, as on the fast path, enzyme that is free ahead of it.
+// spendable is the credit that no line has yet. The controller has released it, or it is drawn
+// from the pool's unused capacity, or, as on the fast path, enzyme that is free before the step.
 // Without the latter the part of a request that a step leaves unbound would keep a short queue
 // from ever emptying, and every request would wait a tick.
 func (f *flow) spendable() int64 {

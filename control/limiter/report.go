@@ -52,7 +52,7 @@ func (e *Engine) Report(now int64, r *exchange.Report) {
 }
 
 // reportUnsent reports flows that have left the ticker's list, until there is nothing
-// more to report of them. What is in flight may end without anything else happening.
+// more to report. What is in flight may end without anything else happening.
 func (e *Engine) reportUnsent(now int64, r *exchange.Report) {
 	keep := e.unsent[:0]
 	for _, f := range e.unsent {

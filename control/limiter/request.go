@@ -116,8 +116,8 @@ type Event struct {
 	// Whose request it was: the tenant that it counts for, its client, its pool, "" if that is not
 	// configured.
 	Tenant, Client, Pool string
-	// HeldBy is the cause of the wait: the name of a limit, the last if several held it,
-	// or ShareName if it waited for its tenant's share alone, or for longer.
+	// HeldBy is the cause of the wait. It is the name of a limit, the last if several held
+	// it, or ShareName if it waited for its tenant's share alone, or for longer.
 	HeldBy string
 }
 

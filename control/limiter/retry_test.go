@@ -9,7 +9,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// The time that a refusal states is the time after which a request is admitted: a client that waits for it and
+// The time that a refusal states is the time after which a request is admitted. A client that waits for it and
 // asks once is admitted, and a client that asks noticeably earlier is refused. Meanwhile nobody else asks.
 
 // retryCase is a limit in use, and how far off the said time may be.
@@ -36,8 +36,9 @@ func drawRetryLimit(t *rapid.T, name string) config.Limit {
 		Burst: rapid.SampledFrom([]float64{1, 2, 10, 96}).Draw(t, name+" burst")}
 }
 
-// tolerate sets how exact the time is: with one gateway, and where the burst is so large that the pacer does
-// not decide, but for two lags in which others may be saturated; else but for a tenth, once claims have faded.
+// tolerate sets how exact the time is. It is exact with one gateway, and where the burst is so large that the
+// pacer does not decide, but for two lags in which others may be saturated. Otherwise it may be off by a
+// tenth, once claims have faded.
 func (c *retryCase) tolerate() {
 	c.paced = c.gateways > 1 && (c.limit.Strict || c.limit.Burst < 3+c.limit.Rate*float64(retryLag)*1e-9)
 	c.late = func(int64) int64 { return ms }

@@ -10,8 +10,8 @@ import "github.com/titrate/titrate/control/config"
 //	extra > 0   debt: later requests of the client and of the tenant pay for it
 //	extra < 0   given back, to the limits at once, to the share as credit
 //
-// Debt is bounded, so that one wrong number does not block a client forever: each
-// limit's key owes at most one burst beyond its empty bucket, so it is blocked for at most
+// Debt is bounded, so that one wrong number does not block a client forever: each limit's
+// key owes at most one burst beyond its empty bucket. So it is blocked for at most
 // 2·burst/rate; the flow owes at most debtSeconds of its share. What is beyond the bounds
 // is forgiven. Reports always have the true cost: the allocator must see what a tenant
 // really uses.
@@ -20,14 +20,14 @@ import "github.com/titrate/titrate/control/config"
 const debtSeconds = 2
 
 // Settle corrects the charge of a request that was admitted with r.Cost as its estimate:
-// actual, in cost units, is its true cost, ≥ 0 and at most MaxCost; what is not a number
+// actual, in cost units, is its true cost, ≥ 0 and at most MaxCost. What is not a number
 // corrects nothing. Call it at most once per admitted request, and never for another one.
 // It decides nothing. It returns the cost that the bound on debt forgave the client's
 // limits, at most over them.
 //
 // Not exact, by choice: a limit that was SHADOW and would have refused the request was
-// not charged its estimate, yet gets its refund; a client that had no key at
-// its admission (see Options.Keys) gets no refund.
+// not charged its estimate, yet gets its refund. A client that had no key at its
+// admission (see Options.Keys) gets no refund.
 func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64) {
 	if !(actual >= 0) {
 		return 0

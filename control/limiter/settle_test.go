@@ -180,7 +180,7 @@ func among(e *Engine, now int64, replicas int) *exchange.Claims {
 }
 
 // What a key was charged and has announced while a replica was not alone is given back after the
-// replica was alone for a moment, too; but no more than was spent.
+// replica was alone for a moment, too. No more is given back than was spent.
 func TestRefundAfterBeingAlone(t *testing.T) {
 	e := oneLedger(t)
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 3}

@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// Three gateways with a share of 10 or 33 requests/s each: requests that ask for less than
+// Three gateways with a share of 10 or 33 requests/s each. Requests that ask for less than
 // their share wait until chance has passed and are not refused; demand beyond the share uses
 // it, and waits no longer than before.
 func TestSmallShares(t *testing.T) {

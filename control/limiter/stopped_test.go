@@ -23,9 +23,9 @@ func (c *cluster) stop(i int) { c.stopped[i] = &stopped{since: c.now} }
 // deadAfter is the time without a message after which an agent gives the link to a gateway up.
 const deadAfter = 3 * time.Second
 
-// resume lets it go on. first says what happens first in its process: it finds that its agent has sent nothing for
-// long, and then claims or decides a request; or it reads what the kernel has kept until the agent gave the link up; or
-// the next is what the agent sends on a new link.
+// resume lets it go on. first says what happens first in its process. It finds that its agent has sent nothing for
+// long, and then claims or decides a request. Or it reads what the kernel has kept until the agent gave the link up.
+// Or the next is what the agent sends on a new link.
 func (c *cluster) resume(i int, first string) {
 	st, e := c.stopped[i], c.engines[i]
 	delete(c.stopped, i)

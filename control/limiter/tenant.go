@@ -40,7 +40,7 @@ func (f *flow) decide(e *Engine, c *call, out *Outcome) (ok bool) {
 	return true
 }
 
-// decideByShare takes a request that all limits admit through the tenant stage. One that
+// decideByShare takes a request that all limits admit through the tenant stage. A request that
 // does not pass is not charged.
 func (f *flow) decideByShare(e *Engine, c *call, ref *refusal, out *Outcome) (ok bool) {
 	p := f.pass(e, c, c.route.mode, c.route.queue.Law, int(f.credit.waiting.Load()))

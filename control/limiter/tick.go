@@ -191,8 +191,8 @@ func (e *Engine) askLimits(f *flow, now int64, out []Event) (events []Event, mor
 }
 
 // askLimit makes the first held request of a client eligible if its limits admit it. They
-// are asked as of the time for which they had announced that they would, not as of the
-// tick that comes after: or each request would lose its limit half a tick.
+// are asked as of the time for which they had announced that they would, not as of the tick
+// that comes after. Otherwise each request would lose its limit half a tick.
 func (e *Engine) askLimit(f *flow, i int32, due, now int64, out []Event) []Event {
 	en := f.queue.Entry(i)
 	at := max(due, now-recheck)

@@ -8,7 +8,7 @@ import (
 )
 
 // play has a client ask each of some gateways so often a second for so many seconds, and returns what was
-// admitted, and the most that was admitted over rate·t + burst.
+// admitted. It also returns the most that was admitted over rate·t + burst.
 func (f *exactFleet) play(r Request, now int64, rate, burst, asks float64, seconds int, at ...int) (sum, worst float64) {
 	level := 0.0
 	due := make([]float64, len(at))

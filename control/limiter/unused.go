@@ -18,13 +18,13 @@ import (
 //	w/W    this gateway's part by weight
 //	M, v   the quota's max and the flow's share
 //
-// All flows at a gateway together take at most U·w/W beyond their shares, and each at most (M − v)·w/W,
-// so that all gateways together stay within U, wherever a demand begins. Both are token buckets (GCRA). A
+// All flows at a gateway together take at most U·w/W beyond their shares, and each at most (M − v)·w/W.
+// So all gateways together stay within U, wherever a demand begins. Both are token buckets (GCRA). A
 // request that is dearer than a bucket takes all of a whole one, and owes the rest, for up to mostDebt.
-// What a flow uses of its share beyond the demand that the coordinator has measured counts as taken,
-// too: the margin of the shares is of the same capacity.
-// What is taken is demand: once it is measured it is part of the shares, and U has become less. While
-// it is not measured there is none: shares are stale, the agent is lost, or this gateway is cut off.
+// What a flow uses of its share beyond the demand that the coordinator has measured counts as taken, too:
+// the margin of the shares is of the same capacity. What is taken is demand: once it is measured it is
+// part of the shares, and U has become less. While it is not measured there is none: shares are stale,
+// the agent is lost, or this gateway is cut off.
 //
 //	pass        a request that the credit does not cover, while none waits
 //	drawUnused  at each advance, for what waits
@@ -112,7 +112,7 @@ func (u *unused) owe(m *members.View, now, cost int64) {
 }
 
 // oweUnused charges the unused capacity with what a flow has used of its share in h seconds beyond the
-// demand that is measured: of a flow without a lease that is all. The flow is locked.
+// demand that is measured. Of a flow without a lease that is all. The flow is locked.
 func (f *flow) oweUnused(m *members.View, now int64, h float64) {
 	p, here := &f.pace, f.demandHere()
 	p.beyond, p.passed = max(0, p.beyond+units(p.passed)-here*h), 0

@@ -30,7 +30,7 @@ func unusedFleet(t *testing.T, gateways int, law config.Law, max float64) []*Eng
 }
 
 // playUnused has tenants ask for so many requests/s of such a cost each for 4 s, spread over the gateways that
-// at names, and returns the cost/s that is admitted.
+// at names. It returns the cost/s that is admitted.
 func playUnused(all []*Engine, tenants, rate int, cost float64, at func(tenant, i int) int) float64 {
 	admitted, events, tick := 0, []Event(nil), 5*ms
 	for now := sec; now < 5*sec; now += tick {

@@ -14,14 +14,14 @@ import (
 //	x_i(q) = m_i + clip((W_i/q)^(1/α), lo_i − m_i, cap_i − m_i),  q_i = Σ_r a_ri·p_r
 //	p_r    : Σ_i a_ri·x_i = C_r, or p_r = 0 if the load at 0 fits
 //
-// with m_i = 0 where guarantees are floors ([fairshare.Minimum]) and m_i = lo_i
-// where they are bases ([fairshare.Additive]): the market then shares what the
-// guarantees leave, by the utility of what comes on top of them.
+// with m_i = 0 where guarantees are floors ([fairshare.Minimum]) and m_i = lo_i where
+// they are bases ([fairshare.Additive]). The market then shares what the guarantees
+// leave, by the utility of what comes on top.
 //
 // Two kinds of steps alternate; both descend the convex dual problem.
 //
-//   - A cycle sets the price of each pool in turn so that its load equals its capacity,
-//     the other prices fixed: Newton's method in the logarithms of load and price, in
+//   - A cycle sets the price of each pool in turn so that its load equals its capacity, the
+//     other prices fixed. It uses Newton's method in the logarithms of load and price, in
 //     which a pool alone is a straight line, within a bracket. A cycle never fails. Cycles
 //     converge slowly where two pools have nearly the same tenants, or a heavy tenant with
 //     a small α uses both.
@@ -114,11 +114,10 @@ func NewMarket(pools, tenants int, uses []fairshare.Use) (*Market, error) {
 	return m, nil
 }
 
-// Solve shares the capacities among the demands, whose Guaranteed means what g
-// says. prices holds a guess (0 = none) and receives the prices, one per pool,
-// +Inf for a pool of which nothing is for sale because guarantees fill it or it
-// has no capacity; shares receives the shares, one per tenant. It panics if a
-// length does not match.
+// Solve shares the capacities among the demands, whose Guaranteed means what g says. prices
+// holds a guess (0 = none) and receives the prices, one per pool. A price is +Inf if
+// nothing of the pool is for sale because guarantees fill it or it has no capacity. shares
+// receives the shares, one per tenant. It panics if a length does not match.
 func (m *Market) Solve(capacity []float64, demands []fairshare.Demand, g fairshare.Guarantee, alpha float64,
 	prices, shares []float64) (o Outcome) {
 	if len(capacity) != len(m.pools) || len(prices) != len(m.pools) || len(demands) != len(m.tenants) ||

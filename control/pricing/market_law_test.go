@@ -13,7 +13,7 @@ import (
 	"github.com/titrate/titrate/control/pricing"
 )
 
-// trade is a market's problem and what came out of it.
+// trade is a market's problem and the result.
 type trade struct {
 	uses      []fairshare.Use
 	mu        []float64
@@ -151,7 +151,7 @@ func TestMarketScalesAndPermutes(t *testing.T) {
 }
 
 // The slow oracle: sweep over the pools again and again, find each one's price by
-// plain bisection. Costs are of one size here, or it would not arrive.
+// plain bisection. All costs have one size here, or it would not arrive.
 func TestMarketAgreesWithSweeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t, 3)

@@ -9,8 +9,9 @@ import (
 	"github.com/titrate/titrate/control/pricing"
 )
 
-// poolOracle is the slow, obvious α-fair pool: the definition of a share, and bisection on
-// the logarithm of the price, so that no weight W^(1/α) is too large or too small for it.
+// poolOracle is the slow, obvious α-fair pool. It has the definition of a share, and
+// bisection on the logarithm of the price, so that no weight W^(1/α) is too large or too
+// small for it.
 func poolOracle(mu float64, ds []fairshare.Demand, g fairshare.Guarantee, alpha float64) []float64 {
 	at := func(logPrice float64) (xs []float64, sum float64) {
 		for _, d := range ds {

@@ -28,9 +28,9 @@ import (
 	"github.com/titrate/titrate/control/fairshare"
 )
 
-// MaxMin is the price of a pool shared by max-min fairness at fair rate f
-// (units/s per weight): 1/f when saturated, 0 when slack (f = +Inf), +Inf when
-// the guarantees alone use it up (f = 0).
+// MaxMin is the price of a pool shared by max-min fairness at fair rate f (units/s per
+// weight). It is 1/f when saturated, 0 when slack (f = +Inf), +Inf when the guarantees
+// alone use it up (f = 0).
 func MaxMin(f float64) float64 {
 	if math.IsInf(f, 1) {
 		return 0

@@ -1,5 +1,6 @@
-// Package answers tests how gRPC clients react to the filter's answers: a real grpc-go client and server with
-// the real Envoy and filter between them, over HTTP/2, from envoy-filter/examples/answers-grpc.yaml.
+// Package answers tests how gRPC clients react to the filter's answers. It has a real grpc-go client and
+// server with the real Envoy and filter between them, over HTTP/2, from
+// envoy-filter/examples/answers-grpc.yaml.
 //
 // It has tests only. It is here and not in the filter's module, which links only the standard library, tests
 // included. The agent is a stand-in in the test's process that speaks proto/link.

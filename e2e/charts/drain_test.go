@@ -9,7 +9,7 @@ import (
 )
 
 // A gateway that ends asks its clients to close their connections, and serves them until it receives a signal
-// to end: Envoy with the chart's configuration, and the hook that a kubelet runs before.
+// to end. The test has Envoy with the chart's configuration, and the hook that a kubelet runs before.
 func TestGatewayDrains(t *testing.T) {
 	envoy, module := os.Getenv("ENVOY_BIN"), abs(t, "../../bin/libtitrate.so")
 	if _, err := os.Stat(module); envoy == "" || err != nil {

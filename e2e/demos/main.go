@@ -1,5 +1,6 @@
 // Command demos runs `titrate dev` many times, one run after the other, and prints a table of the
-// verdicts: how often the demo passes, fails, or proves nothing, and why (docs/robustness.md).
+// verdicts. It shows how often the demo passes, fails, or proves nothing, and why
+// (docs/robustness.md).
 //
 // Each run has its own row: no run is repeated, and none is left out. The trace and the output of a
 // run that did not pass stay in a directory, which is printed.

@@ -184,7 +184,7 @@ const atOnce = 2
 // frugal are settings of Go's runtime for agents that share few processors with many others.
 // With one processor a process does not wake a second thread for each packet. While GODEBUG's
 // schedtrace is on, which writes a line each hour here, the runtime's own thread looks after the
-// others each 10 ms; otherwise it sleeps until a system call wakes it, and then looks each 20 µs
+// others each 10 ms. Otherwise it sleeps until a system call wakes it, and then looks each 20 µs
 // for a while. Both together save a third of the processor time of an agent that is mostly idle.
 // The collector runs after 16 MiB, not after 4.
 var frugal = []string{"GOMAXPROCS=1", "GODEBUG=schedtrace=3600000", "GOGC=400"}

@@ -208,7 +208,7 @@ func (r *Result) judgePhase(p *Phase) {
 	r.atMost("all sums of claims are right", p.Name, p.Claims, p.Bound, "s", p.Wrong)
 	r.atMost("all members are known", p.Name, p.Members, p.BoundMembers, "s", "some gateways count others")
 	if p.Name == "partition" {
-		r.atMost("those that are cut off know it", p.Name, p.Split, p.Bound, "s", "some do not know it")
+		r.atMost("agents that are cut off know it", p.Name, p.Split, p.Bound, "s", "some do not know it")
 	}
 	r.atMost(fmt.Sprintf("a count is wrong by, with δ up to %.2f s", p.CountLag), p.Name, p.CountOff, mostCountOff,
 		"requests", p.CountWhere)
@@ -220,7 +220,7 @@ func (r *Result) judgePhase(p *Phase) {
 	r.atMost("the sum of the shares is off by", p.Name, 100*p.ShareOff, 100*mostShareOff, "%", "")
 }
 
-// fitting returns the number of agents that the machine has time for, estimated from a phase: with this number,
+// fitting returns the number of agents that the machine has time for, estimated from a phase. With this number,
 // the fleet uses half of the processor time that other processes leave, and it is at most half of the present
 // number.
 func (r *Result) fitting(p *Phase) int {

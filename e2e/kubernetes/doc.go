@@ -9,7 +9,7 @@
 // TestNode has a whole cluster of one node, in its own Linux namespaces (tools/sh/node.sh): kubelet,
 // containerd, kube-proxy, CoreDNS, controllers and scheduler. There the chart is installed with Helm, limits
 // real requests, is scaled, loses its leading coordinator, is upgraded from the version before, rolled back and
-// uninstalled, under traffic; no request may fail. Envoy Gateway, installed by its own chart, makes Envoys with
+// uninstalled, under traffic. No request may fail. Envoy Gateway, installed by its own chart, makes Envoys with
 // the module and asks an agent about global limits.
 //
 // `make e2e-k8s` builds the programs and runs this package.

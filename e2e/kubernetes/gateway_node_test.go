@@ -71,7 +71,7 @@ func gatewayProgram(t *testing.T) string {
 }
 
 // envoyGateway installs Envoy Gateway by its own chart, with the agent as its rate limit service, and follows the
-// guide: the Envoys that it makes have the module and an agent, and obey limits, policies and global limits.
+// guide. The Envoys that it makes have the module and an agent, and obey limits, policies and global limits.
 func (in *installed) envoyGateway(t *testing.T) {
 	dir := t.TempDir()
 	in.installGateway(t, dir)

@@ -29,7 +29,7 @@ type prometheus struct {
 	documented map[string]metrics.Metric
 }
 
-// TestScrape runs an installation as it is shipped, and checks the series that a real Prometheus has of it.
+// TestScrape runs an installation as it is shipped, and checks the series that a real Prometheus gets.
 func TestScrape(t *testing.T) {
 	p := prometheus{installation: running(t)}
 	var err error
@@ -157,9 +157,9 @@ func (p prometheus) targetsUp(t *testing.T) {
 // general are the labels that Prometheus adds, and of a histogram's buckets.
 var general = []string{"__name__", "instance", "job", "le"}
 
-// lacks reports whether the installation cannot have a metric: it has no rate limit service, no API over HTTP,
-// no audit log, no operator, no traffic to its adaptive pool, no limit that asks about too many keys, and no
-// agent that sends wrong messages.
+// lacks reports whether the installation cannot have a metric. It has no rate limit service, no API over HTTP,
+// no audit log, no operator. It has no traffic to its adaptive pool, no limit that asks about too many keys,
+// and no agent that sends wrong messages.
 func (p prometheus) lacks(name string) bool {
 	return p.documented[name].Conditional && (name == "titrate_pool_in_flight" ||
 		name == "titrate_agent_limit_unasked_total" || strings.HasPrefix(name, "titrate_audit_") ||

@@ -5,10 +5,10 @@
 //
 //   - the demo, judged by its own verdict, by a second reading of its trace, and
 //     by what it leaves behind;
-//   - one installation of two gateways that the other tests share: requests that
-//     their clients give up, an Envoy that receives SIGTERM, agents, coordinators and
-//     an etcd that are killed and come back, strangers on the agent's socket, bad
-//     documents, quotas that change while requests wait, a limit by user and method;
+//   - one installation of two gateways that the other tests share. Its requests are given
+//     up by their clients, an Envoy receives SIGTERM, agents, coordinators and an etcd are
+//     killed and come back. There are strangers on the agent's socket, bad documents,
+//     quotas that change while requests wait, a limit by user and method;
 //   - the developer's commands: Ctrl-C, a port that is taken;
 //   - an installation of the version before, whose parts are replaced by parts of this version one
 //     after the other in any order, and back (`make e2e-upgrade`).

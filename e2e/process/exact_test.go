@@ -19,7 +19,7 @@ const exactLimits = `
 `
 
 // exactOverAllGateways sends each of some clients through all gateways at once, four times its
-// burst: all gateways together admit the burst, but for what a ledger decides because the answer
+// burst. All gateways together admit the burst, but for what a ledger decides because the answer
 // of an owner took too long on this machine.
 func (w *installation) exactOverAllGateways(t *testing.T) {
 	w.apply(exactLimits)

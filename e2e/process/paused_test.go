@@ -27,7 +27,7 @@ func (w *installation) agentPaused(t *testing.T) {
 	w.signal(t, w.agents[0], syscall.SIGSTOP)
 	t.Cleanup(func() { w.signal(t, w.agents[0], syscall.SIGCONT) })
 	w.apply(tenant("meanwhile", 3))
-	missing := `gw-1 +\S+ +\d+ +1 +\d+s +(behind|agent not heard for \d+s)`
+	missing := `gw-1 +\S+ +\d+ +1 +\d+s +(behind|agent unreachable for \d+s)`
 	took := w.says(t, behindWithin, "get gateways", missing, upToDate[1])
 	w.says(t, behindWithin, "get tenants/meanwhile", `tenants/meanwhile +3 +1/2`)
 	t.Logf("the change was shown as missing %v after it was applied", took)

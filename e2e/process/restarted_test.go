@@ -13,7 +13,7 @@ import (
 )
 
 // The load of restarted's clients. A restart adds the tokens that refill in the 250 ms for which a key is not
-// reported, and the cost that a killed Envoy admitted in its last 250 ms, which is nothing here
+// reported. It adds the cost that a killed Envoy admitted in its last 250 ms, which is nothing here
 // (docs/guarantees.md).
 const (
 	restartedRate  = 6. / 60

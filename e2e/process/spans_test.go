@@ -19,8 +19,8 @@ import (
 const callersSpan = "00f067aa0ba902b7"
 
 // traceOfHeldRequests sends requests that wait, once for their tenant's share and once for the owner of an
-// EXACT limit's key. Each trace goes on through the wait: the caller's span, Envoy's span of the request
-// with the decision, and its span of the call of the upstream, which begins after the wait.
+// EXACT limit's key. Each trace goes on through the wait. It has the caller's span, Envoy's span of the
+// request with the decision, and its span of the call of the upstream, which begins after the wait.
 func (w *installation) traceOfHeldRequests(t *testing.T) {
 	w.apply(exactLimits)
 	w.inForce(t, patience)
@@ -82,8 +82,8 @@ func (w *installation) traced(t *testing.T, front, trace, tenant, client string)
 	}
 }
 
-// request are Envoy's two spans of a trace: of the request, whose parent is the caller's, and of the call of
-// the upstream, whose parent is that; nil if they have not come.
+// request has Envoy's two spans of a trace. They belong to the request, whose parent is the caller's, and to
+// the call of the upstream, whose parent is that. They are nil if they have not come.
 func (r *receiver) request(trace string) (request, upstream *tracev1.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -90,13 +90,13 @@ type figures struct {
 	late                     float64 // longest delay of a request behind its time, s
 }
 
-// allowance has the numbers of requests that are allowed beyond the bounds: more for the limited client beyond
-// its due rate where the gateways could not count for each other, less below it, capped for the capped tenant,
-// refused for the unlimited client. A stage with a request that was later than void, in seconds, is not judged;
-// 0 judges all.
+// allowance has the numbers of requests that are allowed beyond the bounds. more is for the limited client
+// beyond its due rate where the gateways could not count for each other, less is below it. capped is for the
+// capped tenant, refused for the unlimited client. A stage with a request that was later than void, in seconds,
+// is not judged; 0 judges all.
 type allowance struct{ more, less, capped, refused, void float64 }
 
-// end stops the traffic and checks the invariants that hold after any fault: no request failed, the unlimited
+// end stops the traffic and checks the invariants that hold after any fault. No request failed, the unlimited
 // client always passed, no client got more than its limits in any window.
 func (r *traffic) end(t *testing.T, a allowance) {
 	t.Helper()
@@ -139,9 +139,9 @@ func (r *traffic) end(t *testing.T, a allowance) {
 }
 
 // Slack over the exact limits in this installation, requests. For the client it is the bound of
-// docs/guarantees.md, without the part of a cold start: the gateways receive each other's use long before the
-// client's burst is spent. For the tenant: it starts with the immediate parts of all flows at both gateways,
-// and has a bucket there of 5 % of the share; together within half a second of its max.
+// docs/guarantees.md, without the part of a cold start. The gateways receive each other's use long before the
+// client's burst is spent. For the tenant it has the immediate parts of all flows at both gateways, and a
+// bucket there of 5 % of the share. Together they stay within half a second of its max.
 const (
 	gossipDelay = 10 * time.Millisecond // what loopback and scheduling take at most
 	cappedSlack = .5 * cappedMax
@@ -174,8 +174,8 @@ func (f *figures) judge(t *testing.T, a allowance) {
 	}
 }
 
-// excess is the most by which the number of events in any window [s, t] exceeds
-// rate·(t−s) + burst, counting both ends: a bucket that is full at s gives 0.
+// excess is the most by which the number of events in any window [s, t] exceeds rate·(t−s)
+// + burst, counting both ends. A bucket that is full at s gives 0.
 func excess(times []float64, rate, burst float64) float64 {
 	slices.Sort(times)
 	worst, level := math.Inf(-1), 0.0 // level: most over rate·t of the windows that end here

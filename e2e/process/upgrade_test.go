@@ -109,7 +109,7 @@ func (w *installation) reload(gateway int, to binaries) {
 
 // What one change adds to what the limited client may have, or takes from it, and adds to the tenant's max,
 // requests. While an Envoy's parent drains, for a second here, two processes admit for one gateway, and when it
-// ends it admits what it holds, at most a second's worth here; the next one begins without shares. An agent's
+// ends it admits what it holds, at most a second's worth here. The next one begins without shares. An agent's
 // count starts afresh (docs/guarantees.md).
 var changes = map[string]allowance{
 	"agent":  {more: thirtyRate, less: thirtyBurst},

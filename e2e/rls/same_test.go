@@ -25,9 +25,9 @@ const (
 // compares the answers: codes, limits, remaining hits, headers and metadata. Limits are per day and longer, so
 // that less than a whole request refills during the test, and the requests are in one window.
 //
-// Documented differences of sliding windows: duration_until_reset, and so the header RateLimit-Reset; and a
-// request of no hits when exactly nothing is left, which is OK in ratelimit until one more hit has been
-// counted, and over the limit here. With fixed windows there is no difference.
+// Documented differences of sliding windows are duration_until_reset, and so the header RateLimit-Reset.
+// Another one is a request of no hits when exactly nothing is left, which is OK in ratelimit until one more
+// hit has been counted, and over the limit here. With fixed windows there is no difference.
 func TestSameAnswers(t *testing.T) {
 	for _, windows := range []rls.Windows{rls.Sliding, rls.Fixed} {
 		t.Run(string(windows), func(t *testing.T) { sameAnswers(t, windows) })

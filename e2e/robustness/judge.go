@@ -214,8 +214,8 @@ func (r *Result) excess(name, subject string, x check.Excess) {
 
 var pool = judge.Pool{Capacity: capacity}
 
-// poolBound is the bound of the demo's verdict for a pool, and in addition the floor φ = 1/4 of the part of a
-// gateway that has joined, until the gateway is in the shares.
+// poolBound is the bound of the demo's verdict for a pool. In addition it has the floor φ = 1/4 of the part
+// of a gateway that has joined, until the gateway is in the shares.
 func poolBound() check.Bound {
 	saved := pool.Saved(len(tenants) * world.Gateways)
 	floor := .25 * capacity / world.Gateways * joins.Seconds()

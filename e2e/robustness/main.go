@@ -101,8 +101,8 @@ func parse(args []string) (o options, err error) {
 	f.Uint64Var(&seed, "seed", 1, "what the schedule is drawn from")
 	f.StringVar(&seeds, "seeds", "", "run many seeds, such as 1-20 or 3,5,8, instead of -seed")
 	f.IntVar(&o.parallel, "parallel", 1, "seeds that run at once")
-	f.IntVar(&o.crowd, "clients", defaultCrowd, "clients that ask once in 200 s each, besides those that are judged "+
-		"one by one")
+	f.IntVar(&o.crowd, "clients", defaultCrowd, "clients that ask once in 200 s each, besides the clients that are "+
+		"judged one by one")
 	f.StringVar(&o.faults, "faults", "", "kinds of faults, comma-separated; kill stands for all kill-…; empty is all")
 	f.StringVar(&o.output, "o", "table", "output: table or json")
 	f.StringVar(&o.results, "results", "",

@@ -8,7 +8,7 @@ import (
 )
 
 // seconds writes the requests of each client in each second, at all gateways and at each, to help find the
-// cause of a failure: second, pool, tenant, client, gateway, sent, admitted, refused, failed.
+// cause of a failure. Columns: second, pool, tenant, client, gateway, sent, admitted, refused, failed.
 func (s *scene) seconds(file string) error {
 	type key struct {
 		second                        time.Duration

@@ -209,7 +209,7 @@ func (s *scene) missing(ctx context.Context) string {
 			note("the agent of %s is %s, stream %v, stale %v", g.Name, st.Isolation, st.Stream.Connected,
 				st.SharesStale)
 		case alive != len(gateways)-1:
-			note("the agent of %s hears %d of %d others", g.Name, alive, len(gateways)-1)
+			note("the agent of %s receives %d of %d others", g.Name, alive, len(gateways)-1)
 		case len(st.Gateways) != 1 || st.Gateways[0].RefusedRevision != 0:
 			note("the agent of %s has gateways %+v", g.Name, st.Gateways)
 		}

@@ -17,11 +17,12 @@
 // # What is judged
 //
 // After warm-up (a third of the time, until the key tables are full and the heaps have their size) a line is
-// fitted through each Envoy's memory and goroutines, and through the agent's that is not killed (the agent
-// needs 40 s to have its size, so a short run leaves it out). The rise of the line over the time judged must
-// stay within a bound: in ten minutes of 3000 requests per second and gateway a leak of 8 bytes per request
-// would be seen. No request may fail, except if its client left. No panic may be recovered, no process may end
-// unexpectedly, and no update may be refused. When the load has ended, no request may be held or in flight.
+// fitted through each Envoy's memory and goroutines. Another line goes through those of the agent that is not
+// killed (the agent needs 40 s to have its size, so a short run leaves it out). The rise of the line over the
+// time judged must stay within a bound. In ten minutes of 3000 requests per second and gateway a leak of 8
+// bytes per request would be seen. No request may fail, except if its client left. No panic may be recovered,
+// no process may end unexpectedly, and no update may be refused. When the load has ended, no request may be
+// held or in flight.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package adminpage is the page /titrate on Envoy's admin port: the configuration and leases in force in this
-// gateway, the clients that are limited the most, and the limits of one client's requests.
+// Package adminpage is the page /titrate on Envoy's admin port. It shows the configuration and leases in
+// force in this gateway, the clients that are limited the most, and the limits of one client's requests.
 //
 //	/titrate                                what is in force, leases, top clients
 //	/titrate?tenant=acme&client=alice       one client, at each pool

@@ -4,18 +4,18 @@
 //
 // One goroutine dials the agent's Unix socket until the process ends, with a backoff of at most one second. On
 // each connection the two sides first exchange a Hello, which fixes the version. Then one goroutine passes the
-// agent's messages to the engine (configuration, shares, sums). Another sends the engine's messages: claims
-// every 50 ms if there are any, a report every 250 ms, a heartbeat every second and whenever a configuration
-// was accepted or refused, and at once the token questions for the owners of EXACT limits' keys. Claims have
-// the changes since the last claims; a new connection sends all claims within 3.2 s. A report has the counts
-// since the last report. The other messages have the latest state. So a lost connection loses at most the
-// report that was being written.
+// agent's messages to the engine (configuration, shares, sums). Another sends the engine's messages. They are
+// claims every 50 ms if there are any, a report every 250 ms, a heartbeat every second and whenever a
+// configuration was accepted or refused. It sends at once the token questions for the owners of EXACT limits'
+// keys. Claims have the changes since the last claims; a new connection sends all claims within 3.2 s. A
+// report has the counts since the last report. The other messages have the latest state. So a lost connection
+// loses at most the report that was being written.
 //
 // # Invariants
 //
-//   - No request ever waits for the link: this package never calls the functions that
-//     decide requests, except requests that wait for an owner's answer, and a peer that does
-//     not read is disconnected after [link.DeadAfter].
+//   - No request ever waits for the link: this package never calls the functions that decide
+//     requests, except requests that wait for an owner's answer. A peer that does not read
+//     is disconnected after [link.DeadAfter].
 //   - Without the agent the engine goes on with the last state, and with an estimate of
 //     what the other replicas use: see estimate.go.
 //   - A configuration, or a change of it, that the engine refuses leaves the old one in

@@ -67,7 +67,7 @@ func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
 	return appendWhole(b, math.Ceil(a.Next.Seconds()))
 }
 
-// RefusalAllowance returns the allowance of a refusal's answer. It keeps the answer consistent: the rest is
+// RefusalAllowance returns the allowance of a refusal's answer. It keeps the answer consistent. The rest is
 // less than the refused cost, even if another gateway has returned tokens since the decision, and more tokens
 // come no later than Retry-After.
 func RefusalAllowance(a limiter.Allowance, r *limiter.Request, out limiter.Outcome) limiter.Allowance {
@@ -80,9 +80,9 @@ func RefusalAllowance(a limiter.Allowance, r *limiter.Request, out limiter.Outco
 	return a
 }
 
-// Pushback is the value of grpc-retry-pushback-ms (gRFC A6): when to come back, in
-// milliseconds rounded up; -1 (do not retry) where waiting does not help; 0, for no value, where
-// the time is not known, as before the first configuration.
+// Pushback is the value of grpc-retry-pushback-ms (gRFC A6). It is the time to come back, in
+// milliseconds rounded up. It is -1 (do not retry) where waiting does not help, and 0, for
+// no value, where the time is not known, as before the first configuration.
 func Pushback(out limiter.Outcome) int64 {
 	switch {
 	case out.RetryAfter > 0:

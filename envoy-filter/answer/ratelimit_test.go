@@ -90,7 +90,7 @@ func TestPeekBody(t *testing.T) {
 }
 
 // The numbers of an answer agree with each other and with the engine's next decision, for any limit: r ≤ q; t ≤
-// w; after a refusal less is left than the request's cost, and the client is not asked to retry before more is
+// w. After a refusal less is left than the request's cost, and the client is not asked to retry before more is
 // there.
 func TestRateLimitFieldsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

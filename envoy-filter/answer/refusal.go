@@ -1,5 +1,5 @@
-// Package answer writes the parts of a decision that a client reads: status, body and headers of a refusal in
-// HTTP and in gRPC, the RateLimit fields, and the body of a peek.
+// Package answer writes the parts of a decision that a client reads. They are status, body and headers of a
+// refusal in HTTP and in gRPC, the RateLimit fields, and the body of a peek.
 //
 // All functions append to memory of the caller and allocate nothing. Texts that the client has sent (a tenant's
 // name) are cut to a bound and escaped.

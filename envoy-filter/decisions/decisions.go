@@ -5,10 +5,10 @@
 //
 // A request that is admitted at once, without a mark, is not noted and costs nothing here. All others are
 // noted, with the limits that decided, until the agent takes the notes every 250 ms. Between two takings there
-// is room for [Most] decisions, and for PerTenant decisions of one part of the tenants, so that one tenant with
-// many refusals leaves room for the others. Marked requests may use half of the room. A decision without room
-// is only counted, which costs a fiftieth of a note: above these rates refusals stay cheap, and the agent's
-// memory reaches back further.
+// is room for [Most] decisions, and for PerTenant decisions of one part of the tenants. So one tenant with many
+// refusals leaves room for the others. Marked requests may use half of the room. A decision without room is
+// only counted, which costs a fiftieth of a note: above these rates refusals stay cheap, and the agent's memory
+// reaches back further.
 //
 // # Invariants
 //

@@ -1,4 +1,4 @@
-// Package enforcer runs the limiter's engine inside an Envoy process: it has the clock
+// Package enforcer runs the limiter's engine inside an Envoy process. It has the clock
 // and the ticker that the engine lacks, and it recovers the engine's panics, so that a
 // fault in the limiter does not end Envoy.
 //

@@ -172,7 +172,7 @@ func TestRedirectedThroughTwoFilters(t *testing.T) {
 }
 
 // If the second route of a redirected request has the filter disabled, the outcome that was kept for it is not
-// used for another client, even a client that forges the header.
+// used for another client. That holds even for a client that forges the header.
 func TestNoOutcomeOfAnotherStream(t *testing.T) {
 	t.Parallel()
 	one := launch{example: quickstart, concurrency: 1, edits: []edit{

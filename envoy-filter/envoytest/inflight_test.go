@@ -46,8 +46,8 @@ func (a *agent) inFlight(tenant string) (sum exchange.FlowReport) {
 	return sum
 }
 
-// mixedUpstream is an upstream that acts by the path: /wait delays the answer by 50 ms, /busy refuses, /broken
-// fails, /drop closes the connection, /long never answers, /events never ends its answer, /tokens has cost 50.
+// mixedUpstream is an upstream that acts by the path. /wait delays the answer by 50 ms, /busy refuses, /broken
+// fails, /drop closes the connection. /long never answers, /events never ends its answer, /tokens has cost 50.
 func mixedUpstream(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/wait":

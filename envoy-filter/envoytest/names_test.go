@@ -12,9 +12,9 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// A limit may name an identity before any filter has it, filters may rename it,
-// and there is room for eight in use at a time, however many come and go. (A
-// listener that is replaced uses its own until it has drained.)
+// A limit may name an identity before any filter has it, and filters may rename it. There
+// is room for eight in use at a time, however many come and go. (A listener that is
+// replaced uses its own until it has drained.)
 func TestReloadNames(t *testing.T) {
 	t.Parallel()
 	e, resource, put := reloadable(t)

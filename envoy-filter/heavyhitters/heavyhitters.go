@@ -12,7 +12,7 @@
 //
 // Names are spread over stripes by their hash, so that threads seldom wait for each other. Each stripe has a
 // sketch of this minute and one of the minute before. A name's count is the sum of both. In a sketch that does
-// not have the name, it was counted at most as often as the smallest counter says, so this bound is added to
+// not have the name, it was counted at most as often as the smallest counter says. So this bound is added to
 // the count and to the error (Agarwal et al., Mergeable summaries, 2012). Counts older than two minutes are
 // dropped.
 //

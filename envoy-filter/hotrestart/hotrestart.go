@@ -42,7 +42,7 @@ import (
 )
 
 // Timeout bounds how long a child waits for its parent. A million keys take a tenth
-// of it.
+// of that time.
 const Timeout = 2 * time.Second
 
 // listenAgainAfter is the time after which a parent that has answered a child tries to

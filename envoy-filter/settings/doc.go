@@ -1,10 +1,10 @@
-// Package settings reads Titrate's settings in Envoy's configuration: the bootstrap extension's settings, one
-// set per process, and the HTTP filter's, one per filter chain, with overrides per virtual host or route.
+// Package settings reads Titrate's settings in Envoy's configuration. They are the bootstrap extension's
+// settings, one set per process, and the HTTP filter's, one per filter chain, with overrides per virtual host
+// or route.
 //
-// Envoy hands a Struct over as JSON. Reading is strict: an unknown field, a
-// wrong type or a value out of range is an error that names the field by its
-// path ("client[1].header"), so that Envoy refuses the new configuration and
-// keeps the previous one. Nothing is half-read.
+// Envoy hands a Struct over as JSON. Reading is strict. An unknown field, a wrong type or a
+// value out of range is an error that names the field by its path ("client[1].header"). So
+// Envoy refuses the new configuration and keeps the previous one. Nothing is half-read.
 //
 // # Sources
 //

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// docs/filter.md names every field that this package reads, and fieldNames finds
-// them where they are read: in the calls of object, and in the lists given to it,
-// which are variables called …Fields or …Names.
+// docs/filter.md names every field that this package reads, and fieldNames finds them where
+// they are read. They are in the calls of object, and in the lists given to it, which are
+// variables called …Fields or …Names.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/filter.md")
 	if err != nil {

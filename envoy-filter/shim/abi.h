@@ -8,7 +8,7 @@
 //   TITRATE_ABI           functions that all of them have. If one is null, the module
 //                         refuses to be loaded (titrate_missing_symbol).
 //   TITRATE_ABI_OPTIONAL  functions that came with 1.40. If one is null, configurations
-//                         that need it are refused (titrate_before_1_40), as are those
+//                         that need it are refused (titrate_before_1_40), as are others
 //                         that need an attribute which only 1.40 knows, the name of the
 //                         virtual host.
 //   …_OPTIONAL_1_39       functions that came with 1.39. Without them the same is done by
@@ -17,7 +17,7 @@
 // envoytest checks each name against the real binaries. The declarations were written
 // after the ABI v0.1.0 of Envoy 1.38, and are unchanged in v0.2.0 of Envoy 1.40. The
 // arguments of http_get_downstream_direct_remote_address and http_set_dynamic_metadata_string_batch,
-// new in 1.40 and 1.39, are those of their code: "address:port" as one text; keys with values.
+// new in 1.40 and 1.39, follow their code: "address:port" as one text; keys with values.
 #pragma once
 
 #include <stdbool.h>

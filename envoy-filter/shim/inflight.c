@@ -5,10 +5,10 @@
 //	             504, from the upstream or from Envoy in its place
 //	neither      the client went away, or Envoy answered for another reason
 //
-// The residence ends with the stream, not with the headers, as what is in flight does:
+// The residence ends with the stream, not with the headers, as the count in flight does:
 // otherwise a long body would look like a backlog. A retry or a hedge belongs to its
 // request. What follows an internal redirect is another request, and the first one ends
-// as neither. A response that tells the true cost completes with that cost; until then
+// as neither. A response that states the true cost completes with that cost; until then
 // the request is in flight with its estimate.
 //
 // A response that may last as long as its client likes is no work in a queue. So an

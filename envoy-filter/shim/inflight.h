@@ -35,7 +35,7 @@ void titrate_inflight_start(struct titrate_inflight* r);
 void titrate_inflight_local_reply(struct titrate_inflight* r, uint32_t status);
 // The response's headers have come.
 void titrate_inflight_response(struct titrate_inflight* r, abi_http_filter envoy);
-// The response has told the true cost; the request may have completed before.
+// The response has stated the true cost; the request may have completed before.
 void titrate_inflight_set_cost(struct titrate_inflight* r, int64_t micros);
 // The stream has ended. It may be called again.
 void titrate_inflight_end(struct titrate_inflight* r);

@@ -20,8 +20,8 @@ bool titrate_cookie(abi_bytes header, abi_bytes name, abi_bytes* value);
 // Returns false if there is none.
 bool titrate_query(abi_bytes path, abi_bytes name, char* room, abi_bytes* value);
 
-// Reads an IP address in the usual notation, perhaps with a port or in brackets, and
-// writes it to room (TITRATE_LONGEST bytes): "192.0.2.7", or "192.0.2.0/24" and
+// Reads an IP address in the usual notation, perhaps with a port or in brackets, and writes
+// it to room (TITRATE_LONGEST bytes). That is "192.0.2.7", or "192.0.2.0/24" and
 // "2001:db8::/64" if v4 or v6 is less than all bits. An IPv4 address that is mapped into
 // IPv6 becomes one of IPv4; zones are left out. Returns false if text is no address.
 bool titrate_address(abi_bytes text, int v4, int v6, char* room, abi_bytes* value);
@@ -38,7 +38,7 @@ bool titrate_forwarded(abi_bytes header, int* hops, abi_bytes* entry);
 abi_bytes titrate_bounded(abi_bytes value, char* room);
 
 // Returns the name of the client with that value: the prefix and the value. Prefixes
-// are those of package settings: each ends in the only colon that it has. With an empty
+// come from package settings: each ends in the only colon that it has. With an empty
 // prefix a value is its own name; but a value that looks like a name with a prefix gets
 // the prefix "plain:". So prefix and value can be read from a name. If the name would be
 // longer than TITRATE_LONGEST bytes, the value is replaced by its digest. room has

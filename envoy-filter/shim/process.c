@@ -182,7 +182,7 @@ void envoy_dynamic_module_on_bootstrap_extension_timer_fired(abi_bootstrap envoy
 void envoy_dynamic_module_on_bootstrap_extension_shutdown(void* envoy, const void* extension,
                                                           abi_done done, void* context) {
   (void)envoy;
-  titrate_admin_close((abi_bootstrap)extension); // which is what on_..._new has returned
+  titrate_admin_close((abi_bootstrap)extension); // the value that on_..._new has returned
   if (titrateStop() && publisher != NULL) {
     shutdown_done = done;
     shutdown_context = context;

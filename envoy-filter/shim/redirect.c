@@ -9,8 +9,8 @@
 // stream_complete puts the outcome into a list of the thread, together with the rules of
 // its filter. The next filter_new with these rules on the thread takes it. So each of
 // several Titrate filters in a chain finds its own. If the second route has this filter
-// disabled, the stream that takes the outcome is another request; such a request does not
-// use it: only a redirected request has both Envoy's x-envoy-original-url, which a client
+// disabled, the stream that takes the outcome is another request. Such a request does not
+// use it. Only a redirected request has both Envoy's x-envoy-original-url, which a client
 // could write too, and the same connection. The next request of the thread frees what no
 // stream has taken.
 //

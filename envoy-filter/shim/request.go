@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/control/limiter"
 )
 
-// requestOf returns a question as the engine reads it, for the call's duration only: it is the
+// requestOf returns a question as the engine reads it, for the call's duration only. It is the
 // beginning of the question (constants.go), in C's memory, so that no request allocates.
 func requestOf(q *C.struct_titrate_question) *limiter.Request {
 	return (*limiter.Request)(unsafe.Pointer(q))

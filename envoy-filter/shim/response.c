@@ -78,7 +78,7 @@ static struct titrate_fields* fields_new(const struct titrate_answer* a) {
   return f;
 }
 
-// Sets the mark on the request, or removes one that the client has set.
+// Sets the mark on the request, or removes a mark that the client has set.
 static void mark_upstream(abi_http_filter envoy, const struct titrate_outcome* o) {
   abi_bytes name = TITRATE_OPTION_NAME(&o->layers, congestion), mark = {NULL, 0};
   if (TITRATE_OPTION(&o->layers, mark_upstream) != TITRATE_ON || name.length == 0) return;

@@ -1,5 +1,5 @@
 // What a stream keeps of its decision until the response: what is added to the response,
-// and what was charged, until the response tells the true cost.
+// and what was charged, until the response states the true cost.
 #pragma once
 
 #include "decision.h"

@@ -80,7 +80,7 @@ struct titrate_name {
   abi_bytes text;
 };
 
-// What clients, upstreams and access logs are told of decisions.
+// What clients, upstreams and access logs get of decisions.
 struct titrate_answer_options {
   int mode; // of the engine, plus 1
   uint32_t status;
@@ -94,7 +94,7 @@ struct titrate_answer_options {
 
 struct titrate_memory;
 
-// One HTTP filter's rules, or a route's override of them.
+// One HTTP filter's rules, or a route's override.
 struct titrate_rules {
   struct titrate_sources tenant, client, pool, cost;
   struct titrate_sources identities[TITRATE_IDENTITIES]; // by slot

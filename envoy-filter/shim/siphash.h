@@ -1,5 +1,5 @@
 // SipHash-2-4 (Aumasson, Bernstein, "SipHash: a fast short-input PRF", 2012): a hash of 64 bits
-// under a key of 128, which does not tell whose it is to who has not the key.
+// under a key of 128, which says whose it is only with the key.
 #pragma once
 
 #include "abi.h"

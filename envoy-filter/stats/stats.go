@@ -5,9 +5,9 @@
 // A request touches no metric: the engine counts in its own memory, and Envoy's main thread publishes the
 // increments twice a second. The outcomes of titrate_requests_total are disjoint, so their sum is the number of
 // decided requests. Properties that a request can have besides its outcome (waited, marked, shadowed) have
-// their own counters. The time that requests were held is a histogram; the ticker collects it in the buckets of
-// waits.go. Labels are pools and outcomes only, never tenants or clients, so the configuration bounds the
-// number of series.
+// their own counters. The time that requests were held is a histogram. The ticker collects it in the buckets
+// that waits.go has. Labels are pools and outcomes only, never tenants or clients, so the configuration bounds
+// the number of series.
 //
 // Publishing costs O(pools × outcomes). Every ten seconds it also counts the live keys,
 // O(key table).
@@ -76,9 +76,9 @@ type Definition struct {
 // Table defines each Metric, in order.
 var Table = [metrics]Definition{
 	Requests: {"titrate_requests_total", []string{"pool", "outcome"}, Counter,
-		"Decided requests, each with one outcome: admitted; cancelled (its client went away while it was held); a " +
-			"reason of refusal (client_limit, tenant_share, queue_full, queue_timeout, unknown_tenant, " +
-			"not_configured); without a pool (-) booted, bypassed, unpooled, which are admitted."},
+		"Decided requests, by outcome: admitted, cancelled (the client went away during the wait), or a reason of " +
+			"refusal. Reasons are client_limit, tenant_share, queue_full, queue_timeout, unknown_tenant, " +
+			"not_configured. Without a pool (-) it is booted, bypassed or unpooled, which are admitted."},
 	Waited: {"titrate_waited_total", []string{"pool"}, Counter,
 		"Requests that were held."},
 	Marked: {"titrate_marked_total", []string{"pool"}, Counter,
@@ -98,14 +98,14 @@ var Table = [metrics]Definition{
 	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
 		"Costs in responses that were no finite number at or above 0."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
-		"Requests that were refused, held, marked or shadowed and not reported to the agent one by one, since " +
-			"there were too many in 250 ms (observe.md has the bounds): titrate why request does not know them."},
+		"Refused, held, marked or shadowed requests that were not reported to the agent one by one: there were " +
+			"too many in 250 ms. The command titrate why request does not know them (observe.md)."},
 	LimitsLeftOut: {"titrate_limits_left_out", nil, Gauge,
 		"Limits and quotas of the configuration in force that this filter does not enforce."},
 	Held: {"titrate_held", nil, Gauge,
 		"Requests held now."},
 	Keys: {"titrate_keys", nil, Gauge,
-		"Keys in use: those that are not at their initial state."},
+		"Keys in use, so not at their initial state."},
 	KeysContended: {"titrate_keys_contended", nil, Gauge,
 		"Contended keys."},
 	Flows: {"titrate_flows", nil, Gauge,
@@ -113,20 +113,20 @@ var Table = [metrics]Definition{
 	KeysParted: {"titrate_keys_parted_total", nil, Counter,
 		"Requests of keys beyond the budget of contended keys: this gateway held them to its part of the limit."},
 	KeysDisplaced: {"titrate_keys_displaced_total", nil, Counter,
-		"Contended keys that were replaced by one that had spent more."},
+		"Contended keys that were replaced by a key that had spent more."},
 	KeysBudget: {"titrate_keys_contended_budget", nil, Gauge,
 		"The most contended keys: contended_keys of the bootstrap configuration."},
 	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
-		"Claims of contended keys that reached the agent a period (50 ms) late or more: with more than 131,072 keys " +
-			"in use at a time they take turns."},
+		"Claims of contended keys that reached the agent a period (50 ms) late or more. With more than 131,072 " +
+			"keys in use at a time they take turns."},
 	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
 		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
 	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,
-		"Requests to EXACT limits that the ledger decided: the owner did not answer, there was no agent, or the " +
+		"Requests to EXACT limits that the ledger decided. The owner did not answer, there was no agent, or the " +
 			"question about a new key was not sent."},
 	ExactOverBudget: {"titrate_exact_keys_over_budget_total", nil, Counter,
-		"Requests of new keys of EXACT limits that the ledger decided, since their limit had asked for its part of " +
-			"the questions or keys, or the owner had no room."},
+		"Requests of new keys of EXACT limits that the ledger decided. Their limit had asked for its part of the " +
+			"questions or keys, or the owner had no room."},
 	ExactKeys: {"titrate_exact_keys", nil, Gauge,
 		"Keys of EXACT limits that this gateway knows."},
 	LinkConnected: {"titrate_link_connected", nil, Gauge,
@@ -144,7 +144,7 @@ var Table = [metrics]Definition{
 	PoolInFlight: {"titrate_pool_in_flight", []string{"pool"}, Gauge,
 		"Cost at the upstream now, as this gateway counts, whole units. Only of adaptive pools."},
 	Wait: {"titrate_wait_ms", []string{"pool", "outcome"}, Histogram,
-		"How long requests were held, by outcome: admitted, refused. Those that were not held are not counted. In " +
+		"How long requests were held, by outcome: admitted, refused. Requests without a wait are not counted. In " +
 			"milliseconds; the error is less than an eighth plus half a millisecond."},
 }
 

@@ -63,8 +63,8 @@ func (r Result) missedSettling() (Miss, bool) {
 }
 
 // missedRefused holds what was refused against one bucket for the same demand, whose requests
-// may wait as long as the queue lets them: all demand at the whole limit (calm), or that of
-// one replica at its share (below). It is the demand that is worse against its bound.
+// may wait as long as the queue lets them. It is all demand at the whole limit (calm), or
+// that of one replica at its share (below). It is the demand that is worse against its bound.
 func (r Result) missedRefused() (Miss, bool) {
 	each := r.Rate / float64(r.Replicas)
 	bound := func(figure, rate, load, lasts float64) Miss {

@@ -13,9 +13,9 @@ type Cell struct {
 type Result struct {
 	Cell
 	Lag float64 // δ in seconds
-	// Use is the part of the limit that passed in the long run, with a demand of more than twice the limit:
-	// evenly, all at one gateway, or at one gateway while the others ask for half of their share (Skewed) or
-	// for all of it (Critical: each other gateway is at the edge of saturation).
+	// Use is the part of the limit that passed in the long run, with a demand of more than twice the limit.
+	// The demand is even, or all at one gateway. Or it is at one gateway while the others ask for half of
+	// their share (Skewed) or for all of it (Critical: each is at the edge of saturation).
 	UseEven, UseLone, UseSkewed, UseCritical float64
 	// Over is by how much the highest window after a join exceeded the limit: half of
 	// the replicas are saturated, then the other half too. A window is a second, or the

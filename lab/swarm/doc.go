@@ -1,7 +1,7 @@
 // Package swarm runs N gateways that hold one tenant's share of one pool together, on
-// virtual time: drc.Controller and pacing.Pacer as the limiter's tenant stage uses them,
-// and nothing else, so that a thousand gateways at a million requests per second cost
-// a second of real time per minute.
+// virtual time. It has drc.Controller and pacing.Pacer as the limiter's tenant stage uses
+// them, and nothing else. So a thousand gateways at a million requests per second cost a
+// second of real time per minute.
 //
 // # Model
 //
@@ -11,7 +11,7 @@
 //
 // Credit is the free enzyme plus the pacer's remaining credit. The lag is δ = max(2P, τ+P), at most 2 s.
 // Package limiter has the bucket and decides which requests may wait, and for how long (limiter.Bucket,
-// limiter.Sole): each gateway has one client, which does not slow down when marked. Left out: several clients,
+// limiter.Sole). Each gateway has one client, which does not slow down when marked. Left out: several clients,
 // the AQM's marks and early refusals, loss of claims (services/simulate has them).
 //
 // # Bounds

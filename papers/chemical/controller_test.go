@@ -136,12 +136,12 @@ func TestControllerScales(t *testing.T) {
 	}
 }
 
-// TestElevenControllers is P11. The vector states neither what "greedy" offers nor how
-// the total is measured, and its settling time depends on both: the
-// instantaneous total settles after 3.9 to 11.4 s for offers of 100 to 5000 per
-// node. 6.2 s is met by v_max offered at each node and the mean over one second;
-// that reading was chosen because it fits, so this part of the test guards
-// against change and is no independent confirmation.
+// TestElevenControllers is P11. The vector states neither what "greedy" offers nor how the
+// total is measured, and its settling time depends on both. The instantaneous total settles
+// after 3.9 to 11.4 s for offers of 100 to 5000 per node. The vector's 6.2 s is met by
+// v_max offered at each node and the mean over one second. That reading was chosen because
+// it fits, so this part of the test guards against change and is no independent
+// confirmation.
 func TestElevenControllers(t *testing.T) {
 	p := reaction.Table1()
 	p.K5 = 0.1

@@ -21,9 +21,9 @@ func four(apart float64) (*crowd, reaction.Constants) {
 	return c, p
 }
 
-// published plays the paper's controller and draws it. It returns, for each number of nodes, over the last half
-// of the time with this number: the mean rate per node, the standard deviation of the first node, and the least
-// and greatest mean of a node.
+// published plays the paper's controller and draws it. It returns, for each number of nodes, three figures over
+// the last half of the time with this number. They are the mean rate per node, the standard deviation of the
+// first node, and the least and greatest mean of a node.
 func published(r *experiment.Result, name string, apart float64) (each, swing, least, most [4]float64) {
 	c, p := four(apart)
 	ch := r.Chart(name, fmt.Sprintf("Fig 10, published controller: one more node every %g s", apart), "time (s)",
@@ -133,8 +133,8 @@ func fig10(bool) *experiment.Result {
 	r.Holds("standard deviation of a node's rate with 1, 2, 3, 4 nodes, Mbit/s", "stochasticity rises with the nodes",
 		fmt.Sprintf("%.3f, %.3f, %.3f, %.3f", swing[0], swing[1], swing[2], swing[3]), "4 nodes more than 2",
 		swing[3] > swing[1]+.05).
-		Because("The paper suspects TCP. Without any TCP and without chance the published loop oscillates for ever: " +
-			"with four nodes and kF = 100/s it is stable up to 8.8 ms of delay, and the delay is 20 ms.")
+		Because("The paper suspects TCP. Without any TCP and without chance the published loop oscillates without " +
+			"end. With four nodes and kF = 100/s it is stable up to 8.8 ms of delay, and the delay is 20 ms.")
 	_, _, soonLeast, soonMost := published(r, "chem-fig10-5s", 5)
 	r.Within("least mean rate of four nodes over the greatest, joins 100 s apart", "divided fairly on average",
 		least[3]/most[3], .9, 1)

@@ -1,7 +1,7 @@
 // Package chemical reproduces Monti & Sifalakis, "Design, Analysis and Performances of Chemical-Inspired Rate
-// Controllers in Packet Networks" (Basel, CS-2013-001): their adaptive controller ([Controller]), alone and
-// coupled, with the constants of their Table 1. Package reaction has the controller's network of reactions, and
-// the computations on such networks.
+// Controllers in Packet Networks" (Basel, CS-2013-001). It has their adaptive controller ([Controller]), alone
+// and coupled, with the constants of their Table 1. Package reaction has the controller's network of reactions,
+// and the computations on such networks.
 //
 // The paper gives neither the clients' rates of its figures 7 to 9 nor the constant of reaction r5. Both are
 // chosen here: [offers] and [k5]. Table 1 can be read as k5 = 0. Then a host that was idle keeps all that it

@@ -54,7 +54,7 @@ func sampled(loads []load, span, bin float64) (rates []float64) {
 }
 
 // predicted is the response of the linear model about the steady state of the first load,
-// (11), to the later loads: what the paper plots as the estimate of its transfer function.
+// (11), to the later loads. The paper plots it as the estimate of its transfer function.
 func predicted(loads []load, span float64) []float64 {
 	p := reaction.Table1()
 	net, err := reaction.NewAdaptive(p)
@@ -198,7 +198,7 @@ func tab1(bool) *experiment.Result {
 	c.Level("paper: v_max = k4·E0", 0, 2000, 1000)
 	_, top := l.At(l.Len() - 1)
 	r.Within("largest output of one controller alone, packets/s", "1000, never 100 % used", top, 980, 999).
-		Because("v_max is E0·k2·k4/(k2+k4) = 990.1, not k4·E0; the missing 1 % is k4/k2, not the variance of c_T " +
+		Because("v_max is E0·k2·k4/(k2+k4) = 990.1, not k4·E0. The missing 1 % is k4/k2, not the variance of c_T " +
 			"that the paper suspects (its section 5.3).")
 	return r
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Allocators is the table of ways to share three pools of 100 among one tenant that uses
-// all three and three that use one each; and one pool among tenants of unlike demand.
+// all three and three that use one each. It also shares one pool among tenants of unlike
+// demand.
 func Allocators() string {
 	row := func(name string, shares []float64) []string {
 		low, sum := math.Inf(1), 0.

@@ -7,7 +7,7 @@ import (
 )
 
 // The document says of our controller: it uses the limit, for any distribution of demand, and the highest
-// second after a join is near the limit; each other way misses one of the two.
+// second after a join is near the limit. Each other way misses one of the two.
 func TestAnnouncedClaims(t *testing.T) {
 	for _, c := range scenarios {
 		ours := play(newAnnounced(), c)

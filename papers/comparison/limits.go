@@ -274,7 +274,7 @@ func (s *announced) publish() [][3]float64 {
 }
 
 // central asks one bucket for every request: exact, and a round trip of 100 ms for each. With
-// owners' buckets one of the ten gateways has the bucket of a key: the decisions are the same,
+// owners' buckets one of the ten gateways has the bucket of a key. The decisions are the same,
 // and the nine requests of ten that arrive elsewhere take the round trip.
 type central struct{ level float64 }
 

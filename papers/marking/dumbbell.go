@@ -1,11 +1,11 @@
 // Package marking reproduces Yan, Gao & Özbay, "Variable Structure Control in Active Queue Management for TCP
-// with ECN": the law (9) ([VS]) with the paper's parameters, compared with drop tail, [RED], [REM] and [PI], by
-// packet-level TCP Reno with ECN and timeouts (package packets), and on the fluid models (1) to (6) and (12).
-// [PIE] is here for package comparison.
+// with ECN". It has the law (9) ([VS]) with the paper's parameters, compared with drop tail, [RED], [REM] and
+// [PI]. They run by packet-level TCP Reno with ECN and timeouts (package packets), and on the fluid models (1)
+// to (6) and (12). [PIE] is here for package comparison.
 //
 // Where the paper leaves a choice open: a law sees the queue every 3 ms (at 10 ms the mean queues are the same
-// and the link's use is 0.98); RED has the thresholds 5 and 15 of the page that the paper cites and, as in
-// ns-2, drops arrivals while the average is above twice the upper threshold; REM has the defaults of ns-2, a
+// and the link's use is 0.98). RED has the thresholds 5 and 15 of the page that the paper cites and, as in
+// ns-2, drops arrivals while the average is above twice the upper threshold. REM has the defaults of ns-2, a
 // target of 20 packets and a step every 2 ms.
 package marking
 

@@ -80,9 +80,9 @@ func TestREMPrice(t *testing.T) {
 	wantWithin(t, "marking of a path", path, 1-math.Pow(1.001, -(mu+rem.Price())), 1e-12)
 }
 
-// Hollot et al.: the recursion at its own sampling rate, and the gains of its
-// section on C = 3750/s, N ≥ 60, R ≤ 246 ms (published 1.822e-5 and 1.816e-5;
-// the design rule gives 1.85e-5 and 1.84e-5, they rounded on the way).
+// Hollot et al.: the recursion at its own sampling rate, and the gains of its section on C
+// = 3750/s, N ≥ 60, R ≤ 246 ms. Published are 1.822e-5 and 1.816e-5. The design rule gives
+// 1.85e-5 and 1.84e-5: they rounded on the way.
 func TestPIRecursion(t *testing.T) {
 	pi := marking.HollotPI(200, 800)
 	p, old := 0.0, 0.0

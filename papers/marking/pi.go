@@ -42,9 +42,9 @@ func HollotPI(target, buffer float64) PI {
 	return PI{A: 1.822e-5, B: 1.816e-5, Frequency: 160, Target: target, Buffer: buffer}
 }
 
-// TunePI gives the gains for a capacity c0 (units/s), at least clients clients
-// and round trips of at most rtt seconds, sampled at frequency (1/s): the zero
-// cancels the slow pole of the clients' window, and the loop has gain 1 there.
+// TunePI gives the gains for a capacity c0 (units/s), at least clients clients and round
+// trips of at most rtt seconds, sampled at frequency (1/s). The zero cancels the slow pole
+// of the clients' window, and the loop has gain 1 there.
 //
 //	z = 2N/(R²·C0);  K = z·|jz·R + 1|·4N²/(R·C0)³;  a, b = K·(1/z ± 1/(2·fs))
 func TunePI(c0, clients, rtt, frequency float64) (a, b float64) {

@@ -2,7 +2,7 @@ package marking
 
 import "github.com/titrate/titrate/control/aqm"
 
-// overflows reports whether a request does not fit into a buffer, cost units. One that is
+// overflows reports whether a request does not fit into a buffer, cost units. A request
 // larger than the buffer still fits into an empty one.
 func overflows(a aqm.Arrival, buffer float64) bool {
 	return sane(a.Queued) > 0 && sane(a.Queued)+sane(a.Cost) > sane(buffer)

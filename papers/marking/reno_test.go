@@ -121,12 +121,12 @@ func (d *dumbbell) send(p segment) {
 	d.acks[at] = append(d.acks[at], p)
 }
 
-// Figures 7 to 9 of Yan, Gao and Özbay: the published law loses nothing, keeps the link busy and holds a queue
-// that grows with M from 100 to 154 packets, within 15 % of these figures up to M = 200. At 250, where a window
-// is below two segments and the details of Reno at its least window decide, it is 22 % above; that bound was
-// set after seeing the number. PI, with gains made for 60 sources, fills the buffer as M grows and loses, as in
-// the paper. REM does so too here, unlike in the paper's figure 7: with the source's gains it raises p by 1e-5
-// a second per unit of queue, as PI does, and 100 s do not suffice. Its period there is not given.
+// Figures 7 to 9 of Yan, Gao and Özbay: the published law loses nothing and keeps the link busy. It holds a
+// queue that grows with M from 100 to 154 packets, within 15 % of these figures up to M = 200. At 250, where a
+// window is below two segments and the details of Reno at its least window decide, it is 22 % above; that bound
+// was set after seeing the number. PI, with gains made for 60 sources, fills the buffer as M grows and loses,
+// as in the paper. REM does so too here, unlike in the paper's figure 7. With the source's gains it raises p by
+// 1e-5 a second per unit of queue, as PI does, and 100 s do not suffice. Its period there is not given.
 func TestRenoDumbbell(t *testing.T) {
 	lossOfPI := -1.0
 	for _, c := range []struct {

@@ -51,8 +51,8 @@ func fig4(short bool) *experiment.Result {
 	r.Near("packets lost from 20 s on, %", 0, 100*o.loss, .01)
 	r.Within("use of the link", "high", o.use, .99, 1.01)
 	r.Note("standard deviation of the queue, packets", experiment.Number(o.spread)).
-		Because("The queue swings: kS = 10 is three times what slides with this round trip (kS·τ = 3.2 > π/2), a " +
-			"limit cycle, which is also what keeps it some 50 packets below the desired queue.")
+		Because("The queue swings. kS = 10 is three times what slides with this round trip (kS·τ = 3.2 > π/2), a " +
+			"limit cycle. That also keeps it some 50 packets below the desired queue.")
 	return r
 }
 
@@ -93,7 +93,7 @@ func fig5(short bool) *experiment.Result {
 
 func fig6(short bool) *experiment.Result {
 	r := &experiment.Result{}
-	c := queueChart(r, "aqm-fig6", "Fig 6: 150 sources, 50 of them silent from 40 to 70 s", 100)
+	c := queueChart(r, "aqm-fig6", "Fig 6: 150 sources, 50 of them off from 40 to 70 s", 100)
 	spread := map[string][2]float64{}
 	use := map[string]float64{}
 	for _, law := range laws[:4] {
@@ -247,7 +247,7 @@ func fig10(short bool) *experiment.Result {
 	}
 	r.Within("VS: mean queue from 20 s on, packets", "good transient, low overshoot", out[0].queue, 60, 200)
 	r.Within("VS: standard deviation of the queue, packets", "very low overshoot", out[0].spread, 0, 60).
-		Because("With 300 sources a window is some four packets and one mark halves it: the limit cycle of Fig 4 " +
+		Because("With 300 sources a window is some four packets and one mark halves it. The limit cycle of Fig 4 " +
 			"grows to the size of the buffer, and 2 % is lost. In the paper's plot the queue is steadier.")
 	r.Holds("mean queue above the desired 150: VS, PI, packets", "PI slower, larger overshoot",
 		fmt.Sprintf("%.0f, %.0f", out[0].queue-150, out[1].queue-150), "PI more", out[1].queue > out[0].queue+50)

@@ -2,17 +2,17 @@ package maxmin
 
 import "math"
 
-// CapacityPI is the discrete PI law as the loop around an allocator: it sets the
-// capacity c that is shared out, so that the queue q behind the limiter stays at a
-// target qT, for a pool whose rate μ is known:
+// CapacityPI is the discrete PI law as the loop around an allocator. It sets the capacity
+// c that is shared out, so that the queue q behind the limiter stays at a target qT, for
+// a pool whose rate μ is known:
 //
 //	e = q − qT;  c = μ − (a·e + b·Σe)/T,  clipped to [Σm, 1.2·μ]
 //
-// with the gains a and b of [Tune] and the sum Σm of the guarantees. At a clip the
-// integral stops, or an idle pool would wind it up without bound. The product does
-// not know μ and measures it (capacity.Measured): where an upstream loses half of its
-// rate, one round late, the backlog peaks at 289 with that and at 390 with this law,
-// and settles in 6 rounds against 15 (see the tests).
+// with the gains a and b of [Tune] and the sum Σm of the guarantees. At a clip the integral
+// stops, or an idle pool would wind it up without bound. The product does not know μ and
+// measures it (capacity.Measured). Where an upstream loses half of its rate, one round
+// late, the backlog peaks at 289 with that and at 390 with this law, and settles in 6
+// rounds against 15 (see the tests).
 //
 // Bad numbers: a queue, target or floor that is NaN or negative counts as 0, above
 // 1e15 as that; a period below 1 µs as 0.25 s.

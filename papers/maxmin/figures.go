@@ -211,7 +211,7 @@ func tab1(short bool) *experiment.Result {
 	r.Note("seconds from the arrival of AF3 until AF1 (mean of 0.5 s) stays within 5 %",
 		experiment.Number(rec.settling)).
 		Because("The paper gives no time. Thirty TCP flows that start at once overfill the edge of AF3, which " +
-			"falls silent until their timeouts 3 s later.")
+			"falls to 0 until their timeouts 3 s later.")
 	r.Note("the same with edges that lose nothing", experiment.Number(play(short, false, true).settling))
 	return r
 }

@@ -51,7 +51,7 @@ const mixMargin = 1.25
 //	2 − 4·x·m + x²·(m² − v) = 0,  A = (2x − x²·m)/D,  B = x²·(1 − x·m)/D
 //
 // and m and v are the mean and the variance of the delays weighted by ρ·e^(τx), D = D(−x). If the loop is not
-// stable with every source at mixMargin times the longest delay, the gains are slowed down until it is: by
+// stable with every source at mixMargin times the longest delay, the gains are slowed down until it is. By
 // Theorem 3 the loop is then stable for any other mix of these delays too. A delay without weight is ignored; a
 // delay above 1e6 s counts as 1e6 s. MixGains is O(n) and does not allocate. Without delays it returns
 // BestGains(0).

@@ -12,9 +12,9 @@ type Packet struct {
 	Fair    float64 // the least fair rate of the links passed; +Inf at first
 }
 
-// Link is the link algorithm of Ryu, Cho and Chong: one fair rate for all sources, from the queue alone, and an
-// estimate of their number, without any state per source. The product's coordinator knows the demands and uses
-// the exact [Fill] instead.
+// Link is the link algorithm of Ryu, Cho and Chong. It has one fair rate for all sources, from the queue alone,
+// and an estimate of their number, without any state per source. The product's coordinator knows the demands
+// and uses the exact [Fill] instead.
 //
 //	f[k] = −C_P·e[k] − C_I·Σ e[n],  e = q − qT                       (1)
 //	C_P = A/|Q|w,  C_I = T·B/|Q|w

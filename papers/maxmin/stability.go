@@ -1,10 +1,11 @@
 // Package maxmin reproduces Ryu, Cho & Chong, "Stabilized Edge-to-Edge Aggregate Flow
-// Control": the link and source laws of control/fairshare with the parameters of the paper's
-// Table 1, with TCP inside the aggregates (package packets), and the stability of the loop.
+// Control". It has the link and source laws of control/fairshare with the parameters of the
+// paper's Table 1, with TCP inside the aggregates (package packets), and the stability of
+// the loop.
 //
 // Differences to the paper: control packets are clocked by time, every 10 ms (its 30 virtual
-// packets take 7 to 38 ms at the rates of Table 2), and rates are multiples of packets of
-// 1000 bytes: 256 Kbytes are 256 packets.
+// packets take 7 to 38 ms at the rates of Table 2). Rates are multiples of packets of 1000
+// bytes: 256 Kbytes are 256 packets.
 package maxmin
 
 import (
@@ -153,17 +154,17 @@ func fig3b(short bool) *experiment.Result {
 	wide, narrow := loop{.5 / .07, .1 / (.07 * .07), rho, tau}.decay(), loop{a, b, rho, tau}.decay()
 	r.Note("decay with the paper's six delays of 20 to 70 ms, 1/s: (0.5, 0.1); (0.461, 0.079)",
 		fmt.Sprintf("%.2f; %.2f", wide, narrow)).
-		Because("With delays shorter than the longest the paper's gains are the faster: the optimum for one delay " +
+		Because("With delays shorter than the longest the paper's gains are the faster. The optimum for one delay " +
 			"is then too timid.")
 	var delays []Delay
 	for i := range tau {
 		delays = append(delays, Delay{Seconds: tau[i], Weight: rho[i]})
 	}
 	a, b = MixGains(delays)
-	r.Note("ours, with gains for these six delays and not for the longest: decay, 1/s; U, V of the longest",
+	r.Note("ours, with gains for these six delays: decay, 1/s; U, V of the longest",
 		fmt.Sprintf("%.2f; %.2f, %.2f", loop{a, b, rho, tau}.decay(), a*.07, b*.07*.07)).
-		Because("maxmin.MixGains: the triple root of the loop with all its delays. " +
-			"The gains stay stable for any mix of delays up to 1.25 times the longest.")
+		Because("From maxmin.MixGains. They give the triple root of the loop with all its delays. The gains stay " +
+			"stable for any mix of delays up to 1.25 times the longest.")
 	return r
 }
 

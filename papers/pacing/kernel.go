@@ -1,10 +1,10 @@
 // Package pacing reproduces De Cicco & Mascolo, "A Mismatch Controller for Implementing
-// High-Speed Rate-based Transport Protocols": the send loops ([Sender], [Loop]) on a model of the
-// two kernels that the paper used, and on the kernel at hand.
+// High-Speed Rate-based Transport Protocols". It has the send loops ([Sender], [Loop]) on a model
+// of the two kernels that the paper used, and on the kernel at hand.
 //
 // The model of Linux 2.6.19 is its timer tick: a sleep of d ends at the (⌈d/tick⌉+1)-th tick
 // from now. With HZ = 100 a sleep of 1 ms, or less, takes 20 ms. Linux 2.6.28 has high
-// resolution timers: sleeps are exact, but none is shorter than 114 µs, or 171 µs while other
+// resolution timers. Sleeps are exact, but none is shorter than 114 µs, or 171 µs while other
 // processes use the CPU. These two numbers are fitted to the paper's figure 9b (105 and 70
 // Mbit/s); everything else follows.
 package pacing

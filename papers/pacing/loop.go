@@ -6,9 +6,9 @@ import "math"
 // positive rate and size nothing is sent. A time that is not finite counts as the last one, and a granularity
 // below 1 µs as 1 µs: a loop always sleeps.
 type Loop interface {
-	// Wake is called at time now (s) with the commanded rate (units/s) and
-	// the packet size; it returns the units sent and the time in seconds to
-	// sleep for, before the operating system's error.
+	// Wake is called at time now (s) with the commanded rate (units/s) and the packet
+	// size. It returns the units sent and the time in seconds to sleep for, before the
+	// operating system's error.
 	Wake(now, rate, size float64) (sent, sleep float64)
 }
 
@@ -23,9 +23,9 @@ func granularity(g float64) float64 {
 	return min(g, 1e6)
 }
 
-// RFC3448NoBurst sends one packet per wake-up and sleeps t_ipi = size/rate, at
-// least the timer granularity: its error has nothing to cancel it, and beyond
-// size/Granularity it cannot go any faster.
+// RFC3448NoBurst sends one packet per wake-up and sleeps t_ipi = size/rate, at least the
+// timer granularity. Its error has nothing to cancel it, and beyond size/Granularity it
+// cannot go any faster.
 type RFC3448NoBurst struct{ Granularity float64 }
 
 // Wake sends one packet.
@@ -37,9 +37,9 @@ func (l RFC3448NoBurst) Wake(_, rate, size float64) (sent, sleep float64) {
 	return size, max(size/rate, sleep)
 }
 
-// RFC3448Burst is the paper's reading of the RFC with bursts: when t_ipi is
-// below the granularity t_g it sends a burst b = rate·t_g (whole packets, at
-// least one) and sleeps t_g. Every late wake-up is lost for good.
+// RFC3448Burst is the paper's reading of the RFC with bursts. When t_ipi is below the
+// granularity t_g it sends a burst b = rate·t_g (whole packets, at least one) and sleeps
+// t_g. Every late wake-up is lost for good.
 type RFC3448Burst struct{ Granularity float64 }
 
 // Wake sends one packet or a burst.
@@ -55,7 +55,7 @@ func (l RFC3448Burst) Wake(_, rate, size float64) (sent, sleep float64) {
 }
 
 // RFC3448Nominal is the rule that RFC 3448 §4.6 actually states: a nominal send time t_nom advances by t_ipi
-// per packet, independent of the real time, so a late wake-up is made up for. It is as accurate as the paper's
+// per packet, independent of the real time. So a late wake-up is made up for. It is as accurate as the paper's
 // controller. A clock that is set back starts it afresh.
 type RFC3448Nominal struct {
 	Granularity float64

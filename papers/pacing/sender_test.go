@@ -8,9 +8,9 @@ import (
 	"github.com/titrate/titrate/papers/pacing"
 )
 
-// drive runs a loop for duration seconds under an operating system whose
-// timer has granularity tg and wakes late by up to load, and returns the
-// average relative error of the rate, signed: (r_c − r_e)/r_c.
+// drive runs a loop for duration seconds under an operating system whose timer has
+// granularity tg and wakes late by up to load. It returns the average relative error of the
+// rate, signed: (r_c − r_e)/r_c.
 func drive(l pacing.Loop, rate, size, duration, tg, load float64) float64 {
 	rng := rand.New(rand.NewPCG(3, 4))
 	sent, now := 0.0, 0.0

@@ -1,6 +1,6 @@
 // Package packets is a small packet-level network simulator for the papers' experiments
-// that ran in ns-2: TCP Reno sources with ECN, fast retransmit, fast recovery and timeouts,
-// over links with a queue and a law that marks or drops.
+// that ran in ns-2. It has TCP Reno sources with ECN, fast retransmit, fast recovery and
+// timeouts, over links with a queue and a law that marks or drops.
 //
 // All packets have the same size; rates are packets per second, times seconds. A path is a
 // list of hops, each a delay and then a link. Acknowledgements come back after a fixed delay

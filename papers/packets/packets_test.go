@@ -64,7 +64,7 @@ func (m marker) Arrive(a aqm.Arrival) aqm.Verdict {
 }
 
 // With a marking probability p the window is the steady-state window of the model (1) of Yan, Gao and Özbay,
-// √(2(1−p)/p), within the error of one halving per window and whole packets.
+// √(2(1−p)/p). It is so within the error of one halving per window and whole packets.
 func TestWindowUnderMarking(t *testing.T) {
 	for _, p := range []float64{.005, .02} {
 		n, l := pair(1, 0, marker(p))

@@ -48,10 +48,9 @@ func TestBucketIsTheEnzyme(t *testing.T) {
 	})
 }
 
-// The inner loop of the controller with announced claims is that bucket, recharged at the rate
-// in force until it is nearly full (drc.Controller); a policer's drain is one more reaction. Decay and binding
-// are solved together here and in turn there, which differs by O(h) of what
-// drains within a step.
+// The inner loop of the controller with announced claims is that bucket, recharged at the rate in force until
+// it is nearly full (drc.Controller). A policer's drain is one more reaction. Decay and binding are solved
+// together here and in turn there, which differs by O(h) of what drains within a step.
 func TestBucketIsTheInnerLoopOfTheController(t *testing.T) {
 	for _, police := range []bool{false, true} {
 		p := drc.Params{Rate: 1000, Weight: 1, TotalWeight: 10, Guarantee: 0.25, Lag: 0.15, Period: 0.05,

@@ -5,9 +5,9 @@ import (
 	"math/cmplx"
 )
 
-// Coupled returns the critical delays in seconds of n equal controllers whose
-// input is the sum of the others' outputs, delay s late, when h is the transfer
-// function of one. The coupling has two modes:
+// Coupled returns the critical delays in seconds of n equal controllers whose input is the
+// sum of the others' outputs, delay s late. Each has the transfer function h. The coupling
+// has two modes:
 //
 //	total      1 − (n−1)·H·e^(−sτ) = 0     all move together
 //	fairness   1 +       H·e^(−sτ) = 0     they move against each other
@@ -20,11 +20,10 @@ func Coupled(h Transfer, n int) (total, fairness float64) {
 	return total, fairness
 }
 
-// CriticalDelay returns the smallest τ ≥ 0 in seconds at which the loop
-// 1 − gain·H(s)·e^(−sτ) = 0 has a root on the imaginary axis, and its angular
-// frequency ω in 1/s: where |gain·H(jω)| = 1 and the phase is a full turn. The
-// loop is stable for all shorter delays. It is +Inf if no delay harms, 0 if the
-// loop is unstable without any.
+// CriticalDelay returns the smallest τ ≥ 0 in seconds at which the loop 1 −
+// gain·H(s)·e^(−sτ) = 0 has a root on the imaginary axis, and its angular frequency ω in
+// 1/s. There |gain·H(jω)| = 1 and the phase is a full turn. The loop is stable for all
+// shorter delays. It is +Inf if no delay harms, 0 if the loop is unstable without any.
 func (t Transfer) CriticalDelay(gain float64) (tau, omega float64) {
 	for _, p := range eigenvalues(t.closed(gain), len(t.b)) {
 		if !(real(p) < 0) {

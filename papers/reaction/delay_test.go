@@ -36,10 +36,10 @@ func TestCriticalDelays(t *testing.T) {
 	}
 }
 
-// atLimit is H of the paper's controller with Table 1 just below the limit,
-// where n equal nodes share the capacity, in closed form. The paper's (13b), and
-// with it the table above, drops the s³ term of σ(s), although it grows with c_S
-// as the others do: it leaves out how fast T follows v_ext.
+// atLimit is H of the paper's controller with Table 1 just below the limit, where n equal
+// nodes share the capacity, in closed form. The paper's (13b), and with it the table
+// above, drops the s³ term of σ(s), although it grows with c_S as the others do. It
+// leaves out how fast T follows v_ext.
 //
 //	H = −k3·v·k2·kF / ((s+kF)·((k1+k3·T)s² + (k1·k3·q+k2·k3·T+k1(k2+k4))s + k1·k3·q(k2+k4)))
 //
@@ -57,8 +57,9 @@ func atLimit(t *testing.T, n int) (h reaction.Transfer, v float64) {
 	return h, v
 }
 
-// The critical delays with the dynamics of T equal the critical delays of the network: shorter than the table's
-// for few nodes, where T slows the loop down, and much longer for many nodes, where T filters the loop gain.
+// The critical delays with the dynamics of T equal the critical delays of the network. They are shorter than
+// the table's for few nodes, where T slows the loop down, and much longer for many nodes, where T filters the
+// loop gain.
 func TestCriticalDelaysOfTheNetwork(t *testing.T) {
 	for _, n := range []int{3, 4, 11, 30, 100} {
 		h, share := atLimit(t, n)

@@ -31,7 +31,7 @@
 // # What it found
 //
 // The paper's (13b), H = −k2·kF/((s+kF)(s+k2+k4)) at the limit, drops the s³ term of σ(s), although it grows
-// with c_S like the others: the term describes how fast T follows v_ext. With the term
+// with c_S like the others. The term describes how fast T follows v_ext. With the term
 //
 //	H = −k3·v·k2·kF/((s+kF)·((k1+k3·T)s² + (k3·v+k2·k3·T+k1(k2+k4))s + k3·v(k2+k4)))
 //

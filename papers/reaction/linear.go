@@ -155,8 +155,8 @@ func (t Transfer) At(s complex128) complex128 {
 	return sum
 }
 
-// Poles returns the eigenvalues of A, in order of rising real part. Those that
-// no input reaches or no output shows are among them.
+// Poles returns the eigenvalues of A, in order of rising real part. The result has also
+// the poles that no input reaches or no output shows.
 func (t Transfer) Poles() []complex128 { return eigenvalues(t.a, len(t.b)) }
 
 // Denominator returns the coefficients of Π(s − pole), highest power first.

@@ -8,7 +8,7 @@ import "math"
 //	n = h·k_r·Π (c_i + Ψ_ir·n)^α_ir
 //
 // It is the last resort where Newton's method for all reactions together fails,
-// as at the onset of an autocatalysis. It is of order 1, positive and conserving
+// as at the onset of an autocatalysis. It has order 1, is positive and conserving
 // too, and always possible if every reaction uses something up; but a steady
 // state is no longer exact. It reports false when a reaction that uses up
 // nothing explodes.

@@ -197,8 +197,8 @@ func unit(v float64) float64 {
 	return 1
 }
 
-// correct applies the Newton step −f, but lets no amount fall below a tenth of itself,
-// and returns the largest correction relative to its amount: +Inf if an amount was
+// correct applies the Newton step −f, but lets no amount fall below a tenth of itself, and
+// returns the largest correction relative to its amount. That is +Inf if an amount was
 // limited. Rounding of the flows through an amount does not count.
 func (w *workspace) correct() (worst float64) {
 	for i, d := range w.f {
@@ -219,11 +219,10 @@ func (w *workspace) correct() (worst float64) {
 	return worst
 }
 
-// Advance lets span seconds pass in steps whose local error, estimated by
-// comparing one step with two halves, stays within tolerance (such as 1e-3) of
-// each amount, or of 1e-6 of the largest one. It keeps the two halves: their
-// extrapolation would be of order 2 and could be negative. It returns the
-// number of steps taken.
+// Advance lets span seconds pass in steps. Their local error, estimated by comparing one
+// step with two halves, stays within tolerance (such as 1e-3) of each amount, or of 1e-6 of
+// the largest one. It keeps the two halves: their extrapolation would be of order 2 and
+// could be negative. It returns the number of steps taken.
 func (v *Vessel) Advance(span, tolerance float64) (steps int, err error) {
 	span, tolerance = clean(span), max(clean(tolerance), 1e-9)
 	w := &v.work

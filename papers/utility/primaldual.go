@@ -2,9 +2,9 @@ package utility
 
 import "math"
 
-// PrimalDual is the law as Ye and MacGregor give it, (9) and (10), for one destination
-// of capacity C and sources of equal weight W: a source moves its rate x_s by the price
-// p, and the price moves by the load.
+// PrimalDual is the law as Ye and MacGregor give it, (9) and (10), for one destination of
+// capacity C and sources of equal weight W. A source moves its rate x_s by the price p, and
+// the price moves by the load.
 //
 //	x_s += k·(W − x_s·p);   p += (Σ min(x_s, o_s) − C)/R,  p ≥ 0      both from old values
 //
@@ -12,7 +12,7 @@ import "math"
 // (pricing.Pool, pricing.Market).
 //
 // With n ≥ 2 sources, κ = k·nW/C and γ = C²/(R·nW), the loop is stable only for γ < 1 and κ < 2 (one source
-// alone: κ < 4/(2 − γ)): for the paper's C = 764500 and n = 3 that is R > 1.948e11 and k < 5.10e5. Fixed (k, R)
+// alone: κ < 4/(2 − γ)). For the paper's C = 764500 and n = 3 that is R > 1.948e11 and k < 5.10e5. Fixed (k, R)
 // hold for 2 ≤ n ≤ 15 only, and x winds up when nothing is congested: the law cannot be used unchanged.
 type PrimalDual struct {
 	K        float64   // rate gain k > 0

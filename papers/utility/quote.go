@@ -15,7 +15,7 @@ import (
 //	p_r *= exp(γ·α·clip((y_r − C_r)/C_r, −1, 1)),  p_r ≥ p_min         Step
 //
 // The excess is clipped before the gain is applied, so that a pool at many times its
-// capacity moves the price by exp(γ·α) per round at most; clipping γ·excess instead would
+// capacity moves the price by exp(γ·α) per round at most. Clipping γ·excess instead would
 // allow exp(α) whatever γ is.
 //
 // [PrimalDual] adds (y − C)/R to the price: its gain depends on capacity, weights
@@ -25,10 +25,10 @@ import (
 //
 //	∂ln y_r/∂ln p_s = −(1/α)·Σ_i (a_ri·x_i/y_r)·(a_si·p_s/q_i)
 //
-// a matrix −M/α whose rows sum to 1 at most and which is similar to a symmetric
-// positive one: the eigenvalues of M are in [0,1] for any topology, cost, weight
-// and capacity. With loads that are D rounds old every mode is
-// e[k+1] = e[k] − γ·λ·e[k−D], λ ≤ 1, hence stable for
+// a matrix −M/α whose rows sum to 1 at most and which is similar to a symmetric positive
+// one. The eigenvalues of M are in [0,1] for any topology, cost, weight and capacity.
+// With loads that are D rounds old every mode is e[k+1] = e[k] − γ·λ·e[k−D], λ ≤ 1, hence
+// stable for
 //
 //	γ < 2·sin(π/(2·(2D+1)))          [StableGain]
 //	γ = D^D/(D+1)^(D+1)              [BestGain]: fastest without overshoot at λ = 1
@@ -63,9 +63,8 @@ func (q *Quote) Start(price float64) { q.price = max(sane(price), q.floor()) }
 // Price is p_r as tenants are to be asked it.
 func (q *Quote) Price() float64 { return max(q.price, q.floor()) }
 
-// Step moves the price by a load (Σ a_ri·x_i) and the capacity, both in units
-// of the pool per second, and returns the price to report: 0 when the pool is
-// slack at the floor.
+// Step moves the price by a load (Σ a_ri·x_i) and the capacity, both in units of the pool
+// per second, and returns the price to report. It is 0 when the pool is slack at the floor.
 func (q *Quote) Step(load, capacity float64) float64 {
 	load, capacity = sane(load), sane(capacity)
 	excess := 1.0

@@ -1,5 +1,5 @@
 // Package utility reproduces Ye & MacGregor, "Optimal Utility-based Internal Congestion
-// Control in a Cluster-based Router": the primal-dual law (9), (10) by rounds
+// Control in a Cluster-based Router". It has the primal-dual law (9), (10) by rounds
 // ([PrimalDual]), its stability over the gains k and R, the continuous model with its
 // Lyapunov function, and the router. [Quote] is our scale-free form of the law.
 //

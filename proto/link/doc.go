@@ -3,15 +3,15 @@
 //
 // # Model
 //
-// The link carries state, not events: each message replaces the last one of its kind
-// ("latest wins"). So either side may die and reconnect: after one message of each kind
-// both are right again. Sums and Claims hold what has changed since the last one, and on a
-// new connection all of it, so that contended keys that nobody uses cost nothing. A Delta
-// holds what has changed since the configuration of one revision; a filter that has another
-// one in force refuses it, and is sent the whole configuration. A Report and a Spent hold
-// what is new since the last one; of the clients that are limited the most a Report has one
-// part of several, which replaces that part. Their sender collects that until a message can be sent, so
-// that a dead link delays a report and loses at most the message that was being written.
+// The link carries state, not events: each message replaces the last one of its kind ("latest wins").
+// So either side may die and reconnect: after one message of each kind both are right again. Sums and
+// Claims hold what has changed since the last one, and on a new connection all of it, so that contended
+// keys that nobody uses cost nothing. A Delta holds what has changed since the configuration of one
+// revision; a filter that has another one in force refuses it, and is sent the whole configuration. A
+// Report and a Spent hold what is new since the last one. Of the clients that are limited the most a
+// Report has one part of several, which replaces that part. Their sender collects that until a message
+// can be sent, so that a dead link delays a report and loses at most the message that was being
+// written.
 //
 //	filter (client)                     agent (server)
 //	  Hello            ─────────────►

@@ -43,10 +43,10 @@ func (k kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// MaxMessage bounds one whole message in bytes, over all its frames: 64 MiB
-// for a Config or a Delta (10⁵ tenants with three quotas each take about 40), 4 KiB for
-// Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others (3·10⁵
-// contended keys: more of them go in several messages, see MaxRecords).
+// MaxMessage bounds one whole message in bytes, over all its frames. It is 64 MiB for a
+// Config or a Delta (10⁵ tenants with three quotas each take about 40). It is 4 KiB for
+// Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others. That
+// is 3·10⁵ contended keys: more of them go in several messages, see MaxRecords.
 func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 
 // MaxRecords is the most flows and keys of one Sums or Claims, about 5 MB: a sender of more

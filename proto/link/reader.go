@@ -126,9 +126,9 @@ func (r *Reader) shrink() {
 	}
 }
 
-// Alive wraps a connection so that each read fails if nothing arrives within
-// d: NewReader(Alive(conn, DeadAfter)) notices a peer that sends nothing, but waits for a
-// peer that is in the middle of a long message.
+// Alive wraps a connection so that each read fails if nothing arrives within the time. A
+// reader of Alive(conn, DeadAfter) notices a peer that sends nothing, but waits for a peer
+// that is in the middle of a long message.
 func Alive(conn net.Conn, d time.Duration) io.Reader { return &alive{conn, d} }
 
 type alive struct {

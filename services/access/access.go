@@ -30,16 +30,16 @@
 //	editor   read, and change the named tenants with their quotas and limits
 //	admin    read and change everything, and roll back
 //
-// The grant of an editor may have a ceiling, see Ceiling. Of several grants for a resource one
-// that allows a change is enough.
+// The grant of an editor may have a ceiling, see Ceiling. Of several grants for a resource it is
+// enough that one allows a change.
 //
 // A star in an id, a subject or a name stands for anything; an id without "://" other than
 // "*" is one of DNS names. An agent's own name is the last path segment of its URI, its DNS
 // name, or the first label of that. Agents show certificates: no token makes an agent.
 //
-// Without a file a certificate is an agent's if its URI ends with /agent/NAME or its DNS name begins with NAME.agent.,
-// and other calls are refused but those of the admins whom the operator has named besides the policy, and of callers
-// with tokens.
+// Without a file a certificate is an agent's if its URI ends with /agent/NAME or its DNS name begins with NAME and
+// "agent" as the first two labels. Of the other calls only those of the admins in the settings, and of callers with
+// tokens, are allowed.
 //
 // # Invariants
 //

@@ -71,7 +71,7 @@ type Settings struct {
 	// Clients returns the CA that signs callers' certificates: the same pool until it
 	// changes.
 	Clients func() *x509.CertPool
-	// AgentsUnknown says that agents show no certificates: whoever may connect may open the
+	// AgentsUnknown says that agents show no certificates: any client that can connect may open the
 	// control stream under any name.
 	AgentsUnknown bool
 	Log           *slog.Logger

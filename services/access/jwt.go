@@ -137,7 +137,7 @@ func (j *jwts) verify(t *jwt.JSONWebToken, claims *jwt.Claims, all *map[string]a
 // valid holds the claims to issuer, audience and time.
 func (j *jwts) valid(c *jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
-		return errors.New("the JWT has no claim exp: want one that ends")
+		return errors.New("the JWT has no claim exp: want a JWT with an end")
 	}
 	err := c.ValidateWithLeeway(jwt.Expected{Issuer: j.of.Issuer, AnyAudience: jwt.Audience{j.of.Audience}, Time: now},
 		leeway)

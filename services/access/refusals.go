@@ -23,7 +23,7 @@ var Reasons = [...]string{byNothing: "no_credentials", byCertificate: "certifica
 // refusals counts calls that were refused, by reason.
 type refusals struct {
 	counts [len(Reasons)]atomic.Uint64
-	// sometimes bounds how often the log names a caller that is not known: whoever can reach
+	// sometimes bounds how often the log names a caller that is not known: any client that can reach
 	// the port could fill the disk.
 	sometimes rate.Sometimes
 }

@@ -38,7 +38,7 @@ func watchedFiles(t *testing.T) map[string]struct {
 	}
 }
 
-// A file is compared by its contents: a new file of equal size and time is read, and so is a file that is
+// A file is compared by its contents. A new file of equal size and time is read, and so is a file that is
 // written over with its time set back.
 func TestAFileCountsByItsBytes(t *testing.T) {
 	for what, file := range watchedFiles(t) {

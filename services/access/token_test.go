@@ -423,7 +423,7 @@ func TestGetAccess(t *testing.T) {
 	}
 }
 
-// Where agents show no certificates, whoever may connect may be one; the API wants a token.
+// Where agents show no certificates, any client that can connect may be one; the API wants a token.
 func TestAgentsWithoutCertificates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	write(t, path, "tokens:\n"+entry("ops", "secret-admin", "role: admin"))

@@ -23,7 +23,7 @@ import (
 //	    expires: 2027-06-30
 //
 // The file has the SHA-256 of the token in hexadecimal, never the token. A token must be
-// random, of 128 bits at least: whoever reads the file could guess a password.
+// random, of 128 bits at least: a reader of the file could guess a password.
 type Token struct {
 	Name    string   `yaml:"name"`
 	SHA256  string   `yaml:"sha256"`

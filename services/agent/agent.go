@@ -154,10 +154,10 @@ func (a *Agent) GossipAddress() string { return a.gossip.Address() }
 // AdminAddress is host:port of the admin server.
 func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 
-// Run serves until ctx ends, then stops in order: the rate limit service first, so that it gives
-// back what the owners of EXACT limits' keys have granted, then the gateways, so that the claims
-// of those whose process is gone are withdrawn, then the stream and the gossip. An error
-// means that a port failed.
+// Run serves until ctx ends, then stops in order. The rate limit service is first, so that it
+// gives back what the owners of EXACT limits' keys have granted. Then come the gateways, so that
+// the claims of those whose process is gone are withdrawn, then the stream and the gossip. An
+// error means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "rls", a.RLSAddress(),

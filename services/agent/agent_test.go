@@ -406,7 +406,7 @@ func TestAnUnwrittenSnapshotIsAnAlarm(t *testing.T) {
 }
 
 // What the agent and its gateways leave out of a configuration, and the names that
-// gateways know, go up with a report, again on each stream; the rest is in force.
+// gateways know, go up with a report, again on each stream. The rest is in force.
 func TestStateGoesUp(t *testing.T) {
 	t.Parallel()
 	pushed := pools(3, true, 100)

@@ -77,7 +77,7 @@ func (l linked) Connected(conn *linkserver.Conn) {
 	})
 }
 
-// claimsAtOnce is how many claims are taken under one lock: more take others' time, tokens' above all.
+// claimsAtOnce is the number of claims that are taken under one lock: more take others' time, tokens' above all.
 const claimsAtOnce = 4096
 
 // Received: see [core.Core.Received].

@@ -105,23 +105,23 @@ var instruments = []instrument{
 		help: "Filters linked now.",
 		read: one(func(m measurements) float64 { return float64(len(m.s.Gateways)) })},
 	{name: "titrate.agent.limits.left.out",
-		help: "Limits and quotas of the configuration that are not enforced, because they are not valid or " +
-			"cannot be read: by the agent, and by the filter with the most.",
+		help: "Limits and quotas of the configuration that are not enforced, because they are not valid or cannot " +
+			"be read. The number adds up the agent and the filter with the most.",
 		read: one(measurements.leftOut)},
 	{name: "titrate.agent.peers", help: "Other agents that are alive.", read: one(measurements.peersAlive)},
 	{name: "titrate.agent.peers.missing",
-		help: "Other agents that failed or fell silent without leaving; above 0 claims of some gateways are " +
+		help: "Other agents that failed or are unreachable, and did not leave; above 0 claims of some gateways are " +
 			"missing.",
 		read: one(func(m measurements) float64 { return float64(len(m.s.MissingPeers)) })},
 	{name: "titrate.agent.members.unheard",
-		help: "Gateways of the membership whose claims are not heard; above 0 limits are split without them.",
+		help: "Gateways of the membership whose claims are not received; above 0 limits are split without them.",
 		read: one(func(m measurements) float64 { return float64(len(m.s.UnheardMembers)) })},
 	{name: "titrate.agent.gossip.delay", unit: "s",
 		help: "Largest one-way gossip delay in force.",
 		read: one(func(m measurements) float64 { return m.s.GossipDelayMs / 1000 })},
 	{name: "titrate.agent.way", unit: "s",
-		help: "One way to the farthest other agent, as the last 32 packets take in the median: half of the time " +
-			"until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
+		help: "One way to the farthest other agent, as the last 32 packets take in the median. It is half of the " +
+			"time until an acknowledgement, less what the other agent kept it. -1 while it is not known.",
 		read: one(func(m measurements) float64 {
 			if m.core.Way.To == "" {
 				return -1
@@ -129,10 +129,10 @@ var instruments = []instrument{
 			return m.core.Way.Longest.Seconds()
 		})},
 	{name: "titrate.agent.lag", unit: "s",
-		help: "Time until all have heard a claim, at most.",
+		help: "Time until all have received a claim, at most.",
 		read: one(func(m measurements) float64 { return m.s.LagMs / 1000 })},
 	{name: "titrate.agent.contended.keys",
-		help: "Keys that gateways here use, or that they are told of.",
+		help: "Keys that gateways here use, or that they are sent sums of.",
 		read: one(func(m measurements) float64 { return float64(m.s.ContendedKeys) })},
 	{name: "titrate.agent.double.replicas",
 		help: "Replica names that several living Envoys have now.",
@@ -144,10 +144,10 @@ var instruments = []instrument{
 		help: "Keys that are not remembered, since too many have spent something.",
 		read: one(func(m measurements) float64 { return float64(m.s.SpentKeysLost) })},
 	{name: "titrate.agent.isolation",
-		help: "0 a majority of the members' agents is heard, 1 frozen, 2 split.",
+		help: "0 a majority of the members' agents is reachable, 1 frozen, 2 split.",
 		read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
 	{name: "titrate.agent.stream.connected",
-		help: "1 while the coordinator is heard, or each of those that share the pools.",
+		help: "1 while the coordinator is reachable, or each coordinator if several share the pools.",
 		read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
 	{name: "titrate.agent.epoch",
 		help: "Highest leader epoch applied.",
@@ -176,7 +176,7 @@ var instruments = []instrument{
 		read: two(func(m measurements) uint64 { return m.gossip.PacketsIn },
 			func(m measurements) uint64 { return m.gossip.PacketsOut })},
 	{name: "titrate.agent.owned.keys",
-		help: "Keys of which this agent is the owner: it adds up what all replicas claim of them.",
+		help: "Keys of which this agent is the owner: it adds up all replicas' claims.",
 		read: one(func(m measurements) float64 { return float64(m.core.Aggregation.Owned) })},
 	{name: "titrate.agent.gossip.keys",
 		help: "Gossip keys in force: 0 without encryption, 2 while a key is replaced by another.",
@@ -202,8 +202,8 @@ var instruments = []instrument{
 		read: one(func(m measurements) float64 { return float64(m.core.Tokens.Asked) })},
 	{name: "titrate.agent.tokens.dropped", counter: true, labels: []string{"reason"},
 		help: "Requests for tokens without tokens in return, by reason: astray (another owner), unusable (numbers " +
-			"out of bounds), unknown (no such limit here), processes (more than 512 of an agent), crowded " +
-			"(no room for the key).",
+			"out of bounds) or unknown (no such limit here). Or it is processes (more than 512 of an agent) or " +
+			"crowded (no room for the key).",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why := tokens.Astray; why < tokens.Drops; why++ {
 				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))
@@ -216,8 +216,8 @@ var instruments = []instrument{
 		help: "Claims and sums that wait to be sent to other agents.",
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Waiting) })},
 	{name: "titrate.agent.gossip.deferred", counter: true,
-		help: "Claims and sums that did not fit into the budget of packets and bytes, counted each time that packets " +
-			"leave without them; how long they wait is part of titrate_agent_lag_seconds.",
+		help: "Claims and sums that did not fit into the budget of packets and bytes, counted each time that " +
+			"packets leave without them. Their wait is part of titrate_agent_lag_seconds.",
 		read: one(func(m measurements) float64 { return float64(m.core.Traffic.Deferred) })},
 	{name: "titrate.agent.malformed", counter: true, labels: []string{"source"},
 		help: "Messages that did not decode.",
@@ -227,9 +227,9 @@ var instruments = []instrument{
 		}},
 	{name: "titrate.agent.gossip.dropped", counter: true, labels: []string{"reason"},
 		help: "Packets of other agents that were dropped, by reason: malformed, version (none in common), " +
-			"unknown_sender, forged, unopened (sealed with a key that is not in --gossip-key-file; a connection " +
-			"counts as a packet), foreign (of another user of memberlist), replayed, overflow (too many at once), " +
-			"stale (came while the process stood still).",
+			"unknown_sender, forged, replayed. Others are unopened, foreign (of another user of memberlist), " +
+			"overflow (too many at once), stale (came while the process stood still). Unopened is sealed with a " +
+			"key that is not in --gossip-key-file; a connection counts as a packet.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			for why, n := range m.gossip.Dropped {
 				put(float64(n), attribute.String("reason", schedule.Drop(why).String()))
@@ -261,8 +261,8 @@ var instruments = []instrument{
 			"have series of their own, all others are tenant _other.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, false) }},
 	{name: "titrate.agent.limit.requests", counter: true, labels: []string{"gateway", "tenant", "limit", "outcome"},
-		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and what became of " +
-			"them. Bounded as titrate_agent_requests_total. Only once a limit has stopped a request.",
+		help: "Requests that a limit did not let pass at once, by gateway, tenant and limit, and outcome. " +
+			"Bounded as titrate_agent_requests_total. Only once a limit has stopped a request.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) { m.outcomes(put, true) }},
 	{name: "titrate.agent.limit.unasked", counter: true, labels: []string{"gateway", "tenant", "limit"},
 		help: "Requests of new keys of an EXACT limit that went by the ledger: the limit had used up its " +

@@ -85,7 +85,7 @@ func (r RLS) check() error {
 	case r.Address == "" && r.Windows == rls.Fixed:
 		return errors.New("--rls-windows fixed is given and --rls is not: give --rls host:port to serve limits")
 	case r.Dir != "" && r.XDS.Address != "":
-		return errors.New("--rls-config and --rls-xds are given: give the one that has the limits")
+		return errors.New("--rls-config and --rls-xds are given: give the flag of the source that has the limits")
 	}
 	return nil
 }
@@ -232,9 +232,9 @@ var rlsInstruments = []instrument{
 		help: "Descriptors with is_negative_hits: they charge nothing and give nothing back.",
 		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Refunds) })},
 	{name: "titrate.rls.messages.refused", counter: true, labels: []string{"reason"},
-		help: "Requests to the rate limit service that were refused before a decision, by reason: length, entries, " +
-			"compressed, malformed, late (more than a minute), busy (no room beside others), unknown_method. " +
-			"Envoy lets them pass without failure_mode_deny.",
+		help: "Requests to the rate limit service that were refused before a decision, by reason. It is length, " +
+			"entries, compressed, malformed, late (more than a minute), busy (no room beside others), " +
+			"unknown_method. Envoy lets them pass without failure_mode_deny.",
 		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
 			if m.rls == nil {
 				return

@@ -202,7 +202,7 @@ func TestRLSOfTwoAgents(t *testing.T) {
 		})
 	}
 	if total < 55 || total > 60+unheard+10 {
-		t.Errorf("%d admitted over both, 60 per day; %d before the second had heard of the first", total, unheard)
+		t.Errorf("%d admitted over both, 60 per day; %d before the second knew of the first", total, unheard)
 	}
 	b.stop()
 	a.eventually("hears that the other has left", func(s Status) bool {
@@ -315,7 +315,7 @@ func TestRLSSettings(t *testing.T) {
 		t.Errorf("--rls-xds without --rls: %v", err)
 	}
 	c.RLS.Dir, c.RLS.Address = t.TempDir(), "127.0.0.1:0"
-	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "give the one") {
+	if _, err := c.Complete(t.Context()); err == nil || !strings.Contains(err.Error(), "give the flag of the source") {
 		t.Errorf("--rls-xds and --rls-config: %v", err)
 	}
 	c.RLS.Dir, c.RLS.XDS.Address = "", "gateway"

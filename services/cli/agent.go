@@ -40,12 +40,12 @@ Ports are opened on loopback unless they are protected: --gossip by
 --gossip-key-file, --admin and --rls by --tls-cert, or none by --insecure.
 
   GET  /metrics, /healthz, /readyz    on --admin
-  GET  /status                        who is linked, heard, a member; what is in force
+  GET  /status                        who is linked, reachable, a member; what is in force
   POST /fault/partition?on=true       with --fault-injection: cut off from agents and
                                       coordinator, in both directions; on=false heals
 
 SIGTERM and Ctrl-C stop it in order. Gateways whose process is gone give up
-their claims at once; those that live on are counted by the others until
+their claims at once; claims of gateways that live on count until
 --claims-forget-after, for they go on admitting.`
 
 const agentExample = `  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp/agent.sock
@@ -97,8 +97,8 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f.StringVar(&config.Socket, "socket", "/run/titrate/agent.sock",
 		"Unix socket for the filters; only this user and root may connect, and --socket-group")
 	f.StringVar(&config.SocketGroup, "socket-group", "",
-		"name or number of a group that may connect to --socket, too: that of Envoys of another user; this user must "+
-			"be in it (default none)")
+		"name or number of a group that may connect to --socket, too, such as the group of Envoys of another "+
+			"user. This user must be in it (default none)")
 	f.StringVar(&config.Gossip, "gossip", "127.0.0.1:7500", "IP:port for the other agents, UDP and TCP")
 	f.StringVar(&config.GossipAdvertise, "gossip-advertise", "",
 		"host:port that the others reach --gossip at (default as bound)")
@@ -114,10 +114,10 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f.DurationVar(&config.T1, "isolation-split-after", exchange.DefaultSplitAfter,
 		"a cut-off agent falls to its part by weight after this")
 	f.DurationVar(&config.T2, "claims-forget-after", exchange.DefaultForgetAfter,
-		"a silent replica's last claim counts for this long; more than --isolation-split-after")
+		"an unreachable replica's last claim counts for this long; more than --isolation-split-after")
 	f.DurationVar(&config.ExactWithin, "exact-within", exchange.DefaultExactWithin,
-		"limits that state no precision are EXACT while the way to every other agent takes this at most, one way, at "+
-			"all agents: 0 to 10ms; 0 = they are LOCAL")
+		"limits that state no precision are EXACT while the way to every other agent takes this at most, one way, "+
+			"at all agents. Range 0 to 10ms; 0 = they are LOCAL")
 	rlsFlags(f, &config.RLS)
 	f.BoolVar(&config.FaultInjection, "fault-injection", false,
 		"serve POST /fault/partition; for tests and demonstrations")
@@ -134,8 +134,8 @@ func rlsFlags(f *pflag.FlagSet, r *agent.RLS) {
 	f.StringVar(&r.XDS.ServerName, "rls-xds-server-name", "",
 		"name that the certificate of that server must have (default the host of --rls-xds)")
 	f.StringVar((*string)(&r.Windows), "rls-windows", string(rls.Sliding),
-		"how N per unit counts: sliding, a bucket of N that refills evenly; or fixed, N in each second, minute and so "+
-			"on, as envoyproxy/ratelimit counts")
+		"how N per unit counts: sliding or fixed. Sliding is a bucket of N that refills evenly; fixed is N in "+
+			"each second, minute and so on, as envoyproxy/ratelimit counts")
 	f.IntVar(&r.Keys, "rls-keys", limiter.DefaultKeys,
 		"clients with counters of their own, 40 B each (140 B at most in fixed windows); those beyond share one per "+
 			"limit")

@@ -13,7 +13,7 @@ import (
 )
 
 const canILong = `can-i asks a coordinator whether you may do something, and prints yes, or no with the
-reason. You are who your certificate (--tls-cert) or your token (--token-file) says.
+reason. Your name is in your certificate (--tls-cert) or goes with your token (--token-file).
 
 Verbs: get, list, why, top, plan, history, check (reading); apply, create, update, delete
 (changing; they need a RESOURCE); rollback; connect (of agents).
@@ -111,7 +111,7 @@ const (
 func writeAccess(w io.Writer, a *quotav1.GetAccessResponse) error {
 	by := "known by a " + a.GetCredential()
 	if a.GetCredential() == "" {
-		by = "not known: the coordinator asks for no credentials, and whoever may connect may do everything"
+		by = "not known: the coordinator asks for no credentials, and any client that can connect may do everything"
 	}
 	if a.GetExpireTime() != nil {
 		by += " that ends " + a.GetExpireTime().AsTime().Format(time.RFC3339)

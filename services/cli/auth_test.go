@@ -111,7 +111,7 @@ func TestCanI(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	open := must(t, serveAPI(t), "", "auth", "can-i", "--list")
-	if !strings.Contains(open, "whoever may connect may do everything") {
+	if !strings.Contains(open, "any client that can connect may do everything") {
 		t.Errorf("without credentials: %s", open)
 	}
 	fails(t, server, command.ExitUsage, "", []string{"want VERB"}, "auth", "can-i")

@@ -21,7 +21,7 @@ import (
 
 const backupLong = `backup asks a coordinator for the whole configuration and writes it into a new file in
 --dir, as documents that titrate apply takes. Of its files there the newest --keep stay. A
-configuration without resources is not written: it would in time displace those that have some.
+configuration without resources is not written: it would in time displace the files that have some.
 
 Read rights are enough (role viewer).`
 

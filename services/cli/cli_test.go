@@ -407,7 +407,7 @@ func TestApplyNothingOfABadFile(t *testing.T) {
 	}
 }
 
-// The same documents can be applied, played and worked out: a Scenario and a Demand are
+// The same documents can be applied, played and worked out. A Scenario and a Demand are
 // passed over by who does not want them, and what get prints is read by all.
 func TestOneGrammar(t *testing.T) {
 	server := serveAPI(t)

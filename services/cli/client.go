@@ -168,7 +168,7 @@ func (c *client) bound(ctx context.Context, method string, request, reply any, c
 	case s.Code() == codes.Unavailable && conn.GetState() != connectivity.Ready:
 		return &unreachable{server: c.server, why: cause(s.Message()), tls: c.tls, expired: c.expired()}
 	case s.Code() == codes.Unauthenticated && c.token != "":
-		return status.Errorf(s.Code(), "%s\n--token-file %s is refused by the coordinator at %s: ask whoever runs it "+
+		return status.Errorf(s.Code(), "%s\n--token-file %s is refused by the coordinator at %s: ask its operators "+
 			"for a token that is in its --tokens and has not ended, or for a JWT of its issuer.",
 			s.Message(), c.token, c.server)
 	default:

@@ -61,8 +61,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// Each setting is said by a flag, the environment or the context, in this order; where a flag
-// or the environment names the coordinator, nothing of a context counts, its token least of all.
+// Each setting is said by a flag, the environment or the context, in this order. Where a flag or
+// the environment names the coordinator, nothing of a context counts, its token least of all.
 func TestWhatSaysASetting(t *testing.T) {
 	fresh(t)
 	dir := t.TempDir()

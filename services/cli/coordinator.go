@@ -17,14 +17,14 @@ import (
 
 const coordinatorLong = `coordinator shares the capacity of each pool among tenants. It keeps pools,
 tenants, quotas and limits in etcd, serves the admin API (titrate get, apply,
-delete, why), hears from every agent what its gateways' tenants ask for, and
+delete, why), gets every agent's demand of its gateways' tenants, and
 leases each tenant its share: weighted max-min fair or α-fair, exact, each round.
 
 Run two or three of them on one etcd. One leads; the others are ready to take
-over within --session-ttl and tell agents where the leader is. No request waits
+over within --session-ttl and send agents its address. No request waits
 for a coordinator: with all of them gone gateways hold the shares they have.
 
-With --share-pools all of them lead: each pool is led by one of those that live, and every
+With --share-pools all of them lead: each pool is led by one of them, and every
 agent has a stream to each. A question about a pool may go to any of them. While an agent of a
 release that knows one leader only is there, or a coordinator of such a release is elected,
 one coordinator leads all.
@@ -34,7 +34,7 @@ said. With --tls-ca callers show certificates, and what they may do depends on t
 those of agents may only be agents, under their own names; the identities of
 --access-admin may do everything; --access-policy grants the rest. With --tokens or --jwks a
 caller of the admin API may send a token instead of showing a certificate. With none of these
-whoever may connect may do everything.
+any client that can connect may do everything.
 
 With --rest callers without gRPC have the admin API as JSON over HTTP, on a port of its
 own, with the same TLS files, certificates, tokens and roles.
@@ -89,8 +89,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 		"host:port at which agents reach --listen-agents or --listen (default: its address)")
 	f.StringVar(&c.Name, "name", "", "unique name of this coordinator (default: the host's name)")
 	f.BoolVar(&c.SharePools, "share-pools", false,
-		"lead the pools together with the other coordinators that say so, each a part of them, and be reached by them "+
-			"at --advertise (default: one coordinator leads all)")
+		"lead the pools together with the other coordinators with this flag, each a part; they reach it at "+
+			"--advertise (default: one leads all)")
 	f.DurationVar(&c.Round, "round", 250*time.Millisecond,
 		"least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
 	f.DurationVar(&c.GossipPeriod, "gossip-period", exchange.DefaultPeriod,
@@ -100,24 +100,24 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.DurationVar(&c.SessionTTL, "session-ttl", 5*time.Second,
 		"how long a dead leader keeps the lead: shorter replaces it sooner, but a slow etcd costs the lead")
 	f.DurationVar(&c.Settle, "settle", 2*time.Second,
-		"how long a new leader hears agents before its first shares, when they had others before")
+		"how long a new leader gathers reports before its first shares, when agents had others before")
 	f.DurationVar(&c.Allocation.Membership, "membership", 20*time.Second,
-		"how long an agent that is silent keeps its demand and its gateways")
+		"how long an unreachable agent keeps its demand and its gateways")
 	f.IntVar(&c.Streams.Streams, "max-streams", 4096, "control streams open at a time; more agents are turned away")
 	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512,
 		"control streams open at a time with one client certificate")
 	f.StringVar(&c.AccessPolicy, "access-policy", "",
-		"YAML file that grants roles to client certificates, read again when it changes; needs --tls-ca (default: "+
-			"certificates of agents alone, by their form .../agent/NAME or NAME.agent....)")
+		"YAML file that grants roles to client certificates, read again after a change; needs --tls-ca (default: "+
+			"agents alone, by .../agent/NAME or NAME.agent....)")
 	f.StringSliceVar(&c.AccessAdmins, "access-admin", nil,
 		"URI or DNS name of the certificates that may do everything, whatever the policy says; a star stands for "+
 			"anything")
 	f.StringVar(&c.Tokens, "tokens", "",
-		"YAML file of bearer tokens for the admin API: tokens: [{name, sha256, role, tenants, ceiling, expires}], "+
-			"read again when it changes; needs --tls-cert or a loopback --listen")
+		"YAML file of bearer tokens: tokens: [{name, sha256, role, tenants, ceiling, expires}]; read again after "+
+			"changes; needs --tls-cert or a loopback --listen")
 	f.StringVar(&c.JWT.Keys, "jwks", "",
-		"file with a JWK set of public keys, read again when it changes: JWTs that one of them has signed are tokens, "+
-			"too; needs --jwt-issuer and --jwt-audience")
+		"file with a JWK set of public keys, read again when it changes. JWTs that one of them has signed are "+
+			"tokens, too; needs --jwt-issuer and --jwt-audience")
 	f.StringVar(&c.JWT.Issuer, "jwt-issuer", "", "what the claim iss of a JWT must be")
 	f.StringVar(&c.JWT.Audience, "jwt-audience", "", "what the claim aud of a JWT must have")
 	f.StringToStringVar(&c.JWT.Claims, "jwt-claims", nil,
@@ -130,8 +130,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.IntVar(&c.HistoryKeep, "history-keep", 200,
 		"revisions of the configuration kept in etcd for titrate history and rollback; negative = none")
 	f.Int64Var(&c.HistoryBytes, "history-bytes", 64<<20,
-		"bytes of etcd that their compressed changes may take, the oldest go first; a change that takes more alone is "+
-			"kept without its diff, and no rollback goes over it")
+		"bytes of etcd that their compressed changes may take, the oldest go first. A change that takes more "+
+			"alone is kept without its diff, and no rollback goes over it")
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
 		"tenants with metrics of their own per pool: so many by demand and as many by guarantee; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")

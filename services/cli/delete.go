@@ -15,11 +15,11 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-const deleteLong = `delete removes resources by name, or those that documents name.
+const deleteLong = `delete removes resources by name, or the resources of documents.
 
 A pool or tenant that others need is refused; the error names them. With --force they
 go too, in the same transaction: a tenant's quotas and limits; a pool's quotas and the
-limits on that pool alone. A limit on several pools only loses the mention of it.
+limits on that pool alone. A limit on several pools only loses this one.
 
 What is gone limits nobody: requests to a deleted pool pass without a share, and those of
 a deleted tenant count for the default one.

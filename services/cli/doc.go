@@ -2,10 +2,10 @@
 //
 // # Model
 //
-// One binary holds everything that Titrate runs: the commands of the admin API
-// (get, apply, delete, why), which talk to a coordinator by gRPC; the daemons
-// (coordinator, agent); and the demo (dev) with its hidden children. Each command
-// is one file with one constructor, listed in Root.
+// One binary holds everything that Titrate runs: the commands of the admin API (get,
+// apply, delete, why), which talk to a coordinator by gRPC. The daemons (coordinator,
+// agent); and the demo (dev) with its hidden children. Each command is one file with one
+// constructor, listed in Root.
 //
 // # Exit status
 //

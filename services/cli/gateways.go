@@ -67,7 +67,7 @@ func (g *get) runGateways(cmd *cobra.Command, args []string) error {
 }
 
 // noGateways is said in place of a table.
-const noGateways = "No gateway is heard of. titrate check says whether agents are connected.\n"
+const noGateways = "No gateway is known. titrate check says whether agents are connected.\n"
 
 // gateways asks for all gateways and keeps those of the names; none means all.
 func (c *client) gateways(ctx context.Context, names map[string]bool) (*quotav1.ListGatewaysResponse, error) {
@@ -84,7 +84,7 @@ func (c *client) gateways(ctx context.Context, names map[string]bool) (*quotav1.
 	})
 	if len(missing) > 0 {
 		sorted := slices.Sorted(maps.Keys(missing))
-		return nil, fmt.Errorf("%s/%s: not heard of; titrate get gateways lists those that are%s", gateways,
+		return nil, fmt.Errorf("%s/%s: not known; titrate get gateways lists the known ones%s", gateways,
 			strings.Join(sorted, ", "+gateways+"/"), wording.Meant(sorted[0], all))
 	}
 	return found, nil
@@ -121,7 +121,7 @@ func behind(g *quotav1.Gateway) string {
 // gatewayState says in words what a gateway has made of the configuration.
 func gatewayState(g *quotav1.Gateway, now time.Time) string {
 	if at := g.GetHeard(); at != nil {
-		return fmt.Sprintf("agent not heard for %s", max(now.Sub(at.AsTime()), 0).Round(time.Second))
+		return fmt.Sprintf("agent unreachable for %s", max(now.Sub(at.AsTime()), 0).Round(time.Second))
 	}
 	var said []string
 	if g.GetRefused() > 0 {

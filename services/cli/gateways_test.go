@@ -14,7 +14,7 @@ func TestGetGateways(t *testing.T) {
 		!strings.Contains(got, "gw-2") || strings.Contains(got, "gw-1") {
 		t.Errorf("%s", got)
 	}
-	fails(t, server, command.ExitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not heard of",
+	fails(t, server, command.ExitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not known",
 		"titrate get gateways"}, "get",
 		"gateways/gw-9", "gw/gw-1", "gw/gw-8")
 	fails(t, server, command.ExitUsage, "", []string{"limits, gateways) nor a name"}, "get", "gatway")

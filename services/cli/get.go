@@ -26,7 +26,7 @@ With a tenant's name the tables have its quotas and limits too. -o wide adds col
 
 Ask for gateways to see which revision of the configuration is in force at each, how many
 changes it lacks, and since when. They are not configured, so they are asked for alone. A
-gateway whose agent is not heard any more goes on with what it has; it is shown, and counts
+gateway whose agent is unreachable goes on with what it has; it is shown, and counts
 in IN FORCE, for ten minutes.
 
 In YAML or JSON the output is documents, with a status beside spec; they can be
@@ -36,7 +36,7 @@ edited and given to titrate apply -f.
 drawn anew until q; elsewhere they are printed anew when they have changed.
 
 Rates are per second: requests, or cost units where costs are configured. FAIR is
-what a tenant of weight 1 gets in a pool that is FULL. PER is what a limit counts together:
+what a tenant of weight 1 gets in a pool that is FULL. PER names what a limit counts together:
 each CLIENT, the whole TENANT, or each value of the identity that it names. IN FORCE is the
 number of gateways that enforce what is stored, of all; less than all is right for a moment
 after a change. "-" says not known, or none.`
@@ -243,7 +243,7 @@ func (c *client) fetch(ctx context.Context, wanted []selection) ([]resource.Mess
 	return ms, nil
 }
 
-// list returns what one selection asks for, all pages of it.
+// list returns all pages of what one selection asks for.
 func (c *client) list(ctx context.Context, s selection) ([]resource.Message, error) {
 	if s.name != "" {
 		m, err := c.one(ctx, s)
@@ -260,7 +260,7 @@ func (c *client) list(ctx context.Context, s selection) ([]resource.Message, err
 	return all, nil
 }
 
-// each visits what one selection of many asks for, and holds a page of it.
+// each visits what one selection of many asks for, and holds one page.
 func (c *client) each(ctx context.Context, s selection, visit func(resource.Message) error) error {
 	s.parent = cmp.Or(s.parent, "tenants/*")
 	for token := ""; ; {

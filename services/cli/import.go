@@ -39,7 +39,7 @@ gateways that have the filter. (Envoys without the filter need no import: an age
 
 Where in a request an identity or a class is, Envoy's rate limit actions say for
 descriptors and the filter's settings for Titrate: stderr lists the names to define there.
-Then it lists, with file and line, the limits that mean something else and those that are
+Then it lists, with file and line, the limits that mean something else or are
 left out, and says how many they are. --strict makes that an error. A file without any
 limit, and a directory without a file, are errors.
 

@@ -21,7 +21,7 @@ func TestUnknownNamesHaveANearOne(t *testing.T) {
 		"top --once --tenant acme --limit per-clen": "tenants/acme/limits/per-clen: not found" +
 			"; did you mean tenants/-/limits/per-client?",
 		"top --once --gateway gw-12": "gateways/gw-12: not found; did you mean gateways/gw-1?",
-		"get gateways/gw-12": "gateways/gw-12: not heard of; titrate get gateways lists those that are" +
+		"get gateways/gw-12": "gateways/gw-12: not known; titrate get gateways lists the known ones" +
 			"; did you mean gw-1?",
 		"get tenants/acmee":              "tenants/acmee: not found; did you mean tenants/acme?",
 		"get tenants/acmee/quotas":       "tenants/acmee: not found; did you mean tenants/acme?",

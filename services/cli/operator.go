@@ -36,7 +36,7 @@ long as other resources need it.
 
 It runs in a pod, with the rights of its service account: the Helm chart starts it with
 operator.enabled, and has the definitions of the custom resources (crds.enabled). Of several
-operators one leads; a Lease tells which.
+operators one leads; a Lease says which.
 
   GET  /metrics, /healthz, /readyz    on --admin`
 

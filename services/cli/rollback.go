@@ -15,7 +15,7 @@ import (
 )
 
 const rollbackLong = `rollback makes the configuration what it was after a revision of titrate history:
-resources that were created since are deleted, those that were deleted or changed since
+resources that were created since are deleted, resources that were deleted or changed since
 are put back, all in one transaction. It shows what it would do and what would happen, as titrate
 plan does, and does it with --yes, if all guards of the plan are waived.
 

@@ -90,7 +90,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// View is the last text under its head, as much of it as the terminal shows: a longer line ends in "…", and the last
+// View is the last text under its head, as much of it as the terminal shows. A longer line ends in "…", and the last
 // line says how many more there are.
 func (s *screen) View() tea.View {
 	width, room := s.room()

@@ -29,7 +29,7 @@ func many(rows int32) *quotav1.TopResponse {
 	return r
 }
 
-// Whatever a row of top is, the table and its head fit a terminal of 80 columns and 24 lines: it asks for the rows
+// Whatever a row of top is, the table and its head fit a terminal of 80 columns and 24 lines. It asks for the rows
 // that have room, and shortens names, never numbers.
 func TestTopFitsATerminal(t *testing.T) {
 	for by := int32(1); by < int32(len(quotav1.Selection_By_name)); by++ {

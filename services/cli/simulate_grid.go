@@ -24,7 +24,7 @@ const simulateGridLong = `grid plays a prepared question on virtual time and ans
                  ways to split a limit. And on gateways of one site, whose agents are
                  0.25 to 2 ms apart: EXACT beside LOCAL
 
-The tables tell where a rival does better, and where EXACT misses its targets. It takes
+The tables show where a rival does better, and where EXACT misses its targets. It takes
 some minutes; --quick plays a small part of it in seconds, --gateways and --delays a part.
 The same --seed gives the same figures each time.
 

@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// spark draws the requests of the last minute as a small line: a character for ten seconds, the newest last, the
-// highest one for the most requests, a point for none.
+// spark draws the requests of the last minute as a small line. It has a character for ten seconds, the newest
+// last, the highest one for the most requests, a point for none.
 func spark(m *quotav1.Activity) string {
 	var asked []float64
 	for i, n := range m.GetAdmittedParts() {

@@ -25,7 +25,7 @@ gateway, or a client.
 
 The row "other" is all that is in no row. SINCE says for how long requests have been limited
 without a pause of a minute. Of limits the admitted requests are not counted. Clients are
-those that gateways' sketches have, in requests of the last one to two minutes: one with few
+from gateways' sketches, in requests of the last one to two minutes: one with few
 refusals may be missing, and a number may be too high by ERROR.
 
 --tenant, --pool, --limit, --client and --gateway count only what has that name. A name that no

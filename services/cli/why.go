@@ -28,7 +28,7 @@ says what limits and quotas in mode SHADOW would do if they were enforced; witho
 to whom, of all tenants.
 
 Numbers of requests are of about the last minute, those of clients of about the last two
-minutes. Clients are those that a gateway's sketch has: a client with few refusals may be
+minutes. Clients come from a gateway's sketch: a client with few refusals may be
 missing, and each number may be too high by the error beside it.
 
 why request ID says what was decided about one request, step by step. ID is Envoy's

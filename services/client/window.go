@@ -64,7 +64,7 @@ func (w *window) acquire(ctx context.Context, destination string) error {
 	return ctx.Err()
 }
 
-// pump lets go whoever may leave, and sets the timer for the next. Callers hold mu.
+// pump lets go the calls that may leave, and sets the timer for the next. Callers hold mu.
 func (w *window) pump() {
 	now := time.Now()
 	w.used = now

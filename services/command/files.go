@@ -76,7 +76,7 @@ func expand(paths []string) (files []string, left LeftOut, err error) {
 	return files, left, nil
 }
 
-// documentsIn returns the files of a directory that are read, and what is left out of it.
+// documentsIn returns the files of a directory that are read, and the entries that are left out.
 func documentsIn(dir string, given map[string]bool) (files []string, left LeftOut, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -82,7 +82,7 @@ func anyBelow(dir string, given map[string]bool) (found bool) {
 // apiGroup is in each document, as its apiVersion.
 var apiGroup = regexp.MustCompile(regexp.QuoteMeta(strings.SplitN(document.APIVersion, "/", 2)[0]))
 
-// mayHold reports whether a file may hold documents. One that cannot be read may.
+// mayHold reports whether a file may hold documents. A file that cannot be read may.
 func mayHold(path string) bool {
 	if filepath.Ext(path) == ".md" { // prose shows examples
 		return false

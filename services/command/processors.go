@@ -10,7 +10,7 @@ import (
 )
 
 // A process that is woken a hundred times a second to do a little each time spends more on its other threads than on
-// the work: the Go runtime wakes a second thread to look for more of it, which finds none. On one processor it does
+// the work. The Go runtime wakes a second thread to look for more of it, which finds none. On one processor it does
 // not. So a process with little work runs Go on one processor, and a process with more work on all.
 
 const (

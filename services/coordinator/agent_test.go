@@ -105,7 +105,7 @@ func (a *agent) until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// watched guards state with a mutex and lets goroutines wait for a change of it.
+// watched guards state with a mutex and lets goroutines wait for its change.
 type watched struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change; nil: nobody waits

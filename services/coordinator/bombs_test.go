@@ -39,8 +39,8 @@ const (
 )
 
 // Whatever a caller sends to whichever method, a call that is refused takes little memory of the
-// coordinator: of a stranger without credentials, of any certificate of the CA, of a viewer, an editor
-// and an agent, plain and compressed, on both ports.
+// coordinator. It may be the call of a stranger without credentials, of any certificate of the CA, of
+// a viewer, an editor and an agent, plain and compressed, on both ports.
 func TestARefusedCallTakesLittleMemory(t *testing.T) {
 	g := startBombed(t)
 	for who, client := range g.clients("", "spiffe://x/nobody", "spiffe://x/viewer", "spiffe://x/acme", "spiffe://x/agent/a1") {

@@ -212,10 +212,10 @@ func (f *facts) ofSecurity() *quotav1.Finding {
 		return doubtful(name, "renew it: new files are read without a restart", "%v", f.expires)
 	case f.unknown:
 		return doubtful(name, "give coordinators --tls-cert, --tls-key and --tls-ca: docs/security.md",
-			"callers show no certificate: whoever may connect may do everything")
+			"callers show no certificate: any client that can connect may do everything")
 	case f.anyAgent:
 		return doubtful(name, "give coordinators --tls-ca, and agents certificates: docs/security.md",
-			"callers send tokens, but agents show no certificate: whoever may connect may be an agent")
+			"callers send tokens, but agents show no certificate: any client that can connect may be an agent")
 	}
 	return fine(name, "callers are known by certificates or tokens")
 }
@@ -268,7 +268,7 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 	if len(f.lost) > 0 {
 		out = append(out, doubtful(name, "look at the processes and the logs of their agents; these gateways go on "+
 			"with what they have. Removed ones are forgotten after ten minutes",
-			"no agent is heard of %s: %s", wording.Count(len(f.lost), "gateway"), f.lostNames()))
+			"no agent is connected of %s: %s", wording.Count(len(f.lost), "gateway"), f.lostNames()))
 	}
 	if f.view.Outcome != nil && len(f.view.Outcome.Suspects) > 0 {
 		out = append(out, doubtful(name, "look at that agent: its clock, its version, who it is",

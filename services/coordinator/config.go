@@ -94,7 +94,7 @@ type Config struct {
 
 	// AccessPolicy is the file that grants roles to client certificates, see package
 	// access. Empty: agents alone are let in, by the form of their certificates. Without
-	// a CA in Security there are no certificates, and whoever may connect may do
+	// a CA in Security there are no certificates, and any client that can connect may do
 	// everything.
 	AccessPolicy string
 	// AccessAdmins are the identities, URIs or DNS names of certificates, that may do
@@ -208,7 +208,7 @@ func (c *Config) check() error {
 		bad("--etcd-endpoints: give at least one, such as 127.0.0.1:2379")
 	}
 	if c.Round < minRound || c.Round > leadership.MaxRound {
-		bad("--round %s: want %s to %s; agents take a coordinator that is silent for 5s for dead", c.Round, minRound,
+		bad("--round %s: want %s to %s; agents leave a coordinator that sends nothing for 5s", c.Round, minRound,
 			leadership.MaxRound)
 	}
 	if c.SoftExpiry <= 2*c.Round {
@@ -242,7 +242,7 @@ func (c *Config) check() error {
 }
 
 // Complete fills in defaults, checks everything, opens the ports and connects the
-// parts. It does not wait for etcd. Whoever got a Coordinator must Run it.
+// parts. It does not wait for etcd. The caller that got a Coordinator must Run it.
 func (c Config) Complete(ctx context.Context) (*Coordinator, error) {
 	if err := c.fill(); err != nil {
 		return nil, err

@@ -10,26 +10,25 @@
 //
 // [Config.Complete] checks the settings and opens the ports; [Coordinator.Run]
 // serves until its context ends. Any number of coordinators run on one etcd: one
-// leads (package election), or they share the pools, see below. Those that do not lead keep
+// leads (package election), or they share the pools, see below. The others keep
 // the configuration at hand, serve the admin API, and send agents who leads.
 //
 // # Leadership
 //
 // A leadership begins when this process is elected (package leadership). It begins
 // without knowledge of demand, unless this process was the last leader too. If agents
-// that have obeyed an earlier epoch connect, no leases go out until Settle has passed:
-// the first leases are then computed from the demand of all agents, and until then
-// agents keep the leases that they have. When the session with etcd is lost, the last
-// leases are renewed unchanged. When another coordinator leads, all streams end with
-// its address.
+// that have obeyed an earlier epoch connect, no leases go out until Settle has passed.
+// The first leases are then computed from the demand of all agents, and until then agents
+// keep the leases that they have. When the session with etcd is lost, the last leases are
+// renewed unchanged. When another coordinator leads, all streams end with its address.
 //
 // # Sharing
 //
-// With Config.SharePools coordinators lead together, each the pools that rendezvous hashing gives it (package election
-// decides which coordinators share). All have one epoch. The allocator gets the part of the configuration that is led
-// here; a change of the sharers begins an epoch, in which pools that stay here go on, and pools that come are collected
-// first. A coordinator that did not share in an epoch begins without knowledge. Each has a stream to every agent.
-// Questions about other pools go to their leaders (peers.go).
+// With Config.SharePools coordinators lead together, each the pools that rendezvous hashing gives it (package
+// election decides which coordinators share). All have one epoch. The allocator gets the part of the configuration
+// that is led here. A change of the sharers begins an epoch, in which pools that stay here go on, and pools that come
+// are collected first. A coordinator that did not share in an epoch begins without knowledge. Each has a stream to
+// every agent. Questions about other pools go to their leaders (peers.go).
 //
 // # Rounds
 //

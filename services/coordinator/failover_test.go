@@ -16,7 +16,7 @@ import (
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
-// The leader's session ends, and the other coordinator leads: what agents are sent of the
+// The leader's session ends, and the other coordinator leads. The test measures what agents are sent of the
 // configuration, when the last agent has its first leases, and by how much a share differs in them from those before.
 // Every tenant has its own limit.
 func BenchmarkFailover(b *testing.B) {

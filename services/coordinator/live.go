@@ -252,7 +252,7 @@ func (l *live) askLeader(leader string) error {
 		return stream.NotLeader(leader)
 	}
 	return status.Errorf(codes.FailedPrecondition,
-		"this coordinator does not lead; the one that does serves agents at %s: ask its --listen", leader)
+		"this coordinator does not lead; the leader serves agents at %s: ask its --listen", leader)
 }
 
 // Doubts returns the reasons why a resource may not do what it says at the gateways of connected agents.

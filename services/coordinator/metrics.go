@@ -19,7 +19,7 @@ import (
 )
 
 // errSettling is the answer to questions before the first shares of a leadership.
-var errSettling = errors.New("this coordinator has just been elected and hears the agents' reports first")
+var errSettling = errors.New("this coordinator has just been elected and waits for the agents' reports first")
 
 // errNoAgents is the answer to questions while nobody reports.
 var errNoAgents = errors.New("no agent is connected to this coordinator, so that there are no demands and no shares; " +
@@ -88,10 +88,10 @@ func (m *instruments) defineOwn() {
 	m.requests, err = m.meter.Int64Counter("titrate_rest_requests", metric.WithDescription(requests))
 	m.describe("titrate_rest_requests", telemetry.Counter, "", requests, err, "status")
 	m.streams = m.count("titrate_control_streams", "Agents connected.")
-	m.members = m.count("titrate_members", "Gateways of agents heard lately.")
+	m.members = m.count("titrate_members", "Gateways in the membership.")
 	m.epoch = m.count("titrate_epoch", "Epoch of this coordinator's leadership; 0 while another leads.")
 	m.leader = m.count("titrate_leading", "1 while this coordinator leads, or leads some of the pools.")
-	m.pools = m.count("titrate_pools_led", "Pools whose shares this coordinator told last.")
+	m.pools = m.count("titrate_pools_led", "Pools whose shares this coordinator sent last.")
 	m.sharers = m.count("titrate_sharers",
 		"Coordinators that share the pools, this one included: 1 while it leads all, 0 while it leads none.")
 	m.alone = m.count("titrate_pools_not_shared",
@@ -122,21 +122,21 @@ func (m *instruments) defineEtcd() {
 		metric.WithExplicitBucketBoundaries(.001, .003, .01, .03, .1, .3, 1, 3))
 	m.describe("titrate_etcd_call_duration", telemetry.Histogram, "s", calls, err, "method", "code")
 	m.watches = m.total("titrate_etcd_watch_resets",
-		"How often the watch of the configuration in etcd began anew: where it was (resumed), or with the whole "+
-			"configuration (whole), since etcd lacks the changes between or has another history.", "how")
+		"How often the watch of the configuration in etcd began again. It began where it was (resumed), or with "+
+			"the whole configuration (whole), since etcd lacks the changes between or has another history.", "how")
 	m.lost = m.total("titrate_etcd_history_lost",
 		"How often etcd was found restored from a backup or replaced.")
 	m.claims = m.total("titrate_claims_ahead",
 		"Claims of agents to know a later epoch or revision than etcd has: believed, or doubted, since most agents "+
 			"make no such claim.", "outcome")
 	m.elections = m.total("titrate_elections",
-		"Elections that this coordinator won; and those of them that it lost again without giving the lead back: its "+
+		"Elections that this coordinator won, and leads that it lost again without giving them back. Then its "+
 			"session with etcd ended (--session-ttl), or its key in etcd was deleted.", "outcome")
 }
 
 func (m *instruments) defineDelivery() {
 	m.wholeConfigurations = m.total("titrate_configurations_whole",
-		"Whole configurations sent: to agents that held none, or one that was not known here.")
+		"Whole configurations sent: to agents that held none, or a revision that was not known here.")
 	m.resumed = m.total("titrate_configurations_resumed",
 		"Streams that began with what their agent lacked of the configuration, and not the whole.")
 	m.leases = m.total("titrate_leases_sent", "Leases sent, over all agents.")
@@ -148,7 +148,7 @@ func (m *instruments) defineDelivery() {
 	m.selected = m.rate("titrate_leases_selected",
 		"1 while an agent is sent the leases of the flows that it uses; 0 while it is sent all.")
 	m.step = m.rate("titrate_lease_step",
-		"Relative move of a share that agents are told at once; 0 while they are told every move.")
+		"Relative move of a share that agents are sent at once; 0 while they are sent every move.")
 	m.bounded = m.total("titrate_report_bounded", "Impossible numbers in an agent's reports, which were bounded. "+
 		"Only of agents that sent some.", "agent")
 	m.unknown = m.total("titrate_report_unknown_pools",

@@ -11,11 +11,11 @@ import (
 // defineAccess makes the instruments of callers, of their messages and of the audit.
 func (m *instruments) defineAccess() {
 	m.calls = m.total("titrate_calls_refused",
-		"Calls refused, by reason: no_credentials, certificate and token of callers that are not known (a certificate "+
-			"or a token that is not good), role of known callers whose roles do not allow the call.", "reason")
+		"Calls refused, by reason. It is no_credentials, certificate or token for callers that are not known: "+
+			"theirs is missing or not good. It is role for known callers whose roles do not allow the call.", "reason")
 	m.messages = m.total("titrate_messages_refused",
 		"Messages refused before their calls were handled, by reason: length, entries, busy (no room beside other "+
-			"calls); of gRPC also compressed, malformed, late (more than a minute), unknown_method.", "reason")
+			"calls). Of gRPC also compressed, malformed, late (more than a minute), unknown_method.", "reason")
 	m.panics = m.total("titrate_handler_panics",
 		"Calls that failed with INTERNAL because their handler panicked; the log has the stack. Each is a fault of "+
 			"the coordinator.")

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// peerTimeout bounds the time for another coordinator's answer, as does half of the time that the caller has;
+	// peerTimeout bounds the time for another coordinator's answer, as does half of the time that the caller has.
 	// stateTimeout does so where the answer is only an addition to the one asked for.
 	peerTimeout, stateTimeout = 2 * time.Second, 500 * time.Millisecond
 	// keyMetadata has the secret of the coordinator that is asked.

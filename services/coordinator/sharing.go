@@ -96,7 +96,7 @@ func (o *Coordinator) notShared() error {
 	switch {
 	case state.Role == election.Following && state.Leader != "" && time.Since(state.Since) > joinTime:
 		if o.elector.LeftOut() {
-			return fmt.Errorf("%s leads all pools: it hears, or heard within a minute, an agent that knows one leader "+
+			return fmt.Errorf("%s leads all pools: it has, or had within a minute, an agent that knows one leader "+
 				"only", state.Leader)
 		}
 		return fmt.Errorf("%s leads all pools: it runs without --share-pools, or is of an older release", state.Leader)

@@ -27,8 +27,8 @@ import (
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
-// sharedAgent is an agent of the tests with a stream to each coordinator, as an agent has it: it keeps leases pool by
-// pool, and sends a coordinator that gains a pool what it holds of it.
+// sharedAgent is an agent of the tests with a stream to each coordinator, as an agent has it. It keeps leases pool by
+// pool, and sends a coordinator that gains a pool its lease of the pool.
 type sharedAgent struct {
 	watched
 	t      *testing.T
@@ -317,7 +317,7 @@ func TestCoordinatorsShareThePools(t *testing.T) {
 		a.until("is led by two", func() bool { return len(a.leaders()) == 2 && len(a.streams) == 2 })
 	}
 	t.Logf("pools led: %v", x.leaders())
-	for _, r := range []*running{one, two} { // whoever is asked
+	for _, r := range []*running{one, two} { // each may be asked
 		checkShared(t, r, pools)
 	}
 	// A session ends though its coordinator lives: it begins again once it is back.
@@ -446,7 +446,7 @@ func TestOneLeadsAllForOlderReleases(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	until(two, "alarm: sharing: "+one.c.Address()+" leads all pools: it hears, or heard within a minute, an agent")
+	until(two, "alarm: sharing: "+one.c.Address()+" leads all pools: it has, or had within a minute, an agent")
 	if _, metrics := one.get("/metrics"); !strings.Contains(metrics, "\ntitrate_pools_not_shared 1\n") {
 		t.Error("the metric of one does not say that the pools are not shared")
 	}

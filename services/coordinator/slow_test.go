@@ -15,7 +15,7 @@ import (
 )
 
 // Many calls at a time that stop one byte before the end of their messages take little memory of the
-// coordinator: a stranger calls the methods that anyone may call, a viewer calls Plan, the method with the
+// coordinator. A stranger calls the methods that anyone may call, a viewer calls Plan, the method with the
 // longest messages, over gRPC and over HTTP.
 func TestSlowCallsTakeLittleMemory(t *testing.T) {
 	g := startBombed(t)

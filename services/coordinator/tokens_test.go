@@ -28,8 +28,8 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// Callers with tokens and JWTs come over TLS without a certificate, to the admin API alone;
-// the audit log names them; a key that is replaced in its file counts without a restart.
+// Callers with tokens and JWTs come over TLS without a certificate, to the admin API alone.
+// The audit log names them; a key that is replaced in its file counts without a restart.
 func TestTokensOverTLS(t *testing.T) {
 	keys, tokens := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "tokens.yaml")
 	write := func(path, text string) {

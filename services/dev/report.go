@@ -13,8 +13,8 @@ import (
 )
 
 // Report prints a verdict for people to out: the outcome and the machine's load in one line, then the checks that did
-// not hold; if all is set, all checks and each phase. It writes the verdict as JSON to the file at path unless that is
-// "", and returns the outcome.
+// not hold. If all is set, all checks and each phase. It writes the verdict as JSON to the file at path unless that
+// is "", and returns the outcome.
 func Report(out io.Writer, path string, v *verdict.Verdict, all bool) (Outcome, error) {
 	if err := writeJSON(path, v); err != nil {
 		return Failed, err

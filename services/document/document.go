@@ -103,9 +103,9 @@ type place struct {
 // Name of the resource.
 func (d *Document) Name() string { return d.Resource.GetName() }
 
-// Wrong returns an error at a field of the resource, given as its path in proto
-// spelling such as queue.max_wait; at the nearest field above if that one is not
-// in the file.
+// Wrong returns an error at a field of the resource, given as its path in proto spelling
+// such as queue.max_wait. It points at the nearest field above if that one is not in the
+// file.
 func (d *Document) Wrong(field, message string) *Error {
 	e := &Error{File: d.File, Line: d.Line, Field: tree.Join(d.prefix, shown(field)), Message: message}
 	if p, ok := d.places[field]; ok {

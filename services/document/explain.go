@@ -12,7 +12,7 @@ import (
 )
 
 // Explain says what is wrong with a JSON text that m could not be read from, in the sentences of documents, with lines
-// and fields. It is nil if they have none for it. file is what errors call the text. The whole text is kept as a tree,
+// and fields. It is nil if they have none for it. In errors the text is called file. The whole text is kept as a tree,
 // which takes some hundred bytes per value.
 func Explain(file string, text []byte, m proto.Message) error {
 	r := tree.New(file)

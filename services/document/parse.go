@@ -247,8 +247,8 @@ func (p *parser) resource(n *yaml.Node, parts []tree.Entry, kind *yaml.Node, pat
 	return d
 }
 
-// etag reads the etag next to spec; without one, the etag that an exported document has in its status, so that what was
-// read, edited and given back is refused when somebody else changed it meanwhile.
+// etag reads the etag next to spec. Without one, the etag that an exported document has in its status, so that what
+// was read, edited and given back is refused when somebody else changed it meanwhile.
 func (p *parser) etag(parts []tree.Entry, m resource.Message, d *Document) {
 	shown, etag := "etag", find(parts, "etag")
 	if status := find(parts, "status"); etag == nil && status != nil && status.Kind == yaml.MappingNode {

@@ -144,9 +144,9 @@ func add(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, text(key), value)
 }
 
-// text quotes what holds more than printable characters, for the YAML writer's
-// block style loses a leading newline, and what is a truth value to the readers of
-// YAML 1.1 among our users' tools (OFF).
+// text quotes what holds more than printable characters, for the YAML writer's block style
+// loses a leading newline. It also quotes what is a truth value to the readers of YAML 1.1
+// among our users' tools (OFF).
 func text(s string) *yaml.Node {
 	n := plain("!!str", s)
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || oldBool[strings.ToLower(s)] {

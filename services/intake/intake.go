@@ -17,13 +17,13 @@
 //     window does not grow: gRPC's estimate of the network could raise it to 16 MiB.
 //   - A message longer than its method's bound is refused by its length, before its bytes are read.
 //   - A compressed message is refused, by the flag before its length.
-//   - Messages longer than a window take room before they are read: Options.Room over all calls, until their
-//     handlers return; and as much again over all streams, until they are decoded. A call without room is
-//     refused, a stream waits.
+//   - Messages longer than a window take room before they are read. It is Options.Room over all calls, until
+//     their handlers return; and as much again over all streams, until they are decoded. A call without room
+//     is refused, a stream waits.
 //   - A message that is not there after a minute is refused. The minute of a stream's message begins with its
 //     length.
 //   - A message is decoded only if it makes no more entries (messages, elements of lists and maps)
-//     than its method's bound: they are counted on its bytes, in their length and without memory.
+//     than its method's bound. They are counted on its bytes, in their length and without memory.
 //   - What is refused before its call is handled is counted, logged once a minute for each reason, and an alarm.
 //   - The status of a call fits into 8 KiB of trailers, unless the call asks for more (DetailsKey).
 //   - A panic in a handler ends its call with INTERNAL. The panic is counted, and logged with its stack.

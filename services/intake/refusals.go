@@ -53,7 +53,7 @@ type refusal struct {
 	why string
 }
 
-// Refuse notes that a message is refused before a handler has seen it, over gRPC or HTTP: the caller alone
+// Refuse notes that a message is refused before a handler has seen it, over gRPC or HTTP. The caller alone
 // would know it otherwise, and Envoy lets requests pass whose call has failed.
 func (i *Intake) Refuse(reason Reason, why error) {
 	r, text := &i.refused, cut(why.Error(), mostReason)

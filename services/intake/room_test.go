@@ -126,7 +126,7 @@ func TestSlowStreamsWaitForRoom(t *testing.T) {
 	})
 }
 
-// endless is a body of zeros that counts what is read of it.
+// endless is a body of zeros that counts the bytes that are read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(b []byte) (int, error) {

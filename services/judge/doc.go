@@ -5,11 +5,11 @@
 // # What an exact system would do
 //
 //   - [Bucket] is one token bucket for all gateways. A 429 is wrongful if this bucket
-//     admits the request and its client is below its limit. Three ways to know
-//     that: the client asks for less by construction (the benchmarks); all that it
-//     wanted so far fits ([Bucket.Count], the simulator); the bucket turns none of its
-//     requests away for some time before and after ([Central], the demo, whose requests
-//     arrive in another order than they were sent in: both orders must say so).
+//     admits the request and its client is below its limit. There are three ways to know
+//     that. The client asks for less by construction (the benchmarks). Or all that it
+//     wanted so far fits ([Bucket.Count], the simulator). Or the bucket turns none of its
+//     requests away for some time before and after ([Central], the demo). There requests
+//     arrive in another order than they were sent in, and both orders must say so.
 //   - [Pool.Entitle] is what each tenant should get of a pool: the weighted max-min fair
 //     share of its demand within limits and quota.
 //

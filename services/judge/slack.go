@@ -14,13 +14,13 @@ type Limit struct {
 }
 
 // ExactSlack returns the cost that all gateways together may admit beyond rate·t + burst in any window of a
-// limit with `precision: EXACT`, while the owner of the key can be reached (docs/guarantees.md), with τ the
-// delay between two agents:
+// limit with `precision: EXACT`, while the owner of the key can be reached. In the equation τ is the delay
+// between two agents:
 //
 //	1 + 8·r·τ
 func (l Limit) ExactSlack(way time.Duration) float64 { return 1 + 8*l.Rate*way.Seconds() }
 
-// Lag is δ, the time in which a gateway's claim is known to all others: the gossip's
+// Lag is δ, the time in which a gateway's claim is known to all others. It is the gossip's
 // delay, with five periods more while packets are lost, and two and a half periods. With more
 // than 16 agents a claim goes by way of the key's owner, so the delay counts twice.
 func Lag(agents int, delay time.Duration, losses bool) time.Duration {

@@ -37,7 +37,7 @@
 // # Several operators
 //
 // A Lease names the leader. The leader renews the Lease before each step of a pass that takes long, and ends
-// the pass if another operator may have led meanwhile: its list may then be out of date.
+// the pass if another operator may have led meanwhile. Its list may then be out of date.
 //
 // # Failures
 //

@@ -75,7 +75,7 @@ func (s *Server) note(ctx context.Context, action string) store.Note {
 }
 
 // MinorKey is the key of a call's metadata by which a caller says, with the value true, that its changes
-// are minor, see store.Note: the operator's are, since any author of custom resources brings them about.
+// are minor, see store.Note. The operator's are, since any author of custom resources brings them about.
 const MinorKey = "titrate-minor"
 
 func asksMinor(ctx context.Context) bool {

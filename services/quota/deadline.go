@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// replyTime returns the time before the caller's deadline at which a request stops waiting for etcd, so that the answer
-// with the cause still arrives: an eighth of the granted time, at most half a second. Longer gives a slow etcd less
-// time.
+// replyTime returns the time before the caller's deadline at which a request stops waiting for etcd, so that the
+// answer with the cause still arrives. It is an eighth of the granted time, at most half a second. Longer gives a
+// slow etcd less time.
 func replyTime(granted time.Duration) time.Duration { return min(granted/8, 500*time.Millisecond) }
 
 // InTime ends a call shortly before its caller's deadline. Without it, a request that waits

@@ -122,7 +122,7 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	}
 	switch {
 	case l.GetSilent():
-		out += "; it is EXACT, but the owner of the client's key was not heard, so the ledger counted"
+		out += "; it is EXACT, but the owner of the client's key did not answer, so the ledger counted"
 	case l.GetUnasked():
 		out += "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this " +
 			"new one"
@@ -149,7 +149,7 @@ func shareStep(d *quotav1.Decision) string {
 		out += ", so it refused"
 	}
 	if h.GetLost() {
-		out += "; the share had expired, since no coordinator was heard"
+		out += "; the share had expired, since no coordinator was reachable"
 	}
 	return out + "."
 }

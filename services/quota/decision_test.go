@@ -49,7 +49,7 @@ func TestFindDecisions(t *testing.T) {
 				{Limit: "third", Client: "app-7", Rate: 3, Burst: 3, Free: 2, Passes: true, Exact: true, Unasked: true}}},
 			[]string{"admitted it, after it had waited for 1.4ms for limit all-gateways, 14 s ago.",
 				"enough for the request; it is EXACT, so that is the one bucket of all gateways.",
-				"it is EXACT, but the owner of the client's key was not heard, so the ledger counted.",
+				"it is EXACT, but the owner of the client's key did not answer, so the ledger counted.",
 				"it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this new one."}},
 		"waited": {&quotav1.Decision{Waited: durationpb.New(20 * time.Millisecond), Share: &quotav1.ShareStep{Lost: true}},
 			[]string{"admitted it, after it had waited for 20ms, 14 s ago.", "the share had expired"}},

@@ -44,7 +44,7 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 		add(n, fmt.Sprintf("made %%s wait for the owner of their key (%s in the mean)",
 			mean(a.GetOwnerWaitedSeconds(), n)))
 	}
-	add(a.GetOwnerSilent(), "left %s to the ledger, as the owner of their key was silent")
+	add(a.GetOwnerSilent(), "left %s to the ledger, as the owner of their key did not answer")
 	add(a.GetOwnerUnasked(), "left %s of new keys to the ledger, as it had asked about too many keys")
 	if len(did) == 0 {
 		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))

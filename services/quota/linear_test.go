@@ -25,7 +25,7 @@ import (
 )
 
 // The API is a register: two pools, written together and read together, small (one transaction) or with 140 more
-// tenants (staged). Servers with a store each write it while their connections to etcd are cut, and the history must be
+// tenants (staged). Servers with a store each write it while their connections to etcd are cut. The history must be
 // that of one register that is written and read at a point in time: linearizable.
 
 // wire is a link to etcd. While it is bad, one packet in so many is lost, and the

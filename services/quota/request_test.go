@@ -67,8 +67,8 @@ func TestApplyIsRepeatedByItsID(t *testing.T) {
 	}
 }
 
-// A request is answered as the first time where checks would refuse it by now: another coordinator leads,
-// to which no gateway has reported its names, and others have made limits up to the number that a tenant may have.
+// A request is answered as the first time where checks would refuse it by now. Another coordinator leads, to which
+// no gateway has reported its names, and others have made limits up to the number that a tenant may have.
 func TestARepetitionIsNotCheckedAgain(t *testing.T) {
 	live := &present{}
 	c := serve(t, live)

@@ -132,8 +132,8 @@ func TestExactSentence(t *testing.T) {
 		ClientLimit: 100, OwnerWaited: 20, OwnerWaitedSeconds: .028, OwnerSilent: 3, Window: minute}}
 	exact := &quotav1.Limit{Precision: quotav1.Precision_EXACT}
 	want := "Of 1000 requests of acme in the last 60 s limit exact refused 100 (10 %) at once, made 20 (2 %) wait for " +
-		"the owner of their key (1.4 ms in the mean), left 3 (0.3 %) to the ledger, as the owner of their key was " +
-		"silent: it lets each client have 10.0/s, burst 10; it is EXACT: one bucket over all gateways."
+		"the owner of their key (1.4 ms in the mean), left 3 (0.3 %) to the ledger, as the owner of their key did " +
+		"not answer: it lets each client have 10.0/s, burst 10; it is EXACT: one bucket over all gateways."
 	if got := limitSentence(w, e, exact); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

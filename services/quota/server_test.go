@@ -535,8 +535,8 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
-// The 65th limit of a tenant, those of tenants/- included, is refused, whoever adds
-// it: the gateways would not enforce it.
+// The 65th limit of a tenant, those of tenants/- included, is refused for each
+// caller: the gateways would not enforce it.
 func TestTooManyLimits(t *testing.T) {
 	c := serve(t, nil)
 	limit := func(tenant string, i int) proto.Message {

@@ -276,7 +276,7 @@ func (s *Server) commit(ctx context.Context, note store.Note, changes []store.Ch
 }
 
 // unlessMade is the refusal of a request, nil if its change was made before: the request passed the checks
-// then, and is answered as it was then. The note is bound to the change, so that nothing else can come of it.
+// then, and is answered as it was then. The note is bound to the change, so that it can have no other effect.
 func (s *Server) unlessMade(ctx context.Context, note *store.Note, refusal error) error {
 	if refusal == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
-// FuzzHandler sends requests of any method, path, query and body to the API on a real store: each answer is
+// FuzzHandler sends requests of any method, path, query and body to the API on a real store. Each answer is
 // one JSON value with a status that does not blame the server.
 func FuzzHandler(f *testing.F) {
 	for _, c := range [][3]string{

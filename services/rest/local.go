@@ -71,8 +71,8 @@ func share(to, from proto.Message) {
 	})
 }
 
-// asked refuses what the gateway would pass over: parameters that a request does not have, and
-// an update by PATCH of nothing, which the API would take for one of everything.
+// asked refuses what the gateway would pass over. That is parameters that a request does not
+// have, and an update by PATCH of nothing, which the API would take for one of everything.
 func asked(ctx context.Context, request proto.Message) error {
 	r, is := ctx.Value(requestKey{}).(*http.Request)
 	if !is {
@@ -94,8 +94,8 @@ func asked(ctx context.Context, request proto.Message) error {
 	return nil
 }
 
-// changes refuses a mask that names no field to change. The name and the etag in a body do not count: they say what is
-// changed, and which state of it.
+// changes refuses a mask that names no field to change. The name and the etag in a body do not count: they name which
+// state of which resource is changed.
 func changes(mask *fieldmaskpb.FieldMask) error {
 	if mask != nil {
 		mask.Paths = slices.DeleteFunc(mask.Paths, func(path string) bool {

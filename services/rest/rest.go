@@ -5,9 +5,9 @@
 //	HTTP request ──► gateway ──► local ──► interceptors ──► quota.Server, access.Server
 //
 // proto/titrate/quota/v1alpha1/http.yaml maps requests to methods. From it make generate makes the package gateway,
-// which reads requests and writes answers, and openapi.json, which is served at /openapi.json. A call stays in this
-// process (local), and passes the interceptors of gRPC's calls. The caller's certificate and its token are where gRPC
-// has them, so that roles, ceilings, history and audit work as with gRPC.
+// which reads requests and writes answers, and openapi.json, which is served as a file. A call stays in this process
+// (local), and passes the interceptors of gRPC's calls. The caller's certificate and its token are where gRPC has
+// them, so that roles, ceilings, history and audit work as with gRPC.
 //
 // # Invariants
 //
@@ -139,7 +139,7 @@ func (n *noted) WriteHeader(status int) {
 	n.ResponseWriter.WriteHeader(status)
 }
 
-// named refuses names under which no caller on this machine would ask: a page can bring a
+// named refuses names under which no caller on this machine would ask. A page can bring a
 // browser to take any name for a loopback address, and then read what is answered.
 func (s *Server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ import (
 var mayBeZero = regexp.MustCompile(`"(burst|weight)"\s*:\s*"?-?0|\\u`)
 
 // givenZeros refuses a number that is given as 0 where 0 would become another default. A message does not
-// keep that a 0 was given, so the text of the body is asked. into is what it was read into.
+// keep that a 0 was given, so the text of the body is asked. into is the message that was read.
 func givenZeros(text []byte, into any) error {
 	if !mayBeZero.Match(text) { // nearly always: the body is not read twice
 		return nil

@@ -97,8 +97,8 @@ func TestAnyBytesCount(t *testing.T) {
 	}
 }
 
-// A value of 60 KiB, the longest that Envoy lets through without settings, counts in as many descriptors as a route may
-// make of it, and takes no more memory than a short one.
+// A value of 60 KiB, the longest that Envoy lets through without settings, counts in as many descriptors as a route
+// may make. It takes no more memory than a short one.
 func TestLongValuesCount(t *testing.T) {
 	for _, windows := range []Windows{Sliding, Fixed} {
 		s := newServer(t, bytesFile, Options{Windows: windows})

@@ -1,6 +1,6 @@
 // Package rls serves envoy.service.ratelimit.v3, the API of Envoy's rate limit filter and of other proxies, with the
-// limiter that the filter has. An agent with it is one more gateway next to the gateways of its Envoys: it claims what
-// it admits, as they do, and one limit holds over all of them.
+// limiter that the filter has. An agent with it is one more gateway next to the gateways of its Envoys. It claims
+// what it admits, as they do, and one limit holds over all of them.
 //
 // # Model
 //
@@ -30,8 +30,8 @@
 // A descriptor that is refused with hits above 1 takes what was left, so that its limit is
 // used up as a counter beyond its limit is. Options.StopOverLimit turns that off.
 //
-// With Options.Windows Fixed, package windows counts limits of the files instead of the engine, over the same link: N
-// in each second, minute and so on, as envoyproxy/ratelimit counts.
+// With Options.Windows Fixed, package windows counts limits of the files instead of the engine, over the same link. A
+// limit is N in each second, minute and so on, as envoyproxy/ratelimit counts.
 //
 // # Failures
 //
@@ -44,8 +44,7 @@
 // # Bounds
 //
 // A request has at most maxRequestBytes and maxRequestEntries; what is beyond is refused by package
-// intake. The limits of an xDS server have at most maxStateBytes together.
-// There are at most maxOverrides different limits of descriptors that bring their own, at
-// most maxMetrics names in the metrics; what is beyond is answered OK or counted as "other",
-// and counted.
+// intake. The limits of an xDS server have at most maxStateBytes together. There are at most
+// maxOverrides different limits of descriptors that bring their own, at most maxMetrics names in
+// the metrics. What is beyond is answered OK or counted as "other", and counted.
 package rls

@@ -110,7 +110,7 @@ func FuzzReadRequest(f *testing.F) {
 	})
 }
 
-// FuzzDiscoveryResponse takes what an xDS server sends, of any bytes: it is in force as a whole, or refused
+// FuzzDiscoveryResponse takes what an xDS server sends, of any bytes. It is in force as a whole, or refused
 // with a reason that fits a message, and what was in force before stays.
 func FuzzDiscoveryResponse(f *testing.F) {
 	nested := perDay("shop", 3)

@@ -8,7 +8,7 @@ import (
 )
 
 // The descriptors of a request that have to wait, for their share or for the owners of EXACT limits'
-// keys, wait at the same time. So a request waits as long as the longest of them.
+// keys, wait at the same time. So a request waits as long as the longest wait.
 
 // waiting is a descriptor that waits.
 type waiting struct {

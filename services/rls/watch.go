@@ -102,7 +102,7 @@ func (w *watcher) report(c *ratelimitconfig.Config) {
 			where = append(where, fmt.Sprintf("%s:%d: %s", l.File, l.Line, l.Path))
 		}
 	}
-	w.log.Info("rate limits of the files in force; those that are buckets refill evenly and are no fixed windows, as "+
+	w.log.Info("rate limits of the files in force; buckets refill evenly and are no fixed windows, as "+
 		"--rls-windows fixed makes them", "dir", w.dir, "domains", len(c.Domains()), "limits", len(all),
 		"buckets", buckets, "first", where)
 }

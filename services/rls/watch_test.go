@@ -47,7 +47,7 @@ func TestFilesAreReported(t *testing.T) {
 	}
 }
 
-// A limit of the files that is changed while a client uses it follows the rule of all limits: what was left stays in
+// A limit of the files that is changed while a client uses it follows the rule of all limits. What was left stays in
 // proportion, a raise admits the difference, and a client owes at most an empty bucket.
 func TestLimitOfAFileChangedInUse(t *testing.T) {
 	const day = 24 * time.Hour

@@ -33,7 +33,7 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Has reports whether the secret has the parts. One that Helm made, as the chart once did, is
+// Has reports whether the secret has the parts. A secret that Helm made, as the chart once did, is
 // marked to be kept.
 func (k *Kubernetes) Has(ctx context.Context, name string, parts ...string) (bool, error) {
 	var there object
@@ -56,7 +56,7 @@ func (k *Kubernetes) Has(ctx context.Context, name string, parts ...string) (boo
 	return true, k.patch(ctx, name, kubernetes.MergePatch, "", mark)
 }
 
-// Put applies the secret, whoever had it before.
+// Put applies the secret, even if another manager had it before.
 func (k *Kubernetes) Put(ctx context.Context, s Secret) error {
 	o := object{APIVersion: "v1", Kind: "Secret", Data: s.Parts, Type: "Opaque",
 		Metadata: metadata{Name: s.Name, Labels: k.Labels, Annotations: map[string]string{keepPolicy: "keep"}}}

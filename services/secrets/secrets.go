@@ -44,7 +44,7 @@ type Place interface {
 	Put(ctx context.Context, s Secret) error
 }
 
-// Make puts what is missing, and returns the names of the secrets that it made and of those
+// Make puts what is missing, and returns the names of the secrets that it made and of the secrets
 // that it left as they were.
 func Make(ctx context.Context, in Place, w Wanted) (made, kept []string, err error) {
 	if len(w.Certificates)+len(w.GossipKeys) == 0 {

@@ -63,9 +63,9 @@ func (d *down) play(t *testing.T, precision quotav1.Precision, rate float64, dem
 	return run(t, s, Options{}).Systems[0].Keys[0].Rejected
 }
 
-// One of three agents is paused, killed or cut off. No request of a client at 80 % of its limit is refused: at
-// no gateway while each gateway has its part by weight, and at the gateway of that agent until the others use
-// its claimed rate.
+// One of three agents is paused, killed or cut off. No request of a client at 80 % of its limit is refused.
+// This holds at each gateway while it has its part by weight, and at the gateway of that agent until the
+// others use its claimed rate.
 func TestAgentDownRefusesNothing(t *testing.T) {
 	each, one := scenario.Route{Kind: scenario.RoundRobin}, scenario.Route{Kind: scenario.Pinned, Replica: "gw-1"}
 	for _, precision := range []quotav1.Precision{quotav1.Precision_LOCAL, quotav1.Precision_EXACT} {
@@ -96,9 +96,9 @@ func TestAgentDownRefusesNothingByChance(t *testing.T) {
 	}
 }
 
-// All gateways together admit no more of a limit than r·t + b, and while the agent is down r·w/W, when clients
-// ask each of them for the whole limit. For a STRICT limit the others reserve the gateway's part until the
-// coordinator declares the gateway dead.
+// All gateways together admit no more of a limit than r·t + b, and while the agent is down r·w/W. That holds
+// when clients ask each of them for the whole limit. For a STRICT limit the others reserve the gateway's part
+// until the coordinator declares the gateway dead.
 func TestAgentDownAdmitsNoMoreThanItsPart(t *testing.T) {
 	const rate, burst = 100., 50.
 	for _, strict := range []bool{false, true} {

@@ -179,7 +179,8 @@ func (l *lied) check(t *testing.T, what string, names bool) {
 }
 
 // An agent sets each field of each record of its packets to values at, below and beyond its bounds, and to
-// values that others have sent there: their keys, processes, sessions and names. Each second packet is correct.
+// values that others have sent there. These are their keys, processes, sessions and names. Each second packet
+// is correct.
 func TestALiarInOneFieldOfItsPackets(t *testing.T) {
 	for _, path := range liar.Fields((&gossipv1.Packet{}).ProtoReflect().Descriptor()) {
 		if path == "agent" {

@@ -59,7 +59,7 @@ func playGateway(t *testing.T, forgotten time.Duration,
 	return l
 }
 
-// forgottenAfter is when a lie in a field has no effect any more. An invented claim is charged as use until T2.
+// forgottenAfter is the time after which a lie in a field has no effect. An invented claim is charged as use until T2.
 func forgottenAfter(path string) time.Duration {
 	if path == "Claims.Keys.Admitted" || path == "Claims.Keys.Claim" {
 		return late

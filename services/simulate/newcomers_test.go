@@ -79,7 +79,7 @@ func TestNewcomersHaveTheRoom(t *testing.T) {
 }
 
 // Tenants that begin together and ask for three times a pool get the pool, and at most the bound of
-// docs/guarantees.md: for two rounds the unused capacity may be used in addition to the idle shares.
+// the guarantees. For two rounds the unused capacity may be used in addition to the idle shares.
 func TestNewcomersKeepThePool(t *testing.T) {
 	for _, c := range []struct {
 		law    quotav1.Aqm

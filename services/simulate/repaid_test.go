@@ -21,9 +21,10 @@ const (
 	joins = 4 * time.Second
 )
 
-// What two sides of a cut admitted too much is repaid at the limit's rate once they reach each other: whenever the
-// cut begins and ends, in whatever order the agents notice the heal, for limits that are LOCAL and for limits that
-// are EXACT while agents are near. (During the cut, gateways without a majority go by ledgers, others by tokens.)
+// What two sides of a cut admitted too much is repaid at the limit's rate once they reach each other. This holds
+// whenever the cut begins and ends, in whatever order the agents notice the heal. It holds for limits that are
+// LOCAL and for limits that are EXACT while agents are near. (During the cut, gateways without a majority go by
+// ledgers, others by tokens.)
 func TestRepaidHoweverAgentsRejoin(t *testing.T) {
 	for _, precision := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {
 		for gateways := 2; gateways <= 3; gateways++ {
@@ -116,8 +117,8 @@ func playHealing(t *testing.T, s *scenario.Scenario) (admitted []time.Duration, 
 	return admitted, played.Keys[0]
 }
 
-// unpaid returns the excess that is left at a time, and the most by which the excess after it is above what is left
-// of that if it is repaid at the limit's rate.
+// unpaid returns the excess that is left at a time. It also returns the most by which the excess after it is above
+// what is left of that if it is repaid at the limit's rate.
 func unpaid(admitted []time.Duration, from time.Duration) (debt, most float64) {
 	level := judge.Level{Rate: repaidRate, Burst: repaidBurst}
 	for _, at := range admitted {

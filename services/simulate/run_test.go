@@ -301,7 +301,7 @@ func TestLimitChange(t *testing.T) {
 }
 
 // The rates of a crashed gateway are reserved until ForgetAfter, and its part of the shares until the
-// coordinator removes it from the members, half a minute later: until then the others keep their own shares.
+// coordinator removes it from the members, half a minute later. Until then the others keep their own shares.
 func TestCrash(t *testing.T) {
 	s := shared(3, 60*time.Second)
 	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.Crash, Replica: "gw-2"}}

@@ -17,7 +17,7 @@
 // A flow is a tenant's demand for a pool, or for several pools at once. Its rates are in units of the flow per
 // second; a unit takes cost a_ri (uses; 1 with pool) of pool r. Absent demand means unbounded. Without a Demand
 // each tenant asks for all that it can get of each pool. A flow through several pools has the smallest
-// guarantee and max that the tenant has in them, as units of the flow, and no guarantee if one of them has
+// guarantee and max that the tenant has in them, as units of the flow. It has no guarantee if one of them has
 // none. Weight 0 (of a quota) has its guarantee and nothing more.
 //
 // # Model

@@ -133,7 +133,7 @@ func (p *Problem) demands() []fairshare.Demand {
 	return demands
 }
 
-// topology returns the capacities of the pools, and each tenant's use of them.
+// topology returns the capacities of the pools, and each tenant's use of each pool.
 func (p *Problem) topology() (capacity []float64, uses []fairshare.Use) {
 	for _, pool := range p.Pools {
 		capacity = append(capacity, pool.Capacity)

@@ -50,7 +50,7 @@ func (h *head) content() int64 {
 
 func (s *Store) headKey() string { return s.prefix + "head" }
 
-// parseHead reads a stored head. One that cannot be read holds the configuration; the revision
+// parseHead reads a stored head. An unreadable head holds the configuration; the revision
 // is then etcd's.
 func parseHead(kv *mvccpb.KeyValue) head {
 	h := head{Revision: kv.ModRevision, Count: -1, raw: string(kv.Value), mod: kv.ModRevision}

@@ -157,13 +157,13 @@ func (s *Store) Entry(ctx context.Context, revision int64) (Entry, error) {
 }
 
 func notInHistory(revision int64) error {
-	return fmt.Errorf("revision %d: %w in the history: it is older than what is kept, put together with later "+
+	return fmt.Errorf("revision %d: %w in the history: it is older than the kept part, put together with later "+
 		"changes, or no revision; titrate history lists them", revision, ErrNotFound)
 }
 
-// Undo returns the changes that make the configuration what it was after a revision of
-// the history, in the order of the names, and the revision of the configuration that they are
-// for. Errors: ErrNotFound, ErrNoHistory, ErrHeld, ErrCorrupt, ErrUnavailable.
+// Undo returns the changes that make the configuration what it was after a revision of the
+// history, in the order of the names. It also returns the revision of the configuration that
+// they are for. Errors: ErrNotFound, ErrNoHistory, ErrHeld, ErrCorrupt, ErrUnavailable.
 func (s *Store) Undo(ctx context.Context, revision int64) (changes []Change, on int64, err error) {
 	h, err := s.headAfterStage(ctx)
 	if err == nil {

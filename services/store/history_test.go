@@ -122,8 +122,8 @@ func TestHistorySaysWhoChangedWhat(t *testing.T) {
 }
 
 // A rollback to a revision gives exactly the resources of that revision, with their owners,
-// whatever was done since: creations, updates, deletions that take others along, changes
-// small and staged, other rollbacks.
+// whatever was done since. The test has creations, updates, deletions that take others
+// along, changes small and staged, other rollbacks.
 func TestRollbackRestoresExactly(t *testing.T) {
 	s, seed := storetest.Open(t), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -300,7 +300,7 @@ func TestMinorChangesArePutTogether(t *testing.T) {
 	}
 }
 
-// However large the changes of others are, they take half of the history at most: what they change
+// However large the changes of others are, they take half of the history at most. What they change
 // again and again is put together, and what still does not fit is refused.
 func TestMinorChangesTakeHalfOfTheBytes(t *testing.T) {
 	const most = 64 << 10
@@ -382,7 +382,7 @@ func TestHistoryNoticesGaps(t *testing.T) {
 	}
 }
 
-// A writer that crashed has left a whole entry of a change that is in force, and none of one
+// A writer that crashed has left a whole entry of a change that is in force, and none of a change
 // that is not.
 func TestHistoryOfACrash(t *testing.T) {
 	for at, visible := range map[store.CrashAt]bool{store.BeforeSwap: false, store.AfterSwap: true,

@@ -33,7 +33,7 @@ type update struct {
 	when []clientv3.Cmp
 }
 
-// merge makes room in a full history: it puts the oldest minor entries that follow each other
+// merge makes room in a full history. It puts the oldest minor entries that follow each other
 // together into one, which says what each resource was before the first and is after the last. The
 // revisions between them can no longer be returned to; all others can, however often callers without
 // the administrator's role make changes. A minor change also merges entries that remember request IDs

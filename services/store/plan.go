@@ -142,8 +142,8 @@ func (c *Change) foreign(old resource.Message) bool {
 		(!c.TakeOver || c.NoTakeOver != nil)
 }
 
-// forbidden reports whether a change would delete what another set owns, by a caller who may not take it over: else the
-// caller could delete it and create it in another set.
+// forbidden reports whether a change would delete what another set owns, by a caller who may not take it over.
+// Otherwise the caller could delete it and create it in another set.
 func (c *Change) forbidden(old resource.Message) bool {
 	return c.Op == Delete && c.NoTakeOver != nil && old.GetSet() != "" && (c.Set == nil || *c.Set != old.GetSet())
 }

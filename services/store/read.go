@@ -24,7 +24,7 @@ type Query struct {
 
 // List returns the resources that the query selects and the name to put into
 // Query.After for the rest, "" at the end. A page is of one revision, two pages
-// need not be. One that cannot be read is left out and logged. Errors: ErrHeld,
+// need not be. An unreadable resource is left out and logged. Errors: ErrHeld,
 // ErrUnavailable.
 func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, next string, err error) {
 	start, end := s.bounds(q)
@@ -192,8 +192,8 @@ type Snapshot struct {
 	Resources []*quotav1.Resource
 	// Unreadable are the names of stored values that cannot be read, with the reason.
 	Unreadable map[string]error
-	// Held says why the configuration is held, "" = it is not. Missing is how many
-	// resources are in the head's count and not in etcd.
+	// Held says why the configuration is held, "" = it is not. Missing is the number
+	// of resources in the head's count that are not in etcd.
 	Held    string
 	Missing int
 

@@ -84,8 +84,8 @@ func TestRestoredFromAnOlderBackup(t *testing.T) {
 	}
 }
 
-// Others may write to the restored etcd before the watch looks, and its operator may raise its revisions, as etcdutl's
-// --bump-revision does: then only the head shows that the configuration is older.
+// Others may write to the restored etcd before the watch looks, and its operator may raise its revisions, as
+// etcdutl's --bump-revision does. Then only the head shows that the configuration is older.
 func TestRestoredWithHigherRevisions(t *testing.T) {
 	c := newCluster(t)
 	s := store.Open(c.etcd.Client(t), "")
@@ -257,7 +257,7 @@ func TestRaise(t *testing.T) {
 	if b := next(t, batches); !b.Reset || b.Revision <= seen || len(b.Resources) != 1 {
 		t.Errorf("%+v, want the whole above revision %d", b, seen)
 	}
-	// Whoever has seen a revision of a configuration that is gone gets no empty one.
+	// A reader that has seen a revision of a configuration that is gone gets no empty one.
 	empty := storetest.Open(t)
 	if err := empty.Raise(t.Context(), seen); err != nil {
 		t.Fatal(err)

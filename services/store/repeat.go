@@ -27,7 +27,7 @@ func (s *Store) Requested(ctx context.Context, note Note) (*Entry, error) {
 		switch {
 		case e.Request != note.Request:
 		case e.Fingerprint != note.Fingerprint:
-			return nil, fmt.Errorf("%w: %s is that of revision %d, by %s, which asked for something else; choose "+
+			return nil, fmt.Errorf("%w: %s belongs to revision %d, by %s, which asked for something else; choose "+
 				"another", ErrRequest, note.Request, e.Revision, e.Author)
 		default:
 			return &e, nil
@@ -60,7 +60,7 @@ func (s *Store) repeat(ctx context.Context, h head, e *Entry, changes []Change, 
 	}
 	p, err := decide(stored, changes)
 	if err != nil {
-		return Result{}, fmt.Errorf("%w: %s has made revision %d; it cannot be told any more what was answered: %w",
+		return Result{}, fmt.Errorf("%w: %s has made revision %d; the answer is not known any more: %w",
 			ErrRequest, e.Request, e.Revision, err)
 	}
 	at := timestamppb.New(e.Time)

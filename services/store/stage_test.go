@@ -68,8 +68,8 @@ func TestThousandsInOneStep(t *testing.T) {
 	}
 }
 
-// Whoever reads sees all of a large change or nothing of it, wherever its writer
-// died, and whoever comes next cleans up.
+// A reader sees all of a large change or nothing, wherever its writer
+// died, and the next writer cleans up.
 func TestCrashWhileStaging(t *testing.T) {
 	for at, visible := range map[store.CrashAt]bool{store.BeforeSwap: false, store.AfterSwap: true,
 		store.Midway: true} {

@@ -12,25 +12,25 @@
 // through a Store changes the head, so this one comparison guards all keys that were read, missing ones too. If the
 // head has changed, Apply reads and decides again. Writers of one process wait for a lock instead of racing.
 //
-// A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A
-// larger one is first written apart from the configuration, under prefix + "changes/",
-// in chunks: a change set. Then the head names the change set. From then on it is in
-// force: readers prefer its values to the resources' own keys. Then the writer carries it
-// out: it writes the keys, one transaction a chunk, each on the condition that the head
-// still names the change set, and removes the name from the head. A writer that crashes
-// before the head names the change set leaves chunks that nobody reads; Tidy removes them.
-// A writer that crashes later leaves work that the next writer, or Tidy, does.
+// A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A larger one
+// is first written apart from the configuration, under prefix + "changes/", in chunks: a
+// change set. Then the head names the change set. From then on it is in force: readers
+// prefer its values to the resources' own keys. Then the writer carries it out. It writes
+// the keys, one transaction a chunk, each on the condition that the head still names the
+// change set, and removes the name from the head. A writer that crashes before the head
+// names the change set leaves chunks that nobody reads; Tidy removes them. A writer that
+// crashes later leaves work that the next writer, or Tidy, does.
 //
 // # History
 //
 // Each change stores an entry under prefix + "changelog/": who, when, why, how many resources;
-// and what it changed, before and after, compressed, under prefix + "diffs/". Both are in
-// the transaction of the change. Those of a staged change are written before, like its
-// chunks, and the entry is in the transaction that changes the head: what no entry names does
-// not count, and Tidy removes it. The same transaction deletes the entries that Retention no
-// longer keeps; the head has the account of the rest. An entry names the revision that it
-// changed, so that a gap is noticed: Undo goes back from entry to entry, and refuses to go
-// over a change that was not recorded.
+// and what it changed, before and after, compressed, under prefix + "diffs/". Both are in the
+// transaction of the change. Those of a staged change are written before, like its chunks, and
+// the entry is in the transaction that changes the head. What no entry names does not count,
+// and Tidy removes it. The same transaction deletes the entries that Retention no longer
+// keeps; the head has the account of the rest. An entry names the revision that it changed, so
+// that a gap is noticed. Undo goes back from entry to entry, and refuses to go over a change
+// that was not recorded.
 //
 // # Revisions
 //
@@ -42,12 +42,12 @@
 //
 // # When etcd loses something
 //
-// Watch notices an etcd that went back or that is another cluster, and delivers what
-// is stored there now as a whole, under a revision above all that it delivered
-// before. A configuration that is gone, or of which resources are missing that nobody
-// deleted through a Store, is not delivered: it is held (ErrHeld) until Accept or Replace
-// (titrate recover), so that no limit disappears unnoticed. A stored value that cannot be read is
-// named in Batch.Unreadable and stops nothing else.
+// Watch notices an etcd that went back or that is another cluster, and delivers what is stored
+// there now as a whole. It does so under a revision above all that it delivered before. A
+// configuration that is gone, or of which resources are missing that nobody deleted through a
+// Store, is not delivered. It is held (ErrHeld) until Accept or Replace (titrate recover), so
+// that no limit disappears unnoticed. A stored value that cannot be read is named in
+// Batch.Unreadable and stops nothing else.
 //
 // # Invariants
 //
@@ -63,11 +63,11 @@
 //
 // # Cost
 //
-// Get is one read. Apply of n changes is one read of the head, reads of the keys
-// that they name, and a transaction of n+3 operations; staged, it writes every value
-// twice, and the compressed history. Where the history is full, a change also reads the
-// oldest entries and deletes them in its transaction. Deleting a pool reads all quotas and
-// limits in pages, for any of them may name it. Watch costs one read of the head a second.
+// Get is one read. Apply of n changes is one read of the head, reads of the keys that they
+// name, and a transaction of n+3 operations. Staged, it writes every value twice, and the
+// compressed history. Where the history is full, a change also reads the oldest entries and
+// deletes them in its transaction. Deleting a pool reads all quotas and limits in pages,
+// for any of them may name it. Watch costs one read of the head a second.
 package store
 
 import (

@@ -43,7 +43,7 @@ type Batch struct {
 const (
 	// rewatchDelay is the pause before a broken watch is opened again.
 	rewatchDelay = 100 * time.Millisecond
-	// checkEvery is the interval at which the head is read in addition to the watch, which finds an etcd that was
+	// checkEvery is the interval at which the head is read in addition to the watch. That finds an etcd that was
 	// restored or replaced, and a watch that delivers nothing any more. Shorter finds it sooner, at one read each.
 	checkEvery = time.Second
 )
@@ -65,8 +65,8 @@ func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 	return out
 }
 
-// WatchResets counts the watches that have ended and begun again: resumed where they were, or with the whole
-// configuration, since etcd did not have what is between, or has another history.
+// WatchResets counts the watches that have ended and begun again. They resumed where they were, or with the
+// whole configuration, since etcd did not have what is between, or has another history.
 func (s *Store) WatchResets() (resumed, whole uint64) {
 	return s.resets.resumed.Load(), s.resets.whole.Load()
 }
@@ -248,9 +248,9 @@ func (w *watcher) follow(ctx context.Context) (lost bool) {
 	}
 }
 
-// missesHead reads the head in addition to the watch. It reports whether the watch will not deliver what is stored now:
-// the watch delivers nothing, or etcd has another history, though its own revisions may be higher than before (others
-// have written since a restore, or it was made with raised ones).
+// missesHead reads the head in addition to the watch. It reports whether the watch will not deliver what is stored
+// now. Either the watch delivers nothing, or etcd has another history, though its own revisions may be higher than
+// before. Others may have written since a restore, or it was made with raised ones.
 func (w *watcher) missesHead(ctx context.Context) bool {
 	got, err := w.store.get(ctx, w.store.headKey())
 	if err != nil {
@@ -311,9 +311,9 @@ func (w *watcher) advance(rev int64) {
 	w.history.revision = max(w.history.revision, rev)
 }
 
-// step delivers the events of one etcd revision, if they move the head: others carry
-// out what was delivered when the head moved, or were made by hand and do not count.
-// It returns whether the receiver has to start over.
+// step delivers the events of one etcd revision, if they move the head. Others carry out
+// what was delivered when the head moved, or were made by hand and do not count. It
+// returns whether the receiver has to start over.
 func (w *watcher) step(ctx context.Context, events []*clientv3.Event) (over bool) {
 	i := slices.IndexFunc(events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == w.store.headKey() })
 	if i < 0 {

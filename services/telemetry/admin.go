@@ -74,7 +74,8 @@ func (a *Admin) Alarm(name string, run func() error) {
 }
 
 // Files makes the process say what is wrong with TLS files, see [Security.Trouble], and when
-// their certificates expire: as an alarm of the name, and as metrics with the attribute files.
+// their certificates expire. It does so as an alarm of the name, and as metrics with the
+// attribute files.
 func (a *Admin) Files(name string, s Security) error {
 	if !s.Given() {
 		return nil

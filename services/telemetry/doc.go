@@ -1,4 +1,4 @@
-// Package telemetry is what every long-running Titrate process has in common:
+// Package telemetry has the common parts of every long-running Titrate process:
 // its log, its metrics, its HTTP admin server and the rule for opening a port.
 //
 // # Model

@@ -10,7 +10,7 @@ import (
 // log lines, the key of an agent at the others, and the last segment of a certificate's URI.
 var processName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
 
-// ProcessName returns the name of this process: the given one, which is that of --name, or the name of the host.
+// ProcessName returns the name of this process: the given one, from --name, or the name of the host.
 func ProcessName(given string) (string, error) {
 	name, from := given, "--name"
 	if name == "" {

@@ -127,7 +127,7 @@ func (c *clientCredentials) Clone() credentials.TransportCredentials {
 	return &clientCredentials{c.files, c.TransportCredentials.Clone()}
 }
 
-// Trouble says what is wrong with the files now: they cannot be read or do not fit, so that the contents read before
+// Trouble says what is wrong with the files now. They cannot be read or do not fit, so that the contents read before
 // stay in use, or a certificate has expired. nil if all is well, or without files.
 func (s Security) Trouble() error {
 	f, err := s.open()
@@ -140,8 +140,9 @@ func (s Security) Trouble() error {
 	return nil
 }
 
-// soonDays and soonPart say when a certificate is about to expire: less than so many days are
-// left of it, and less than so much of its lifetime, so that one of a day is not always about to.
+// soonDays and soonPart say when a certificate is about to expire. Then less than so many days
+// are left of it, and less than so much of its lifetime, so that one of a day is not always about
+// to.
 const (
 	soonDays = 14
 	soonPart = .2

@@ -54,7 +54,7 @@ type manifest struct {
 }
 
 // signatures is an archive with the signature of each manifest of an image's archive, the index
-// first: an OCI layout in which each has the tag by which it is published.
+// first. It is an OCI layout in which each has the tag by which it is published.
 func (i image) signatures(archive []byte, key *ecdsa.PrivateKey) ([]byte, error) {
 	digests, err := manifestsOf(archive)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Fields returns, for each exported field of T, a T in which that field is not zero, and
 // all others are. The fields of a field that is a struct count by themselves: Queue.MaxWait.
-// Pointers are left out: they are notes about a value, not parts of it.
+// Pointers are left out: they are notes about a value, not parts.
 func Fields[T any]() map[string]T {
 	out := map[string]T{}
 	each(reflect.TypeFor[T](), "", func(name string, path []int) {

@@ -9,11 +9,11 @@
 //   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
 //     the moment when the filter has them in force. Memory is the anonymous memory of each
 //     process a few seconds later.
-//   - One change: another rate of one tenant's limit, by the API. The time until it is in
-//     force is from the call to the moment when the agent has the filter's report, which comes
-//     within 50 ms; the agent is asked every 5 ms. Then the same number of changes again, one each
-//     second, without asking: the CPU time of each process over that time, less its CPU time over
-//     the same time without changes, per change. Likewise the bytes that the Envoy's process has read.
+//   - One change: another rate of one tenant's limit, by the API. The time until it is in force is
+//     from the call to the moment when the agent has the filter's report, which comes within 50 ms.
+//     The agent is asked every 5 ms. Then the same number of changes again, one each second, without
+//     asking. It measures the CPU time of each process over that time, less its CPU time over the
+//     same time without changes, per change. Likewise the bytes that the Envoy's process has read.
 package configuration
 
 import (

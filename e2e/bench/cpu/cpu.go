@@ -3,11 +3,11 @@
 //
 // # Method
 //
-// One Envoy per variant, one worker each, all up at once. In each round every
-// variant gets the same closed load in turn (wrk, one thread, 32 connections),
-// in an order that rotates; figures are ratios to the Envoy without filter of
-// the same round (package paired). CPU is the user and system time of all
-// processes that the variant needs, over the requests that were answered:
+// One Envoy per variant, one worker each, all up at once. In each round every variant gets
+// the same closed load in turn (wrk, one thread, 32 connections), in an order that rotates.
+// Figures are ratios to the Envoy without filter of the same round (package paired). CPU is
+// the user and system time of all processes that the variant needs, over the requests that
+// were answered:
 //
 //	no filter, local_ratelimit    Envoy
 //	titrate                       Envoy, agent, coordinator, etcd

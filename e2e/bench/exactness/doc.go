@@ -3,7 +3,7 @@
 //
 // # Method
 //
-// A cell is a limit (1 to 10⁴ requests per second, burst one second's worth) and a load, with two clients: one
+// A cell is a limit (1 to 10⁴ requests per second, burst one second's worth) and a load, with two clients. One
 // asks for more than the limit and must get exactly the limit, the other asks for less and must never be
 // refused. Cells of different clients do not touch each other, so many run at once, as many as the machine
 // sustains; each lasts 8 to 24 s.

@@ -13,12 +13,12 @@
 // # What it does not count
 //
 // Other threads, which work by the clock and not by the request (Go's monitor thread, the ticker, Envoy's main
-// thread): valgrind makes requests some fifty times slower, so these threads would count fifty times as much
+// thread): valgrind makes requests some fifty times slower. So these threads would count fifty times as much
 // per request. The kernel is not counted either. And the count is not time: a cache miss counts as much as an
 // addition. Package cpu includes all of these.
 //
 // Go's asynchronous preemption is switched off in the filter (GODEBUG), because callgrind 3.19 fails on signals
-// of a thread with an unknown stack; a decision is far too short to be preempted.
+// of a thread with an unknown stack. A decision is far too short to be preempted.
 //
 // `perf stat` would count the same without slowing anything down, but many virtual machines do not allow it.
 package instructions

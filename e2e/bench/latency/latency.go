@@ -2,9 +2,8 @@
 //
 // # Method
 //
-// An open loop (package openloop: latency counts from when a request was due)
-// asks each variant in turn for a quarter of a second, in rounds whose order rotates, at two
-// rates:
+// Latency counts from when a request was due (package openloop). An open loop asks each
+// variant in turn for a quarter of a second, in rounds whose order rotates, at two rates:
 //
 //   - half of the highest rate, where the highest is the rate that the Envoy without
 //     filter answers to a closed load at the beginning of the run;

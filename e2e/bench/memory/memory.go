@@ -8,13 +8,12 @@
 //
 //   - Weight: the difference of the two processes' anonymous memory, over a
 //     million: tables, and whatever else is more.
-//   - Stop-the-world: the filter's runtime prints each collection
-//     (GODEBUG=gctrace=1); the figures are the two pauses of each, added, while
-//     the Envoy is full and under load. The filter allocates so little that by
-//     itself it collects once in two minutes, which is Go's longest; so the
-//     configuration is changed ten times a second meanwhile, which allocates, and
-//     both Envoys run with GOGC=1, which makes Go collect whenever a hundredth of
-//     the heap is new.
+//   - Stop-the-world: the filter's runtime prints each collection (GODEBUG=gctrace=1); the
+//     figures are the two pauses of each, added, while the Envoy is full and under load.
+//     The filter allocates so little that by itself it collects once in two minutes, which
+//     is Go's longest. So the configuration is changed ten times a second meanwhile, which
+//     allocates. Both Envoys run with GOGC=1, which makes Go collect whenever a hundredth
+//     of the heap is new.
 //   - Latency: both at half of the highest rate, the full one asked for all its
 //     million clients in turn, compared with the Envoy without filter (package latency).
 package memory

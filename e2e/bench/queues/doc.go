@@ -1,5 +1,5 @@
-// Package queues measures the effect of a queue's laws on three kinds of clients: clients that obey marks,
-// clients that send at a fixed rate, and clients that retry at once.
+// Package queues measures the effect of a queue's laws on three kinds of clients. They are clients that
+// obey marks, clients that send at a fixed rate, and clients that retry at once.
 //
 // # Method
 //

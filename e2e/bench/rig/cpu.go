@@ -33,7 +33,7 @@ func (c CPU) Of() (time.Duration, error) {
 // OwnCPU is the user and system time that this process has used so far.
 func OwnCPU() (time.Duration, error) { return processTime(os.Getpid()) }
 
-// Busy is the time that all processors of the machine together have worked so far, for whomever.
+// Busy is the time that all processors of the machine together have worked so far, for all programs.
 func Busy() (time.Duration, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -53,9 +53,9 @@ func fleetShares() []panel {
 			{"coordinator {{instance}}", in("titrate_configuration_revision")},
 			{"agent {{instance}}", in("titrate_agent_config_revision")},
 			{"gateway {{instance}}", filter("titrate_config_revision")}}},
-		{"Configuration not in force", "Limits and quotas that are not enforced at the gateway with the most, " +
-			"resources in etcd that cannot be read, and whether the configuration is held back because etcd has " +
-			"lost some of it (1). Right is 0.", count, lines, []query{
+		{"Configuration not in force", "Limits and quotas that are not enforced at the gateway with the most, and " +
+			"resources in etcd that cannot be read. 1 if the configuration is held back because etcd has lost a " +
+			"part. Right is 0.", count, lines, []query{
 			{"not enforced", most("", in("titrate_limits_not_enforced"))},
 			{"unreadable", most("", in("titrate_configuration_unreadable"))},
 			{"held back", most("", in("titrate_configuration_held"))}}},
@@ -77,13 +77,15 @@ func fleetGossip() []panel {
 				{"median of agents", in("titrate:agent_lag_seconds:p50")},
 				{"99 % of agents", in("titrate:agent_lag_seconds:p99")},
 				{"longest", most("", in("titrate_agent_lag_seconds"))}}},
-		{"Delay between agents", "Largest delay of a packet from or to another agent, one way; and what packets to " +
-			"the farthest one take in the median, which EXACT limits wait for. -1: not measured yet.", seconds, lines,
+		{"Delay between agents", "Largest delay of a packet from or to another agent, one way. Then the delay of " +
+			"packets to the farthest one in the median, which EXACT limits wait for. -1: not measured yet.",
+			seconds, lines,
 			[]query{
 				{"{{instance}}, largest", in("titrate_agent_gossip_delay_seconds")},
 				{"{{instance}}, median", in("titrate_agent_way_seconds")}}},
-		{"Unreachable", "Agents that failed or cannot be reached, and gateways of the fleet whose use is unknown, at " +
-			"the agent with the most; and the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.", count, lines,
+		{"Unreachable", "Agents that failed or cannot be reached, and gateways of the fleet whose use is unknown, " +
+			"at the agent with the most. Then the worst isolation: 0 none, 1 frozen, 2 split. Right is 0.",
+			count, lines,
 			[]query{
 				{"agents missing", most("", in("titrate_agent_peers_missing"))},
 				{"gateways unreachable", most("", in("titrate_agent_members_unheard"))},

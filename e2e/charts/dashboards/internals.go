@@ -82,8 +82,8 @@ func agentKeys() []panel {
 
 func agentMessages() []panel {
 	return []panel{
-		{"Claims sent", "Claims and sums that were sent to other agents, and those that did not fit into the " +
-			"budget of packets, once for each half period: then limits lag.", perSecond, lines, counts("instance",
+		{"Claims sent", "Claims and sums that were sent to other agents, and claims that did not fit into the " +
+			"budget of packets, once for each half period. Then limits lag.", perSecond, lines, counts("instance",
 			[2]string{"{{instance}} sent", in("titrate_agent_gossip_records_total")},
 			[2]string{"{{instance}} deferred", in("titrate_agent_gossip_deferred_total")})},
 		{"Claims that wait", "Claims and sums that wait to be sent.", count, lines,
@@ -102,7 +102,7 @@ func agentMessages() []panel {
 				[2]string{"conflicts", in("titrate_agent_conflicts_total")},
 				[2]string{"links", in("titrate_agent_link_refused_total")},
 				[2]string{"configurations sent again", in("titrate_agent_config_resent_total")})},
-		{"Streams to coordinators", "Streams that ended, those that brought nothing, and links of filters that " +
+		{"Streams to coordinators", "Streams that ended, streams that brought nothing, and links of filters that " +
 			"were opened.",
 			perSecond, lines, counts("",
 				[2]string{"ended", in("titrate_agent_streams_total")},
@@ -135,8 +135,8 @@ func coordinatorRounds() []panel {
 				[2]string{"impossible numbers", in("titrate_report_bounded_total")},
 				[2]string{"unknown pools", in("titrate_report_unknown_pools_total")},
 				[2]string{"losses of history", in("titrate_etcd_history_lost_total")})},
-		{"Refused calls", "Calls to coordinators that were refused, by reason: of callers that are not known " +
-			"(no_credentials, certificate, token), and of known ones whose role does not allow the call. Right is 0.",
+		{"Refused calls", "Calls to coordinators that were refused, by reason. Callers are not known " +
+			"(no_credentials, certificate, token), or known and without a role that allows the call. Right is 0.",
 			perSecond, lines, counts("reason", [2]string{"{{reason}}", in("titrate_calls_refused_total")})},
 		{"Refused messages", "Messages that coordinators refused before they were decoded, by reason, handlers that " +
 			"panicked, and audit lines that could not be written. Right is 0.", perSecond, lines,
@@ -159,8 +159,8 @@ func etcd() []panel {
 			{"failed", sum("", rate(in(calls+"_count"))) + " - (" + sum("", rate(in(calls+"_count", `code="OK"`))) +
 				" or vector(0))"}}},
 		{"Watch and elections", "Watches of the configuration that ended and were opened again, with the whole " +
-			"configuration or where they were; elections that coordinators won, and lost again without giving the " +
-			"lead back. In the last hour.", count, lines, []query{
+			"configuration or where they were. Then elections that coordinators won, and lost again without " +
+			"giving the lead back. In the last hour.", count, lines, []query{
 			{"watch, {{how}}", sum("how", "increase("+in("titrate_etcd_watch_resets_total")+"[1h])")},
 			{"elections {{outcome}}", sum("outcome", "increase("+in("titrate_elections_total")+"[1h])")}}},
 	}

@@ -64,7 +64,7 @@ func poolRequests() []panel {
 		{"Held", "Requests that wait at gateways for their tenant's share or their client's limit.", count, lines,
 			[]query{{"{{pool}} {{instance}}", filter("titrate_pool_held", ofPools)}}},
 		{"Waits", "How long requests waited that were held in the last five minutes: half of them at most the " +
-			"first time, 99 of 100 at most the second. By what became of them.", seconds, lines, []query{
+			"first time, 99 of 100 at most the second. By outcome.", seconds, lines, []query{
 			{"{{pool}} {{outcome}} median", in("titrate:pool_wait_seconds:p50_rate5m", ofPools)},
 			{"{{pool}} {{outcome}} 99 %", in("titrate:pool_wait_seconds:p99_rate5m", ofPools)}}},
 		{"Held, marked, shadowed", "Requests that were held, that were admitted with a congestion mark, and that " +
@@ -81,8 +81,8 @@ func poolAdaptive() []panel {
 			lines,
 			[]query{{"{{pool}} estimate", ofPool("titrate_pool_estimate")},
 				{"{{pool}} capacity", ofPool("titrate_pool_capacity")}}},
-		{"At the upstream", "Cost of requests at the upstream of an adaptive pool, by the coordinator; how much of " +
-			"it waits there or was turned away; and what the gateways count themselves. In cost units.", count, lines,
+		{"At the upstream", "Cost of requests at the upstream of an adaptive pool, by the coordinator. Then its " +
+			"part that waits there or was turned away, and the count of the gateways. In cost units.", count, lines,
 			[]query{
 				{"{{pool}} at the upstream", ofPool("titrate_pool_at_upstream")},
 				{"{{pool}} waits there", ofPool("titrate_pool_backlog")},

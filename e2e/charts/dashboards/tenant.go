@@ -35,8 +35,9 @@ func tenantShares() []panel {
 		{"Part of the demand that is admitted", "100 % is all that the tenant asks for.", part, lines, []query{
 			{"{{tenant}} {{pool}}", "clamp_max(" + ofTenant("titrate_flow_admitted") + " / " +
 				ofTenant("titrate_flow_demand") + ", 1)"}}},
-		{"Part of the guarantee that is admitted", "Of tenants with a guarantee: what is admitted, as a part of what " +
-			"the guarantee entitles to, which is the guarantee, or the demand if that is less. 100 %: it is kept.",
+		{"Part of the guarantee that is admitted", "Of tenants with a guarantee: what is admitted, as a part of " +
+			"what the guarantee entitles to. That is the guarantee, or the demand if that is less. 100 %: it is " +
+			"kept.",
 			part, lines, []query{{"{{tenant}} {{pool}}", "clamp_max(" + guarantee("titrate_flow_cost_admitted_total") +
 				" / (" + guarantee("titrate_flow_cost_guaranteed_total") + " > 0), 1)"}}},
 	}
@@ -55,8 +56,8 @@ func tenantRequests() []panel {
 			[]query{{"{{tenant}}", in("titrate:tenant_refused:ratio_rate5m", ofTenants)}}},
 		{"Refused by gateway", "Refused requests of the tenants, by gateway.", requestsPerSecond, lines,
 			[]query{{"{{gateway}}", sum("gateway", requests(stopped))}}},
-		{"Waits of the tenant", "How long its requests waited that were held in the last five minutes: half of them " +
-			"at most the first time, 99 of 100 at most the second.", seconds, lines, []query{
+		{"Waits of the tenant", "How long its requests waited that were held in the last five minutes. Half of " +
+			"them waited at most the first time, 99 of 100 at most the second.", seconds, lines, []query{
 			{"{{tenant}} median", in("titrate:tenant_wait_seconds:p50_rate5m", ofTenants)},
 			{"{{tenant}} 99 %", in("titrate:tenant_wait_seconds:p99_rate5m", ofTenants)}}},
 		{"Waited, marked, shadowed", "Requests that waited, that were admitted with a congestion mark, and that " +

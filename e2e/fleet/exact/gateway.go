@@ -1,6 +1,6 @@
-// Package exact is a gateway with many clients of an EXACT limit: the engine, its ticker and the link to the
-// agent as an Envoy has them (packages enforcer and agentlink), without an Envoy. So an agent and its gateway
-// exchange the same token messages as in an installation.
+// Package exact is a gateway with many clients of an EXACT limit. It has the engine, its ticker and the link
+// to the agent as an Envoy has them (packages enforcer and agentlink), without an Envoy. So an agent and its
+// gateway exchange the same token messages as in an installation.
 //
 // # Model
 //

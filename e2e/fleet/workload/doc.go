@@ -27,9 +27,9 @@
 // each period, so each gateway measures how late it sent its claims, and how late its agent sent it sums
 // ([Gateway.Late]). δ is longer by the lateness of each process that a claim passes: the sender and its agent,
 // the owner of the key, and the receiver. A gateway without a link is late for as long as it has no link. Also,
-// if packets of an agent are late, the others assume its claimed rate, and its count may be too high by that,
-// until claims.CatchUp after its packets arrive again.
+// if packets of an agent are late, the others assume its claimed rate, and its count may be too high by that.
+// This lasts until claims.CatchUp after its packets arrive again.
 //
-// The longer δ is, the less a look proves: a sum that does not change from the first look on is not found wrong
-// if the bounds are farther apart than the others' admitted requests since then ([Counts].Seen).
+// The longer δ is, the less a look proves. A sum that does not change from the first look on is not found wrong
+// if the bounds are farther apart than the others' admitted requests since then, see [Counts].
 package workload

@@ -149,8 +149,8 @@ func (g *Gateway) Claims(now time.Duration) *exchange.Claims {
 	return c
 }
 
-// Late returns by how much more than a period the gateway has been without sending its claims to the agent, and
-// without receiving the agent's sums, in the last two to four seconds.
+// Late returns by how much more than a period the gateway has not sent its claims to the agent, nor received
+// the agent's sums. It covers the last two to four seconds.
 func (g *Gateway) Late(now time.Duration) (sending, receiving time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -243,7 +243,7 @@ func (o *offset) narrow(l look, epoch uint32, admitted float64) {
 const catchUp = claims.CatchUp * time.Second
 
 // counted returns a gateway's admitted requests of a key: the least that every agent must know, which is older
-// than the lag; the most that an agent may assume, which estimates at the claimed rate for the time estimate;
+// than the lag. The most that an agent may assume, which estimates at the claimed rate for the time estimate;
 // and the present number.
 func (g *Gateway) counted(at int, now, lag, estimate time.Duration) (least, most, admitted float64) {
 	g.mu.Lock()

@@ -7,8 +7,8 @@ import (
 )
 
 // remembered is the least time that a gap counts after its end. The others assume that a late agent goes on at
-// its claimed rate, for up to a second after its packets arrive again (claims.CatchUp), and then it takes the
-// lag until every agent knows.
+// its claimed rate, for up to a second after its packets arrive again (claims.CatchUp). Then it takes the lag
+// until every agent knows.
 const remembered = 2 * time.Second
 
 // pace measures how regularly something happens that is due each period.

@@ -136,7 +136,7 @@ func (a *API) acknowledge(revision int64) {
 	a.revision = max(a.revision, revision)
 }
 
-// Delete deletes a limit. One that is not there is no error: an earlier call may
+// Delete deletes a limit. A missing limit is no error: an earlier call may
 // have deleted it whose answer was lost.
 func (a *API) Delete(ctx context.Context, limit string) error {
 	return a.call(ctx, func(ctx context.Context, c quotav1.QuotaServiceClient) error {

@@ -9,12 +9,12 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// Bound is the bound on admitted cost in a window of length t: Rate·t + Burst + Slack, Cold in addition in
+// Bound is the bound on admitted cost in a window of length t. It is Rate·t + Burst + Slack, with Cold in
 // windows that reach back to the load's start, and Frozen per second while shares may be frozen.
 type Bound struct {
 	Rate, Burst, Slack, Cold, Frozen float64
 	// Ledgers is the cost that ledgers may admit in addition, once for each fault in which they may decide for
-	// an EXACT limit, and for each stall of the machine; 0: the limit is not EXACT.
+	// an EXACT limit, and for each stall of the machine. It is 0 if the limit is not EXACT.
 	Ledgers float64
 }
 

@@ -14,12 +14,12 @@
 //
 // # How windows are checked
 //
-// The most that was admitted beyond rate·t in any window that ends now is the
-// level of a bucket (Lindley's recursion): each admitted request adds 1, time
-// drains it at the rate, and it is never below 0.
+// The most that was admitted beyond rate·t in any window that ends now is the level of a
+// bucket (Lindley's recursion). Each admitted request adds 1, time drains it at the rate,
+// and it is never below 0.
 //
 //	level ← max(0, level − rate·Δt) + 1
 //
-// What a fault lets pass in addition is drained too: a rate while it lasts, an
-// amount when it is over, and until then the bound is higher by that amount.
+// What a fault lets pass in addition is drained too. It is a rate while it lasts, an amount
+// when it is over, and until then the bound is higher by that amount.
 package check

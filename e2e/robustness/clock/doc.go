@@ -3,8 +3,8 @@
 // # Model
 //
 // Programs read the time of day by the vDSO, code of the kernel in each process's memory. While the process is
-// stopped before its first instruction, [Bend] replaces the beginning of clock_gettime there by a jump to a few
-// instructions that make the system call and add an offset to CLOCK_REALTIME:
+// stopped before its first instruction, [Bend] replaces the beginning of clock_gettime there by a jump. It
+// leads to a few instructions that make the system call and add an offset to CLOCK_REALTIME:
 //
 //	mov eax, SYS_clock_gettime;  syscall
 //	test edi, edi;               jne out          // another clock

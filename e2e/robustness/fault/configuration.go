@@ -20,7 +20,7 @@ var invalid = []string{
 
 var invalidConfiguration = Kind{
 	Name:    "invalid-configuration",
-	Does:    "a document that must be refused, applied with a valid one that would block a tenant",
+	Does:    "a document that must be refused, applied with a valid document that would block a tenant",
 	Touches: "configuration", Grace: check.Grace{Fair: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		bad := one(r, invalid)

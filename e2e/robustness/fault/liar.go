@@ -17,8 +17,8 @@ const invented = 15*second + world.Gateways*(10+15)*second + 5*second
 // lyingAgent sends wrong numbers about the gateways and keys of all others.
 var lyingAgent = Kind{
 	Name: "lying-agent",
-	Does: "an agent of nobody joins the gossip and tells all others numbers at, below and beyond their bounds, also " +
-		"of their own gateways and keys; killed later",
+	Does: "a foreign agent joins the gossip and sends all others numbers at, below and beyond their bounds. Some " +
+		"name their own gateways and keys. It is killed later",
 	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
 	Grace: check.Grace{Unfair: invented, Bursts: 4, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
@@ -40,8 +40,9 @@ var lyingAgent = Kind{
 // lying agent can (docs/guarantees.md).
 var lyingGateway = Kind{
 	Name: "lying-gateway",
-	Does: "a process links with an agent as one more gateway and sends numbers and texts at, below and beyond their " +
-		"bounds, old messages again, floods and wrong Hellos; killed later. The agent counts what it drops",
+	Does: "a process links with an agent as one more gateway and sends numbers and texts at, below and beyond " +
+		"their bounds. It also sends old messages again, floods and wrong Hellos. It is killed later. The agent " +
+		"counts what it drops",
 	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
 	Grace: check.Grace{Unfair: invented, Bursts: 4, Ledgers: true, Spares: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {

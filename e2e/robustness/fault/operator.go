@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/world"
 )
 
-// Actions of operators: nothing may fail because of them.
+// Actions of operators, which must make nothing fail.
 
 var hotRestart = Kind{
 	Name: "hot-restart-envoy", Does: "an Envoy is replaced by --restart-epoch, under traffic",
@@ -99,8 +99,8 @@ var replaceGateway = Kind{
 
 var stepClock = Kind{
 	Name: "step-clock",
-	Does: "the time of day at a host steps by up to an hour, forward or back, and back again later; its " +
-		"agent, if it has one, is killed and started meanwhile",
+	Does: "the time of day at a host steps by up to an hour, forward or back, and back again later. Its agent, if " +
+		"it has one, is killed and started meanwhile",
 	Touches: "all", Shortest: 3 * second, Longest: 12 * second,
 	Grace: check.Grace{Unfair: 8 * second, Ledgers: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {

@@ -1,6 +1,6 @@
-// Package load is the clients and the upstream: an open-loop load over all
-// gateways that are in the load balancer, and a server that notes when each
-// request arrived, which is the instant that counts as its admission.
+// Package load is the clients and the upstream. It offers an open-loop load over all
+// gateways that are in the load balancer. A server notes when each request arrived, which
+// is the instant that counts as its admission.
 package load
 
 import (

@@ -16,7 +16,7 @@
 // that the clients' traffic passes while the messages between processes are disturbed.
 //
 // A namespace lives as long as a process or a file descriptor uses it, and a TUN device as long as its
-// descriptor: nothing is left behind, however this process ends.
+// descriptor. Nothing is left behind, however this process ends.
 //
 // # What it needs
 //

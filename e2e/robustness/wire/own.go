@@ -6,7 +6,7 @@ import (
 )
 
 // Own returns the attributes of a process that gets its own network namespace, also its own user namespace if
-// this user is not root, and ends with the thread that starts it.
+// this user is not root. The process ends with the thread that starts it.
 func Own() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid := os.Geteuid(); uid != 0 {

@@ -1,5 +1,5 @@
 // Package parsetest runs the filter's C parsers of bytes from outside (parse.c), and its hash of clients
-// (siphash.c), without the shim, so that Go's fuzzing reaches them: tests of a package with cgo cannot call C
+// (siphash.c), without the shim. So Go's fuzzing reaches them: tests of a package with cgo cannot call C
 // themselves.
 //
 // # Model
@@ -8,12 +8,12 @@
 // package only when files in its own folder change.
 //
 // Each function copies its argument to the end of a page of memory, before a page that
-// cannot be read, and calls the parser on the copy: a read beyond the argument ends the
+// cannot be read, and calls the parser on the copy. A read beyond the argument ends the
 // process. A result must be a view of the argument or of the room that the parser was
 // given; otherwise the function panics.
 //
 // # Oracles
 //
 // The tests compare the parsers with net/http's cookies, net/url's queries and net/netip's addresses where
-// these accept the same inputs, and otherwise with the same parser written in Go.
+// these accept the same inputs. Otherwise they compare them with the same parser written in Go.
 package parsetest

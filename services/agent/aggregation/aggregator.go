@@ -21,9 +21,9 @@ const (
 	forgetLocal = 90 * time.Second
 	// relist bounds the time in which a filter lists all claims on a new link.
 	relist = 4 * time.Second
-	// unlisted is the time for which a claim stands that a filter does not list again on a new link, where it lists all
-	// within 3.2 s; and the spent cost of a key of which no agent reminds: agents remind each other of sleeping keys
-	// every 3.2 s.
+	// unlisted is the time for which a claim stands that a filter does not list again on a new link, where it lists
+	// all within 3.2 s. It holds for the spent cost of a key, too, of which no agent reminds: agents remind each
+	// other of sleeping keys every 3.2 s.
 	unlisted = 15 * time.Second
 	// tolerance is the part by which a claim may change without being sent.
 	tolerance = 1. / 256
@@ -35,8 +35,8 @@ const (
 	maxLag = 2 * time.Second
 )
 
-// Teller takes note that another agent is to know the new state of an item: for the first time, or again, if another
-// agent was sent it before in its place.
+// Teller takes note that another agent is to know the new state of an item. That is for the first time, or again, if
+// another agent was sent it before in its place.
 type Teller interface {
 	Tell(now time.Duration, agent string, item delivery.Item, urgent bool)
 	TellAgain(now time.Duration, agent string, item delivery.Item, urgent bool)
@@ -52,10 +52,10 @@ type Options struct {
 	// Incarnation differs with each start of the agent: with it a filter knows that counts restart.
 	Incarnation uint64
 	MaxKeys     int // most keys kept of each sort, see doc.go; default 1,048,576
-	// Everybody is the number of agents up to which each sends its claims to all others: one hop, and a client that
-	// comes to another gateway finds there what it has spent. With more agents a claim goes to the key's owner, and
-	// only the agents that use the key receive it. A larger number costs packets with its square, a smaller one a hop.
-	// Default 16.
+	// Everybody is the number of agents up to which each sends its claims to all others. That is one hop, and a
+	// client that comes to another gateway finds there what it has spent. With more agents a claim goes to the key's
+	// owner, and only the agents that use the key receive it. A larger number costs packets with its square, a
+	// smaller one a hop. Default 16.
 	Everybody int
 }
 
@@ -273,8 +273,8 @@ func (t *Aggregator) SetDelay(d, late time.Duration) {
 }
 
 // Lag is δ, the longest time until all filters that use a key know what a filter has
-// admitted: a filter sends its claims each P, its agent passes them on at most P/2 later, the
-// gossip takes τ_max, and the other agents send sums to their filters each P. Beyond
+// admitted. A filter sends its claims each P, and its agent passes them on at most P/2 later.
+// The gossip takes τ_max, and the other agents send sums to their filters each P. Beyond
 // Everybody agents: to the owner, which sends sums at most P/2 later, and the other agents
 // pass them to their filters at most P/2 later; and twice τ_max.
 func (t *Aggregator) Lag() time.Duration {

@@ -185,7 +185,7 @@ func TestIsolation(t *testing.T) {
 	w.expect(t, "the other never is", 2, exchange.Connected)
 }
 
-// A pod that is replaced has a new name: hearing it must end the isolation.
+// A pod that is replaced has a new name: its packets must end the isolation.
 func TestIsolationEndsWithNewMembers(t *testing.T) {
 	w := newWorld()
 	w.keep(time.Second, "b")

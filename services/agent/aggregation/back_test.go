@@ -20,7 +20,7 @@ func (n *toldItems) TellAgain(_ time.Duration, _ string, i delivery.Item, _ bool
 	n.items = append(n.items, i)
 }
 
-// A gateway is back after a while without a link, in which it admitted more. Its old count is sent to no agent: the
+// A gateway is back after a while without a link, in which it admitted more. Its old count is sent to no agent. The
 // others would take it for news, forget what they assumed of the gateway, and be charged that again with its next
 // count.
 func TestTheOldCountOfAGatewayThatIsBackIsNotTold(t *testing.T) {

@@ -49,7 +49,7 @@ func BenchmarkPeriod(b *testing.B) {
 }
 
 // BenchmarkMembers is half a period of an agent with so many gateways in a fleet of so many
-// agents with as many each, in which nothing changes: packets with the gateways' names come from
+// agents with as many each, in which nothing changes. Packets with the gateways' names come from
 // some of the agents, and each gateway is sent what has changed.
 func BenchmarkMembers(b *testing.B) {
 	for _, n := range []struct{ agents, gateways int }{{100, 1}, {1000, 1}, {100, 10}, {100, 100}} {

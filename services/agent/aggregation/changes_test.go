@@ -50,8 +50,8 @@ func TestMembersAreThoseOfAFreshLook(t *testing.T) {
 					t.Fatalf("%s was heard %v ago, promised %v, silent: %v", p.name, now-p.heard, p.promise, p.silence.on)
 				}
 			}
-			// Who is a member depends on whether there was a majority, and the other way round: that takes three looks
-			// at most, and without a majority there is one at a time.
+			// Who is a member depends on whether there was a majority, and the other way round. That takes three
+			// looks at most, and without a majority there is one at a time.
 			for range 3 {
 				a.updateMembers(now)
 				now++

@@ -5,9 +5,9 @@
 //
 // # Model
 //
-// A replica is the filter process of a gateway. Each key (a client's key of a limit, or a
-// flow) has owners among the agents: up to [Options].Everybody agents all of them, beyond that one,
-// found by rendezvous hashing ([owners]).
+// A replica is the filter process of a gateway. Each key (a client's key of a limit, or a flow) has
+// owners among the agents. Up to [Options].Everybody agents all own it, beyond that one does, found
+// by rendezvous hashing ([owners]).
 //
 //	user   sends the owners its gateways' claims, when they have changed   use.go, register.go
 //	owner  adds up the claims of all replicas, for itself, and for each
@@ -51,7 +51,7 @@
 //   - At most MaxKeys keys are kept as a user, as many as an owner, and twice as many for all local replicas. One
 //     replica uses at most half of MaxKeys; a local one also at most as many as all local ones leave. What is beyond
 //     is refused and counted.
-//   - A key that is said to be of a flow and of a limit counts as both: no replica can hide another's use of it.
+//   - A key that is said to be of a flow and of a limit counts as both: no replica can hide another's use.
 //   - When the owner of a key changes, no sum steps: see use.go.
 //   - Generations and sequences of others are mapped to local ones (processes.go): a clock
 //     that steps back makes no replica unheard.
@@ -59,8 +59,8 @@
 //     what is beyond is dropped and counted.
 //
 // Announce and Receive are O(records × agents that use the key), Sums is O(keys that have
-// changed since the last one); a key that does not change costs nothing but a look within
+// changed since the last one). A key that does not change costs nothing but a look within
 // sweepCycle seconds. A change of the agents is O(keys). What others' gateways do costs when it
-// changes: members are counted when one comes, goes, or may be unreachable, and a key that
-// many agents change between two rounds is sent to each of its users once.
+// changes. Members are counted when one comes, goes, or may be unreachable, and a key that many
+// agents change between two rounds is sent to each of its users once.
 package aggregation

@@ -222,8 +222,9 @@ func (t *Aggregator) Announce(now time.Duration, name string, generation uint64,
 	return bad, full
 }
 
-// mayUse reports whether a gateway may use one more key: at most half of the room, which is what other agents take of
-// one gateway, and at most as much as is left, so that one gateway leaves half for the others, and two a third.
+// mayUse reports whether a gateway may use one more key. It may use at most half of the room, which is what other
+// agents take of one gateway, and at most as much as is left. So one gateway leaves half for the others, and two a
+// third.
 func (t *Aggregator) mayUse(o *local) bool {
 	all := 0
 	for _, l := range t.sortedLocals() {
@@ -232,7 +233,7 @@ func (t *Aggregator) mayUse(o *local) bool {
 	return o.used < t.o.MaxKeys/2 && o.used < t.o.MaxKeys-all
 }
 
-// hasRoom reports whether one more key of a gateway may be remembered, with those that gateways have withdrawn.
+// hasRoom reports whether one more key of a gateway may be remembered, with the keys that gateways have withdrawn.
 func (t *Aggregator) hasRoom(o *local) bool {
 	all := 0
 	for _, l := range t.sortedLocals() {

@@ -13,9 +13,9 @@ import (
 // silences is the number of promised packets that a replica must miss to count as unreachable.
 const silences = 3
 
-// SetMembers sets the membership of a lease, which holds until its soft expiry at until. A member without any packet so
-// far has T2 from now on to send one; until then no agent here knows what it claims, and its part by weight is kept for
-// it.
+// SetMembers sets the membership of a lease, which holds until its soft expiry at until. A member without any packet
+// so far has T2 from now on to send one. Until then no agent here knows what it claims, and its part by weight is
+// kept for it.
 func (t *Aggregator) SetMembers(now time.Duration, members []Member, until time.Duration) {
 	t.leased = slices.Clone(members)
 	slices.SortStableFunc(t.leased, byName)
@@ -59,9 +59,8 @@ func (t *Aggregator) dropUnheard(now time.Duration) {
 const startHeard = time.Second
 
 // RestoreMembers sets the membership of the snapshot when the agent starts. It is in force until other replicas send
-// packets or the coordinator sends leases, so that an agent that starts while it is cut off does not count itself as
-// the only one. The agent does not know what the others claim, so it goes to the split by weight without waiting for
-// T1.
+// packets or the coordinator sends leases. So an agent that starts while it is cut off does not count itself as the
+// only one. The agent does not know what the others claim, so it goes to the split by weight without waiting for T1.
 func (t *Aggregator) RestoreMembers(now time.Duration, members []Member) {
 	t.SetMembers(now, members, now)
 	t.members = slices.Clone(t.leased)
@@ -125,7 +124,7 @@ func (t *Aggregator) updateMembers(now time.Duration) {
 	}
 }
 
-// nextSilence returns the next time at which a missing packet may change the membership or who is reachable: a
+// nextSilence returns the next time at which a missing packet may change the membership or who is reachable. A
 // reachable replica may miss a promised packet, an unreachable one may have been so for T2, or the leases end.
 func (t *Aggregator) nextSilence(now time.Duration) time.Duration {
 	next := time.Duration(math.MaxInt64)

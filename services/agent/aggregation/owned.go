@@ -12,9 +12,10 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// The owner's side of a key: the claims of all replicas that use it, here and at other
-// agents, and the sums over them, one for each agent without its own replicas. An agent is
-// the owner of what is registered at it, whatever it takes for the list of agents itself.
+// The owner's side of a key. It has the claims of all replicas that use it, here and at
+// other agents, and the sums over them, one for each agent without its own replicas. An
+// agent is the owner of what is registered at it, whatever it takes for the list of agents
+// itself.
 
 // tellAtOnce bounds the keys of one unreachable replica whose users are sent, in half a period, its assumed admitted
 // cost; of more keys they are sent in turn.
@@ -264,8 +265,9 @@ type silence struct {
 	takeBack time.Duration // when the estimate of the last one is taken back; 0: it was
 }
 
-// extrapolate updates the sums of the keys in a table of a replica last received at heard, which promised to send again
-// within promise: changed is called for each. If no packet comes before, there is nothing more to do until t.silent.
+// extrapolate updates the sums of the keys in a table of a replica last received at a time, which promised to send
+// again within promise. changed is called for each. If no packet comes before, there is nothing more to do until
+// t.silent.
 func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
 	heard, promise time.Duration, changed func(now time.Duration, key uint64),
 ) {

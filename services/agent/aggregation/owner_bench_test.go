@@ -50,8 +50,8 @@ func (b boxes) send(t *Aggregator, now time.Duration, seq uint64) (records, byte
 }
 
 // BenchmarkOwnerPeriod measures a period of an agent that owns so many keys, each used at so many of 20 other agents,
-// of which 1000 change in the period: their claims are taken in and the sums are packed for the others. The rest of the
-// keys costs nothing.
+// of which 1000 change in the period. Their claims are taken in and the sums are packed for the others. The rest of
+// the keys costs nothing.
 func BenchmarkOwnerPeriod(b *testing.B) {
 	for _, keys := range []int{100_000, 1_000_000} {
 		for _, users := range []int{2, 3, 10} {

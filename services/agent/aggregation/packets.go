@@ -27,8 +27,8 @@ func (o *local) head() *gossipv1.Replica {
 }
 
 // Put adds the state of an item to a packet to an agent, and returns by how many bytes the
-// packet grows, without tags and lengths; 0 if the agent need not know it. again says that
-// another agent, or an earlier life of this one, may know an earlier state.
+// packet grows, without tags and lengths. It returns 0 if the agent need not know it. again
+// says that another agent, or an earlier life of this one, may know an earlier state.
 func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item, again bool) int {
 	if item.Kind == delivery.Sum {
 		return t.putSum(now, m, to, item.Key)

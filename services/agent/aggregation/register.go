@@ -7,8 +7,9 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
-// The receivers of the claims of the gateways here: up to Everybody agents all of them, each of which then is the owner
-// of each key for its own gateways; beyond, the key's owner, and the former one as long as its sum holds.
+// The receivers of the claims of the gateways here. Up to Everybody agents all receive them, each of which then is
+// the owner of each key for its own gateways. Beyond that number the receivers are the key's owner, and the former
+// one as long as its sum holds.
 
 // SetOwners sets the other agents that may own keys; keys with a new owner are registered there. back lists the agents
 // that have come since the last call, also if they were there before: what they were sent meanwhile is lost. O(keys)

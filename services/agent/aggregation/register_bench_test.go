@@ -16,7 +16,7 @@ func (silentTeller) Tell(time.Duration, string, delivery.Item, bool)      {}
 func (silentTeller) TellAgain(time.Duration, string, delivery.Item, bool) {}
 
 // BenchmarkSetOwners measures the cost for an agent whose gateway has so many keys when one of 100 agents goes, and
-// when it is back: a look at each key, and one key in a hundred moves.
+// when it is back. It takes a look at each key, and one key in a hundred moves.
 func BenchmarkSetOwners(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {

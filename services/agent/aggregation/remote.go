@@ -56,9 +56,9 @@ func (t *Aggregator) Receive(now time.Duration, from Sender, replicas []*gossipv
 	}
 }
 
-// remoteFor returns the replica that an agent reports, nil if the replica belongs to another agent: to this agent if
-// connected here, or to the agent that reported it before, until that agent is unreachable or reports that the replica
-// has exited.
+// remoteFor returns the replica that an agent reports, nil if the replica belongs to another agent. It belongs to
+// this agent if connected here, or to the agent that reported it before, until that agent is unreachable or reports
+// that the replica has exited.
 func (t *Aggregator) remoteFor(now time.Duration, agent string, r *gossipv1.Replica) *remote {
 	p := t.remotes[r.GetName()]
 	elsewhere := p != nil && p.agent != "" && p.agent != agent && !p.drained && t.isHeard(now, p.name)

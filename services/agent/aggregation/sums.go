@@ -74,9 +74,9 @@ func (t *Aggregator) setInUse(k *key, is bool) {
 	k.inUse = is
 }
 
-// Sums returns what all other replicas claim, for one replica of this agent, and a stamp:
-// what has changed since the stamp that came with the sums before, everything if since is 0.
-// The result is the caller's. O(keys that have changed).
+// Sums returns what all other replicas claim, for one replica of this agent, and a stamp.
+// They have changed since the stamp that came with the sums before; all are returned if
+// since is 0. The result is the caller's. O(keys that have changed).
 func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchange.Sums, uint64) {
 	t.updateMembers(now)
 	t.hearLocals(now)

@@ -9,7 +9,7 @@ import (
 )
 
 // The user's side of a key: the claims of the gateways here are sent to the key's owner, and the owner sends what all
-// others claim. In the table that sum is the record of one more peer, the source; so it is assumed to go on while the
+// others claim. In the table that sum is the record of one more peer, the source. So it is assumed to go on while the
 // owner is unreachable, and dropped after T2, like the claims of any replica.
 //
 // When another agent becomes the owner:
@@ -17,7 +17,7 @@ import (
 //  1. The claims here are sent to both, and the sum of the former owner holds.
 //  2. It holds until the new one knows as many other replicas, or has spoken for [listen].
 //  3. If the new one knows fewer, what its sum lacks of the claims of the former one stands
-//     until it knows as many, for T2 at most: some replicas may be cut off.
+//     until it knows as many, for T2 at most. Some replicas may be cut off.
 //  4. The count of the key restarts, with another epoch. What a ledger has charged stands,
 //     and it takes the others' pool if that is emptier. So no count steps, and what others
 //     admitted between the two sums is counted as far as one of them sees it as spent. So it
@@ -25,7 +25,7 @@ import (
 //     owner before: it is not new, but registers late. The same holds for an agent that
 //     starts again, which is a new owner of all keys of its gateways.
 
-// listen is the time for which the sum of a former owner holds once the new one has sent one of fewer replicas: the
+// listen is the time for which the sum of a former owner holds once the new one has sent one of fewer replicas. The
 // others register there within two periods and the delay.
 const listen = 250 * time.Millisecond
 
@@ -144,7 +144,7 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 // missed one promised packet then.
 func mayStaySilent(promise time.Duration) time.Duration { return promise + promise/2 }
 
-// silentFrom returns the time from which a peer last received at heard is treated as unreachable.
+// silentFrom returns the time from which a peer last received at a time is treated as unreachable.
 func silentFrom(period, heard, promise time.Duration) time.Duration {
 	return heard + max(stale(period), mayStaySilent(promise))
 }

@@ -10,9 +10,9 @@
 // change, so it is tried again together with the next one, which may repair it.
 //
 // Leases are kept as each coordinator sends them ([Stream]), in the order of (epoch, seq). Of the coordinators that
-// ever sent something of the pool in force, the one with the highest epoch decides the pool: a coordinator with a lower
-// epoch was replaced there, and does not know it. If no pool of a coordinator counts, its leases are refused. Members
-// come with the highest epoch of all, and a configuration of a lower one is refused.
+// ever sent something of the pool in force, the one with the highest epoch decides the pool. A coordinator with a
+// lower epoch was replaced there, and does not know it. If no pool of a coordinator counts, its leases are refused.
+// Members come with the highest epoch of all, and a configuration of a lower one is refused.
 //
 // Coordinators that share the pools have one epoch, and one of them sends the members. Each has its own stream, and
 // brings the same configurations: a change that another stream has brought is left out ([Offered]).

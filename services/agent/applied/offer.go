@@ -97,7 +97,7 @@ func add(to, c *controlv1.Configuration) {
 	to.Unreadable = append(to.Unreadable, c.GetUnreadable()...)
 }
 
-// then joins two successive changes, or a whole configuration and a change of it.
+// then joins two successive changes, or a whole configuration and its change.
 func then(before, c *controlv1.Configuration) *controlv1.Configuration {
 	out := header(c)
 	out.Full = before.GetFull()

@@ -374,7 +374,7 @@ func tenant(name string, weight float64) *quotav1.Resource {
 }
 
 // A coordinator does not believe the revision that its agent says it holds, and sends what it has
-// whole: with one stream nobody else has brought it, so it comes into force.
+// whole: with one stream nobody else has brought it. So it comes into force.
 func TestOneStreamBringsALowerRevision(t *testing.T) {
 	var o Offer
 	if _, err := o.Begin(0).Add(full(1<<60, 0, pool("a", 1))); err != nil {

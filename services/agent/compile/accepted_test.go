@@ -21,7 +21,7 @@ import (
 )
 
 // anything draws resources: one value in eight without regard to what is valid, the others
-// at the bounds of it.
+// at its bounds.
 type anything struct{ t *rapid.T }
 
 // of draws one of the good values or, one time in eight, one of the bad ones.

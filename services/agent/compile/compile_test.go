@@ -318,7 +318,7 @@ func draw(t *rapid.T, name string) *quotav1.Resource {
 	return tenant(&quotav1.Tenant{Name: name, Weight: weight})
 }
 
-// One change of 10⁵ tenants, and the whole of them.
+// One change of 10⁵ tenants, and all of them.
 func BenchmarkChange(b *testing.B) {
 	for _, tenants := range []int{1e3, 1e4, 1e5} {
 		resources := []*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/api", Capacity: 1e6})}

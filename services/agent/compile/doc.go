@@ -6,7 +6,7 @@
 // A [Book] is the set of resources by name, kept current by changes; a full snapshot is a change of an empty book.
 // [Book.Change] compiles the tenants that a change names, and returns what that makes of the configuration: pure and
 // deterministic (sorted by name). The invalid parts of a tenant alone are left out and named, so that one tenant's
-// mistake does not hold up the others; a bad pool refuses the change, and the book stays as it was. The functions of
+// mistake does not hold up the others. A bad pool refuses the change, and the book stays as it was. The functions of
 // the API read and check a resource (resource.LimitConfig and its likes), the check of the whole is the gateways'
 // (config.Delta.LeaveOut).
 //

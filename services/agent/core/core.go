@@ -169,7 +169,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 	if s := c.applied.Expire(now); s != nil {
 		if s.Stale {
 			c.log(slog.LevelWarn,
-				"leases are stale: the coordinator was not heard for their soft expiry; shares are frozen",
+				"leases are stale: the coordinator was unreachable for their soft expiry; shares are frozen",
 				"epoch", s.Epoch)
 		}
 		c.sendState()

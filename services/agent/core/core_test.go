@@ -382,7 +382,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// Another agent that has crashed and is back before its loss was noticed has lost the buckets that it owned: gateways
+// Another agent that has crashed and is back before its loss was noticed has lost the buckets that it owned. Gateways
 // are informed, so that they send it what they have.
 func TestReborn(t *testing.T) {
 	c := newCore()

@@ -13,9 +13,9 @@ import (
 )
 
 // What an agent takes of its gateways. A gateway may be broken or in the wrong hands, and what it sends goes on to
-// other agents and to the coordinator. So each number and each text has a bound, which is beside it here, in packages
-// link, aggregation, tokens, reports, activity, decisions and spent, and in docs/guarantees.md. What is beyond is cut
-// or dropped, counted, and logged once a minute.
+// other agents and to the coordinator. So each number and each text has a bound. It is next to the number here, in
+// packages link, aggregation, tokens, reports, activity, decisions and spent, and in the guarantees. What is beyond
+// is cut or dropped, counted, and logged once a minute.
 
 // Doubt says why something of a gateway is dropped or cut.
 type Doubt uint8
@@ -98,7 +98,7 @@ func (b *believer) texts(all ...*string) {
 	}
 }
 
-// names reports whether names are usable: one that is cut would name something else.
+// names reports whether names are usable: a name that is cut would name something else.
 func (b *believer) names(all ...string) bool {
 	for _, s := range all {
 		if len(s) > maxText || !utf8.ValidString(s) {

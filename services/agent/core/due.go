@@ -6,14 +6,14 @@ import (
 	"github.com/titrate/titrate/proto/link"
 )
 
-// calmTicks bounds the half periods between two ticks: less than the silence after which a gateway is assumed to go on
-// at its last claim, because a tick is what shows that the gateways here live. Each second tick is then one at which a
-// report is made.
+// calmTicks bounds the half periods between two ticks. It is less than the time without packets after which a
+// gateway is assumed to go on at its last claim. A tick shows that the gateways here live. Each second tick is
+// then one at which a report is made.
 const calmTicks = 5
 
-// Due returns the time for the next Tick, and Round after it, unless an event comes before: ask again after each event.
-// It is half a period after the last tick while something changes, a whole one while something is in use, and calmTicks
-// half periods otherwise, but always in time for packets and heartbeats.
+// Due returns the time for the next Tick, and Round after it, unless an event comes before: ask again after each
+// event. It is half a period after the last tick while something changes, a whole one while something is in use.
+// Otherwise it is calmTicks half periods, but always in time for packets and heartbeats.
 func (c *Core) Due() time.Duration {
 	half := c.o.Period / 2
 	next := c.ticked/half + 1 // in half periods, so that ticks fall on the times of other things done each period

@@ -14,9 +14,10 @@ import (
 )
 
 // BenchmarkFleet measures a second of an agent with one gateway in a fleet of N, with K keys that have a request per
-// second each, from all their users together: CPU time, and the agent's packets. The other agents are played: they
-// claim the keys that the agent owns, send it the sums of the keys that its gateway uses, and acknowledge. The clock is
-// virtual. Counted are the events of the core, and that packets are encoded and decoded; not sockets and sealing.
+// second each, from all their users together. It measures CPU time, and the agent's packets. The other agents are
+// played: they claim the keys that the agent owns, send it the sums of the keys that its gateway uses, and
+// acknowledge. The clock is virtual. Counted are the events of the core, and that packets are encoded and decoded;
+// not sockets and sealing.
 func BenchmarkFleet(b *testing.B) {
 	for _, c := range []struct{ agents, keys, users int }{
 		{100, 10_000, 3}, {100, 100_000, 3}, {100, 1_000_000, 3}, {1000, 100_000, 1000},

@@ -258,7 +258,7 @@ func (f *fleet) all(keys []uint64) map[uint64]float64 {
 }
 
 // Up to 16 agents, whatever packets are lost, repeated or late, and however the agents
-// disagree for a while on who is alive: then each gateway has the exact sums of the others,
+// disagree for a while on who is alive. Then each gateway has the exact sums of the others,
 // and on the way no count runs back or ahead.
 func TestSumsAreExactAfterQuiet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { testChurn(t, 16) })

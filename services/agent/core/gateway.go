@@ -104,8 +104,8 @@ func (c *Core) Connected(now time.Duration, at Link, hello link.Hello, pid int) 
 	return c.take()
 }
 
-// isOther reports whether a process with the name and generation of this one is another one, by the kernel's word:
-// then it may not take its link and speak for it.
+// isOther reports whether a process with the name and generation of this one is another one, by the kernel's word.
+// Then it may not take its link and speak for it.
 func (g *gateway) isOther(pid int) bool {
 	return g.state != exited && g.pid != 0 && pid != 0 && g.pid != pid
 }
@@ -113,9 +113,9 @@ func (g *gateway) isOther(pid int) bool {
 // maxProcesses bounds the gateways' processes that are known, as many as other agents take of one agent.
 const maxProcesses = 256
 
-// makeRoom forgets processes without a link before their time, if there are too many: first those that the kernel
-// takes for the same one as the process that comes, which says another name or generation each time, then those that
-// have no link for longest.
+// makeRoom forgets processes without a link before their time, if there are too many. First go the processes that the
+// kernel takes for the process that comes, which says another name or generation each time. Then go the processes
+// without a link for longest.
 func (c *Core) makeRoom(now time.Duration, pid int) {
 	for len(c.gateways) >= maxProcesses {
 		var out *gateway

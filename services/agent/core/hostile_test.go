@@ -69,9 +69,9 @@ func mustMarshal(t *testing.T, what string, now time.Duration, a *fleetAgent, to
 	}
 }
 
-// A gateway plays each field of each message at, below and beyond its bounds, with texts that are too long or no UTF-8,
-// and with others' keys. Its agent goes on: its packets and its reports can be sent, and beside what the gateway says
-// of its own use the honest gateways are told of each other's use as before.
+// A gateway plays each field of each message at, below and beyond its bounds, with texts that are too long or no
+// UTF-8, and with others' keys. Its agent goes on. Its packets and its reports can be sent, and beside what the
+// gateway says of its own use the honest gateways learn of each other's use as before.
 func TestAGatewayThatLiesHarmsNobody(t *testing.T) {
 	for _, path := range liar.GatewayFields() {
 		f := beside(t)
@@ -186,8 +186,8 @@ func TestProcessNumbersAreNotChosen(t *testing.T) {
 	}
 }
 
-// A gateway that comes back with another name each time leaves no more than maxProcesses, and those that it has not
-// invented stay.
+// A gateway that comes back with another name each time leaves no more than maxProcesses, and the processes that it
+// has not invented stay.
 func TestInventedProcessesAreBounded(t *testing.T) {
 	c := newCore()
 	c.Connected(0, 1, hello("honest", 1, 1), 100)
@@ -212,7 +212,7 @@ func TestInventedProcessesAreBounded(t *testing.T) {
 }
 
 // A gateway that invents names, flows, requests and clients without end makes its agent grow by a bound, while no
-// coordinator takes anything, and leaves room for those of another gateway.
+// coordinator takes anything. It leaves room for those of another gateway.
 func TestWhatAGatewayInventsIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills an agent")
@@ -274,7 +274,7 @@ func heap() int64 {
 }
 
 // A gateway that says first of a limit's key that it is a flow's does not hide what others use of it, nor the other
-// way round, with few agents and with owners.
+// way round. That holds with few agents and with owners.
 func TestNobodyHidesAKeyByItsKind(t *testing.T) {
 	for _, everybody := range []int{16, 1} {
 		f := newFleet(3, everybody, 1)

@@ -11,8 +11,8 @@ import (
 )
 
 // Whether limits that state no precision are EXACT. Gateways that decide differently admit up to
-// twice a limit, so all agents decide alike, by vote: each makes up its mind about the way to all
-// others, and tells them. Such limits are EXACT where somebody is near and no more agents are far than
+// twice a limit, so all agents decide alike, by vote: each judges the way to all
+// others, and reports that. Such limits are EXACT where somebody is near and no more agents are far than
 // near. Nothing but the way counts: what one client asks for, one gateway or one agent that fails or
 // stands still changes nothing for the others.
 //
@@ -29,24 +29,24 @@ const (
 	// lookEvery is the time between two looks at the way.
 	lookEvery = 2 * time.Second
 	// farLooks is the number of looks in a row after which an agent is far if the way to most others is
-	// too long: 30 s. farAlone is the number if the way to at least one other is too long: 2 minutes. A
-	// machine that is busy for a moment changes no agent's mind.
+	// too long. That is 30 s. The other one, farAlone, is the number if the way to at least one other
+	// is too long: 2 minutes. A machine that is busy for a moment changes no agent's mind.
 	farLooks, farAlone = 15, 60
 	// nearLooks is the number of looks in a row after which an agent is near again: 30 s.
 	nearLooks = 15
-	// nearPart is how far below the bound the way must be to be near again.
+	// nearPart is the part of the bound below which the way must be to be near again.
 	nearPart = 0.8
 	// rejoined is for how long an agent must have received from a majority before its gateways do as the
 	// others. Until then no owner knows what these gateways' ledgers have admitted, so that nobody repays it.
 	rejoined = time.Second
-	// rejoining bounds how long an agent that hears a majority again waits for agents that it hears to be members
+	// rejoining bounds how long an agent that receives a majority again waits for agents that it receives to be members
 	// again: one may speak and never answer.
 	rejoining = 15 * time.Second
-	// shownEvery is the time between two changes of the way that the coordinator is told.
+	// shownEvery is the time between two changes of the way that the coordinator is sent.
 	shownEvery = 10 * time.Second
 )
 
-// nearness is what an agent makes of the way to the others.
+// nearness is an agent's judgement of the way to the others.
 type nearness struct {
 	within time.Duration // --exact-within; 0: never near
 	mine   gossipv1.Nearness
@@ -57,11 +57,11 @@ type nearness struct {
 	most   int  // looks in a row in which most others were far
 	any    int  // and in which one of them was
 
-	lonely   bool          // it has heard no majority of the gateways
+	lonely   bool          // it has received no majority of the gateways
 	lonelyAt time.Duration // when that was so last, or agents were not members again
-	unheard  time.Duration // when it heard no majority last
+	unheard  time.Duration // when it received no majority last
 
-	shown   time.Duration // way that the coordinator is told; negative: not known
+	shown   time.Duration // way that the coordinator is sent; negative: not known
 	shownAt time.Duration
 }
 
@@ -110,8 +110,8 @@ func (n *nearness) count(w schedule.Way) {
 	inRow(&n.near, w.Peers > 0 && w.Unknown == 0 && float64(w.Longest) <= nearPart*float64(n.within))
 }
 
-// isolated notes whether the agent hears a majority of the gateways now. An agent that did not is isolated until
-// those that it hears have joined it again, too: before, it takes itself for the owner of what they own.
+// isolated notes whether the agent receives a majority of the gateways now. An agent that did not is isolated until
+// the agents that it receives have joined it again, too: before, it takes itself for the owner of what they own.
 func (n *nearness) isolated(now time.Duration, lonely, rejoins bool) {
 	switch {
 	case lonely:
@@ -137,7 +137,7 @@ func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
 	case n.within <= 0:
 		return false, "--exact-within is 0"
 	case n.lonely:
-		return false, "no majority of the gateways is heard"
+		return false, "no majority of the gateways is reachable"
 	case near >= far && near > 0:
 		return true, "agents within " + n.within.String()
 	case n.mine == gossipv1.Nearness_FAR:

@@ -97,14 +97,14 @@ func TestOneSlowAgentChangesNothing(t *testing.T) {
 	}
 }
 
-// An agent that hears no majority keeps its own gateways LOCAL, until it has heard one for a while. It
+// An agent that receives no majority keeps its own gateways LOCAL, until it has received one for a while. It
 // goes on to vote as before.
 func TestIsolatedAgentIsLocalByItself(t *testing.T) {
 	n := newNearness(2 * time.Millisecond)
 	n.looks(1, ways(500, 500))
 	now := n.looked
 	n.isolated(now, true, false)
-	if _, why := n.inForce(schedule.Opinions{Near: 2}); n.exact(2, 0) || why != "no majority of the gateways is heard" {
+	if _, why := n.inForce(schedule.Opinions{Near: 2}); n.exact(2, 0) || why != "no majority of the gateways is reachable" {
 		t.Errorf("EXACT without a majority: %q", why)
 	}
 	if n.mine != gossipv1.Nearness_NEAR {

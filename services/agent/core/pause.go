@@ -9,7 +9,7 @@ import (
 
 // A process that stood still (SIGSTOP, a machine that was suspended) finds what came meanwhile
 // in its sockets, the oldest first. A record in it says how things were up to the length of the
-// pause ago. It must not count as news: the other agents have assumed that this agent's gateways
+// pause ago. It must not count as news. The other agents have assumed that this agent's gateways
 // went on, and would take that back for an old count, and charge the difference once more with
 // the next one.
 //

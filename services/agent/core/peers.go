@@ -57,7 +57,7 @@ func (c *Core) hasFailed(name string) bool {
 }
 
 // Round returns the packets that are due for the other agents, at a tick of half a period or
-// soon after a fresh claim or sum, and the names of agents that were forgotten.
+// soon after a fresh claim or sum. It also returns the names of agents that were forgotten.
 func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, forgotten []string) {
 	c.run(now)
 	c.setOwners(now)

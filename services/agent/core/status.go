@@ -95,10 +95,10 @@ func (c *Core) Ready() error {
 func (c *Core) Unheard(now time.Duration) error {
 	var all []error
 	if missing := c.peers.Missing(now); len(missing) > 0 {
-		all = append(all, fmt.Errorf("agents that failed or fell silent: %s", firstFew(missing)))
+		all = append(all, fmt.Errorf("agents that failed or are unreachable: %s", firstFew(missing)))
 	}
 	if unheard := c.aggregator.Status(now).Unheard; len(unheard) > 0 {
-		all = append(all, fmt.Errorf("gateways of the membership that are not heard: %s", firstFew(unheard)))
+		all = append(all, fmt.Errorf("gateways of the membership that are unreachable: %s", firstFew(unheard)))
 	}
 	return errors.Join(all...)
 }

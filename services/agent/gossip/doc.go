@@ -29,11 +29,11 @@
 //
 // # Failures
 //
-// A peer that memberlist gave up is still sent to at the long period for a while, so that after a partition claims flow
-// with the first packet. Its address is tried for a day, and the addresses of --join and of the coordinator's members
-// without end, unless a peer is alive there: so halves that have forgotten each other find together. An attempt is a
-// TCP connection; one address is tried each second at first and each 5 to 10 s later, joinAtOnce of them at a time. A
-// peer that leaves says so in extra packets.
+// A peer that memberlist gave up is still sent to at the long period for a while, so that after a partition claims
+// flow with the first packet. Its address is tried for a day, and the addresses of --join and of the coordinator's
+// members without end, unless a peer is alive there. So halves that have forgotten each other find together. An
+// attempt is a TCP connection; one address is tried each second at first and each 5 to 10 s later, joinAtOnce
+// addresses at a time. A peer that leaves says so in extra packets.
 //
 // # Invariants
 //

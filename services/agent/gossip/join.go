@@ -29,7 +29,7 @@ const (
 type attempt struct {
 	at    time.Duration
 	pause time.Duration
-	back  bool // a peer is heard there that memberlist takes for gone
+	back  bool // a peer is received there that memberlist takes for gone
 	busy  bool // one is under way
 }
 
@@ -40,7 +40,7 @@ type tried struct {
 }
 
 // join keeps the cluster whole until ctx ends: it tries without end the addresses of peers
-// that failed or are silent, those that the coordinator knows, and --join. Two halves of a
+// that failed or are unreachable, addresses of the coordinator, and --join. Two halves of a
 // cluster that were apart for long know each other by these addresses only.
 func (m *Node) join(ctx context.Context) {
 	tick := time.NewTicker(joinEvery)
@@ -83,7 +83,7 @@ func (m *Node) joinAt(ctx context.Context, to string, here map[string]bool) erro
 }
 
 // pick picks the addresses to try now, the longest due first, and plans their next
-// attempts. Where a peer begins to be heard again it is tried at once: after a long cut
+// attempts. Where a peer begins to be received again it is tried at once. After a long cut
 // the pause is long, and until then two agents each take themselves for the owner of a key.
 func pick(now time.Duration, attempts map[string]*attempt, missing, back []string) (out []string) {
 	busy := 0
@@ -123,9 +123,9 @@ func pick(now time.Duration, attempts map[string]*attempt, missing, back []strin
 	return out
 }
 
-// missing returns the addresses at which no peer is known to be alive, of those that
-// peers, --join and the coordinator name, and of these the ones at which one is heard. here
-// are the addresses of the other peers, and this agent's.
+// missing returns the addresses at which no peer is known to be alive, among the addresses that
+// peers, --join and the coordinator name. Of these it also returns the addresses at which one is
+// received. here are the addresses of the other peers, and this agent's.
 func (m *Node) missing() (out, back []string, here map[string]bool) {
 	known := m.state.PeerAddresses()
 	here = map[string]bool{m.Address(): true}

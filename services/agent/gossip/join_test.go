@@ -137,8 +137,8 @@ func TestDeadAddressKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A peer that is received again after a long cut is tried at once, although its next attempt was far off; while it goes
-// on to speak, but does not answer, attempts become rarer again.
+// A peer that is received again after a long cut is tried at once, although its next attempt was far off. While it
+// goes on to speak, but does not answer, attempts become rarer again.
 func TestPeerThatSpeaksAgainIsTriedAtOnce(t *testing.T) {
 	attempts, now, made := map[string]*attempt{}, time.Duration(0), 0
 	for ; now < 30*time.Second; now += joinEvery {

@@ -114,7 +114,7 @@ func (m *Node) updateSession(c *contact) (newLife bool) {
 		var err error
 		if c.session, err = m.self.with(version, public, m.keys()); err != nil {
 			c.version = 0
-			m.o.Log.Error("agent has an unusable public key: its claims are not heard",
+			m.o.Log.Error("agent has an unusable public key: its claims are dropped",
 				"agent", c.node.Name, "error", err)
 			return false
 		}

@@ -31,9 +31,8 @@ const (
 var errCut = errors.New("gossip: cut off by fault injection")
 
 // transport is the one port of the node, UDP and TCP, for memberlist and for frames.
-// Datagrams are read into one buffer and copied at their length: memberlist's own
-// transport makes a new buffer of 64 KiB for each, and what waits in a queue keeps
-// all of it.
+// Datagrams are read into one buffer and copied at their length. Memberlist's own transport
+// makes a new buffer of 64 KiB for each, and what waits in a queue keeps all of it.
 type transport struct {
 	ip      net.IP
 	udp     *net.UDPConn

@@ -1,5 +1,5 @@
 // Package lastgood keeps what an agent last applied on disk, so that its gateways
-// are served before the coordinator is reached, whatever became of it.
+// are served before the coordinator is reached, even if it has ended.
 //
 // # Model
 //
@@ -22,8 +22,8 @@
 //	40      …     records: length and CRC-32C of the message, 4 bytes each, little-endian, and
 //	              titrate.control.v1alpha1.ConnectResponse, a Configuration or Leases
 //
-// When the second file has become larger than the first one, a new first one is written and the second restarts empty:
-// a byte that changes is written twice on average.
+// When the second file has become larger than the first one, a new first one is written and the second restarts
+// empty. A byte that changes is written twice on average.
 //
 // # Invariants
 //
@@ -113,7 +113,7 @@ func syncDir(dir string) error {
 }
 
 // Load returns the snapshot in dir, nil if there is none. What is damaged is moved aside and
-// gives a *DamagedError: if that is the file with changes, the snapshot without them, or with
+// gives a *DamagedError. If that is the file with changes, the snapshot without them, or with
 // those before the damage, is returned as well.
 func Load(dir string) (*Snapshot, error) {
 	path := filepath.Join(dir, name)

@@ -96,7 +96,7 @@ func TestNoConfigurationBeforeTheHello(t *testing.T) {
 	}
 }
 
-// A connection that takes all of the agent's time rests after 8 s, and one that takes half of it never.
+// A connection that takes all of the agent's time rests after 8 s. A connection that takes half of it never rests.
 func TestPace(t *testing.T) {
 	for _, c := range []struct {
 		part  time.Duration // of 100

@@ -36,11 +36,11 @@ type Conn struct {
 }
 
 // Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers or *Heartbeat in the mailbox, in
-// the place of an older one of its kind; a *Delta is added to the configuration or the delta
-// before it that was not sent yet, Sums that are only what has changed to the Sums, and TokenAnswers
-// to those before. It
-// never blocks. The message belongs to the connection from then on: it must not be changed,
-// nor be sent to another one (but for a *Config and a *Delta, which are only read).
+// the place of an older one of its kind. A *Delta is added to the configuration or the delta before
+// it that was not sent yet. Sums that are only what has changed are added to the Sums, and
+// TokenAnswers to earlier ones. It never blocks. The message belongs to the connection from then on.
+// It must not be changed, nor be sent to another one (but for a *Config and a *Delta, which are only
+// read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
 
 // Close ends the connection; the handler's Disconnected follows.
@@ -53,8 +53,8 @@ type mailbox struct {
 	wake  chan struct{}
 }
 
-// The slots, in the order in which they are written: what clients have spent before the
-// configuration, with which a filter begins to serve; shares mean nothing without the
+// The slots, in the order in which they are written. What clients have spent comes before
+// the configuration, with which a filter begins to serve. Shares mean nothing without the
 // configuration that names their flows.
 const (
 	slotSpent = iota
@@ -89,7 +89,7 @@ func (b *mailbox) put(m link.Message) {
 	}
 }
 
-// merged is what to write for a message and an older one of its slot that was not written yet,
+// merged returns the message to write for a message and an older one of its slot that was not written yet,
 // nil if there is none.
 func merged(waits, m link.Message) link.Message {
 	switch waits := waits.(type) {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// longestPath is what the kernel has room for in a Unix socket's address, in
+// longestPath is the kernel's room for a path in a Unix socket's address, in
 // bytes, less the zero at its end.
 const longestPath = 107
 
-// listen opens the socket, in the place of one that a dead agent left behind. Its mode is
+// listen opens the socket, in the place of a dead agent's socket. Its mode is
 // 0600, or 0660 for the group, if there is one.
 func listen(path, group string) (*net.UnixListener, error) {
 	if n := len(path); n == 0 || n > longestPath {

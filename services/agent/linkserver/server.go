@@ -165,10 +165,10 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	s.run(ctx, c, r, sink{w, out})
 }
 
-// writeAtOnce is how many bytes to a filter are gathered before they are written.
+// writeAtOnce is the number of bytes to a filter that are gathered before they are written.
 const writeAtOnce = 32 << 10
 
-// sink is where messages to a filter are gathered and written at once, which wakes it once.
+// sink gathers messages to a filter and writes them at once, which wakes the filter once.
 type sink struct {
 	*link.Writer
 	out *bufio.Writer

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// event is what a recorder's channel holds.
+// event is an entry in a recorder's channel.
 type event struct {
 	what string
 	c    *Conn
@@ -120,7 +120,7 @@ func (f *filter) live() (end func()) {
 			case <-stop:
 				return
 			case <-time.After(link.DeadAfter / 10):
-				_ = f.w.Write(&link.Heartbeat{Sequence: sequence}) // a link that has ended shows in hear
+				_ = f.w.Write(&link.Heartbeat{Sequence: sequence}) // a link that has ended shows in the next read
 			}
 		}
 	}()
@@ -165,7 +165,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A configuration that cannot be encoded is reported with the reason, one that can without.
+// A configuration that cannot be encoded is reported with the reason, a valid one without.
 func TestUnsendableConfigurationIsReported(t *testing.T) {
 	s, h := start(t)
 	f := dial(t, s)
@@ -274,7 +274,7 @@ func TestMailboxKeepsTheLatestInOrder(t *testing.T) {
 	}
 }
 
-// Sums that are only what has changed do not replace those that are not sent yet.
+// Sums that are only what has changed do not replace sums that are not sent yet.
 func TestMailboxAddsUpChanges(t *testing.T) {
 	b := mailbox{wake: make(chan struct{}, 1)}
 	b.put(&exchange.Sums{Full: true, Replicas: 2, Keys: []exchange.KeySum{{Key: 1}, {Key: 2}, {Key: 3}}})

@@ -60,7 +60,7 @@ type flow struct{ tenant, pool string }
 // New returns reports of nobody.
 func New() *Reports { return &Reports{from: map[Process]*reporter{}} }
 
-// Add takes a filter's report. One that covers no time (a filter's first)
+// Add takes a filter's report. A report that covers no time (a filter's first)
 // has nothing to divide by and is left out. It returns how many flows found no room.
 func (r *Reports) Add(now time.Duration, p Process, m *exchange.Report) (beyond int) {
 	from := r.from[p]

@@ -48,7 +48,7 @@ func TestReports(t *testing.T) {
 }
 
 // Each pool is reported to the coordinator that leads it, which asks at its own times. No cost is
-// lost, whoever asks first.
+// lost, in whatever order they ask.
 func TestReportsPoolByPool(t *testing.T) {
 	r, gateway := New(), Process{"gw", 1}
 	only := func(name string) func(string) bool { return func(pool string) bool { return pool == name } }

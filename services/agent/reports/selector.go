@@ -22,9 +22,9 @@ import (
 // cost; of demand, served, completed and shed each. What waits and what is at the upstream is
 // reported when it differs by as much.
 //
-// After a jump r is the rate of the last window, otherwise the mean A/t. The report has r, and in addition so much that
-// what the coordinator has counted too little or too much of the flow is made good within reportEvery: the sums of both
-// are equal in the long run.
+// After a jump r is the rate of the last window, otherwise the mean A/t. The report has r, and in addition so much
+// that what the coordinator has counted too little or too much of the flow is made good within reportEvery. The sums
+// of both are equal in the long run.
 type Selector struct {
 	places map[place]*flowState
 	turn   uint64
@@ -185,8 +185,8 @@ func (t *Selector) name(due map[flow]bool, every time.Duration) []*controlv1.Flo
 	return out
 }
 
-// fitting returns places that fit into a report, all or none of a flow, those of the gateways with the fewest first:
-// one gateway with many flows keeps no other gateway's from the coordinator.
+// fitting returns places that fit into a report, all or none of a flow, those of the gateways with the fewest first.
+// One gateway with many flows keeps no other gateway's from the coordinator.
 func fitting(places []place) []place {
 	size := 0
 	for _, p := range places {

@@ -150,7 +150,7 @@ func TestSelectorNamesAll(t *testing.T) {
 }
 
 // Of more flows than a report has room for, those of the gateways with few are reported, in a complete report and in
-// one of changes, and a flow at all its gateways or at none.
+// one of changes. A flow is reported at all its gateways or at none.
 func TestAGatewayWithManyFlowsLeavesRoom(t *testing.T) {
 	var rates []*controlv1.FlowReport
 	add := func(gateway, tenant string) {

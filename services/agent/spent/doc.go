@@ -1,4 +1,4 @@
-// Package spent keeps what the clients of each gateway have spent and not won back yet, so that an Envoy that restarts
+// Package spent keeps what the clients of each gateway have spent and not won back yet. So an Envoy that restarts
 // while its agent lives does not give every client its burst again.
 //
 // # Model
@@ -10,9 +10,9 @@
 //
 // # Invariants
 //
-//   - At most MaxKeys keys are kept over all gateways, 40 bytes each (10 MiB). Beyond that a
-//     key replaces one of the gateway that has the most, or else one of a few samples of its own that needs less time;
-//     keys that find no room are counted.
+//   - At most MaxKeys keys are kept over all gateways, 40 bytes each (10 MiB). Beyond that a key replaces one of the
+//     gateway that has the most, or else one of a few samples of its own that needs less time. Keys that find no room
+//     are counted.
 //   - The newest process of a name replaces what older ones reported. An older process, the
 //     parent in a hot restart, can only raise a key.
 //

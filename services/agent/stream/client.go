@@ -26,8 +26,8 @@ import (
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = time.Second
-	// maxNamePause is the longest pause while another agent has the name: whoever takes over the name of an
-	// agent that has crashed does so within it.
+	// maxNamePause is the longest pause while another agent has the name: an agent that takes over the name
+	// of a crashed agent does so within it.
 	maxNamePause = 15 * time.Second
 	// connectTimeout bounds one attempt to reach an address.
 	connectTimeout = 2 * time.Second
@@ -74,7 +74,7 @@ type Client struct {
 
 	before func(context.Context) bool // waits before an attempt, false: end; nil: never
 	over   func()                     // is called at the end of an attempt; may be nil
-	stays  bool                       // at its address, whoever leads
+	stays  bool                       // at its address, under each leader
 
 	// lines bounds what is logged at a level that is on: two agents of one name end each other's streams without end.
 	lines *rate.Limiter

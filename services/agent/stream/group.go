@@ -11,7 +11,7 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
-// Group keeps a stream to each coordinator, where several share the pools: it finds one of them as a
+// Group keeps a stream to each coordinator, where several share the pools. It finds one of them as a
 // [Client] does, learns the others from it, and opens a stream to each. Safe for concurrent use.
 type Group struct {
 	o     Options

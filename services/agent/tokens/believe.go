@@ -11,7 +11,7 @@ import (
 	"github.com/titrate/titrate/control/grant"
 )
 
-// What a desk believes of a request. Whoever sends it may lie: what a limit allows is taken from the
+// What a desk believes of a request. Its sender may be hostile: what a limit allows is taken from the
 // configuration, never from a message, and each number has a bound. Grants and recalls count only of the
 // agent that owns the key: sessions and lives of owners can be guessed.
 
@@ -46,7 +46,7 @@ func (d Drop) String() string {
 	return [Drops]string{"", "astray", "unusable", "unknown", "crowded", "processes"}[d]
 }
 
-// judge says why a request is dropped, if it is. p is what the key is allowed if the request begins
+// judge says why a request is dropped, if it is. p is the limit of the key if the request begins
 // it, and name whose key it is from now on; nil: as before.
 func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.TokenRequest) (
 	name *exchange.KeyName, p grant.Params, why Drop,
@@ -192,8 +192,9 @@ func inRange(q *grant.Request) bool {
 	})
 }
 
-// isUsable reports whether a gateway's request may go on to the owner of its key: it fits into a packet with others',
-// and its numbers are such as the owner takes. Else the owner would blame this agent, and what is sent with it is lost.
+// isUsable reports whether a gateway's request may go on to the owner of its key. It must fit into a packet with
+// others', and its numbers are such as the owner takes. Else the owner would blame this agent, and what is sent with
+// it is lost.
 func isUsable(q *exchange.TokenRequest) bool {
 	return q.Len() <= exchange.MaxKeyName && utf8.ValidString(q.Tenant) && utf8.ValidString(q.Limit) &&
 		(q.Forgotten || inRange(&q.Request))

@@ -58,7 +58,7 @@ func TestOneKeyHasOneName(t *testing.T) {
 	}
 }
 
-// An agent that begins after the gateways have met an owner of the same key does not know whose key it is: it is sent
+// An agent that begins after the gateways have met an owner of the same key does not know whose key it is. It is sent
 // the name before it grants anything.
 func TestAnOwnerIsToldWhoseKeyItIs(t *testing.T) {
 	f := newFleet(t, "a", "b")

@@ -405,7 +405,7 @@ func TestRecallOfNobody(t *testing.T) {
 }
 
 // An agent that is received is not gone, though it is no member: what its gateways hold is not granted to others. Once
-// it is silent, too, it is.
+// it is unreachable, too, it is gone.
 func TestAgentThatIsReceivedIsNotGone(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a, b := f.desks["a"], f.desks["b"]

@@ -17,7 +17,7 @@ import (
 )
 
 // installation is agents with a gateway each on virtual time. An agent and a gateway take some time
-// for each record, one after the other, and a socket has room for few packets: so there is a backlog,
+// for each record, one after the other, and a socket has room for few packets. So there is a backlog,
 // and what is lost.
 type installation struct {
 	now    time.Duration
@@ -373,8 +373,8 @@ func (w *installation) pauseGateway(i int, d time.Duration) {
 	w.gates[i].cpu.until, w.gates[i].paused = w.now+d, w.now+d
 }
 
-// pauseAgent stops an agent for 12 s: its link ends after 3 s, and its gateway has forgotten all after 6 s; the others
-// take it for dead after 5 s, and receive it again when it goes on.
+// pauseAgent stops an agent for 12 s: its link ends after 3 s, and its gateway has forgotten all after 6 s. The
+// others take it for dead after 5 s, and receive it again when it goes on.
 func (w *installation) pauseAgent(i int) {
 	a, g := w.agents[i], w.gates[i]
 	a.cpu.until = w.now + 12*time.Second
@@ -436,7 +436,8 @@ func play(change func(w *installation), agreed time.Duration) (f flood) {
 
 // A change of the agents costs five messages of each key at most, whatever the backlog, and soon owners
 // decide again. Before there was one window for all that goes to a peer, each of these was a flood
-// without end: 55 messages of each key after 12 s, links with a backlog of 20 s, and nothing decided.
+// without end. There were 55 messages of each key after 12 s, links with a backlog of 20 s, and nothing
+// decided.
 func TestFlood(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Packets that were recorded and are played again, at any time later, change nothing: two gateways of one
+// Packets that were recorded and are played again, at any time later, change nothing. Two gateways of one
 // agent admit what the limit gives, and when the run is over the key gives its burst again.
 func TestReplayedPackets(t *testing.T) {
 	const rate, burst = 20., 5.

@@ -20,8 +20,8 @@ import (
 // Each list of agents has a digest, so that an agent that does not know of the change yet does not
 // count. While its owners wait, an agent asks the agents that have not said so, each 0.1 s.
 //
-// The digest has names only. It need not distinguish a new life of an agent from the one before: the new life changes
-// the owners of that agent's keys alone, and other agents know of the new life before they can send it anything, as
+// The digest has names only. It need not distinguish a new life of an agent from the one before. The new life changes
+// the owners of that agent's keys alone. Other agents know of the new life before they can send it anything, as
 // packets are sealed for one process.
 
 const (
@@ -93,7 +93,7 @@ func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent stri
 }
 
 // suspend keeps the owners of keys that are another agent's now, without granting, until all gateways have registered
-// with the other agent. The key of an agent that goes before that comes back: then a gateway that has never known the
+// with the other agent. The key of an agent that goes before that comes back. Then a gateway that has never known the
 // other agent has sent it nothing, and may still have the bucket from here.
 func (d *Desk) suspend(now time.Duration) {
 	var back []*owned
@@ -253,7 +253,7 @@ func (d *Desk) hear(now time.Duration, agent string, m *gossipv1.TokenView) {
 	}
 }
 
-// listenFor returns the longest time that the owner of a key that is new here waits for what gateways know of it. Of a
+// listenFor returns the longest time that the owner of a key that is new here waits for what gateways know. Of a
 // key that this agent has owned all the time it would know.
 func (d *Desk) listenFor(now time.Duration, key uint64) time.Duration {
 	isMine := func(o exchange.Owners) bool { return o.Of(key) == d.o.Life }
@@ -277,7 +277,7 @@ func (d *Desk) endListening(now time.Duration) {
 	}
 }
 
-// Heard notes that a packet of another agent has come. After a cut agents hear each other before they are members
+// Heard notes that a packet of another agent has come. After a cut agents receive each other before they are members
 // again, and gateways ask and are granted tokens. An owner that forgot such a gateway would grant the bucket twice.
 func (d *Desk) Heard(now time.Duration, agent string) {
 	if at, is := d.absent[agent]; is {

@@ -21,9 +21,9 @@ func readExample(text string) (example, error) {
 	return example{&document.Name, &document.Spec}, nil
 }
 
-// of returns the document's text for a field, as Markdown: name, or a path below spec, such as queue.aqm or, of a
-// list's first item that has it, overrides[].rate. A field that is written as other fields has its examples in their
-// rows. A field that is not in the document is an error.
+// of returns the document's text for a field, as Markdown. The field is name, or a path below spec, such as
+// queue.aqm. Of a list it takes the first item that has it: overrides[].rate. A field that is written as other
+// fields has its examples in their rows. A field that is not in the document is an error.
 func (e example) of(path string) (string, error) {
 	at := e.name
 	if path != "name" {

@@ -1,7 +1,8 @@
 // Reference writes the generated parts of the documents: docs/configuration.md, every field of the resources that
-// titrate apply takes, and docs/cli.md, every command. A field's meaning is its comment in the API's .proto, its bounds
-// are the rule that the server checks, its default is the value that the server fills in, and its example is the text
-// for it in examples.yaml. With -install it writes manual pages and shell completions for packages instead.
+// titrate apply takes, and docs/cli.md, every command. A field's meaning is its comment in the API's .proto, and its
+// bounds are the rule that the server checks. Its default is the value that the server fills in, and its example is
+// the text for it in the file examples.yaml, here. With -install it writes manual pages and shell completions for
+// packages instead.
 package main
 
 import (

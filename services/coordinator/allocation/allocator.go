@@ -189,7 +189,7 @@ func (al *Allocator) flowOf(now time.Time, e *entry) *flow {
 	return f
 }
 
-// newFlow makes the state of a flow. One that is there is kept, if only for its place.
+// newFlow makes the state of a flow. A state that is there is kept, if only for its place.
 func (al *Allocator) newFlow(now time.Time, key Flow) *flow {
 	f := al.flows[key]
 	if f == nil {

@@ -151,8 +151,8 @@ type Params struct {
 	// Margin is ρ of the package comment: how much may at most be leased beyond a pool's
 	// capacity, as a part of it, to flows that get all they ask for. Default 0.2, range 0
 	// to 1. Larger: fewer requests of those flows wait or are refused when their demand
-	// rises or is noisy, and the pool may admit as much beyond its capacity until the
-	// next rounds.
+	// rises or is noisy. The pool may admit as much beyond its capacity until the next
+	// rounds.
 	Margin float64
 	// Smoothing is the time constant of demand between significant changes, which act
 	// at once. Default 1.5 s. Longer is steadier.

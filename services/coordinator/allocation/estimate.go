@@ -13,9 +13,9 @@ import (
 //	D += .05·(min((sample − mean)²/σ², 16)·D − D), D ≥ 1
 //
 // n counts samples since the last jump. The gain is by the length of the window and not by
-// the time since the last one: a coordinator that stood still for seconds has one short
-// window then, which says little. The mean has no bias: a mean that rises fast and
-// falls slowly would reserve capacity that nobody uses.
+// the time since the last one. A coordinator that stood still for seconds has one short
+// window then, which says little. The mean has no bias: a mean that rises fast and falls
+// slowly would reserve capacity that nobody uses.
 type estimate struct {
 	mean       float64 // units/s
 	dispersion float64

@@ -37,7 +37,7 @@ type flow struct {
 	arrived  time.Time // last arrival
 	gone     bool      // the allocator has forgotten it
 	epoch    int64     // of the leader whose estimate this one continues
-	agents   int       // with a recent report of it
+	agents   int       // with a recent report of the flow
 	lease    Lease
 
 	// Since the flow is known, units: what was admitted, and what its guarantee entitled it to.

@@ -259,7 +259,7 @@ func (a *agent) followMeans(span, smoothing time.Duration) {
 	}
 }
 
-// useMeans puts the means in the place of the last window's rates, for a round without a report: one window of some
+// useMeans puts the means in the place of the last window's rates, for a round without a report. One window of some
 // requests says little, and would stand for as long as the agent is unreachable.
 func (a *agent) useMeans() {
 	for _, e := range a.order {

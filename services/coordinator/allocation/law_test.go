@@ -11,9 +11,9 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// The law of the package comment, for random pools, weights, guarantees, maxima and demands:
-// in rounds at any distance, with reports that are missing or impossible, and after
-// demand has rested.
+// The law of the package comment, for random pools, weights, guarantees, maxima and demands.
+// They are played in rounds at any distance, with reports that are missing or impossible,
+// and after demand has rested.
 func TestLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tenants := []string{"a", "b", "c", "d"}

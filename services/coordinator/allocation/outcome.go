@@ -17,14 +17,14 @@ type FlowShare struct {
 	Demand   float64
 	Admitted float64
 	Waiting  float64 // cost units
-	Agents   int     // with a recent report of it
-	Lease    *Lease  // what agents have been sent of it
+	Agents   int     // with a recent report of the flow
+	Lease    *Lease  // what agents have been sent of the flow
 	Limited  bool    // the tenant stage acted in the last windows
 	Weight   float64
 	// Guaranteed and Max as configured; Max is +Inf where there is none.
 	Guaranteed, Max float64
-	// Since the flow is known, cost units: what was admitted, and what the guarantee entitled it
-	// to, which at each moment is the guarantee, or the demand if that is less. Where less is
+	// Since the flow is known, in cost units: what was admitted, and what the guarantee entitled
+	// it to. At each moment that is the guarantee, or the demand if that is less. Where less is
 	// admitted, the guarantee is not kept.
 	AdmittedCost, GuaranteedCost float64
 }
@@ -49,8 +49,8 @@ type PoolShare struct {
 	// Infeasible: the guarantees that are asked for exceed the capacity.
 	Infeasible bool
 	// Of an adaptive pool: what its upstream is believed to serve (Capacity where it is
-	// fixed), the cost at the upstream now and of that what waits there, and the mean
-	// time that a request stays there without a backlog, seconds.
+	// fixed), and the cost at the upstream now. Backlog is the part of that cost that waits
+	// there, Stay the mean time that a request stays there without a backlog, seconds.
 	Adaptive                          bool
 	Estimate, InFlight, Backlog, Stay float64
 }

@@ -35,7 +35,7 @@ type HeldFlow struct {
 const resumedSamples = 6
 
 // Resume goes on from an agent's copy of an earlier leader's leases, so that a change of leaders alone changes no
-// share: the agent uses the flows that it holds a lease of, until its reports show otherwise. Demands and estimates
+// share. The agent uses the flows that it holds a lease of, until its reports show otherwise. Demands and estimates
 // begin with those of the highest epoch, until the first reports are counted.
 func (al *Allocator) Resume(now time.Time, name string, h *Held) {
 	al.stirred = true

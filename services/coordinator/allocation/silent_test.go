@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// An unreachable agent counts with its mean demand, and not with what its last window of 250 ms has happened to show:
-// the others would take or leave the difference for as long.
+// An unreachable agent counts with its mean demand, and not with what its last window of 250 ms has happened to show.
+// The others would take or leave the difference for as long.
 func TestSilentAgentKeepsItsMeanDemand(t *testing.T) {
 	const mean = 4. // requests/s of the light tenant: one in each window, in every second one two or none
 	for name, last := range map[string]int{"nothing in the last window": 0, "two in the last window": 2} {

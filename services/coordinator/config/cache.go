@@ -1,7 +1,7 @@
-// Package config keeps the configuration in memory, as the store's watch delivers it.
-// The allocator gets it compiled ([Cache.Allocation]); agents get the whole
-// configuration or what has changed since a revision ([Cache.Since]), or since a
-// configuration that an agent holds from another coordinator ([Cache.Resume]).
+// Package config keeps the configuration in memory, as the store's watch delivers it. The
+// allocator gets it compiled ([Cache.Allocation]). Agents get the whole configuration or
+// what has changed since a revision ([Cache.Since]), or since a configuration that an
+// agent holds from another coordinator ([Cache.Resume]).
 //
 // # Model
 //
@@ -10,9 +10,9 @@
 // difference, an agent that is further behind gets everything. The cost of a batch
 // is in proportion to its size; a batch that changes tenants or quotas also copies that table.
 //
-// What an agent holds when it comes is known by its digest and not by its revision: etcd
-// may have been restored meanwhile, and its two histories may have used one revision for
-// two configurations.
+// What an agent holds when it comes is known by its digest and not by its revision. The
+// reason: etcd may have been restored meanwhile, and its two histories may have used one
+// revision for two configurations.
 //
 // # Invariants
 //

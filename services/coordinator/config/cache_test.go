@@ -77,8 +77,9 @@ func catchUp(c *config.Cache, have int64, held map[string]*quotav1.Resource) int
 	return change.Revision
 }
 
-// Whatever a holder had, Resume brings it to the present: by a change if that was one of the last
-// configurations, whatever revision it was called by; as a whole if it never was one.
+// Whatever a holder had, Resume brings it to the present. It sends a change if that was one of
+// the last configurations, whatever revision it was called by. It sends the whole if it never was
+// one.
 func TestResumeBringsAnyHolderUpToDate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, state := config.New(), map[string]*quotav1.Resource{}

@@ -16,7 +16,7 @@ type Change struct {
 	Resources []*quotav1.Resource
 	Deleted   []string
 	// Unreadable, with Full, names resources whose stored value cannot be read: the
-	// receiver keeps what it has of them.
+	// receiver keeps its values of these resources.
 	Unreadable []string
 
 	encode sync.Once

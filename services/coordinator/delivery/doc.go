@@ -8,13 +8,13 @@
 //	                                        Receiver: what this agent has been sent
 //
 // A [Publisher] holds what all agents are sent of the last round. A lease follows its flow's
-// share in steps: it is published when the share has moved by [Step] since it was published last,
-// and after [Refresh] in any case if it has moved at all. When that would be more than
-// [Budget] leases in a round, the step is doubled until it is not, and the rest waits.
+// share in steps. It is published when the share has moved by [Step] since it was published last,
+// and after [Refresh] in any case if it has moved at all. When that would be more than [Budget]
+// leases in a round, the step is doubled until it is not, and the rest waits.
 //
 // An agent gets the leases of the flows in its latest reports; a flow that it begins to use gets its lease at once.
-// Where flows × agents is at most [Everywhere], each agent gets each lease at each change: a flow that comes to another
-// gateway then has its share there already, and no share is up to a step behind.
+// Where flows × agents is at most [Everywhere], each agent gets each lease at each change. A flow that comes to
+// another gateway then has its share there already, and no share is up to a step behind.
 //
 // # Messages
 //

@@ -111,7 +111,7 @@ func (p *Publisher) Publish(now time.Duration, o *allocation.Outcome, agents int
 }
 
 // demandMoved reports whether the demand that a share is for has moved by more than a fifth of the share
-// since it was published: gateways charge what a flow uses beyond it as unused capacity. Of a flow that asks
+// since it was published. Gateways charge what a flow uses beyond it as unused capacity. Of a flow that asks
 // for more than its share it does not move.
 func demandMoved(l *allocation.Lease, f *allocation.FlowShare) bool {
 	return math.Abs(min(f.Demand, f.Share)-min(l.Demand, l.Share)) > .2*l.Share
@@ -131,7 +131,7 @@ func (p *Publisher) Renew() bool {
 	return true
 }
 
-// ForgetUnused publishes pools without unused capacity: nobody measures any more what is taken of it.
+// ForgetUnused publishes pools without unused capacity: nobody measures any more what is taken.
 func (p *Publisher) ForgetUnused() {
 	for i := range p.pools {
 		if q := &p.pools[i]; q.lease.GetUnused() > 0 {

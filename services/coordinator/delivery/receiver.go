@@ -62,7 +62,7 @@ type Common struct {
 	Err     error  // why it cannot be encoded
 }
 
-// Leases is the message as whoever reads both parts has it. The pools and members in it are
+// Leases is the message as a reader of both parts has it. The pools and members in it are
 // shared.
 func (m Message) Leases() *controlv1.Leases {
 	if m.Common == nil {

@@ -7,7 +7,7 @@
 // has an epoch, which fences older leaders: agents refuse leases of an epoch below the
 // highest that they have obeyed. The epoch is the time of day in milliseconds, or the last epoch plus one if the clock
 // is behind that. It is stored in etcd next to the candidates' keys. So it also rises after etcd was restored from a
-// backup or replaced. If it did not rise, agents report a higher epoch (Heard), and the leader takes one above that.
+// backup or replaced. If it did not rise, agents report a higher epoch, and the leader takes one above that.
 //
 //	Following ──elected──► Leading ──session lost──► Orphaned ──elected──► Leading
 //	    ▲                                                │      (higher epoch)
@@ -19,11 +19,11 @@
 //
 // # Sharing
 //
-// Candidates may share the pools (Config.Share). Each of these puts its name, address and a secret next to the keys of
-// the election, under its session. The elected candidate, the chair, writes the list of sharers with the epoch, in one
-// transaction; all of these lead then, under the one epoch, each the pools that [Sharing.Leader] gives it. When a
-// sharer comes or goes, the chair writes the next epoch. So two candidates never lead one pool in one epoch, and agents
-// refuse the older epoch.
+// Candidates may share the pools (Config.Share). Each of these puts its name, address and a secret next to the keys
+// of the election, under its session. The elected candidate, the chair, writes the list of sharers with the epoch, in
+// one transaction. All of these lead then, under the one epoch, each the pools that [Sharing.Leader] gives it. When a
+// sharer comes or goes, the chair writes the next epoch. So two candidates never lead one pool in one epoch, and
+// agents refuse the older epoch.
 //
 // A candidate that does not share (an older release does not) may be elected as well. It writes an epoch and no
 // sharers: the others stop leading when they see that epoch. It is never among the sharers while another candidate is
@@ -32,9 +32,9 @@
 //
 // # Invariants
 //
-//   - Leading is left at the latest when the session's time to live has passed
-//     without etcd, on this process's clock; etcd gives the key to nobody earlier
-//     than that by more than the delay of one message. The epoch fences that gap.
+//   - Leading is left at the latest when the session's time to live has passed without
+//     etcd, on this process's clock. Etcd gives the key to nobody earlier than that by more
+//     than the delay of one message. The epoch fences that gap.
 //   - Epochs rise: within one history of etcd always, beyond it by the clock and by
 //     the epochs that agents report.
 //   - A session ends when etcd was restored from a backup or is another cluster: the
@@ -152,7 +152,7 @@ func (e *Elector) State() (State, <-chan struct{}) {
 }
 
 // Elections returns how often this candidate was elected, and how often it was not the elected one any
-// more without having given that back: its session ended, or its key was deleted.
+// more without having given that back. Then its session ended, or its key was deleted.
 func (e *Elector) Elections() (won, lost uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -308,7 +308,7 @@ func (e *Elector) becomeLeader(under context.Context, contest *concurrency.Elect
 }
 
 // session gets a lease and keeps it alive apart from ctx, so that the key can be given back after ctx has ended. What
-// the library does without being asked ends with under: a campaign that ends takes its key back under its client's
+// the library does without being asked ends with under. A campaign that ends takes its key back under its client's
 // context, and with that of the process it would wait for an absent etcd without end. Revoking the lease deletes the
 // key, too.
 func (e *Elector) session(ctx, under context.Context) (*concurrency.Session, error) {

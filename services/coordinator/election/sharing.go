@@ -64,9 +64,9 @@ func (s *Sharing) find(key []byte) *Sharer {
 	return nil
 }
 
-// Leader is the sharer that leads a pool: its name and the pool's have the highest hash (rendezvous hashing). A sharer
-// that joins takes about its part of the pools from each of the others; the pools of a sharer that leaves go to all
-// others; no other pool moves.
+// Leader is the sharer that leads a pool: its name and the pool's have the highest hash (rendezvous hashing). A
+// sharer that joins takes about its part of the pools from each of the others. The pools of a sharer that leaves go
+// to all others; no other pool moves.
 func (s *Sharing) Leader(pool string) *Sharer {
 	best, highest := 0, uint64(0)
 	for i := range s.Sharers {

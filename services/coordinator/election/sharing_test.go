@@ -14,7 +14,7 @@ func sharersOf(names ...string) *Sharing {
 	return s
 }
 
-// Each sharer leads about its part of the pools. One that joins takes its part and moves no other
+// Each sharer leads about its part of the pools. A sharer that joins takes its part and moves no other
 // pool; the same ones lead the same pools after it has left.
 func TestRendezvous(t *testing.T) {
 	const pools = 3000
@@ -49,7 +49,7 @@ func TestRendezvous(t *testing.T) {
 	}
 }
 
-// After an outage of etcd a chair may be seen before its list of sharers is read: a sharer that goes on in its epoch
+// After an outage of etcd a chair may be seen before its list of sharers is read. A sharer that goes on in its epoch
 // does not follow in between, and a sharer that is left out follows.
 func TestSharerGoesOnAfterAnOutage(t *testing.T) {
 	for _, on := range []bool{true, false} {

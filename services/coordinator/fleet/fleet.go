@@ -1,5 +1,5 @@
-// Package fleet knows what agents and gateways report about the configuration: which
-// identities and classes their filters know, which limits they do not enforce, which
+// Package fleet knows what agents and gateways report about the configuration. That is
+// which identities and classes their filters know, which limits they do not enforce, which
 // configurations they refuse, which revision is in force where.
 //
 // # Model
@@ -10,9 +10,9 @@
 // another state since the last one.
 //
 // An agent that is not connected any more and has not left in order is lost: it has crashed, hangs, or the network is
-// cut. Its gateways go on with the configuration that they had, so they count as gateways for as long as [Kept], unless
-// another agent has them or has had them since; no other part of its report counts. The time is taken from the other
-// agents' reports.
+// cut. Its gateways go on with the configuration that they had, so they count as gateways for as long as [Kept],
+// unless another agent has them or has had them since. No other part of its report counts. The time is taken from the
+// other agents' reports.
 //
 // A view costs O(agents + what they report), a question O(what is wrong with the resource).
 package fleet
@@ -30,8 +30,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Kept is the time for which the gateways of a lost agent are shown: longer than it takes to look, and not so long that
-// gateways which were removed for good stay in the way.
+// Kept is the time for which the gateways of a lost agent are shown. It is longer than it takes to look, and not so
+// long that gateways which were removed for good stay in the way.
 const Kept = 10 * time.Minute
 
 // silent is the time without a report after which an agent loses the gateways that another agent has had since. Agents
@@ -121,7 +121,7 @@ func (f *Fleet) removed(had, has *controlv1.State) {
 	is := func(g *controlv1.GatewayState) bool { return gone[g.GetName()] }
 	for _, a := range f.states {
 		if f.now.Sub(a.heard) >= silent && slices.ContainsFunc(a.state.GetGateways(), is) {
-			a.state = proto.CloneOf(a.state) // a view may have parts of it
+			a.state = proto.CloneOf(a.state) // a view may have parts of the state
 			a.state.Gateways = slices.DeleteFunc(a.state.Gateways, is)
 			f.view = nil
 		}

@@ -195,7 +195,7 @@ func TestGatewayOfALostAgentEnds(t *testing.T) {
 	}
 }
 
-// However many agents come and go, a bounded number of lost ones is remembered, without what is long of them.
+// However many agents come and go, a bounded number of lost ones is remembered, without their long parts.
 func TestLostAgentsAreBounded(t *testing.T) {
 	f := &Fleet{}
 	for i := range 2 * mostLost {

@@ -26,7 +26,7 @@ func (l *leader) step(now time.Time) *controlv1.Leases {
 }
 
 // A leader's estimate of an adaptive pool goes out with its leases, and a new leader
-// begins with what agents echo of them.
+// begins with the leases that agents echo.
 func TestEstimateOutlivesItsLeader(t *testing.T) {
 	config := &allocation.Config{Revision: 1, Tenants: map[string]float64{"a": 1}, Pools: []allocation.Pool{
 		{Name: "api", Capacity: 100, Adaptive: allocation.Range{Min: 10, Max: 1000}}, {Name: "fixed", Capacity: 70}}}

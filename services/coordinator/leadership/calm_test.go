@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/allocation"
 )
 
-// While nobody asks for anything rounds may be rare, whatever agents report of it. What may change a share says so
+// While nobody asks for anything rounds may be rare, whatever agents report. What may change a share says so
 // at once.
 func TestCalm(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)

@@ -5,12 +5,11 @@
 //
 //	Hello, Report ──► allocation.Allocator ──Step──► delivery.Publisher ──Next──► one agent's leases
 //
-// A leadership is the time from an election until another coordinator leads. It
-// begins without knowledge of demand, unless this process was the last leader too.
-// Agents that obeyed an earlier leader get no leases until they had time to report
-// (Options.Settle): shares that were computed from half of the demand would starve
-// the other half. A leader that has lost etcd is frozen: it renews the last shares
-// and computes no new ones.
+// A leadership is the time from an election until another coordinator leads. It begins
+// without knowledge of demand, unless this process was the last leader too. Agents that
+// obeyed an earlier leader get no leases until they had time to report (Options.Settle).
+// Shares that were computed from half of the demand would starve the other half. A leader
+// that has lost etcd is frozen: it renews the last shares and computes no new ones.
 //
 // Where coordinators share the pools, each leads its part of the configuration (Loop.Part). A change
 // of the parts begins an epoch. Pools that a coordinator keeps go on at once. Of pools that it gains
@@ -112,7 +111,7 @@ func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 
 // Part says which part of the configuration this coordinator leads, after Begin: c has the pools that it leads, nil:
 // none is known. Agents have obeyed another leader of the gained pools: nothing is sent of them until Settle has
-// passed. silent: another coordinator sends the members.
+// passed. The flag says that another coordinator sends the members.
 func (l *Loop) Part(now time.Time, c *allocation.Config, gained []string, silent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

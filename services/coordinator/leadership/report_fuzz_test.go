@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzReport gives the leader reports of any content of one agent, next to an honest one: nothing panics, and the
+// FuzzReport gives the leader reports of any content of one agent, next to an honest one. Nothing panics, and the
 // leases that the honest one gets are numbers that a gateway can enforce.
 func FuzzReport(f *testing.F) {
 	honest := &controlv1.Report{Replicas: []*controlv1.Replica{{Name: "gw", Weight: 1}},

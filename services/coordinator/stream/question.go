@@ -56,7 +56,7 @@ func (q *questions) end(id uint64) {
 	delete(q.open, id)
 }
 
-// answered passes an answer to whoever asked, if somebody still waits for it.
+// answered passes an answer to the caller that asked, if it still waits.
 func (q *questions) answered(agent string, a *controlv1.Answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -238,7 +238,7 @@ func (s *session) configure(change *config.Change, in leadership) error {
 }
 
 // sendWith sends a message with an encoded one of the same kind: the bytes of that follow those of
-// the first, and whoever reads them merges both.
+// the first, and their reader merges both.
 func (s *session) sendWith(m *controlv1.ConnectResponse, encoded []byte) error {
 	m.ProtoReflect().SetUnknown(encoded)
 	return s.stream.Send(m)

@@ -8,9 +8,9 @@ import (
 	"github.com/titrate/titrate/services/dev/scenario"
 )
 
-// Loop plays the scenario again and again until ctx ends, each time with the
-// next seed and without a gap: a round begins at its time even while answers of
-// the last one are awaited. Records go to Observe alone.
+// Loop plays the scenario again and again until ctx ends, each time with the next seed
+// and without a gap. A round begins at its time even while answers of the last one are
+// awaited. Records go to Observe alone.
 func (g *Generator) Loop(ctx context.Context, s scenario.Scenario, start time.Time) {
 	var rounds sync.WaitGroup
 	defer rounds.Wait()

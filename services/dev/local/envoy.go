@@ -63,7 +63,8 @@ type Envoy struct {
 	// RateLimit is the port of Remote's service.
 	RateLimit int
 	// Spans is the port of an OTLP receiver, gRPC, that gets the spans of requests with the header
-	// x-client-trace-id, with one span for each call of the upstream; 0: there are no spans.
+	// x-client-trace-id, with one span for each call of the upstream. It is 0 if there are no
+	// spans.
 	Spans int
 	// Base is the base ID that the generations of a hot restart share, unique on this machine; 0 is any, and
 	// the Envoy cannot be restarted hot.

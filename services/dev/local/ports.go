@@ -10,8 +10,8 @@ import (
 )
 
 // Free ports are looked for from Lowest to below Highest, which is below the range that
-// kernels give to outgoing connections (32768 and up on Linux): a killed server must
-// find its own port free when it comes back.
+// kernels give to outgoing connections (32768 and up on Linux). A killed server must find
+// its own port free when it comes back.
 const (
 	Lowest  = 10000
 	Highest = 30000

@@ -41,7 +41,7 @@ const (
 //
 // Three tenants ask for more than their fair share in every phase, so that the run tests fairness: acme, bolt
 // and dart. In the phase greed, dart triples its demand. The fourth, core, stays below its share, which a
-// guarantee reserves for it, and has the two limited clients: a 429 for a client of core below its limit is
+// guarantee reserves for it, and has the two limited clients. A 429 for a client of core below its limit is
 // always an error. Of the two faults, each finds one of these clients above its limit and one below.
 //
 // A fifth tenant, hop, has three clients that hop between the gateways in full bursts, in the phase of that

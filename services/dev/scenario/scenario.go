@@ -6,10 +6,10 @@
 //
 // # Model
 //
-// A run is a row of phases that follow each other without a gap. Each client
-// offers a constant mean rate during a phase: as a Poisson process or evenly
-// spaced, spread over the gateways in fixed proportions; or in full bursts, each
-// through one gateway. Faults happen at fixed instants inside a phase.
+// A run is a row of phases that follow each other without a gap. Each client offers a
+// constant mean rate during a phase. Requests come as a Poisson process or evenly spaced,
+// spread over the gateways in fixed proportions; or in full bursts, each through one
+// gateway. Faults happen at fixed instants inside a phase.
 //
 // Times are seconds since the start of the load; rates are requests per second.
 //

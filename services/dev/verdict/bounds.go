@@ -13,7 +13,7 @@ const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
 	// maxWait is the bound of a saturated tenant's wait in steady, over all gateways, at the 99th percentile of
-	// admitted requests, in delay targets, as far as so few requests show. The lateness of the machine is
+	// admitted requests. It is in delay targets, as far as so few requests show. The lateness of the machine is
 	// added: of the load's starts, and on the path to the upstream.
 	maxWait = 1.5
 	// minEntitlement is the least part of its entitlement that each tenant gets in every phase.
@@ -41,9 +41,9 @@ const (
 // pool is the scenario's.
 func pool(s *scenario.Scenario) judge.Pool { return judge.Pool{Capacity: s.Pool.Capacity} }
 
-// overdraft returns the cost that tenants may use beyond the capacity in a window of a phase, requests: the
-// pool's swing, and the jumps of guarantees and of unshared demand, which a tenant may use at once, until the
-// coordinator has followed them.
+// overdraft returns the cost that tenants may use beyond the capacity in a window of a phase, requests. It is
+// the pool's swing, and the jumps of guarantees and of unshared demand, which a tenant may use at once, until
+// the coordinator has followed them.
 func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 	total := pool(s).Swing()
 	for i := range s.Tenants {
@@ -57,7 +57,7 @@ func overdraft(s *scenario.Scenario, phase int, window float64) float64 {
 }
 
 // frozen returns the cost that the tenants of limited clients may use beyond the capacity in [from, to),
-// requests: while an agent is cut off, a gateway below its share may use 1.5 times its last claim, and the
+// requests. While an agent is cut off, a gateway below its share may use 1.5 times its last claim, and the
 // other gateways keep their rates (docs/guarantees.md).
 func frozen(s *scenario.Scenario, from, to float64) (sum float64) {
 	for _, c := range cuts(s) {
@@ -91,9 +91,9 @@ func slidingBound(s *scenario.Scenario, phase int) float64 {
 	return bound
 }
 
-// slack is the excess over rate·t + burst that N gateways may admit together: the
-// stated one without the part for a cold start, and at least the one request that timing
-// at the observer may add.
+// slack is the excess over rate·t + burst that N gateways may admit together. It is the
+// stated one without the part for a cold start, and at least the one request that timing at
+// the observer may add.
 func slack(l *scenario.Limit, gateways int) float64 {
 	limit := judge.Limit{Rate: l.Rate, Burst: l.Burst}
 	if l.Exact {
@@ -103,15 +103,16 @@ func slack(l *scenario.Limit, gateways int) float64 {
 	return max(1, stated)
 }
 
-// excessBound bounds a limited client's worst excess of the windows that end in a phase: the excess of
-// connected gateways, and in addition the excess of two sides of a cut.
+// excessBound bounds a limited client's worst excess of the windows that end in a phase. It has the
+// excess of connected gateways, and in addition the excess of two sides of a cut.
 func excessBound(s *scenario.Scenario, phase int, c *scenario.Client) float64 {
 	p := &s.Phases[phase]
 	return whole(c, len(s.Gateways)) + allowance(s, c.Limit, p.Start, p.End)
 }
 
-// whole bounds the excess of gateways that receive each other's claims: the slack; and if the client rushes,
-// for a LOCAL limit also the cost that gateways that start cold one right after the other admit once.
+// whole bounds the excess of gateways that receive each other's claims. It is the slack. If the client
+// rushes, it has for a LOCAL limit also the cost that gateways that start cold one right after the
+// other admit once.
 func whole(c *scenario.Client, gateways int) float64 {
 	bound := slack(c.Limit, gateways)
 	if c.Process == scenario.Rush && !c.Limit.Exact {

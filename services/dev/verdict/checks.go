@@ -63,7 +63,7 @@ func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	return out
 }
 
-// repaidChecks check that the two sides of a cut repay the cost that they admitted too much: from the time at
+// repaidChecks check that the two sides of a cut repay the cost that they admitted too much. From the time at
 // which they are connected again, the excess falls at the limit's rate until it is within the slack.
 func repaidChecks(j *evidence) []Check {
 	var out []Check
@@ -99,9 +99,9 @@ func (c *clientSummary) unpaid(l *scenario.Limit, from, to float64) (most float6
 	return most
 }
 
-// meanChecks bound each limited client's mean over every stretch of phases in
-// which it asks for more than its rate: its rate within 2 %, and one burst and the
-// limit's slack on top.
+// meanChecks bound each limited client's mean over every stretch of phases in which it asks
+// for more than its rate. The bound is its rate within 2 %, and one burst and the limit's
+// slack on top.
 func meanChecks(j *evidence, phases []Phase) []Check {
 	var out []Check
 	for _, t := range j.s.Tenants {

@@ -107,7 +107,7 @@ func (j *evidence) summarise(name string, l *scenario.Limit) *clientSummary {
 	return sum
 }
 
-// arrival is a request and the latest time at which a gateway may have decided about it, s: an admitted request
+// arrival is a request and the latest time at which a gateway may have decided about it, s. An admitted request
 // may have been on its way to the gateway until the upstream received it.
 type arrival struct {
 	request int // of evidence.sent

@@ -18,9 +18,9 @@ import (
 	"github.com/titrate/titrate/services/judge"
 )
 
-// ideal answers a scenario's plan as a perfect central limiter would: limited clients by a token bucket, core
-// (which stays below its share) and hop always, the saturated tenants by the pool's fair rate of their weight
-// and by the rest of the pool.
+// ideal answers a scenario's plan as a perfect central limiter would. It serves limited clients by a token
+// bucket, core (which stays below its share) and hop always. It serves the saturated tenants by the pool's
+// fair rate of their weight and by the rest of the pool.
 func ideal(t *testing.T, s *scenario.Scenario) []trace.Record {
 	t.Helper()
 	plan := load.NewPlan(s)

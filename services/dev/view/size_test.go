@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// full is a moment of the demo, with its tenants, clients and gateways, at which every line is at its longest;
+// full is a moment of the demo, with its tenants, clients and gateways, at which every line is at its longest.
 // hops is one of the phase that has more tenants and clients, and comes before the first fault.
 func full() *Sample {
 	s := &Sample{

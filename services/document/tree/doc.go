@@ -18,9 +18,10 @@
 //
 // # Strictness
 //
-// What is not understood is refused, never passed over: unknown fields, fields
-// given twice, a number where text belongs, NaN, infinities, numbers in other bases,
-// anchors and aliases (a file of a hundred lines must not stand for a million).
+// What is not understood is refused, never passed over. That is unknown fields, fields
+// given twice, a number where text belongs, NaN, infinities, numbers in other bases.
+// Anchors and aliases are refused, too: a file of a hundred lines must not stand for a
+// million.
 //
 // # Invariants
 //

@@ -79,7 +79,7 @@ func limit(l *quotav1.Limit) []Violation {
 			[]string{"key"}})
 	}
 	if l.Key == quotav1.Key_TENANT && l.Identity != "" {
-		found = append(found, Violation{"identity", "tells clients apart, but key TENANT counts all clients together",
+		found = append(found, Violation{"identity", "distinguishes clients, but key TENANT counts all clients together",
 			[]string{"key"}})
 	}
 	for i, o := range l.Overrides {

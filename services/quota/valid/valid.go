@@ -3,14 +3,14 @@
 //
 // # Model
 //
-// A check has two layers. The first is what the .proto declares (protovalidate):
-// ranges, patterns, required fields. The second is what it cannot declare: that a
-// rate reads as a rate, that a delay target is below the longest wait, and that
-// gateways take the resource, by the check that they make themselves
-// (resource.LimitConfig and its likes). The second looks at the resource with its
-// defaults filled in, for that is what will be in force. Both are made, so that all that is
-// wrong is said at once: at a field the first layer counts, and gateways are asked about a
-// resource only when nothing else is wrong with it.
+// A check has two layers. The first is what the .proto declares (protovalidate): ranges,
+// patterns, required fields. The second is what it cannot declare. Examples: that a rate
+// reads as a rate, that a delay target is below the longest wait, and that gateways take
+// the resource. That is the check that they make themselves (resource.LimitConfig and its
+// likes). The second looks at the resource with its defaults filled in, for that is what
+// will be in force. Both are made, so that all that is wrong is said at once. At a field
+// the first layer counts, and gateways are asked about a resource only when nothing else is
+// wrong with it.
 //
 // Fields are named by their path in proto spelling, such as
 // resources[2].limit.overrides[0].rate.

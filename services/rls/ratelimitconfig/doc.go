@@ -37,7 +37,7 @@
 //
 //   - All mistakes of a file are reported at once, each with file, line and field.
 //   - What that service passes over in silence is refused: a field that stands twice or at the wrong place, a second
-//     document. So is what it reads in another way than YAML says.
+//     document. What it reads in another way than YAML says is refused, too.
 //
 // # Bounds
 //

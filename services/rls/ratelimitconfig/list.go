@@ -10,10 +10,10 @@ import (
 )
 
 // List returns the files of a directory and of those below it, in the order of their names, as envoyproxy/ratelimit
-// reads them with RUNTIME_IGNOREDOTFILES: whatever their names end in, for the keys of a ConfigMap need no .yaml. What
-// begins with a dot is left out, and a symbolic link to a directory, and what is no file. Symbolic links to files are
-// followed, as those of a mounted ConfigMap. A directory without a file to read is an error: no limits would be in
-// force.
+// reads them with RUNTIME_IGNOREDOTFILES. It takes them whatever their names end in, for the keys of a ConfigMap need
+// no .yaml. What begins with a dot is left out, and a symbolic link to a directory, and what is no file. Symbolic
+// links to files are followed, as those of a mounted ConfigMap. A directory without a file to read is an error: no
+// limits would be in force.
 func List(dir string) (files, leftOut []string, err error) {
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -21,7 +21,7 @@ var (
 )
 
 const (
-	// maxMetadata bounds the metadata of a limit, bytes, and maxMetadataDepth its nesting: each response may have
+	// maxMetadata bounds the metadata of a limit, bytes, and maxMetadataDepth its nesting. Each response may have
 	// it, and Envoy does not read a message that is nested deeper than 100 levels, three for each of these.
 	maxMetadata, maxMetadataDepth = 16 << 10, 16
 )

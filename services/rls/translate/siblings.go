@@ -72,8 +72,8 @@ func (k *ofKey) candidates(n *ratelimitconfig.Node, same bool) []*ratelimitconfi
 	return found
 }
 
-// isOverride reports whether a node only gives one value of a key other numbers than the
-// key's limit has, or none, which is in the resources: no other key varies, and it differs in nothing else.
+// isOverride reports whether a node only gives one value of a key other numbers than the key's limit has,
+// or none, which is in the resources. No other key varies, and it differs in nothing else.
 func (s siblings) isOverride(parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) bool {
 	n := path[len(path)-1]
 	base := s.anyValue(parent, n)

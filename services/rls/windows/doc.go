@@ -14,27 +14,27 @@
 //
 // # Several gateways
 //
-// A counter travels as the ledgers of the other limits do, as an exchange.KeyClaim: Admitted is
-// what this gateway has counted, and so is Own, Spent the total that it knows, and it claims no rate. What others
-// have counted comes back as an exchange.KeySum:
+// A counter travels as the ledgers of the other limits do, as an exchange.KeyClaim. Admitted and Own have this
+// gateway's count, Spent the total that it knows, and it claims no rate. What others have counted comes back as
+// an exchange.KeySum:
 //
 //	first sum      others = min(Admitted, max(Spent, Own))
 //	same epoch     others += Admitted − Admitted before
 //	in any case    others = max(others, Spent − own)
 //
-// The last line makes up for a count that was lost: of this gateway's own process before, of which other gateways that
-// count the client know 8/9, or of another gateway that is gone. Spent is at most what all have counted, so others is,
-// too. What is on its way when an epoch ends, because another agent becomes the counter's owner, may be missed.
-// Received counts stand until the window ends, whichever gateway becomes unreachable.
+// The last line makes up for a count that was lost. It may be of this gateway's own process before, of which other
+// gateways that count the client know 8/9, or of another gateway that is gone. Spent is at most what all have
+// counted, so others is, too. What is on its way when an epoch ends, because another agent becomes the counter's
+// owner, may be missed. Received counts stand until the window ends, whichever gateway becomes unreachable.
 //
 // A gateway sends a counter once it has N/(2·gateways), or once another gateway sends it.
 //
 // # Bounds
 //
 // With τ the time until a gateway's count has reached all others, a window admits N and what the other gateways admit
-// within τ. At most 16 agents send all counts to all; beyond that only a gateway that sends a counter receives the
-// others' counts of it, so that N/2 more may pass by gateways that send nothing. Gateways that cannot reach each other
-// admit N each, and so they do in the seconds by which their clocks differ.
+// within τ. At most 16 agents send all counts to all. Beyond that only a gateway that sends a counter receives the
+// others' counts of it, so that N/2 more may pass by gateways that send nothing. Gateways that cannot reach each
+// other admit N each, and so they do in the seconds by which their clocks differ.
 //
 // There are at most as many counters as New is given; what is beyond shares one counter for each limit. A client that
 // comes here takes the place of a counter that only others have. A counter takes 80 to 140 B, and is freed soon after

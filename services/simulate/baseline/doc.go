@@ -3,14 +3,14 @@
 //
 // # Common assumptions
 //
-// All laws except central and shared decide at the gateway, at once, from the gateway's token buckets: one for
-// its part of each limited key (rate r·p, burst max(1, b·p), p the part) and one for its part of each flow, a
-// tenant's use of a pool (burst a quarter of a second's worth, at least 1). A request needs all of its buckets
-// and is charged to all or to none. There is no queue: a request that does not fit is rejected. Gateways send
-// messages to each other and to a coordinator with the scenario's gossip delay, jitter and loss, through its
-// partitions. Rates are in cost units/s. Where a law needs a demand, the demand is a mean of the arrivals, with
-// a time constant of half a second. Pools are shared by weighted max-min whatever their sharing says. A crashed
-// or restarted gateway comes back with full buckets.
+// All laws except central and shared decide at the gateway, at once, from the gateway's token buckets. There is
+// one for its part of each limited key (rate r·p, burst max(1, b·p), p the part) and one for its part of each
+// flow. A flow is a tenant's use of a pool (burst a quarter of a second's worth, at least 1). A request needs
+// all of its buckets and is charged to all or to none. There is no queue: a request that does not fit is
+// rejected. Gateways send messages to each other and to a coordinator with the scenario's gossip delay, jitter
+// and loss, through its partitions. Rates are in cost units/s. Where a law needs a demand, the demand is a mean
+// of the arrivals, with a time constant of half a second. Pools are shared by weighted max-min whatever their
+// sharing says. A crashed or restarted gateway comes back with full buckets.
 //
 // # The laws
 //
@@ -31,15 +31,15 @@
 //     While the sum is at most the limit, its own rate rises by a tenth of its even part; otherwise it falls by
 //     a quarter. Shares of pools are as in Static.
 //   - [Waterfill]: every coordinator round, the coordinator divides each limit over gateways, each pool over
-//     tenants and each tenant's share over gateways, by exact max-min of the demands that it has received, with
-//     a tenth and 1/s to spare. The rest is divided by weight. Without a coordinator the last parts hold.
+//     tenants and each tenant's share over gateways. It uses exact max-min of the demands that it has received,
+//     with a tenth and 1/s to spare. The rest is divided by weight. Without a coordinator the last parts hold.
 //   - [Claims]: a gateway's part is the rate in force of Titrate's own controller (drc.Controller): claims are
 //     announced each gossip period and used once the others have received them. Titrate shares pools with this
 //     law; here it also holds limits, for which Titrate has the ledger. Received and forgotten as in FPS.
 //
 // # Complexity
 //
-// O(keys of the client) per request. A turn of FPS, AIMD and Claims is O(keys · gateways²), of
-// Waterfill and Central O(keys · gateways). Memory O(keys · gateways), bounded by
-// MaxBuckets.
+//   - A request: O(keys of the client).
+//   - A turn of FPS, AIMD and Claims is O(keys · gateways²), of Waterfill and Central O(keys · gateways).
+//   - Memory: O(keys · gateways), bounded by MaxBuckets.
 package baseline

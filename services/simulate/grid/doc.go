@@ -1,13 +1,13 @@
-// Package grid plays the question of small limits and bursts: a grid of limits, numbers of gateways, gossip
-// delays and losses, with clients that stay within their limit in every way that was once refused, and clients
-// that exceed it. The result has one row for each limit, number of gateways and system.
+// Package grid plays the question of small limits and bursts. It has a grid of limits, numbers of gateways,
+// gossip delays and losses. There are clients that stay within their limit in every way that was once refused,
+// and clients that exceed it. The result has one row for each limit, number of gateways and system.
 //
 // # Model
 //
-// A cell are the common conditions of its gateways: their number, the gossip's delay and loss, the time that it
-// is played, and its events (none, or joins, crashes, restarts and a partition). One scenario plays a cell.
-// Each limit and each kind of client is a tenant, so that they share the gossip and nothing else. Titrate plays
-// the scenario twice, OPTIMISTIC and STRICT; then baselines play it.
+// A cell are the common conditions of its gateways. They are their number, the gossip's delay and loss, the
+// time that it is played, and its events (none, or joins, crashes, restarts and a partition). One scenario
+// plays a cell. Each limit and each kind of client is a tenant, so that they share the gossip and nothing else.
+// Titrate plays the scenario twice, OPTIMISTIC and STRICT; then baselines play it.
 //
 //	client below its limit   none of its requests is refused by one central bucket;
 //	                         Wrongful is the worst share refused

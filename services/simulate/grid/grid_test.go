@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestQuick plays the quick grid and checks both sides of the guarantee: no client below its limit is refused,
+// TestQuick plays the quick grid and checks both sides of the guarantee. No client below its limit is refused,
 // and the excess over rate·t + burst stays within the stated bound.
 func TestQuick(t *testing.T) {
 	r, err := Run(context.Background(), Options{Quick: true})

@@ -7,7 +7,7 @@ import (
 )
 
 // Slack returns the stated bound on the excess over rate·t + burst if all gateways of a cell are active and
-// begin cold (judge.Limit.Slack). A partition adds a burst, and the rate that the other side uses until it
+// begin cold (see judge.Limit). A partition adds a burst, and the rate that the other side uses until it
 // notices the partition.
 func Slack(rate, burst float64, c Cell, strict bool) float64 {
 	slack, cold := judge.Limit{Rate: rate, Burst: burst, Strict: strict}.Slack(c.Replicas, Lag(c))

@@ -92,8 +92,8 @@ func (l *Gateway) remember(name string, v reflect.Value) {
 }
 
 // Tell sets a field of a message of the kind that its path names to the n-th of its possible values, modulo their
-// number: of a list in each record, of an array in each place. A list without records gets one, filled with values of
-// others.
+// number. It does so of a list in each record, of an array in each place. A list without records gets one, filled
+// with values of others.
 func (l *Gateway) Tell(m link.Message, path string, n int) {
 	names := strings.Split(path, ".")
 	l.falsify(reflect.ValueOf(m).Elem(), names[len(names)-1], names[1:], n)

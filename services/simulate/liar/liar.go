@@ -1,10 +1,11 @@
 // Package liar changes fields of the messages that agents send each other, for tests of agents that send false
 // messages.
 //
-// A field is named by its path in a message, such as "replicas.keys.claim". A lie sets the field to one of its
-// values in each record of the message that has it. The values are numbers at, below and beyond every bound
-// that agents have, and values that others have sent in fields of the same name, so that a liar also uses
-// others' keys, processes and sessions. A message without such a record gets one, filled with values of others.
+// A field is named by its path in a message, for example "replicas.keys.claim" of a packet. A lie sets the
+// field to one of its values in each record of the message that has it. The values are numbers at, below and
+// beyond every bound that agents have, and values that others have sent in fields of the same name. So a liar
+// also uses others' keys, processes and sessions. A message without such a record gets one, filled with
+// values of others.
 package liar
 
 import (

@@ -19,10 +19,10 @@
 //   - Deviation: |served/fair − 1| of a flow that wants more than its share, over
 //     a phase without its first seconds (settle). Counted where at least 50 cost
 //     units are expected: with fewer, one request is more than the 5 % looked for.
-//   - Settling: from an event to the middle of the last window of a second, before
-//     the next event, in which a pool, a saturated flow or a limit is off by more
-//     than 5 % and two requests, and for a pool three standard deviations of what
-//     is random in it. A figure is up to half a second too large, never too small.
+//   - Settling: from an event to the middle of the last window of a second, before the next
+//     event, in which a pool, a saturated flow or a limit is off. Off is more than 5 % and
+//     two requests, and for a pool three standard deviations of what is random in it. A
+//     figure is up to half a second too large, never too small.
 //
 // Amounts are cost units, rates cost units per second, unless a name says requests.
 //

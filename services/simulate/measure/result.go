@@ -30,8 +30,8 @@ type System struct {
 	Series   *Series    `json:"series,omitempty"`
 }
 
-// Gossip are the rates at which an agent sends to other agents while it runs, without the headers of IP and
-// UDP, and without the bytes that sealing adds to a packet.
+// Gossip are the rates at which an agent sends to other agents while it runs. They leave out the headers of
+// IP and UDP, and the bytes that sealing adds to a packet.
 type Gossip struct {
 	Bytes   Figure `json:"bytesPerSecond"`
 	Packets Figure `json:"packetsPerSecond"`
@@ -108,7 +108,7 @@ type Flow struct {
 	Wrongful int `json:"wrongful"`
 }
 
-// Key is a key of a limit: one client, or a whole tenant. Figures are of the whole run.
+// Key is a key of a limit: one client, or a whole tenant. Figures cover the whole run.
 type Key struct {
 	Tenant string  `json:"tenant"`
 	Limit  string  `json:"limit"`

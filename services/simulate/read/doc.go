@@ -18,5 +18,6 @@
 //     mistakes, each a *tree.Error with file, line and field.
 //   - What Parse returns has passed Check.
 //   - Memory is linear in the input, of which document.MaxBytes are read, and MaxTrace of
-//     each trace; time too, but for events that apply a resource: each compiles all of them.
+//     each trace. Time is linear too, but for events that apply a resource: each compiles
+//     all of them.
 package read

@@ -183,7 +183,7 @@ func (c *checker) event(path string, e *Event, up map[string]bool) {
 }
 
 // apply checks a resource that an event replaces. Pools, tenants and limits are fixed at the start, since
-// figures are kept for each: an event adds none of them, and a limit continues to count by the same identity.
+// figures are kept for each. An event adds none of them, and a limit continues to count by the same identity.
 func (c *checker) apply(path string, m resource.Message) {
 	c.resource(path, m)
 	if resource.KindOf(m) != resource.Quota && !c.known(path+".name", m.GetName(), c.names, "resource") {

@@ -8,9 +8,9 @@
 // coordinator run, so that the simulation has the same configuration in force ([Configuration]).
 //
 // Times are counted from the scenario's start. A client has a demand, a rate over time that is turned into
-// arrivals evenly or as a Poisson process, and a route, the rule by which each of its requests finds a gateway.
-// Gateways that are down get nothing: a pinned client goes to the next one in the list, as behind a load
-// balancer. docs/simulate.md has the format of scenario files.
+// arrivals evenly or as a Poisson process. It has a route, the rule by which each of its requests finds a
+// gateway. Gateways that are down get nothing: a pinned client goes to the next one in the list, as behind a
+// load balancer. docs/simulate.md has the format of scenario files.
 //
 // # Invariant
 //

@@ -11,12 +11,12 @@
 //	            ▼ │
 //	       coordinator   leadership.Loop; leases, epochs, settling
 //
-// What is modelled, not run: the network, memberlist (which agents it reports as alive, by
-// its usual times), gRPC (a stream that is cut comes back within a second), the Unix
-// socket (a delay), the scheduler (processes of gateways and agents run late), etcd and the
-// election (one leader; a new one has the next epoch).
-// Agents know the configuration from the start, as from their snapshot on disk; changes
-// come from the coordinator.
+// Modelled, not run, are the network, memberlist (which agents it reports as alive, by its
+// usual times), and gRPC (a stream that is cut comes back within a second). So are the Unix
+// socket (a delay), the scheduler (processes of gateways and agents run late). So are etcd
+// and the election (one leader; a new one has the next epoch). Agents know the
+// configuration from the start, as from their snapshot on disk; changes come from the
+// coordinator.
 //
 // # What happens
 //
@@ -35,9 +35,9 @@
 //
 // # Invariants
 //
-//   - The same calls give the same answers: all randomness is one generator, seeded
-//     by the scenario, and all that is due at one time is done in the order in which
-//     it was planned.
+//   - The same calls give the same answers. All randomness is one generator, seeded by the
+//     scenario, and all that is due at one time is done in the order in which it was
+//     planned.
 //   - A packet is lost or delivered whole, as a datagram is.
 //
 // Cost: per request that of the engine; per period that of the claims and sums that change.

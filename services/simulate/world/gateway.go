@@ -22,9 +22,9 @@ const (
 	sendEvery   = exchange.DefaultPeriod
 	reportTicks = int(exchange.ReportEvery / sendEvery) // a report with every so many claims
 	beatTicks   = int(link.HeartbeatEvery / sendEvery)  // a heartbeat
-	// Which keys that have spent something are sent: keys that take at least
-	// spentLeast to win the burst back, of a spentParts-th of the table with the claims, at
-	// most spentMost.
+	// Which keys that have spent something are sent. Keys that take at least spentLeast to
+	// win the burst back, of a spentParts-th of the table with the claims, at most
+	// spentMost.
 	spentLeast = 250 * time.Millisecond
 	spentParts = 5
 	spentMost  = 4096

@@ -41,8 +41,9 @@ type World struct {
 	// TamperLink does the same for the messages of a gateway to its agent, for tests of gateways that send false
 	// messages; it gets a copy.
 	TamperLink func(gateway string, m link.Message) []link.Message
-	// Healing, if set, returns how long after a heal the first packet from one agent to another arrives, and
-	// how long the memberlist of the first one takes to know the other one as alive; nil: 0 and 0.5 s.
+	// Healing, if set, returns how long after a heal the first packet from one agent to another arrives. It
+	// also returns how long the memberlist of the first one takes to know the other one as alive. nil stands
+	// for 0 and 0.5 s.
 	Healing func(of, other string) (packets, alive time.Duration)
 }
 

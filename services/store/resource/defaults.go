@@ -15,10 +15,9 @@ const (
 	MaxAlpha     = 10
 )
 
-// FillDefaults writes the defaults of the API into the fields of m that are
-// unset, so that what is stored and shown is what is in force (a limit's burst:
-// see [DefaultBurst]). A quota's weight stays absent, for it follows the tenant's.
-// It is idempotent.
+// FillDefaults writes the defaults of the API into the fields of m that are unset. So what
+// is stored and shown is what is in force (a limit's burst: see [DefaultBurst]). A quota's
+// weight stays absent, for it follows the tenant's. It is idempotent.
 func FillDefaults(m Message) {
 	switch m := m.(type) {
 	case *quotav1.Pool:

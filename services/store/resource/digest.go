@@ -15,7 +15,7 @@ import (
 // of its encoding, modulo 2⁶⁴. The empty set has 0.
 //
 // Encodings may differ between releases of the protobuf library. Equal sets then have different
-// digests, which costs whoever compares them a message that was not needed.
+// digests, which costs the side that compares them a message that was not needed.
 type Digest uint64
 
 // Replace returns the digest of the set in which now took the place of before. Either may be nil: a resource came, or

@@ -85,11 +85,10 @@ func parseWindow(rate, window string) (float64, error) {
 	return seconds * times, nil
 }
 
-// DefaultBurst returns the burst, in cost units, that a limit gets when it is
-// written without one: the amount of its window, so that 100/min admits 100 at
-// once and 10/s admits 10; at least 1, at most MaxRate. [FillDefaults] writes it
-// into the limit, so that what is stored says what is in force. It is 1 for a
-// rate that cannot be read.
+// DefaultBurst returns the burst, in cost units, that a limit gets when it is written
+// without one. It is the amount of its window, so that 100/min admits 100 at once and 10/s
+// admits 10; at least 1, at most MaxRate. [FillDefaults] writes it into the limit, so that
+// what is stored says what is in force. It is 1 for a rate that cannot be read.
 func DefaultBurst(rate string) float64 {
 	amount, _, err := parseRate(rate)
 	if err != nil {

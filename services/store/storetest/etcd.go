@@ -1,6 +1,6 @@
-// Package storetest gives tests a real etcd: the server itself, embedded in a
-// child process of the test (the test binary once more), in a directory of its
-// own, on a free loopback port. There is no mock of etcd, and a test can kill it.
+// Package storetest gives tests a real etcd. It is the server itself, embedded in a child
+// process of the test (the test binary once more), in a directory of its own, on a free
+// loopback port. There is no mock of etcd, and a test can kill it.
 //
 // One server per test binary is started at the first use and ended by Main; tests keep apart by a prefix each:
 //

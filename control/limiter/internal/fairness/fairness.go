@@ -8,21 +8,21 @@
 //	dV/dt = f = u/n       u: rate in force here; n: clients seen recently
 //
 // Each client has a tag T. A request of cost c that is admitted or begins to wait moves
-// it. s is what the client has been served beyond its equal part:
+// it. s is the service that the client got beyond its equal part:
 //
 //	s = max(0, T − V)        T := min(max(T, V) + c, V + 2d)        d = max(f/2, 24·c)
 //	pressure = s/d, from 0 to 2
 //
-// A client that asks for less than f stays below 1, but for bursts of more than d, half
-// a second's worth or 24 requests: it is within its equal part. One that gets more than f
+// A client that asks for less than f stays below 1, but for bursts of more than d, half a
+// second's worth or 24 requests: it is within its equal part. A client that gets more than f
 // all the time is at 2; a client that gets f is about 1. A refused request moves the tag of a
-// client that is below d: other clients are below their parts then, too, and the client that
+// client that is below d. Other clients are below their parts then, too, and the client that
 // asks for more has to be found.
 //
 // # Bounds
 //
 // There are two rows of 512 tags, by two hashes, and a client's s is the lesser of its
-// two: clients are distinguished without their names, however many there are; two clients
+// two: clients are distinguished without their names, however many there are. Two clients
 // share both tags once in 262,144. Invented names count as clients, as in the turns of
 // the queue. When about 1200 clients within 2 s have filled the rows, all are treated
 // alike, as by the queue's law alone. A meter has 8 KiB, is made when a flow is first

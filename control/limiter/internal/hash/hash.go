@@ -1,15 +1,15 @@
-// Package hash makes the names of flows and of limits' keys on the wire. They must be
-// the same in every process: they depend on the configuration's seed and on the names
-// alone, are defined byte by byte, whatever the machine, and change only together with
-// the gossip's version.
+// Package hash makes the names of flows and of limits' keys on the wire. They must be the
+// same in every process. They depend on the configuration's seed and on the names alone,
+// are defined byte by byte, whatever the machine, and change only together with the
+// gossip's version.
 //
-// Each part is absorbed eight bytes at a time into a 64-bit state by a folded
-// 64×64→128 multiplication, as in wyhash, and closed by its length, so that ("ab","c")
-// and ("a","bc") differ. The result goes through the finaliser of splitmix64. Whoever
-// invents the names of clients does not know the seed, so he cannot choose names that
-// collide: state and multiplier come from the seed. With a multiplier that everybody knows
-// he can choose a difference of one word that leads to a certain difference of the state
-// for one name in 2^20, and undo it with the next word.
+// Each part is absorbed eight bytes at a time into a 64-bit state by a folded 64×64→128
+// multiplication, as in wyhash. It is closed by its length, so that ("ab","c") and
+// ("a","bc") differ. The result goes through the finaliser of splitmix64. A sender that
+// invents the names of clients does not know the seed, so it cannot choose names that
+// collide: state and multiplier come from the seed. With a known multiplier the sender
+// could choose a difference of one word that leads to a certain difference of the state for
+// one name in 2^20. The next word would undo it.
 package hash
 
 import "math/bits"

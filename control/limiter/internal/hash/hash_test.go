@@ -53,7 +53,7 @@ func TestKeyHashIsStableAndSpread(t *testing.T) {
 
 // Names that differ by chosen words do not collide more often than others: the difference that the first
 // word makes depends on the seed. The pair of differences here undoes itself for one name in 2^21 where
-// MulB is the multiplier: the first flips the top bit, which adds MulB·2^63 to the product; the second is
+// MulB is the multiplier: the first flips the top bit, which adds MulB·2^63 to the product. The second is
 // the difference that this makes most often.
 func TestChosenDifferencesDoNotCollide(t *testing.T) {
 	const d = uint64(MulB) >> 1 // what the upper half of the product changes by

@@ -9,10 +9,10 @@ import (
 // How many keys have a state, and what they cost.
 //
 // Budget. The states of all replicas hold much the same keys: the keys that any replica
-// announces. Once three quarters are in use, each of N replicas gives states by its own
-// use only while it has less than Contended/N of them, so what all replicas announce
-// together fits everywhere. A key beyond the budget is counted in its slot by 1/N of the
-// limit, which holds without any message between replicas:
+// announces. Once three quarters are in use, each of N replicas gives states by its own use
+// only while it has less than Contended/N. So what all replicas announce together fits
+// everywhere. A key beyond the budget is counted in its slot by 1/N of the limit, which
+// holds without any message between replicas:
 //
 //	whole       the slot counts by rate and burst until the use is worth announcing
 //	fractional  there was no state for it: rate/N and max(min(1, burst), burst/N)
@@ -28,7 +28,7 @@ const (
 	// sampled is the number of states that are compared when a state must make room.
 	sampled = 16
 	// ratio is the factor by which a key must have spent more of its burst than the key
-	// that makes room for it: clients that have spent alike do not displace each other.
+	// that makes room for it. Clients that have spent alike do not displace each other.
 	ratio = 2
 )
 
@@ -38,7 +38,8 @@ func (p *states) ownBudget(m *members.View) int32 {
 }
 
 // grantState returns a state for a key that has spent such a part of its burst, 1 being
-// all, here (own) or elsewhere: a free one, or that of a key that has spent less.
+// all, here (own) or elsewhere. It is a free state, or the state of a key that has spent
+// less.
 func (s *Store) grantState(m *members.View, now int64, part float64, own bool) (index uint32, ok bool) {
 	if p := &s.states; !own || p.inUse.Load() < p.budget/4*3 || p.own.Load() < p.ownBudget(m) {
 		if index, ok = s.states.take(own); ok {
@@ -69,8 +70,8 @@ func (s *Store) displace(now int64, part float64, own bool) bool {
 	return at >= 0 && s.makeRoom(uint32(at), now, own)
 }
 
-// spentPart returns the part of its burst that the key of a state has spent; not ok if
-// the key cannot make room: a thread uses it now, or own asks only for keys of this replica's use.
+// spentPart returns the part of its burst that the key of a state has spent. It is not ok if the
+// key cannot make room: a thread uses it now, or own asks only for keys of this replica's use.
 func (s *Store) spentPart(index uint32, now int64, own bool) (part float64, ok bool) {
 	st := s.states.at(index)
 	if st == nil || !st.mu.TryLock() {

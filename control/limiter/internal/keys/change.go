@@ -7,8 +7,8 @@ import (
 )
 
 // A limit that is changed while its clients use it. What a key has spent is carried over when it is
-// used next, by drc.Carry: a ledger knows the numbers that it was configured with, and a slot has
-// the version of the numbers that its TAT counts by. A Group knows the numbers of the last few
+// used next (drc.Carry). A ledger knows the numbers that it was configured with, and a slot has the
+// version of the numbers that its TAT counts by. A Group knows the numbers of the last few
 // versions. A slot of an older version owes at most an empty bucket.
 
 // mostEarlier bounds the versions of a limit's numbers that are kept. Each may keep a map of overrides in memory.
@@ -39,7 +39,7 @@ func (g *Group) Follow(old *Group) (changed bool) {
 	}
 	from := max(0, len(old.earlier)+1-mostEarlier)
 	g.earlier = append(append([]*earlier(nil), old.earlier[from:]...), &earlier{old.version, old.base, old.overrides})
-	for int32(g.version-old.version) <= 0 || g.before(uint16(g.version)) != nil { // a slot has 16 bits of it
+	for int32(g.version-old.version) <= 0 || g.before(uint16(g.version)) != nil { // a slot has 16 bits of the version
 		g.version = NextVersion(g.version)
 	}
 	return true

@@ -44,7 +44,7 @@ func TestRenewedByAnotherThread(t *testing.T) {
 	}
 }
 
-// A thread that still has the numbers before a change comes late: what is counted by the later ones stays,
+// A thread that still has the numbers before a change comes late. What is counted by the later ones stays,
 // and what was computed by the later ones does not count by the earlier ones.
 func TestRenewedByEarlierNumbers(t *testing.T) {
 	w := newWorld(16, Numbers{Rate: 1, Burst: 100})

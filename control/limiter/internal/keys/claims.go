@@ -10,10 +10,10 @@ import (
 // What this replica announces of contended keys: a claim when it differs from what was
 // announced last, a withdrawal when the key loses its state.
 //
-// A claim falls each period while the key is in use, and is announced as often. Of a key
-// that sleeps only the spent part changes, by what is refilled. It is announced again when
-// it has fallen by 1/spentSteps of the burst: the others go on from what they have received
-// (drc.LedgerSums.Age). A replica's first sums of the key may have a Spent too high by that much.
+// A claim falls each period while the key is in use, and is announced as often. Of a key that
+// sleeps only the spent part changes, by what is refilled. It is announced again when it has
+// fallen by 1/spentSteps of the burst. The others go on from what they have received, see
+// drc.LedgerSums. A replica's first sums of the key may have a Spent too high by that much.
 
 const (
 	spentSteps = 16
@@ -183,8 +183,9 @@ func (st *state) announce(v *period, n Numbers) {
 // spentStep is the change of the spent part, in cost units, that is announced without a claim.
 func (st *state) spentStep() float64 { return st.limit.Burst / spentSteps }
 
-// isBusy reports whether Claims visits the state in the next period, too: this replica
-// claims something; or others do, and only the next sums say that they do not any more.
+// isBusy reports whether Claims visits the state in the next period, too. That is if this
+// replica claims something; or others do, and only the next sums say that they do not any
+// more.
 func (s *Store) isBusy(st *state, m *members.View) bool {
 	if st.last.claim > 0 || st.last.active {
 		return true

@@ -11,7 +11,7 @@ import (
 // A key with a state while this replica is cut off from the others.
 //
 // The ledger goes on with the whole limit: it charges what is admitted here, and what the
-// others are assumed to admit. So it knows the debt of the key when the others are heard
+// others are assumed to admit. So it knows the debt of the key when the others are received
 // again. Beside it the state has a bucket of this replica's part by weight, which is
 // charged only with what is admitted here:
 //
@@ -25,12 +25,12 @@ import (
 //
 // The part is never charged with what the others use: they have the rest of the limit. In
 // Frozen the ledger lets a replica have what the others did not use when they were last
-// heard, also more than its part; the others go on to count its last claim until T2.
+// received, also more than its part. The others go on to count its last claim until T2.
 // OPTIMISTIC admits by the part besides, because a claim follows chance: the others' last
 // claims may be more than their mean. This adds at most r·w/W to what the others leave.
 
 // The cut ends for a key when the others have said what they did with it, a moment after agents are
-// Connected: until then the ledger has what they were assumed to admit.
+// Connected. Until then the ledger has what they were assumed to admit.
 
 // isCutOff reports whether the key is decided as while this replica is cut off.
 func (st *state) isCutOff(m *members.View) bool {
@@ -65,7 +65,7 @@ func (st *state) takeCutOff(n Numbers, m *members.View, now int64, seconds, cost
 }
 
 // partTAT is the TAT of the part. It begins with what the ledger knows to be spent, as far
-// as that is no debt: so many seconds of refill of the limit are as many of the part.
+// as that is no debt. So many seconds of refill of the limit are as many of the part.
 func (st *state) partTAT(now int64) int64 {
 	if st.part == 0 {
 		st.part = drc.TATFor(min(st.ledger.Spent(), st.limit.Burst), now, st.limit.Rate)
@@ -138,10 +138,10 @@ func (st *state) meetsDebt() bool {
 // Owes reports whether any key may owe what was admitted during a cut, see AfterCut.
 func (s *Store) Owes(now int64) bool { return now < s.hearing.owesUntil.Load() }
 
-// AfterCut returns what was certainly spent of a client's key, in cost units, whose users on both sides of a cut
-// have heard of each other, and since when that is known; 0: no such key, or its owner knows all of it. What is
-// beyond what ledgers give out is debt, but not for longer than 1.5 times its refill: after that the owner
-// decides, though a gateway that does not know of the debt has admitted more.
+// AfterCut returns what was certainly spent of a client's key, in cost units, and since when that is known. Its
+// users on both sides of a cut know of each other. It is 0 if there is no such key, or its owner knows all of
+// it. What is beyond what ledgers give out is debt, but not for longer than 1.5 times its refill. After that the
+// owner decides, though a gateway that does not know of the debt has admitted more.
 func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, since int64, debt bool) {
 	m, n := s.view.Load(), g.Numbers(client)
 	var c counter

@@ -69,8 +69,8 @@ func (d *dedicated) len() int {
 	return len(d.keys)
 }
 
-// FreeIdle looks at some of the slots outside the table, at most so many, all of them
-// once in idle nanoseconds, and frees the slots that nobody has used for as long.
+// FreeIdle looks at some of the slots outside the table, at most so many, and at all of
+// them once in idle nanoseconds. It frees the slots that nobody has used for as long.
 func (s *Store) FreeIdle(now, idle int64, most int) {
 	d := &s.dedicated
 	d.mu.Lock()
@@ -92,7 +92,7 @@ func (s *Store) FreeIdle(now, idle int64, most int) {
 }
 
 // free frees the slot of a key whose burst has been whole since a time. As when a slot
-// of the table is given away, whoever has read its TAT finds it changed.
+// of the table is given away, a reader of its TAT finds it changed.
 func (d *dedicated) free(key uint64, since int64) bool {
 	at, ok := d.find(key)
 	if !ok {

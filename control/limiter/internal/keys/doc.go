@@ -18,9 +18,8 @@
 //	   ▼                         ▼
 //	table.go · dedicated.go   state.go · pool.go · budget.go
 //
-// slot.go is the only file that knows the protocol between a slot and its state: who
-// wants to read or to change a key asks obtain or find, and gets what counts it: the slot
-// or the state.
+// slot.go is the only file that knows the protocol between a slot and its state. A reader
+// or writer of a key asks obtain or find, and gets what counts it: the slot or the state.
 //
 // # What replicas exchange
 //

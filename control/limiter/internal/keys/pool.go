@@ -7,7 +7,7 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 )
 
-// The pool of states grows by chunks and gives them back: a chunk in which no state is in
+// The pool of states grows by chunks and gives them back. A chunk in which no state is in
 // use any more is left to the collector at the end of Claims. A free state is always taken
 // from the first chunk that has one, so the last chunks become free first.
 //
@@ -66,7 +66,7 @@ func (p *states) at(index uint32) *state {
 	return nil
 }
 
-// take hands out a free state; it fails when the budget is used up. Whoever used the
+// take hands out a free state; it fails when the budget is used up. The user of the
 // state before may still lock it, and finds that it is another key's.
 func (p *states) take(own bool) (index uint32, ok bool) {
 	p.mu.Lock()

@@ -1,9 +1,9 @@
 package keys
 
-// retired is the memory of a key that has lost its state: the cost that it had announced,
-// so that its count goes on from there when the key gets a state again, and the TAT that
-// its slot had then: what is spent by it was announced before. When a key is forgotten the
-// others see one step down, bounded by what they see as spent.
+// retired is the memory of a key that has lost its state. It has the cost that the key had
+// announced, so that its count goes on from there when the key gets a state again. It has
+// the TAT that its slot had then, too: what is spent by it was announced before. When a key
+// is forgotten the others see one step down, bounded by what they see as spent.
 type retired struct {
 	admitted float64
 	tat      int64

@@ -22,15 +22,15 @@ import (
 //
 // Rules:
 //
-//   - A slot's reference changes only while the mutex of that state is locked. So a
-//     thread that has locked the mutex and then found that the slot refers to the state
-//     owns the key until it unlocks: lockState, attach and install return a state so.
+//   - A slot's reference changes only while the mutex of that state is locked. So a thread
+//     that has locked the mutex and then found that the slot refers to the state owns the
+//     key until it unlocks. lockState, attach and install return a state so.
 //   - A slot that refers to a state is never given to another key.
 //   - attach and startLedger lock the TAT: nobody else changes it meanwhile. A panic
 //     unlocks it.
 //   - No two states are locked at once.
 
-// counter counts a key now: it is the TAT of the key's slot, or a state, whose mutex is then
+// counter counts a key now. It is the TAT of the key's slot, or a state, whose mutex is then
 // locked until the caller that asked for the counter unlocks it.
 type counter struct {
 	slot   slot // none: the key has no slot
@@ -43,9 +43,9 @@ type counter struct {
 // swap changes the TAT that counts; false when it has changed meanwhile.
 func (c *counter) swap(to int64) bool { return c.slot.tat().CompareAndSwap(c.tat, to) }
 
-// obtain sets c to the counter of a client, and gives the client a slot if it has none: its
-// own, or the shared slot of the limit when the table is full. A state that it finds may not
-// count yet, see startLedger.
+// obtain sets c to the counter of a client, and gives the client a slot if it has none. That
+// is its own, or the shared slot of the limit when the table is full. A state that it finds
+// may not count yet, see startLedger.
 func (s *Store) obtain(c *counter, g *Group, client string, now int64) {
 	for {
 		c.key, c.slot, c.shared = s.obtainSlot(g, client, now)
@@ -147,8 +147,9 @@ func (s *Store) spentTAT(at slot, key uint64, now int64) int64 {
 }
 
 // attach returns the state of a key's slot with its mutex locked, and gives the slot a
-// state if it has none. It returns nil when there is no state for a key that has spent
-// such a part of its burst, here (own) or elsewhere, or when the slot is another key's.
+// state if it has none. It returns nil when there is no state for a key that has spent such
+// a part of its burst, here (own) or elsewhere. It also does when the slot is another
+// key's.
 func (s *Store) attach(at slot, key uint64, m *members.View, now int64, part float64, own bool) *state {
 	for {
 		if st := s.lockState(at, key); st != nil {

@@ -19,8 +19,8 @@ const (
 	// stoodStill is the time without a call of Claims, which is called every period, after which the process counts as
 	// having stood still, in nanoseconds.
 	stoodStill = int64(exchange.SilentAfter)
-	// newsWithin is the time in which the agent's news of a standstill arrive, in nanoseconds: the agent has given the
-	// link up after some seconds, and a new link has to be made.
+	// newsWithin is the time in which the agent's news of a standstill arrive, in nanoseconds. The agent has given
+	// the link up after some seconds, and a new link has to be made.
 	newsWithin = int64(1e9)
 )
 

@@ -35,7 +35,7 @@ type state struct {
 	part      int64   // the TAT of this replica's part while it is cut off, see cutoff.go; 0: not in use
 	healed    int64   // time of the first sums after a silence, see AfterCut; 0: its owner knows all that is spent
 	owesUntil int64   // end of the time in which the ledger decides a debt
-	named     uint32  // the listing that last named the key, see hearing
+	named     uint32  // the listing that last named the key, see [hearing]
 	heard     int64   // when it was named
 	random    uint64
 }

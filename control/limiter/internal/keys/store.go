@@ -295,7 +295,8 @@ func (s *Store) Usage(g *Group, client string, now, cost int64) Usage {
 }
 
 // Delay is the time in nanoseconds that a client's limit takes to admit cost at the rate
-// that this replica may count on: its fair part among the replicas that use the key.
+// that this replica may count on. That rate is its fair part among the replicas that use
+// the key.
 func (s *Store) Delay(g *Group, client string, now, cost int64) int64 {
 	n := g.Numbers(client).Local(s.view.Load())
 	return refill(fixed.Units(cost), n.Rate*s.fairPart(g, client, now))

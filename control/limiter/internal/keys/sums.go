@@ -23,11 +23,11 @@ import (
 // hearing is the state of the stream of sums. SetSums has one caller at a time.
 type hearing struct {
 	listing uint32        // of the sums that come now
-	listed  atomic.Uint32 // the last one that is complete
+	listed  atomic.Uint32 // the last complete listing
 	changes atomic.Bool   // what came last was a change, no Full state
 	again   bool          // a Full state comes after changes
 	claimed atomic.Int32  // states of keys that others claim
-	silent  atomic.Int64  // since when the agent is silent, nanoseconds; 0: it is not
+	silent  atomic.Int64  // since when the agent sends nothing, nanoseconds; 0: it does
 	gap     float64       // for how long it was, or the process stood still, until the sums that come now, seconds
 	running running
 
@@ -38,7 +38,7 @@ type hearing struct {
 func (h *hearing) isStale(st *state) bool { return st.gone || int32(h.listed.Load()-st.named) > 0 }
 
 // SetSums takes in what the other replicas do with keys. A key that they use gets a
-// state here, too, even one that this replica has not seen.
+// state here, too, even if this replica has not seen it.
 func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 	m, h := s.view.Load(), &s.hearing
 	if since := h.silent.Swap(0); since != 0 {
@@ -178,8 +178,8 @@ func (s *Store) wakeIfStale(index uint32) {
 // ClaimedByOthers reports whether another replica claims any key.
 func (s *Store) ClaimedByOthers() bool { return s.hearing.claimed.Load() > 0 }
 
-// GoOn has each key assume from a time on, until the next sums come, that the others go on
-// as they last claimed: their Admitted grows by Claims·dt, but for the time in which the process stands still.
+// GoOn has each key assume from a time on, until the next sums come, that the others go on as they last
+// claimed. Their Admitted grows by Claims·dt, but for the time in which the process stands still.
 func (s *Store) GoOn(since int64) { s.hearing.silent.Store(max(since, 1)) }
 
 // ended is the time after which a silence that sums report as ended counts no more, in nanoseconds.
@@ -198,7 +198,7 @@ func (s *Store) goOn(st *state, now int64) {
 		sums.Gap = float64(since-now) * 1e-9
 	case since == 0 && st.assumed != 0:
 		sums.Admitted, sums.Assumed = sums.Admitted-st.assumed, max(0, sums.Assumed-st.assumed)
-		if st.assumed = 0; sums.Assumed == 0 { // else the agent does not hear some of the others either
+		if st.assumed = 0; sums.Assumed == 0 { // else the agent does not receive some of the others either
 			sums.Gap = 0
 		}
 	case sums.Gap > 0 && now-st.heard > ended: // nobody says when it has ended

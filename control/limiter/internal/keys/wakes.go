@@ -10,7 +10,7 @@ import (
 //
 // A state is awake while this replica claims something of the key: Claims visits it each
 // period. Otherwise it sleeps, and Claims visits it when the key has something to say
-// (state.due): when so much is refilled that it is worth announcing, or when nothing is
+// (state.due). When so much is refilled that it is worth announcing, or when nothing is
 // left that the slot could not say. Until then it costs nothing.
 //
 // Sleeping states are in a timing wheel: 4 levels of 64 slots, a slot of level n takes

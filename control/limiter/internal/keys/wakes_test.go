@@ -13,7 +13,7 @@ import (
 )
 
 // A state is visited when its time has come, at most a tick later, and not before;
-// whoever wakes it, puts it off or releases it meanwhile.
+// even if it is woken, put off or released meanwhile.
 func TestSleepingStatesAreVisitedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p states
@@ -100,8 +100,8 @@ func (w *world) pass(periods int) (all exchange.Claims) {
 	return all
 }
 
-// Keys that nobody asks for are not looked at until they have something to say, say it a
-// few times and then cost nothing at all: no visit, no state, no memory.
+// Keys that nobody asks for are not looked at until they have something to say. They say it
+// a few times and then cost no visit, no state, no memory.
 func TestSleepingKeysCostNothing(t *testing.T) {
 	const clients = 20_000
 	w := newWorld(2*clients, Numbers{Rate: 5. / 3600, Burst: 5})

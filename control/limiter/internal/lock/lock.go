@@ -1,5 +1,5 @@
 // Package lock has the mutexes of the limiter and the order in which a thread may lock
-// them: a lock only while it holds locks of a lower rank, so never two of the same rank.
+// them: a lock only while it holds locks of a lower rank. So never two of the same rank.
 //
 //	rank  lock    guards
 //	1     Naming  the names of identities and classes; one Apply or Name at a time

@@ -14,24 +14,24 @@
 //
 // Lines with an eligible head are in one of two rings. The Front is for requests of
 // clients that were within their equal part of the share when they sent them, the Back
-// for all others. The front is served first, each ring by deficit round robin: the
-// credit that the controller releases is handed out in quanta, and a head leaves when
-// the deficit of its line has reached its cost. A costly request saves up what its
-// client is due, turn by turn, and the requests of other clients pass meanwhile. What a
-// line has saved is credit and is kept for it.
+// for all others. The front is served first, each ring by deficit round robin. The credit
+// that the controller releases is handed out in quanta, and a head leaves when the
+// deficit of its line has reached its cost. A costly request saves up what its client is
+// due, turn by turn, and the requests of other clients pass meanwhile. What a line has
+// saved is credit and is kept for it.
 //
 //	quantum = max(least, min(mean/64, 1 ms of the rate))
 //	least   smallest cost since the queue was last empty; mean, of what waits
 //
 // So a turn of the ring is one request of each client where costs are alike, at most a
-// millisecond for each where they are not, and handing out the credit of one mean
-// request takes at most 64 steps.
+// millisecond for each where they are not. Handing out the credit of one mean request takes
+// at most 64 steps.
 //
 // Deficit round robin is after Shreedhar and Varghese (1995).
 //
 // Requests and lines are named by int32 places in slabs. Insertion, removal anywhere and
 // the next release are O(1), the last one amortised; the heaps are O(log n). The queue
-// does not lock: whoever owns it does.
+// does not lock: its owner does.
 package queue
 
 import (

@@ -12,8 +12,8 @@ type ring struct {
 type link struct{ next, prev int32 }
 
 // Next hands credit, fixed point, to the lines in turn until one of them can pay for its
-// head, and returns that request; Nobody when the credit is used up or nothing is
-// eligible. step is the credit of 1 ms, or more if it would take many steps to hand out
+// head, and returns that request. It returns Nobody when the credit is used up or nothing
+// is eligible. step is the credit of 1 ms, or more if it would take many steps to hand out
 // what there is.
 func (q *Queue[R, L]) Next(credit, step int64) int32 {
 	for k := range q.rings {

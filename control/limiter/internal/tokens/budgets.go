@@ -16,7 +16,7 @@ const (
 	// 0.1 ms of processor time and the owner as much. A limit that states EXACT may ask more.
 	asked, askedStated = 2000, 20_000
 	// crowdedFor is the time, in nanoseconds, for which a limit counts as crowded after a key found no
-	// room, and keepCrowded the time for which its keys that have nothing to remember are kept.
+	// room. keepCrowded is the time for which its keys that have nothing to remember are kept.
 	crowdedFor, keepCrowded = int64(10e9), int64(1e9)
 )
 

@@ -22,7 +22,7 @@ func (o *owners) ask(s *Store[int], k *Key, now int64) grant.Outcome {
 	return out
 }
 
-// Names that are invented for one limit fill its part of the room: other limits and tenants get what they
+// Names that are invented for one limit fill its part of the room. Other limits and tenants get what they
 // ask for, and what is known of the limit goes on. Keys that have nothing to remember go first.
 func TestRoomIsDivided(t *testing.T) {
 	const slow, quick = 0.001, 1e6

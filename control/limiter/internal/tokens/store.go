@@ -50,7 +50,7 @@ func (k *Key) params() grant.Params {
 	return grant.Params{Rate: k.Rate, Burst: int64(k.Burst * grant.Token), Strict: k.Strict, Hold: Hold}
 }
 
-// Store has the keys. W is what its caller knows of a request that waits. All methods may be
+// Store has the keys. W is the caller's knowledge of a request that waits. All methods may be
 // called from any thread.
 type Store[W any] struct {
 	shards   [shards]shard[W]
@@ -413,7 +413,7 @@ func (s *Store[W]) change(k *Key, now int64, f func(*entry[W])) {
 }
 
 // Usage returns what is spent of a key's burst, in cost units, and how long cost would have
-// to wait; not ok: nothing is known of it.
+// to wait; not ok: nothing is known of the key.
 func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok bool) {
 	if s.wake == nil {
 		return 0, 0, false

@@ -137,8 +137,8 @@ func TestAloneAsksOnce(t *testing.T) {
 	}
 }
 
-// A request without an answer is left to the ledger: after Hold, and at once when the owner is known to
-// be unreachable, when there is no agent, or when there is no room.
+// A request without an answer is left to the ledger. That is after Hold, and at once when the owner is
+// known to be unreachable, when there is no agent, or when there is no room.
 func TestUnanswered(t *testing.T) {
 	o := newOwners(1, 1)
 	o.dead = true

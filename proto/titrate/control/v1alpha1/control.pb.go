@@ -272,7 +272,7 @@ type Hello struct {
 	Digest  uint64 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	Answers bool   `protobuf:"varint,11,opt,name=answers,proto3" json:"answers,omitempty"` // it answers a Question
 	Shares  bool   `protobuf:"varint,12,opt,name=shares,proto3" json:"shares,omitempty"`   // it understands Coordinators: it opens a stream to each of them
-	// Differs with each start of the agent; 0 = not said. A Hello of another process than the one that
+	// Differs with each start of the agent; 0 = not said. A Hello of another process than the process that
 	// has the name and reports ends with ALREADY_EXISTS, reason NAME_IN_USE.
 	Process       uint64 `protobuf:"fixed64,13,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -410,7 +410,7 @@ type Coordinators struct {
 	Self          string                 `protobuf:"bytes,2,opt,name=self,proto3" json:"self,omitempty"`           // address of the coordinator that sends this
 	Addresses     []string               `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"` // of all that share the pools, self included
 	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`         // that self leads, in order
-	Others        bool                   `protobuf:"varint,5,opt,name=others,proto3" json:"others,omitempty"`      // self is told of flows of pools that are not configured, too
+	Others        bool                   `protobuf:"varint,5,opt,name=others,proto3" json:"others,omitempty"`      // self is sent flows of pools that are not configured, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,7 +485,7 @@ type Replica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // gateway name
 	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	Gossip        string                 `protobuf:"bytes,3,opt,name=gossip,proto3" json:"gossip,omitempty"` // host:port at which its agent hears the others
+	Gossip        string                 `protobuf:"bytes,3,opt,name=gossip,proto3" json:"gossip,omitempty"` // host:port at which its agent receives the others
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -550,7 +550,7 @@ type Report struct {
 	Flows       []*FlowReport          `protobuf:"bytes,3,rep,name=flows,proto3" json:"flows,omitempty"`
 	Replicas    []*Replica             `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	GossipDelay *durationpb.Duration   `protobuf:"bytes,5,opt,name=gossip_delay,json=gossipDelay,proto3" json:"gossip_delay,omitempty"` // tau in force
-	State       *State                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`                                // absent = as told last on this stream
+	State       *State                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`                                // absent = as sent last on this stream
 	// False: a flow that is not named had no arrivals. True: a flow that is named goes on like that
 	// until it is named again, unless it says once. It is named with all its gateways here. Only
 	// after Leases with report_changes.
@@ -657,7 +657,7 @@ func (x *Report) GetLeases() []*Lease {
 }
 
 // What the agent and its gateways have made of the configuration. Complete: it replaces what was
-// told before.
+// sent before.
 type State struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Gateways []*GatewayState        `protobuf:"bytes,1,rep,name=gateways,proto3" json:"gateways,omitempty"`
@@ -1293,11 +1293,11 @@ type Configuration struct {
 	Resources []*v1alpha1.Resource   `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
 	Deleted   []string               `protobuf:"bytes,6,rep,name=deleted,proto3" json:"deleted,omitempty"` // resource names
 	Seed      uint64                 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`      // of key hashes, one per cluster
-	// Of the leader that sends it; 0 from one that is too old to say. An agent refuses one below
+	// Of the leader that sends it; 0 from a release that does not say it. An agent refuses an epoch below
 	// the highest epoch that it has obeyed, as it refuses leases.
 	Epoch int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// With full: names of stored resources that the coordinator cannot read. The agent keeps what it
-	// has of them.
+	// With full: names of stored resources that the coordinator cannot read. The agent keeps its
+	// values of these resources.
 	Unreadable    []string `protobuf:"bytes,9,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1397,7 +1397,7 @@ func (x *Configuration) GetUnreadable() []string {
 }
 
 // The shares in force, always sent after the configuration that they were computed from. Order is
-// by epoch, then seq; an agent ignores what is older than what it has obeyed. Each message renews
+// by epoch, then seq; an agent ignores what is older than the newest that it has obeyed. Each message renews
 // all leases of the agent.
 //
 // Without a base the message is complete: a flow that is absent has the pool's idle share, see
@@ -1418,13 +1418,13 @@ type Leases struct {
 	Removed    []*FlowName            `protobuf:"bytes,9,rep,name=removed,proto3" json:"removed,omitempty"`
 	More       bool                   `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`   // the rest of this message follows in another: both together are one
 	Total      uint32                 `protobuf:"varint,11,opt,name=total,proto3" json:"total,omitempty"` // leases that the agent has then; 0 = not said
-	// Names the list of members; equal lists have equal versions, whoever leads. If it is the version
+	// Names the list of members; equal lists have equal versions, under each leader. If it is the version
 	// that the agent holds, the message says no more of members. 0 = none: members is the list.
 	MembersVersion uint64   `protobuf:"varint,12,opt,name=members_version,json=membersVersion,proto3" json:"members_version,omitempty"`
 	MembersBase    uint64   `protobuf:"varint,13,opt,name=members_base,json=membersBase,proto3" json:"members_base,omitempty"` // version that members and members_removed change; 0 = members is the list
 	MembersRemoved []string `protobuf:"bytes,14,rep,name=members_removed,json=membersRemoved,proto3" json:"members_removed,omitempty"`
 	ReportChanges  bool     `protobuf:"varint,15,opt,name=report_changes,json=reportChanges,proto3" json:"report_changes,omitempty"`    // the coordinator understands Report.changes
-	WithoutMembers bool     `protobuf:"varint,16,opt,name=without_members,json=withoutMembers,proto3" json:"without_members,omitempty"` // another coordinator tells the members
+	WithoutMembers bool     `protobuf:"varint,16,opt,name=without_members,json=withoutMembers,proto3" json:"without_members,omitempty"` // another coordinator sends the members
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1630,7 +1630,7 @@ type Lease struct {
 	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	Share         float64                `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"` // cost units per second
 	BoundBy       v1alpha1.Bound         `protobuf:"varint,4,opt,name=bound_by,json=boundBy,proto3,enum=titrate.quota.v1alpha1.Bound" json:"bound_by,omitempty"`
-	Demand        float32                `protobuf:"fixed32,5,opt,name=demand,proto3" json:"demand,omitempty"` // measured, over all gateways, when the share was told; cost units per second
+	Demand        float32                `protobuf:"fixed32,5,opt,name=demand,proto3" json:"demand,omitempty"` // measured, over all gateways, when the share was sent; cost units per second
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1711,7 +1711,7 @@ type PoolLease struct {
 	// much of its guarantee. 0 = not said: each guarantee above the idle share has a lease.
 	GuaranteeScale float64 `protobuf:"fixed64,6,opt,name=guarantee_scale,json=guaranteeScale,proto3" json:"guarantee_scale,omitempty"`
 	Loss           float32 `protobuf:"fixed32,7,opt,name=loss,proto3" json:"loss,omitempty"` // part of a full pool's capacity that is leased beyond it and stays unused
-	// In a Hello, and in an agent's snapshot: the epoch under which the pool's leases were told. 0 = that
+	// In a Hello, and in an agent's snapshot: the epoch under which the pool's leases were sent. 0 = that
 	// of the Hello or the Leases.
 	Epoch         int64   `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Unused        float64 `protobuf:"fixed64,9,opt,name=unused,proto3" json:"unused,omitempty"` // capacity that nobody asks for: all flows together may use as much beyond their shares

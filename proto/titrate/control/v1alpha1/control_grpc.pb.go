@@ -29,11 +29,11 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ControlServiceClient interface {
 	// One stream per agent. The first message is Hello. A coordinator that does not lead answers
-	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details: reason NOT_LEADER, domain
-	// titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An agent
-	// tries there. A stream ends in the same way when its coordinator stops leading. An agent that
-	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH; a
-	// coordinator that leads takes a higher epoch then, and the agent tries again.
+	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details. It has reason NOT_LEADER,
+	// domain titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An
+	// agent tries there. A stream ends in the same way when its coordinator stops leading. An
+	// agent that has obeyed a higher epoch than the coordinator's is answered ABORTED, reason
+	// STALE_EPOCH; a coordinator that leads takes a higher epoch then, and the agent tries again.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -63,11 +63,11 @@ type ControlService_ConnectClient = grpc.BidiStreamingClient[ConnectRequest, Con
 // for forward compatibility.
 type ControlServiceServer interface {
 	// One stream per agent. The first message is Hello. A coordinator that does not lead answers
-	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details: reason NOT_LEADER, domain
-	// titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An agent
-	// tries there. A stream ends in the same way when its coordinator stops leading. An agent that
-	// has obeyed a higher epoch than the coordinator's is answered ABORTED, reason STALE_EPOCH; a
-	// coordinator that leads takes a higher epoch then, and the agent tries again.
+	// FAILED_PRECONDITION with a google.rpc.ErrorInfo in the details. It has reason NOT_LEADER,
+	// domain titrate.dev, metadata "leader" = host:port of the leader, "" while there is none. An
+	// agent tries there. A stream ends in the same way when its coordinator stops leading. An
+	// agent that has obeyed a higher epoch than the coordinator's is answered ABORTED, reason
+	// STALE_EPOCH; a coordinator that leads takes a higher epoch then, and the agent tries again.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedControlServiceServer()
 }

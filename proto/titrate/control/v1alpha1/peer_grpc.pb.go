@@ -29,8 +29,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Served where agents are served. A call carries the secret of the coordinator that is asked in the
-// metadata titrate-coordinator-key-bin: coordinators read each other's from etcd. Whoever asks has
-// checked that its own caller may know the answer.
+// metadata titrate-coordinator-key-bin: coordinators read each other's from etcd. The caller has checked
+// that its own caller may know the answer.
 type PeerServiceClient interface {
 	// An answer about what this coordinator leads. FAILED_PRECONDITION: it does not lead it.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error)
@@ -59,8 +59,8 @@ func (c *peerServiceClient) Ask(ctx context.Context, in *AskRequest, opts ...grp
 // for forward compatibility.
 //
 // Served where agents are served. A call carries the secret of the coordinator that is asked in the
-// metadata titrate-coordinator-key-bin: coordinators read each other's from etcd. Whoever asks has
-// checked that its own caller may know the answer.
+// metadata titrate-coordinator-key-bin: coordinators read each other's from etcd. The caller has checked
+// that its own caller may know the answer.
 type PeerServiceServer interface {
 	// An answer about what this coordinator leads. FAILED_PRECONDITION: it does not lead it.
 	Ask(context.Context, *AskRequest) (*AskResponse, error)

@@ -5,14 +5,14 @@
 // source: titrate/gossip/v1alpha1/gossip.proto
 
 // Gossip: claims of contended keys between agents. memberlist gives membership and failure
-// detection, and tells each agent's versions and public key. Packets carry state, not events: a
+// detection, and carries each agent's versions and public key. Packets carry state, not events: a
 // newer one replaces an older one, so loss, repetition and reordering heal by themselves.
 //
 // Packets are datagrams sealed for one addressee, so that nobody but the agent that it names can
 // have made them (services/agent/gossip, seal.go). In version 2 each agent sends the claims of all
-// its keys to every other, each period. In version 3 an agent sends the claims that have changed:
-// among up to 16 agents to every other; among more each key has an owner, to which its claims go,
-// and the owner sends each agent that uses the key the sum over all other agents.
+// its keys to every other, each period. In version 3 an agent sends the claims that have changed.
+// Among up to 16 agents they go to every other. Among more each key has an owner, to which its
+// claims go. The owner sends each agent that uses the key the sum over all other agents.
 
 package gossipv1alpha1
 
@@ -94,12 +94,12 @@ type Packet struct {
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                                                  // of packets to this addressee in this incarnation; rises by one
 	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"`                     // the sender's next packet is due within this
 	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                                          // the sender stops in order; its gateways may live on
-	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                                                   // the latest packet heard from the addressee
+	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                                                   // the latest packet received from the addressee
 	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                                         // in version 3 with the claims that have changed
 	Sums          []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // version 3: of keys that the sender owns
-	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // version 3: what the sender has to tell waits for so long, since it is too much
-	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // version 3: the addressee was silent for long: it is to tell everything again
-	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // version 3: the sender tells its claims to all agents, adds up theirs itself and takes no sums
+	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // version 3: what the sender has to send waits for so long, since it is too much
+	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // version 3: the addressee was unreachable for long: it is to send everything again
+	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // version 3: the sender sends its claims to all agents, adds up theirs itself and takes no sums
 	Tokens        *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
 	Nearness      Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // version 3: whether the way from the sender to all other agents is short
 	unknownFields protoimpl.UnknownFields
@@ -232,8 +232,8 @@ type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	HeldUs        uint32                 `protobuf:"varint,3,opt,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"` // from hearing that packet to sending this one
-	Earlier       uint64                 `protobuf:"fixed64,4,opt,name=earlier,proto3" json:"earlier,omitempty"`            // version 3: bit i is set if packet seq−1−i was heard, too
+	HeldUs        uint32                 `protobuf:"varint,3,opt,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"` // from the receipt of that packet to sending this one
+	Earlier       uint64                 `protobuf:"fixed64,4,opt,name=earlier,proto3" json:"earlier,omitempty"`            // version 3: bit i is set if packet seq−1−i was received, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,7 +485,7 @@ type KeyClaim struct {
 	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`       // cost units of the shared burst that are spent
 	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`          // version 3: the replica does not use it any more, or the addressee is not its owner any more
 	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`            // version 3: the sender does not go by the addressee's sum yet, and wants it
-	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`        // version 3: told before, to another owner or to an earlier process of the addressee
+	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`        // version 3: sent before, to another owner or to an earlier process of the addressee
 	Own           float32                `protobuf:"fixed32,9,opt,name=own,proto3" json:"own,omitempty"`           // the part of spent that the replica has admitted itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -584,22 +584,22 @@ func (x *KeyClaim) GetOwn() float32 {
 	return 0
 }
 
-// What the replicas of all agents but the addressee claim of one key, as its owner has heard it.
+// What the replicas of all agents but the addressee claim of one key, as its owner has received it.
 type Sum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
 	Flow          bool                   `protobuf:"varint,2,opt,name=flow,proto3" json:"flow,omitempty"`                // the key is a flow
 	Claims        float32                `protobuf:"fixed32,3,opt,name=claims,proto3" json:"claims,omitempty"`           // cost units per second
-	Active        float32                `protobuf:"fixed32,4,opt,name=active,proto3" json:"active,omitempty"`           // weight of those that are saturated
-	Unsaturated   float32                `protobuf:"fixed32,5,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // claims of those that are not
+	Active        float32                `protobuf:"fixed32,4,opt,name=active,proto3" json:"active,omitempty"`           // weight of the saturated replicas
+	Unsaturated   float32                `protobuf:"fixed32,5,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // claims of the unsaturated replicas
 	Admitted      float64                `protobuf:"fixed64,6,opt,name=admitted,proto3" json:"admitted,omitempty"`       // cost, cumulative since the owner knows the key
 	Spent         float32                `protobuf:"fixed32,7,opt,name=spent,proto3" json:"spent,omitempty"`             // cost units of the shared burst that are spent, the largest that one of them knows
 	Others        uint32                 `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`            // replicas that use the key; 0: the addressee is alone
 	Epoch         uint32                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`              // a new one: admitted has gained what was known before, which is no news
-	Ask           bool                   `protobuf:"varint,10,opt,name=ask,proto3" json:"ask,omitempty"`                 // the owner wants to be told again what the addressee claims, whether it has changed or not
+	Ask           bool                   `protobuf:"varint,10,opt,name=ask,proto3" json:"ask,omitempty"`                 // the owner asks again for what the addressee claims, whether it has changed or not
 	Own           float32                `protobuf:"fixed32,11,opt,name=own,proto3" json:"own,omitempty"`                // sum of the parts of the burst that each of them has spent itself
-	Gap           float32                `protobuf:"fixed32,12,opt,name=gap,proto3" json:"gap,omitempty"`                // seconds for which one of them was not heard that has said now what it admitted meanwhile; negative: for which one is not heard now
-	Assumed       float64                `protobuf:"fixed64,13,opt,name=assumed,proto3" json:"assumed,omitempty"`        // part of admitted that is only assumed of those that are not heard, cost units
+	Gap           float32                `protobuf:"fixed32,12,opt,name=gap,proto3" json:"gap,omitempty"`                // seconds for which a replica was unreachable that has reported now what it admitted meanwhile; negative: for which one is unreachable now
+	Assumed       float64                `protobuf:"fixed64,13,opt,name=assumed,proto3" json:"assumed,omitempty"`        // part of admitted that is only assumed, of unreachable replicas, cost units
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -805,11 +805,11 @@ func (x *Tokens) GetView() *TokenView {
 }
 
 // After a change of the agents the owner of a key that is new to it waits until all gateways have
-// registered what they hold of it.
+// registered what they hold of the key.
 type TokenView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agents        uint64                 `protobuf:"fixed64,1,opt,name=agents,proto3" json:"agents,omitempty"`        // digest of the names of the agents that the sender takes for owners
-	Registered    bool                   `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"` // all of its gateways have told the owners of that view what they hold
+	Registered    bool                   `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"` // all of its gateways have sent the owners of that view what they hold
 	Ask           bool                   `protobuf:"varint,3,opt,name=ask,proto3" json:"ask,omitempty"`               // the addressee is to say the same of itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -881,12 +881,12 @@ type TokenRequest struct {
 	Number        uint32    `protobuf:"varint,8,opt,name=number,proto3" json:"number,omitempty"`      // of this message: the highest is the latest
 	Seq           uint32    `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`            // of the question that is open
 	Recalled      uint32    `protobuf:"varint,10,opt,name=recalled,proto3" json:"recalled,omitempty"` // the latest recall that this answers
-	Granted       int64     `protobuf:"varint,11,opt,name=granted,proto3" json:"granted,omitempty"`   // in this session, as heard; the next three likewise
+	Granted       int64     `protobuf:"varint,11,opt,name=granted,proto3" json:"granted,omitempty"`   // in this session, as received; the next three likewise
 	Spent         int64     `protobuf:"varint,12,opt,name=spent,proto3" json:"spent,omitempty"`
 	Returned      int64     `protobuf:"varint,13,opt,name=returned,proto3" json:"returned,omitempty"`
 	Extra         int64     `protobuf:"varint,14,opt,name=extra,proto3" json:"extra,omitempty"`         // admitted without tokens
 	Need          int64     `protobuf:"varint,15,opt,name=need,proto3" json:"need,omitempty"`           // for requests that wait
-	Least         int64     `protobuf:"varint,16,opt,name=least,proto3" json:"least,omitempty"`         // for the cheapest of them
+	Least         int64     `protobuf:"varint,16,opt,name=least,proto3" json:"least,omitempty"`         // for the cheapest request
 	Ahead         int64     `protobuf:"varint,17,opt,name=ahead,proto3" json:"ahead,omitempty"`         // for requests to come
 	Use           int64     `protobuf:"varint,18,opt,name=use,proto3" json:"use,omitempty"`             // per second
 	Refilled      int64     `protobuf:"varint,19,opt,name=refilled,proto3" json:"refilled,omitempty"`   // of spends that were not acknowledged, by a bucket of its own, in one time without a break
@@ -1137,7 +1137,7 @@ func (x *TokenRequest) GetRefills() []*Refill {
 	return nil
 }
 
-// Refill is what was refilled in one time without a break.
+// Refill is the refill in one time without a break.
 type Refill struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refilled      int64                  `protobuf:"varint,1,opt,name=refilled,proto3" json:"refilled,omitempty"`
@@ -1208,7 +1208,7 @@ type TokenGrant struct {
 	Begin         bool                   `protobuf:"varint,13,opt,name=begin,proto3" json:"begin,omitempty"`                 // the owner has forgotten the session: the gateway begins another one
 	Full          int64                  `protobuf:"varint,14,opt,name=full,proto3" json:"full,omitempty"`                   // ns for which the bucket itself has turned refill away
 	NoRoom        bool                   `protobuf:"varint,15,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"` // the owner has no room for the key; only session and seq count
-	Pending       bool                   `protobuf:"varint,16,opt,name=pending,proto3" json:"pending,omitempty"`             // the question is heard, and will be answered later
+	Pending       bool                   `protobuf:"varint,16,opt,name=pending,proto3" json:"pending,omitempty"`             // the question is received, and will be answered later
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -400,7 +400,7 @@ type Precision int32
 
 const (
 	Precision_PRECISION_UNSPECIFIED Precision = 0 // EXACT while agents are near enough to each other, else LOCAL
-	Precision_LOCAL                 Precision = 1 // each gateway decides by what the others have told; no request waits for that
+	Precision_LOCAL                 Precision = 1 // each gateway decides by what the others have sent; no request waits for that
 	Precision_EXACT                 Precision = 2 // one agent has the bucket of a client; a request waits for it, up to 50 ms, unless the gateway has tokens
 )
 
@@ -592,7 +592,7 @@ type Pool struct {
 	Queue *Queue `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
 	// What a gateway does without a share, or after hardExpiry.
 	OnLoss OnLoss `protobuf:"varint,7,opt,name=on_loss,json=onLoss,proto3,enum=titrate.quota.v1alpha1.OnLoss" json:"on_loss,omitempty"`
-	// How long after the coordinator was last heard SAFE_RATE falls to the safe rate. Above 0 with SAFE_RATE;
+	// How long after the coordinator was last received SAFE_RATE falls to the safe rate. Above 0 with SAFE_RATE;
 	// the others ignore it. Default 0s (never).
 	HardExpiry *durationpb.Duration `protobuf:"bytes,8,opt,name=hard_expiry,json=hardExpiry,proto3" json:"hard_expiry,omitempty"`
 	// With it the capacity is found: it begins at `capacity`, and the coordinator follows what the
@@ -743,7 +743,7 @@ type PoolStatus struct {
 	InFlight             float64                `protobuf:"fixed64,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`                                    // cost at the upstream now, where it is measured
 	Leader               string                 `protobuf:"bytes,9,opt,name=leader,proto3" json:"leader,omitempty"`                                                          // name of the coordinator that leads the pool
 	InForce              int32                  `protobuf:"varint,10,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`                                       // gateways that have it in force as it is stored
-	Gateways             int32                  `protobuf:"varint,11,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                    // gateways that are heard of; 0 = not known here, or none
+	Gateways             int32                  `protobuf:"varint,11,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                    // gateways that are known; 0 = not known here, or none
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -960,7 +960,7 @@ type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`               // sentences: gateways that do not enforce it, and why
 	InForce       int32                  `protobuf:"varint,2,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"` // gateways that have it in force as it is stored
-	Gateways      int32                  `protobuf:"varint,3,opt,name=gateways,proto3" json:"gateways,omitempty"`              // gateways that are heard of; 0 = not known here, or none
+	Gateways      int32                  `protobuf:"varint,3,opt,name=gateways,proto3" json:"gateways,omitempty"`              // gateways that are known; 0 = not known here, or none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1145,7 +1145,7 @@ type QuotaStatus struct {
 	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`                                                      // the lease is past its soft expiry: frozen
 	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`                                                 // sentences: gateways that do not enforce it, and why
 	InForce       int32                  `protobuf:"varint,8,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`                                   // gateways that have it in force as it is stored
-	Gateways      int32                  `protobuf:"varint,9,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                // gateways that are heard of; 0 = not known here, or none
+	Gateways      int32                  `protobuf:"varint,9,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                // gateways that are known; 0 = not known here, or none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1250,7 +1250,7 @@ type Limit struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is counted together.
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
-	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d, 20000/w, or a number of them:
+	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d, 20000/w, or a number of units:
 	// 100/10s. 0 = blocked: every request is refused at once. Range 0, or up to 1e9/s; a window of 1s to 366d.
 	// Unit: cost units.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
@@ -1269,7 +1269,7 @@ type Limit struct {
 	// true = gateways admit less beyond rate and burst, at the price of refusing some bursts that are within
 	// them: docs/guarantees.md has both bounds. Default false.
 	Strict bool `protobuf:"varint,9,opt,name=strict,proto3" json:"strict,omitempty"`
-	// What tells clients apart: a name among the filter's `identities`. Not with key TENANT. Default the
+	// How clients are distinguished: a name among the filter's `identities`. Not with key TENANT. Default the
 	// filter's `client`.
 	Identity string `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Kinds of requests that it applies to, by name among the filter's `classes`. Default all.
@@ -1435,10 +1435,10 @@ type LimitStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sentences: gateways that do not enforce it and why, names in it that gateways do not know.
 	Warnings []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Gateways that have it in force as it is stored. One that leaves out more than it names is not among
+	// Gateways that have it in force as it is stored. A gateway that leaves out more than it names is not among
 	// them.
 	InForce int32 `protobuf:"varint,2,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
-	// Gateways that are heard of. 0 = not known here, or none.
+	// Gateways that are known. 0 = not known here, or none.
 	Gateways int32 `protobuf:"varint,3,opt,name=gateways,proto3" json:"gateways,omitempty"`
 	// How close it is held now. Unspecified while no agent has said.
 	Precision Precision `protobuf:"varint,4,opt,name=precision,proto3,enum=titrate.quota.v1alpha1.Precision" json:"precision,omitempty"`

@@ -88,7 +88,7 @@ const (
 	Selection_TENANT         Selection_By = 1
 	Selection_POOL           Selection_By = 2
 	Selection_LIMIT          Selection_By = 3 // of a tenant; its share of a pool is one of them
-	Selection_CLIENT         Selection_By = 4 // of a tenant: those that were limited the most
+	Selection_CLIENT         Selection_By = 4 // of a tenant: the clients that were limited the most
 	Selection_GATEWAY        Selection_By = 5
 )
 
@@ -2323,7 +2323,7 @@ func (x *WhyResponse) GetNotes() []string {
 // What one limit of a tenant did lately, over all gateways.
 type LimitExplanation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"` // full name of the resource; tenants/-/limits/x of one that every tenant has
+	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"` // full name of the resource; tenants/-/limits/x of a limit that every tenant has
 	Rate          float64                `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"` // cost units per second; of each client, or of the tenant: see key
 	Burst         float64                `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
 	Key           Key                    `protobuf:"varint,4,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
@@ -2461,7 +2461,7 @@ type Activity struct {
 	// Of an EXACT limit: requests that waited for the owner of their key, and for how long together.
 	OwnerWaited        uint64  `protobuf:"varint,21,opt,name=owner_waited,json=ownerWaited,proto3" json:"owner_waited,omitempty"`
 	OwnerWaitedSeconds float64 `protobuf:"fixed64,22,opt,name=owner_waited_seconds,json=ownerWaitedSeconds,proto3" json:"owner_waited_seconds,omitempty"`
-	// Of an EXACT limit: requests that the ledger decided, because the owner was silent.
+	// Of an EXACT limit: requests that the ledger decided, because the owner did not answer.
 	OwnerSilent uint64 `protobuf:"varint,23,opt,name=owner_silent,json=ownerSilent,proto3" json:"owner_silent,omitempty"`
 	// Of an EXACT limit: requests that the ledger decided, because the limit had asked about so many
 	// keys that its gateway had no question or room left for it. Other limits are not concerned.
@@ -2845,7 +2845,7 @@ type TopResponse struct {
 	// All that is in no row; absent if nothing is.
 	Other         *Activity `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
 	Agents        int32     `protobuf:"varint,3,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
-	Silent        []string  `protobuf:"bytes,4,rep,name=silent,proto3" json:"silent,omitempty"`  // of them, those that did not answer: their gateways are missing
+	Silent        []string  `protobuf:"bytes,4,rep,name=silent,proto3" json:"silent,omitempty"`  // agents that were asked and did not answer: their gateways are missing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2959,7 +2959,7 @@ type FindDecisionsResponse struct {
 	// one ID to several requests.
 	Decisions []*Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	Agents    int32       `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
-	// Of them, those that did not answer: their gateways are missing.
+	// Agents that were asked and did not answer: their gateways are missing.
 	Silent     []string             `protobuf:"bytes,3,rep,name=silent,proto3" json:"silent,omitempty"`
 	Remembered int64                `protobuf:"varint,4,opt,name=remembered,proto3" json:"remembered,omitempty"` // decisions that the agents remember
 	Back       *durationpb.Duration `protobuf:"bytes,5,opt,name=back,proto3" json:"back,omitempty"`              // age of the oldest of them; absent if there is none
@@ -3250,7 +3250,7 @@ type LimitStep struct {
 	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`       // of it
 	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`         // until it passes; absent if it does, or never will
 	Exact         bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`      // the owner of the client's key grants tokens
-	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`   // and was not heard, so the ledger decided
+	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`   // and did not answer, so the ledger decided
 	Unasked       bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"` // and was not asked about a new key, as the limit had asked for too much: likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3371,7 +3371,7 @@ type ShareStep struct {
 	Demand        float64                `protobuf:"fixed64,3,opt,name=demand,proto3" json:"demand,omitempty"`  // asked for there
 	Credit        float64                `protobuf:"fixed64,4,opt,name=credit,proto3" json:"credit,omitempty"`  // cost units that may pass at once there
 	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // requests that wait for it there
-	Lost          bool                   `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`       // it has expired, since no coordinator was heard
+	Lost          bool                   `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`       // it has expired, since no coordinator was reachable
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4003,7 +4003,7 @@ type GetRevisionRequest struct {
 	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Most changes to return, default 1000; more are counted. An answer has at most 4 MiB of them, or one.
 	MaxChanges int32 `protobuf:"varint,2,opt,name=max_changes,json=maxChanges,proto3" json:"max_changes,omitempty"`
-	// Changes to pass over: the next page begins behind those that were returned.
+	// Changes to pass over: the next page begins behind the returned ones.
 	Skip          int64 `protobuf:"varint,3,opt,name=skip,proto3" json:"skip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4312,7 +4312,7 @@ type PlanResponse struct {
 	// That the plan is for: apply it with this expected_revision.
 	Revision int64             `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	Changes  []*ResourceChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// Those that change, for the demand of now.
+	// Pools and flows whose shares change, for the demand of now.
 	Pools []*PoolEffect `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
 	Flows []*FlowEffect `protobuf:"bytes,4,rep,name=flows,proto3" json:"flows,omitempty"`
 	// Reasons to think again.
@@ -4889,7 +4889,7 @@ type ListGatewaysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the configuration that gateways should have.
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// All that connected agents have told of, by name. Two of one name are the processes of a hot restart.
+	// All gateways that connected agents have reported, by name. Two of one name are the processes of a hot restart.
 	Gateways      []*Gateway `protobuf:"bytes,2,rep,name=gateways,proto3" json:"gateways,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4953,7 +4953,7 @@ type Gateway struct {
 	Refused     int64                  `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`                // revision that it refused last; 0 = it refuses none
 	Reason      string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                   // of refused
 	LeftOut     int32                  `protobuf:"varint,9,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // limits and quotas of the revision in force that it, or its agent, does not enforce
-	// When its agent was heard last, if the agent is not connected any more and has not ended in order. The
+	// When its agent was last received, if the agent is not connected any more and has not ended in order. The
 	// gateway goes on with what it has. It is shown for ten minutes.
 	Heard         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=heard,proto3" json:"heard,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -60,7 +60,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // Errors: INVALID_ARGUMENT with google.rpc.BadRequest field violations, NOT_FOUND, ALREADY_EXISTS,
-// ABORTED when an etag does not match, FAILED_PRECONDITION when something else depends on the
+// ABORTED when an etag does not match. FAILED_PRECONDITION when something else depends on the
 // resource or the resource names something that does not exist, UNAVAILABLE when the store is away.
 type QuotaServiceClient interface {
 	GetPool(ctx context.Context, in *GetPoolRequest, opts ...grpc.CallOption) (*Pool, error)
@@ -418,7 +418,7 @@ func (c *quotaServiceClient) ListGateways(ctx context.Context, in *ListGatewaysR
 // for forward compatibility.
 //
 // Errors: INVALID_ARGUMENT with google.rpc.BadRequest field violations, NOT_FOUND, ALREADY_EXISTS,
-// ABORTED when an etag does not match, FAILED_PRECONDITION when something else depends on the
+// ABORTED when an etag does not match. FAILED_PRECONDITION when something else depends on the
 // resource or the resource names something that does not exist, UNAVAILABLE when the store is away.
 type QuotaServiceServer interface {
 	GetPool(context.Context, *GetPoolRequest) (*Pool, error)

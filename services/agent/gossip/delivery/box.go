@@ -99,7 +99,7 @@ func (b *Box) Tell(now time.Duration, item Item, urgent bool) {
 	b.wait(now, b.place(item), urgent)
 }
 
-// TellAgain is Tell of an item that was sent before to another peer, or to an earlier life of this one: Take says so
+// TellAgain repeats an item that was sent before to another peer, or to an earlier life of this one: Take says so
 // until the peer has acknowledged it.
 func (b *Box) TellAgain(now time.Duration, item Item, urgent bool) {
 	i := b.place(item)
@@ -150,7 +150,7 @@ func (b *Box) wait(now time.Duration, i int32, urgent bool) {
 	}
 }
 
-// Forget ends telling an item.
+// Forget ends sending an item.
 func (b *Box) Forget(item Item) {
 	i, ok := b.index[item]
 	if !ok {
@@ -196,7 +196,7 @@ func (b *Box) pop(q *queue) {
 	q.head++
 }
 
-// pick returns the next item to take: an urgent one, but each fourth time the longest waiting of the others, so that a
+// pick returns the next item to take. It is an urgent one, but each fourth time the longest waiting of the others: a
 // flood of urgent items does not starve the others.
 func (b *Box) pick() (i int32, from *queue, ok bool) {
 	from = &b.urgent
@@ -239,10 +239,10 @@ func (b *Box) Take() (item Item, again, ok bool) {
 	return e.item, e.again, true
 }
 
-// Repeat takes into the packet an item that was last taken at before or earlier and is not acknowledged; ok is false if
-// there is none, or if no packet was lost within lossyFor. So where packets are lost, a repeated item costs the time to
-// the next packet. Each item of a packet is looked at once: it flies with a later one after that, or does not fly any
-// more.
+// Repeat takes into the packet an item that was last taken at before or earlier and is not acknowledged. ok is false
+// if there is none, or if no packet was lost within lossyFor. So where packets are lost, a repeated item costs the
+// time to the next packet. Each item of a packet is looked at once: it flies with a later one after that, or does not
+// fly any more.
 func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
 	f := &b.flights[len(b.flights)-1]
 	if f.at >= b.lossy {

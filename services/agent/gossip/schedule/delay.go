@@ -6,9 +6,9 @@ import "time"
 // lost on the way, each as a peak with slow decay. The zero value knows nothing.
 //
 // A process that stands still for seconds (SIGSTOP, a starved machine) makes a few
-// measurements of seconds though the network is as quick as ever. So a measurement
-// raises the estimate to its double at most, or to [leap]; what is really slower
-// follows within a few packets, and one pause is forgotten within a second.
+// measurements of seconds though the network is as quick as ever. So a measurement raises
+// the estimate to its double at most, or to [leap]. What is really slower follows within
+// a few packets, and one pause is forgotten within a second.
 type Delay struct {
 	sent  []stamp // by sequence, modulo its length
 	delay time.Duration

@@ -37,7 +37,7 @@ type Drop uint8
 const (
 	Malformed      Drop    = iota // it does not decode
 	UnknownVersion                // of the gossip: the sender's build is more than one version away
-	Unknown                       // memberlist does not know the sender, or the packet is of an earlier life of it
+	Unknown                       // memberlist does not know the sender, or the packet is of the sender's earlier life
 	Forged                        // not made by the agent that it names
 	Unopened                      // sealed with a key that is not in use here, in the clear where one is, or altered
 	Foreign                       // of another user of memberlist
@@ -238,7 +238,7 @@ func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent 
 	}
 }
 
-// TellAgain is Tell of an item that another peer in its place was sent before, or an earlier life of the peer.
+// TellAgain repeats an item that another peer in its place was sent before, or an earlier life of the peer.
 func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, urgent bool) {
 	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
 		at.box.TellAgain(now, item, urgent)
@@ -347,7 +347,7 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 	}
 }
 
-// patience is the time that an acknowledgement may take before its records are sent again: it waits a period for a
+// patience is the time that an acknowledgement may take before its records are sent again. It waits a period for a
 // packet that goes there anyway, and takes the delay both ways.
 func (p *Peers) patience(at *peer) time.Duration { return 3*p.period/2 + 2*at.delays.Value() }
 

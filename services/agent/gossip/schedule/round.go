@@ -25,8 +25,8 @@ const (
 	// shorter one costs more packets for what has not changed.
 	refreshCycle = 640
 	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came, went or became
-	// unreachable, or packets were lost; but no more than one item to a peer in half a period. Agents may disagree then
-	// on who owns what, and are to agree soon.
+	// unreachable, or packets were lost. It is no more than one item to a peer in half a period. Agents may disagree
+	// then on who owns what, and are to agree soon.
 	disturbedCycle = 10
 	disturbedFor   = 10 * time.Second
 	// longestRecord is the most that an item adds to a packet, in bytes, without the
@@ -36,7 +36,7 @@ const (
 
 // Source makes the content of packets to peers.
 type Source interface {
-	// Gather queues for the peers the changes since its last call, see [Peers.Tell].
+	// Gather queues for the peers the changes since its last call.
 	Gather(now time.Duration)
 	// Heads are the gateways of this agent, without what they claim.
 	Heads(now time.Duration) []*gossipv1.Replica
@@ -82,8 +82,9 @@ func (p *Peers) HeadsChanged(now time.Duration) {
 	p.lookAtAll()
 }
 
-// Round returns the packets that are due, at a tick of half a period, or soon after a fresh claim or sum, and the names
-// of peers that were forgotten meanwhile. leaving says that the agent stops in order: it sends all peers a last packet.
+// Round returns the packets that are due, at a tick of half a period, or soon after a fresh claim or sum. It also
+// returns the names of peers that were forgotten meanwhile. leaving says that the agent stops in order: it sends all
+// peers a last packet.
 func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out []Outgoing, forgotten []string) {
 	if p.lastTick > 0 && now-p.lastTick > pauseAfter*p.period {
 		p.resumed = now // what was sent before has waited for this process, not for the network
@@ -240,7 +241,7 @@ func (p *Peers) disturb(now time.Duration) {
 	p.lookAtAll()
 }
 
-// fill makes the next packet to a peer; pass counts those of this round. more tells that
+// fill makes the next packet to a peer; pass counts those of this round. more says that
 // the peer needs another one.
 func (p *Peers) fill(
 	now time.Duration, at *peer, pass int, heads [][]*gossipv1.Replica, room int, leaving bool, from Source,

@@ -1,5 +1,5 @@
-// Package schedule is the part of the gossip that needs neither socket nor clock: when the agent sends what to which
-// agent, which agents are reachable, and how long packets take. The simulator runs the same code.
+// Package schedule is the part of the gossip that needs neither socket nor clock. It decides when the agent sends
+// what to which agent, which agents are reachable, and how long packets take. The simulator runs the same code.
 //
 // # Model
 //
@@ -29,8 +29,8 @@
 // and says how long ago the latest was. The round trip is measured with the sender's clock
 // alone: τ = (now − sent − held)/2. Per peer the maximum is kept, decaying slowly ([Delay]).
 //
-// Now is any time that does not run back. A round costs O(peers with due packets + items sent), and for each item that
-// the peers have acknowledged its share of refreshCycle; with up to busyPeers peers O(peers + items sent).
+// Now is any time that does not run back. A round costs O(peers with due packets + items sent), and for each item
+// that the peers have acknowledged its share of refreshCycle. With up to busyPeers peers O(peers + items sent).
 package schedule
 
 import "time"

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// SetAddresses sets host:port of the agents that the coordinator hears.
+// SetAddresses sets host:port of the agents that the coordinator receives.
 func (p *Peers) SetAddresses(addresses []string) {
 	p.addresses = slices.Clone(addresses[:min(len(addresses), maxAddresses)])
 }
 
-// Addresses are where agents may be found.
+// Addresses are the addresses at which agents may be.
 type Addresses struct {
-	Missing []string // no peer is known to be alive and heard there; some may be Here, too
-	Back    []string // those of Missing at which one is heard that memberlist takes for gone
-	Here    []string // a peer is alive and heard there
+	Missing []string // no peer is known to be alive and received there; some may be Here, too
+	Back    []string // those of Missing at which a peer is received that memberlist takes for gone
+	Here    []string // a peer is alive and received there
 }
 
-// Addresses returns where agents may be found. Missing are those of failed and of silent peers (they may know this
-// agent by an older address), and those that the coordinator knows.
+// Addresses returns the addresses at which agents may be. Missing has addresses of failed and of unreachable peers
+// (they may know an older address of this agent), and addresses that the coordinator knows.
 func (p *Peers) Addresses(now time.Duration) (a Addresses) {
 	for _, at := range p.by {
 		switch {
@@ -37,12 +37,12 @@ func (p *Peers) Addresses(now time.Duration) (a Addresses) {
 	return a
 }
 
-// isBack reports whether a peer is heard that memberlist takes for gone.
+// isBack reports whether a peer is received that memberlist takes for gone.
 func (p *Peers) isBack(now time.Duration, at *peer) bool {
 	return !at.alive && !at.left && p.isHeard(now, at)
 }
 
-// Rejoins reports whether any peer is heard that memberlist takes for gone, as after a cut: until memberlist finds
+// Rejoins reports whether any peer is received that memberlist takes for gone, as after a cut. Until memberlist finds
 // it again, the agents do not agree on the owners of keys.
 func (p *Peers) Rejoins(now time.Duration) bool {
 	for _, at := range p.by {
@@ -54,9 +54,9 @@ func (p *Peers) Rejoins(now time.Duration) bool {
 }
 
 // Missing returns the names of peers that failed without announcing it, or that are
-// silent although memberlist hears them. One that failed long ago is left out if the
-// coordinator does not hear it either: it has crashed. One whose address another agent has is left out at once: it was
-// started again under another name.
+// unreachable although memberlist has them. A peer that failed long ago is left out if the
+// coordinator does not receive it either: it has crashed. A peer whose address another agent has is left out at once:
+// it was started again under another name.
 func (p *Peers) Missing(now time.Duration) []string {
 	out, heard := []string{}, map[string]bool{} // addresses
 	for _, at := range p.by {
@@ -79,7 +79,7 @@ func (p *Peers) Missing(now time.Duration) []string {
 	return out
 }
 
-// PeerStatus is what is known of another agent.
+// PeerStatus is the state of another agent, as known here.
 type PeerStatus struct {
 	Name    string
 	Address string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A round looks at the peers for which something may be due, not at all of them: for each peer the time is known before
-// which nothing is due, unless an event comes. After an event of a peer the next round looks at it. With up to
+// A round looks at the peers for which something may be due, not at all of them. For each peer the time is known
+// before which nothing is due, unless an event comes. After an event of a peer the next round looks at it. With up to
 // busyPeers peers a round looks at all.
 
 // least is the least time between two packets to a peer.
@@ -57,8 +57,8 @@ func (p *Peers) plan(now time.Duration, looked []*peer) {
 	}
 }
 
-// Due returns when Round must run next: 0 is at once, also if Opinions have changed; else when a peer is to be
-// looked at again; math.MaxInt64 is not before an event.
+// Due returns when Round must run next: 0 is at once, also if Opinions have changed. Else it is when a peer is
+// to be looked at again. math.MaxInt64 is not before an event.
 func (p *Peers) Due() time.Duration {
 	if p.all || p.pending || p.nearnessNew {
 		return 0
