@@ -120,7 +120,7 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 	@$(MAKE) --no-print-directory robustness DURATION=60s SEED=1
 	@$(MAKE) --no-print-directory demo </dev/null
 
-lint: check-go ## golangci-lint in every module, shell syntax
+lint: check-go ## golangci-lint in every module, shell syntax, Vale on documents, comments, help texts and errors
 	@tools/sh/lint.sh $(MODULES)
 
 generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema, README and CRDs; dashboards; docs/configuration.md, docs/cli.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # lint.sh MODULE...: golangci-lint (pinned by tools/lint, cached by version) in each module, gofmt,
-# bash syntax.
+# bash syntax, prose.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 top=$PWD
@@ -20,4 +20,5 @@ for m in "$@"; do
   (cd "$m" && "$bin" run --config "$top/.golangci.yaml" ./...) || status=1
 done
 for f in tools/sh/*.sh proto/generate.sh .ci/run; do bash -n "$f" || status=1; done
+tools/sh/prose.sh || status=1
 exit $status
