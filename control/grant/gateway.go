@@ -116,7 +116,7 @@ func (g *Gateway) Configure(p Params, now int64) {
 		g.returned += held - kept + kept%Token
 		g.extra -= unsaid - int64(float64(unsaid)*part) // the owner takes these for tokens that are held
 	}
-	g.until, g.denied = min(g.until, now), false
+	g.until, g.denied = 0, false
 }
 
 // tokens returns what may be spent.
@@ -323,9 +323,8 @@ func (g *Gateway) answered(now int64, m Grant) {
 // from when the question came. So a request that is asked about so long after the question comes to the
 // owner when the token is there. A request that comes a little earlier may wait for it.
 func (g *Gateway) refuse(wait int64) {
-	g.until, g.denied = g.askedAt, wait > 0
-	if wait > 0 {
-		g.until += wait - min(g.p.Due, wait/2)
+	if g.until, g.denied = 0, wait > 0; g.denied {
+		g.until = g.askedAt + wait - min(g.p.Due, wait/2)
 	}
 }
 
@@ -350,7 +349,7 @@ func (g *Gateway) untold(seen uint32) int64 {
 func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
 	unspent := g.tokens()
 	g.returned += unspent
-	g.exclusive, g.until, g.unsent = true, now, false
+	g.exclusive, g.until, g.unsent = true, 0, false
 	g.alone = bucket{at: now}
 	g.alone.fill(max(0, m.Level-unspent), m.Full)
 	g.alone.charge(g.p, untold)
@@ -390,7 +389,7 @@ func (g *Gateway) giveUp(now int64) int64 {
 	g.alone.advance(g.p, now)
 	g.exclusive = false
 	g.level, g.heard = g.alone.spent, now
-	g.until = now
+	g.until = 0
 	g.leftFull = g.alone.full()
 	return g.alone.spent
 }
@@ -412,7 +411,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.open, g.silent, g.unowned, g.wanted = false, false, 0, 0
 	g.admit, g.hidden, g.unsent, g.lone = 0, 0, false, false
 	g.register = g.exclusive || g.level >= 0 || life != 0 || asked
-	g.until = min(g.until, now)
+	g.until = 0
 }
 
 // Expire ends the wait of a request that has waited for Hold. The outcome is never Waits.

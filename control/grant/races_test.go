@@ -564,3 +564,33 @@ func TestRequestsOfLessThanAToken(t *testing.T) {
 	o.users[1].ahead, o.users[1].use = Token/2, Token/2
 	want(t, "ahead", o.prefetch(&o.users[1], 8*Token), int64(Token/2))
 }
+
+// Threads read the clock before they get the key's lock. A request that came before the question was asked, the bucket
+// was given or went back, or the owner changed, and is decided after that, is refused only by an owner's no.
+func TestRequestOvertakenByMessages(t *testing.T) {
+	p := Params{Rate: 10, Burst: 10 * Token, Hold: 50 * millisecond}
+	const came, now = 10 * millisecond, 11 * millisecond
+	for name, happens := range map[string]func(g *Gateway, q Request){
+		"the answer": func(g *Gateway, q Request) {
+			g.Grant(now, Grant{Owner: 7, Session: q.Session, Seq: q.Seq, Seen: q.Number, Granted: Token, Admit: Token})
+		},
+		"the bucket came and went": func(g *Gateway, q Request) {
+			g.Grant(now, Grant{Owner: 7, Session: q.Session, Seq: q.Seq, Seen: q.Number, Exclusive: true, Full: second})
+			g.Recall(now, Recall{Owner: 7, Session: q.Session, Number: 1, Seq: q.Seq})
+		},
+		"another owner": func(g *Gateway, _ Request) { g.NewOwner(now) },
+		"another limit": func(g *Gateway, _ Request) { g.Configure(Params{Rate: 20, Burst: 20 * Token}, now) },
+	} {
+		g := NewGateway(p, 1<<20)
+		g.Take(came, Token)
+		q, _ := g.Ask(now)
+		happens(g, q)
+		if g.Retry(now, came, Token) == Refused {
+			t.Errorf("%s: the request that waits is refused", name)
+		}
+		g.Poll(now)
+		if got := g.Take(came, Token); got == Refused {
+			t.Errorf("%s: a request that came before is refused", name)
+		}
+	}
+}
