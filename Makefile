@@ -33,7 +33,10 @@ RELEASE := $(shell sed -n 's,^const Release = "\(.*\)"$$,\1,p' services/command/
 VERSION := v$(RELEASE)-dev+$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 
 MODULES := control lab papers proto envoy-filter services e2e
-GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
+GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
+
+LAB_SRC := $(shell find lab papers -name '*.go' -o -name go.mod -o -name go.sum -o -name '*.yaml' -o -name '*.tmpl' 2>/dev/null)
+BUILT   := -X github.com/titrate/titrate/services/command.built=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo demos pictures dev test docs docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-packages e2e-upgrade check-go standalone clean bin/robustness envoy-path
@@ -41,11 +44,15 @@ GO_SRC  := $(shell find control papers proto services envoy-filter -name '*.go' 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: bin/titrate bin/libtitrate.so ## bin/titrate and bin/libtitrate.so
+build: bin/titrate bin/titrate-lab bin/libtitrate.so ## bin/titrate, bin/libtitrate.so, and the laboratory, bin/titrate-lab
 
 bin/titrate: $(GO_SRC) | check-go
 	@echo "building bin/titrate (the first time takes a few minutes)"
-	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X github.com/titrate/titrate/services/command.built=$(VERSION)' -o ../$@ ./cmd/titrate
+	@cd services && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w $(BUILT)' -o ../$@ ./cmd/titrate
+
+bin/titrate-lab: $(GO_SRC) $(LAB_SRC) | check-go
+	@echo "building bin/titrate-lab"
+	@cd lab && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w $(BUILT)' -o ../$@ ./cmd/titrate-lab
 
 bin/libtitrate.so: $(GO_SRC) | check-go
 	@echo "building bin/libtitrate.so"
@@ -69,7 +76,7 @@ older-envoys: $(OLDER_ENVOYS:%=$(CACHE)/envoy-%/envoy) check-go ## the filter's 
 	@for v in $(OLDER_ENVOYS); do (cd envoy-filter && ENVOY_BIN=$(CACHE)/envoy-$$v/envoy go test -count=1 $(ARGS) ./envoytest) || exit 1; done
 
 demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
-	@bin/titrate dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
+	@bin/titrate-lab dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
 
 demos: N ?= 30
 demos: DURATION = 36s
@@ -78,15 +85,15 @@ demos: build envoy ## the demo many times, one run after the other, and a table 
 	@cd e2e && go build -o ../bin/demos ./demos && ../bin/demos -n $(N) -duration $(DURATION) -loops $(LOOPS) $(ARGS)
 
 pictures: build envoy ## the pictures of the README: docs/demo.svg from a real run, docs/greedy.svg from a simulation
-	@bin/titrate dev --film docs/demo.svg </dev/null
-	@bin/titrate simulate -f lab/examples/simulate-3-greedy-tenant.yaml --baseline shared --plot docs/greedy.svg --panels tenants
+	@bin/titrate-lab dev --film docs/demo.svg </dev/null
+	@bin/titrate-lab simulate -f lab/examples/simulate-3-greedy-tenant.yaml --baseline shared --plot docs/greedy.svg --panels tenants
 
 dev: build envoy ## the same without load: drive it yourself (README, "Drive it yourself")
-	@bin/titrate dev --no-load $(ARGS)
+	@bin/titrate-lab dev --no-load $(ARGS)
 
 test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, containers
 	@cd control && go test ./...
-	@cd lab && go test ./...
+	@cd lab && go test -p 1 -timeout 30m ./...
 	@cd papers && go test -timeout 30m ./...
 	@cd proto && go test ./link/...
 	@cd envoy-filter && go test ./...
@@ -100,7 +107,7 @@ docs: ## the documents as a site with search, in site/; fails on a link that lea
 	@tools/sh/docs.sh site
 
 docs-check: build envoy ## follows the tutorial and the how-tos with real Envoys; commands, configurations and links of all documents
-	@cd services && go test -count=1 ./cmd/reference
+	@cd e2e && go test -count=1 ./reference
 	@cd e2e && TITRATE_E2E=1 go test -count=1 ./guide && TITRATE_E2E=1 go test -count=1 -run '^TestTutorial$$|^TestHowTos$$|^TestGuideChanges$$|^TestGuideStatic$$|^TestGuideXDS$$' ./process
 
 race: build envoy ## the tests that have no C boundary, under the race detector; without long simulations, which run in one goroutine
@@ -109,6 +116,7 @@ race: build envoy ## the tests that have no C boundary, under the race detector;
 	@cd proto && go test -race ./link/...
 	@cd envoy-filter && go test -race $$(go list ./... | grep -vE '/(shim|envoytest)|envoy-filter$$')
 	@cd services && go test -race -short ./...
+	@cd lab && go test -race -short ./...
 
 verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, upgrades, packages, short soak and robustness, a full demo
 	@$(MAKE) --no-print-directory older-envoys
@@ -125,8 +133,8 @@ lint: check-go ## golangci-lint in every module, shell syntax, Vale on documents
 
 generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema, README and CRDs; dashboards; docs/configuration.md, docs/cli.md
 	@bash proto/generate.sh
-	@cd services && go run ./cmd/reference && go test ./operator -run '^TestDefinitionsOfTheChart$$' -count 1 -update >/dev/null
-	@cd e2e && go run ./charts/reference && go run ./charts/dashboards
+	@cd services && go test ./operator -run '^TestDefinitionsOfTheChart$$' -count 1 -update >/dev/null
+	@cd e2e && go run ./reference && go run ./charts/reference && go run ./charts/dashboards
 
 check-generated: generate
 	@git diff --exit-code --stat -- proto services/rest charts docs/observe.md docs/configuration.md docs/cli.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
@@ -146,7 +154,7 @@ figures: check-go ## every figure and table of the papers: charts in figures/, r
 
 grid: check-go ## limits, and shares, over grids of gateways, delays and faults: docs/grids.md; 6 minutes of one core
 	@cd lab && go run ./grid -doc ../docs/grids.md
-	@cd services && go test ./simulate/grid -run '^TestDocument$$' -count 1 -timeout 30m -update
+	@cd lab && go test ./simulate/grid -run '^TestDocument$$' -count 1 -timeout 30m -update
 
 bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server
@@ -216,8 +224,8 @@ $(RATELIMIT):
 containers: ## a container engine and the base images, installed and started if missing
 	@tools/sh/containers.sh $(ENVOY)
 
-images: build bin/install containers ## titrate, gateway and module images
-	@for i in titrate gateway module; do docker build -q -t titrate/$$i:dev -f deploy/$$i.Dockerfile . >/dev/null 2>&1 || docker build -t titrate/$$i:dev -f deploy/$$i.Dockerfile . || exit 1; done
+images: build bin/install containers ## titrate, gateway and module images, and the laboratory's
+	@for i in titrate gateway module lab; do docker build -q -t titrate/$$i:dev -f deploy/$$i.Dockerfile . >/dev/null 2>&1 || docker build -t titrate/$$i:dev -f deploy/$$i.Dockerfile . || exit 1; done
 
 release: VERSION = v$(RELEASE)
 release: check-go ## everything that a release needs, in dist/, without publishing; KEY=private.pem VERSION=v1.2.3-rc.1

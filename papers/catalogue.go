@@ -1,7 +1,7 @@
 // Package papers lists the figures and tables of the five papers that Titrate is based on. Each is an
-// experiment that can be run: `titrate lab list` and `titrate lab run NAME` run one, `make figures` runs all.
+// experiment that can be run: `titrate-lab lab list` and `titrate-lab lab run NAME` run one, `make figures` runs all.
 // Each paper has a folder with its laws as published and its figures. The laws that the product runs are in
-// control/. Of this module, the binary contains only `titrate lab`.
+// control/. Of this module, the binary contains only `titrate-lab lab`.
 package papers
 
 import (

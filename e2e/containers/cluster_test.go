@@ -19,6 +19,7 @@ import (
 
 const (
 	titrateImage = "titrate/titrate:dev"
+	labImage     = "titrate/lab:dev"
 	gatewayImage = "titrate/gateway:dev"
 	etcdImage    = "quay.io/coreos/etcd:v3.7.3"
 )
@@ -50,7 +51,7 @@ func startCluster(t *testing.T, capacity float64, gateways int) *cluster {
 	start(t, member{name: "etcd", image: etcdImage, networks: mesh,
 		ready: wait.ForLog("ready to serve client requests"),
 		args:  []string{"--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://etcd:2379"}})
-	start(t, member{name: "upstream", image: titrateImage, networks: []*testcontainers.DockerNetwork{c.edge},
+	start(t, member{name: "upstream", image: labImage, networks: []*testcontainers.DockerNetwork{c.edge},
 		args: []string{"upstream", "--listen=0.0.0.0:9000", fmt.Sprintf("--capacity=%g", capacity)}})
 	coordinator := start(t, member{name: "coordinator", image: titrateImage, networks: both, port: "7400/tcp",
 		ready: wait.ForListeningPort("7400/tcp").SkipInternalCheck(),

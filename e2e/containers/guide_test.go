@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/guide"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // The guide for containers: an Envoy whose image is not ours, which gets the module from a

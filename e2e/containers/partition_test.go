@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/lab/dev/load"
+	"github.com/titrate/titrate/lab/dev/scenario"
+	"github.com/titrate/titrate/lab/dev/verdict"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/dev/load"
-	"github.com/titrate/titrate/services/dev/scenario"
-	"github.com/titrate/titrate/services/dev/verdict"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )

@@ -1,4 +1,4 @@
-// Command demos runs `titrate dev` many times, one run after the other, and prints a table of the
+// Command demos runs `titrate-lab dev` many times, one run after the other, and prints a table of the
 // verdicts. It shows how often the demo passes, fails, or proves nothing, and why
 // (docs/robustness.md).
 //
@@ -28,11 +28,11 @@ const (
 )
 
 type options struct {
-	titrate, module string
-	runs, loops     int
-	duration        time.Duration
-	seed            uint64
-	vary            bool
+	lab, module string
+	runs, loops int
+	duration    time.Duration
+	seed        uint64
+	vary        bool
 }
 
 func main() {
@@ -59,7 +59,7 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("demos", flag.ContinueOnError)
-	f.StringVar(&o.titrate, "titrate", "../bin/titrate", "titrate's `binary`")
+	f.StringVar(&o.lab, "lab", "../bin/titrate-lab", "titrate-lab's `binary`")
 	f.StringVar(&o.module, "module", "../bin/libtitrate.so", "the filter's `file`")
 	f.IntVar(&o.runs, "n", 30, "`runs`")
 	f.IntVar(&o.loops, "loops", 0, "busy `loops` that run together with the demos, each on its own core")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fake replaces titrate: it writes the verdict of its seed, and exits with the status of this verdict.
+// fake replaces titrate-lab: it writes the verdict of its seed, and exits with the status of this verdict.
 const fake = `#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in --seed) seed=$2 ;; --json) file=$2 ;; --trace) trace=$2 ;; esac
@@ -46,11 +46,11 @@ func TestTable(t *testing.T) {
 			"run-3.ndjson", "run-4.log", "run-4.ndjson", "run-5.json", "run-5.log", "run-5.ndjson"}},
 	} {
 		t.Run(seeds, func(t *testing.T) {
-			dir, titrate := t.TempDir(), filepath.Join(t.TempDir(), "titrate")
-			if err := os.WriteFile(titrate, []byte(fake), 0o700); err != nil {
+			dir, lab := t.TempDir(), filepath.Join(t.TempDir(), "titrate-lab")
+			if err := os.WriteFile(lab, []byte(fake), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			o := options{titrate: titrate, runs: want.runs, seed: want.first, vary: true, duration: time.Second}
+			o := options{lab: lab, runs: want.runs, seed: want.first, vary: true, duration: time.Second}
 			var out bytes.Buffer
 			if status := all(t.Context(), &o, dir, &out); status != want.status {
 				t.Errorf("exit status %d, want %d", status, want.status)

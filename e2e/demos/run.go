@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/verdict"
+	"github.com/titrate/titrate/lab/dev/verdict"
 )
 
 // The verdicts.
@@ -50,7 +50,7 @@ func (o *options) one(ctx context.Context, run int, dir string) *result {
 	return r
 }
 
-// dev runs titrate dev.
+// dev runs titrate-lab dev.
 func (o *options) dev(parent context.Context, seed uint64, file, trace, log string) error {
 	ctx, cancel := context.WithTimeout(parent, o.duration+overhead)
 	defer cancel()
@@ -59,7 +59,7 @@ func (o *options) dev(parent context.Context, seed uint64, file, trace, log stri
 		return err
 	}
 	defer out.Close()
-	cmd := exec.CommandContext(ctx, o.titrate, "dev", "--module", o.module, "--duration", o.duration.String(),
+	cmd := exec.CommandContext(ctx, o.lab, "dev", "--module", o.module, "--duration", o.duration.String(),
 		"--seed", fmt.Sprint(seed), "--json", file, "--trace", trace)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

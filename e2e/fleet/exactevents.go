@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/lab/dev/child"
 	"github.com/titrate/titrate/proto/link"
-	"github.com/titrate/titrate/services/dev/child"
 )
 
 // gatewayPause and agentPause are how long a gateway and an agent are paused. A link ends after [link.DeadAfter]

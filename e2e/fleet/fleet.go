@@ -14,8 +14,8 @@ import (
 	"github.com/titrate/titrate/e2e/fleet/exact"
 	"github.com/titrate/titrate/e2e/fleet/filter"
 	"github.com/titrate/titrate/e2e/fleet/workload"
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // The pool that the synthetic gateways share. Each tenant wants the whole pool, so the shares add up to the

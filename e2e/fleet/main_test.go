@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/simulate/measure"
 	"github.com/titrate/titrate/services/document"
-	"github.com/titrate/titrate/services/simulate/measure"
 )
 
 func TestParse(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/titrate/titrate/lab/simulate/measure"
 	"github.com/titrate/titrate/papers/experiment"
 	"github.com/titrate/titrate/papers/markdown"
-	"github.com/titrate/titrate/services/simulate/measure"
 )
 
 // write writes results as they were asked for.

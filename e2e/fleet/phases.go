@@ -8,8 +8,8 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/fleet/workload"
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // steady is the phase in which nothing happens.

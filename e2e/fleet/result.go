@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/services/simulate/measure"
+	"github.com/titrate/titrate/lab/simulate/measure"
 )
 
 // Result is the outcome of a run.

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/fleet/workload"
+	"github.com/titrate/titrate/lab/simulate"
+	"github.com/titrate/titrate/lab/simulate/measure"
+	"github.com/titrate/titrate/lab/simulate/scenario"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/simulate"
-	"github.com/titrate/titrate/services/simulate/measure"
-	"github.com/titrate/titrate/services/simulate/scenario"
 	"github.com/titrate/titrate/services/store/resource"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/load"
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // The limit of each client of the Envoys.

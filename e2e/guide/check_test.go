@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	lab "github.com/titrate/titrate/lab/cli"
 	"github.com/titrate/titrate/services/access"
 	"github.com/titrate/titrate/services/cli"
 	"github.com/titrate/titrate/services/document"
@@ -34,8 +35,11 @@ func pages(t *testing.T) (all []string) {
 	return all
 }
 
-// The program understands each titrate command on a page: it knows the flags, and the arguments have the right
-// number and form. The tests that run pages check that commands do what the page says.
+// programs are the programs that pages call.
+var programs = map[string]func() *cobra.Command{"titrate": cli.Root, "titrate-lab": lab.Root}
+
+// The programs understand each of their commands on a page: they know the flags, and the arguments have the
+// right number and form. The tests that run pages check that commands do what the page says.
 func TestCommandsAreUnderstood(t *testing.T) {
 	n := 0
 	for _, page := range pages(t) {
@@ -43,13 +47,15 @@ func TestCommandsAreUnderstood(t *testing.T) {
 			if b.Language != "" && b.Language != "sh" {
 				continue
 			}
-			for _, args := range Commands(b.shell(), "titrate") {
-				if slices.Contains(args, "$@") || len(args) > 0 && strings.HasSuffix(args[0], ":") {
-					continue // a function of the page; a complaint
-				}
-				n++
-				if err := understood(args); err != nil {
-					t.Errorf("%s:%d: titrate %s: %v", b.Page, b.Line, strings.Join(args, " "), err)
+			for name, root := range programs {
+				for _, args := range Commands(b.shell(), name) {
+					if slices.Contains(args, "$@") || len(args) > 0 && strings.HasSuffix(args[0], ":") {
+						continue // a function of the page; a complaint
+					}
+					n++
+					if err := understood(root(), args); err != nil {
+						t.Errorf("%s:%d: %s %s: %v", b.Page, b.Line, name, strings.Join(args, " "), err)
+					}
 				}
 			}
 		}
@@ -77,7 +83,7 @@ var behind = regexp.MustCompile(`(?m)(\S) {3,}.*$`)
 var placeholder = regexp.MustCompile(`^(\$\w+|REVISION)$`)
 
 // understood parses a command and does not run it.
-func understood(args []string) error {
+func understood(root *cobra.Command, args []string) error {
 	var given []string
 	for _, arg := range args {
 		switch {
@@ -88,7 +94,6 @@ func understood(args []string) error {
 			given = append(given, arg)
 		}
 	}
-	root := cli.Root()
 	root.SetErr(io.Discard)
 	cmd, rest, err := root.Find(given)
 	if err != nil {
@@ -122,7 +127,7 @@ func TestUnknownFlagsAreFound(t *testing.T) {
 	for _, wrong := range []string{"titrate get --serve x", "titrate aply -f x", "FOO=1 titrate history --n 3 | head",
 		"until titrate check --no; do sleep 1; done", "titrate plan", "titrate why"} {
 		found := Commands(wrong, "titrate")
-		if len(found) != 1 || understood(found[0]) == nil {
+		if len(found) != 1 || understood(cli.Root(), found[0]) == nil {
 			t.Errorf("%q: %v is understood", wrong, found)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/store/storetest"
 )

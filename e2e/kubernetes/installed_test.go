@@ -48,7 +48,7 @@ spec:
       securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
       containers:
       - name: upstream
-        image: titrate/titrate:dev
+        image: titrate/lab:dev
         args: [upstream, --listen=0.0.0.0:9000, --capacity=100000, --service-time=1ms, --queue=10000]
         securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
         readinessProbe: {httpGet: {path: /healthz, port: 9000}, periodSeconds: 1}
@@ -83,7 +83,7 @@ func images(t *testing.T, previous string) string {
 		docker(t, from[0], "build", "-t", name, "-f", "-", from[1])
 	}
 	file := filepath.Join(nodeDir(t), "images.tar")
-	docker(t, "", "save", "-o", file, "titrate/pause:dev", "titrate/titrate:dev", "titrate/titrate:previous",
+	docker(t, "", "save", "-o", file, "titrate/pause:dev", "titrate/titrate:dev", "titrate/lab:dev", "titrate/titrate:previous",
 		"titrate/module:dev", "titrate/module:previous", gatewayImage, "envoyproxy/envoy:v1.40.0", "quay.io/coreos/etcd:v3.7.3")
 	return file
 }

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/titrate/titrate/services/dev"
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/secrets"
 )
@@ -177,7 +177,7 @@ func (in *installation) load() local.Server {
 	for _, t := range tenants {
 		args = append(args, "--tenant", t)
 	}
-	return in.rig.Titrate("load", "", args...)
+	return in.rig.Lab("load", "", args...)
 }
 
 func (in *installation) scraper() local.Server {

@@ -30,7 +30,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 func main() {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/metrics"
-	"github.com/titrate/titrate/services/dev"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 const root = "../.."

@@ -89,7 +89,7 @@ func start(t *testing.T, dir string) machine {
 		"--volume", dir+":/packages:ro", "--volume", envoy+":/usr/local/bin/envoy:ro", image)
 	here := "container:" + m.name
 	container("-etcd", "--network", here, "quay.io/coreos/etcd:v3.7.3")
-	container("-upstream", "--network", here, "titrate/titrate:dev", "upstream", "--listen=127.0.0.1:8080")
+	container("-upstream", "--network", here, "titrate/lab:dev", "upstream", "--listen=127.0.0.1:8080")
 	m.run(t, "until systemctl is-system-running | grep -qE 'running|degraded'; do sleep 0.2; done")
 	return m
 }

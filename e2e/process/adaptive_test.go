@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/load"
-	"github.com/titrate/titrate/services/dev/scenario"
-	"github.com/titrate/titrate/services/dev/trace"
+	"github.com/titrate/titrate/lab/dev/load"
+	"github.com/titrate/titrate/lab/dev/scenario"
+	"github.com/titrate/titrate/lab/dev/trace"
 )
 
 // What the slow upstream can serve, requests/s, at ten at a time; what is offered.

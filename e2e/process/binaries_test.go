@@ -10,7 +10,7 @@ import (
 const envoyVersion = "1.40.0"
 
 // binaries are the files under test.
-type binaries struct{ titrate, module, envoy string }
+type binaries struct{ titrate, lab, module, envoy string }
 
 // need finds the files, or skips the test; with TITRATE_E2E=1 it fails it.
 func need(t *testing.T) binaries {
@@ -18,6 +18,7 @@ func need(t *testing.T) binaries {
 	cache, _ := os.UserCacheDir() // $XDG_CACHE_HOME or ~/.cache
 	return binaries{
 		titrate: file(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
+		lab:     file(t, "TITRATE_LAB_BIN", "../../bin/titrate-lab", "make build"),
 		module:  file(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
 		envoy:   file(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-"+envoyVersion, "envoy"), "make envoy"),
 	}

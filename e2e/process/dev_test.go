@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
-	"github.com/titrate/titrate/services/dev/trace"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/dev/trace"
 )
 
-// Exit statuses of `titrate dev`.
+// Exit statuses of `titrate-lab dev`.
 const (
 	passed = 0
 	failed = 1
@@ -33,10 +33,10 @@ func (b binaries) devArgs(more ...string) []string {
 	return append([]string{"dev", "--envoy", b.envoy, "--module", b.module}, more...)
 }
 
-// dev starts titrate dev in a sandbox.
+// dev starts titrate-lab dev in a sandbox.
 func (b binaries) dev(s *sandbox, log string, more ...string) *child.Process {
 	s.t.Helper()
-	return s.launch(child.Spec{Name: "dev", Path: b.titrate, Args: b.devArgs(more...), Log: log})
+	return s.launch(child.Spec{Name: "dev", Path: b.lab, Args: b.devArgs(more...), Log: log})
 }
 
 // TestDemo is the demo as users run it, only shorter, and once. A void run says nothing of Titrate: the
@@ -57,7 +57,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("broken: %v; the last lines:\n%s", broken(v), child.Tail(log, 3))
 	}
 	complete(t, v)
-	status2, _, complaint := b.run(t, "", "dev", "--recompute", lines, "--json", again)
+	status2, _, complaint := b.laboratory(t, "dev", "--recompute", lines, "--json", again)
 	if status2 != status {
 		t.Errorf("judged again: exit status %d, in the run %d: %s", status2, status, complaint)
 	}

@@ -16,6 +16,7 @@
 // # What they need
 //
 //	TITRATE_BIN     the binary            default ../../bin/titrate
+//	TITRATE_LAB_BIN the laboratory's      default ../../bin/titrate-lab, and beside TITRATE_BIN
 //	TITRATE_MODULE  the filter            default ../../bin/libtitrate.so
 //	ENVOY_BIN       Envoy 1.40            default: the Envoy that `make envoy` fetched
 //
@@ -25,7 +26,7 @@
 // # Invariants
 //
 //   - everything is on loopback, and ends with the test process even when the test
-//     process is killed (services/dev/child);
+//     process is killed (lab/dev/child);
 //   - only traffic waits for a time to pass: a test polls for a state, with a deadline
 //     that only a broken system reaches;
 //   - rates are checked from above over every window, as the guarantee is, and

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/lab/dev/load"
 )
 
 // An EXACT limit, and the same with LOCAL precision.

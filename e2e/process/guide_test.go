@@ -23,7 +23,7 @@ func script(t *testing.T, page string, headings ...string) string {
 
 func (b binaries) clone(t *testing.T, others map[string]string) string {
 	t.Helper()
-	return guide.Clone(t, map[string]string{"titrate": b.titrate, "libtitrate.so": b.module}, others)
+	return guide.Clone(t, map[string]string{"titrate": b.titrate, "titrate-lab": b.lab, "libtitrate.so": b.module}, others)
 }
 
 func contains(t *testing.T, said string, wants ...string) {

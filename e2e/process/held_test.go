@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/load"
-	"github.com/titrate/titrate/services/dev/upstream"
+	"github.com/titrate/titrate/lab/dev/load"
+	"github.com/titrate/titrate/lab/dev/upstream"
 )
 
 // heldMax is the quota of the tenant whose requests wait, requests/s.

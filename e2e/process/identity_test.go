@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/lab/dev/load"
 )
 
 // whose is the gateways' configuration of identities and classes, in addition to the demo's configuration.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // documents are the installation's configuration. Requests wait for up to ten seconds, so that a test has time

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/lab/dev/child"
 )
 
 // patience is the time that a test waits for states that a sound system reaches at once.
@@ -59,14 +59,25 @@ func exited(t *testing.T, p *child.Process, within time.Duration) int {
 // run runs a titrate command to its end.
 func (b binaries) run(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
+	return program(t, b.titrate, stdin, args...)
+}
+
+// laboratory runs a titrate-lab command to its end.
+func (b binaries) laboratory(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	return program(t, b.lab, "", args...)
+}
+
+func program(t *testing.T, path, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, b.titrate, args...)
+	cmd := exec.CommandContext(ctx, path, args...)
 	var out, complaint bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
 	err := cmd.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Fatalf("titrate %s: %v", strings.Join(args, " "), err)
+		t.Fatalf("%s %s: %v", path, strings.Join(args, " "), err)
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), complaint.String()
 }

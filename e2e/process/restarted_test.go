@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/lab/dev/load"
 )
 
 // The load of restarted's clients. A restart adds the tokens that refill in the 250 ms for which a key is not

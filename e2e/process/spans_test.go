@@ -12,7 +12,7 @@ import (
 
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/lab/dev/load"
 )
 
 // callersSpan is the span that the callers of traced requests say that they are in.

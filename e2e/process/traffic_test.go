@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/load"
-	"github.com/titrate/titrate/services/dev/scenario"
-	"github.com/titrate/titrate/services/dev/trace"
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/dev/load"
+	"github.com/titrate/titrate/lab/dev/scenario"
+	"github.com/titrate/titrate/lab/dev/trace"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // Rates of the traffic that goes on while something is broken: one client that

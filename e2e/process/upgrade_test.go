@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/lab/dev/child"
 )
 
 // before are the programs of the version before this one, or skips the test.

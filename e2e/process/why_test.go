@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/services/dev/load"
+	"github.com/titrate/titrate/lab/dev/load"
 )
 
 // A tenant with a limit that refuses most requests, a tenant with a limit in SHADOW that would refuse more, and

@@ -22,11 +22,11 @@ var allowed = map[string][]string{
 	"proto/link":   {"control/config", "control/exchange"},
 	"proto":        {"proto/", "control/config", "control/exchange"},
 	"envoy-filter": {"envoy-filter/", "control/", "proto/link"},
-	"lab":          {"lab/", "control/", "papers/"},
 	"papers":       {"papers/", "control/"},
-	"services": {"services/", "papers/", "control/", "proto/", "envoy-filter/enforcer",
+	"services":     {"services/", "control/", "proto/", "envoy-filter/enforcer", "envoy-filter/agentlink"},
+	"lab": {"lab/", "papers/", "services/", "control/", "proto/", "envoy-filter/enforcer",
 		"envoy-filter/agentlink"},
-	"e2e": {"e2e/", "services/", "papers/markdown", "papers/experiment", "control/", "proto/",
+	"e2e": {"e2e/", "lab/", "services/", "papers/markdown", "papers/experiment", "control/", "proto/",
 		"envoy-filter/enforcer", "envoy-filter/agentlink"},
 }
 
@@ -34,9 +34,10 @@ var allowed = map[string][]string{
 var stdlibOnly = []string{"control", "proto/link", "envoy-filter"}
 
 type goPackage struct {
-	ImportPath string
-	Imports    []string
-	Standard   bool
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
 }
 
 func root(t *testing.T) string {
@@ -48,10 +49,10 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// packages lists the packages below dir, with their imports outside tests.
+// packages lists the packages below dir, with their imports.
 func packages(t *testing.T, dir string) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./...")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
 	cmd.Dir = filepath.Join(root(t), dir)
 	out, err := cmd.Output()
 	if err != nil {
@@ -137,28 +138,66 @@ func permitted(path string, may []string) bool {
 	return false
 }
 
-// wires are the parts of services that are programs, and their permitted importers. The other parts, such as
-// store and telemetry, may be imported by all.
+// wires are the parts of services and of the laboratory that are programs, and their permitted importers. The other
+// parts, such as store and telemetry, may be imported by all.
 var wires = map[string][]string{
-	"agent":       {"cli", "simulate"},
-	"cli":         {"cmd"},
-	"coordinator": {"cli", "simulate", "solve"},
-	"dev":         {"cli"},
-	"operator":    {"cli"},
-	"simulate":    {"cli"},
-	"solve":       {"cli"},
+	"services/agent":       {"services/cli", "lab/simulate"},
+	"services/cli":         {"services/cmd"},
+	"services/coordinator": {"services/cli", "lab/simulate", "lab/solve"},
+	"services/operator":    {"services/cli"},
+	"lab/cli":              {"lab/cmd"},
+	"lab/dev":              {"lab/cli"},
+	"lab/simulate":         {"lab/cli"},
+	"lab/solve":            {"lab/cli"},
 }
 
-// TestServicesAreSiblings: inside services only cli wires programs together; simulate and solve run parts of
-// the programs that they play. Agent and coordinator are connected over the wire only.
+// part returns the first two folders of a path of ours: services/agent.
+func part(path string) string {
+	module, below, _ := strings.Cut(strings.TrimPrefix(path, prefix), "/")
+	below, _, _ = strings.Cut(below, "/")
+	return module + "/" + below
+}
+
+// TestServicesAreSiblings: only cli wires programs together; simulate and solve run parts of the programs that
+// they play. Agent and coordinator are connected over the wire only.
 func TestServicesAreSiblings(t *testing.T) {
-	for _, p := range packages(t, "services") {
-		path, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, prefix+"services/"), "/")
+	for _, p := range append(packages(t, "services"), packages(t, "lab")...) {
 		for _, imported := range p.Imports {
-			below, ours := strings.CutPrefix(imported, prefix+"services/")
-			other, _, _ := strings.Cut(below, "/")
-			if may, program := wires[other]; ours && program && path != other && !slices.Contains(may, path) {
+			may, program := wires[part(imported)]
+			if from := part(p.ImportPath); program && from != part(imported) && !slices.Contains(may, from) {
 				t.Errorf("%s imports %s; only %v may", p.ImportPath, imported, may)
+			}
+		}
+	}
+}
+
+// laboratory are the beginnings of packages that services and their tests may not import: the laboratory, the papers,
+// libraries that draw and compute for them, and etcd's server.
+var laboratory = []string{prefix + "lab/", prefix + "papers", "gonum.org/", "go.etcd.io/etcd/server/", "go.etcd.io/bbolt",
+	"go.etcd.io/raft/"}
+
+func ofLaboratory(path string) bool {
+	return slices.ContainsFunc(laboratory, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// TestServicesNeedNoLaboratory: services and their tests import nothing of the laboratory, and the module does not
+// require it.
+func TestServicesNeedNoLaboratory(t *testing.T) {
+	for _, p := range packages(t, "services") {
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if ofLaboratory(imported) {
+				t.Errorf("%s imports %s, which is of the laboratory", p.ImportPath, imported)
+			}
+		}
+	}
+	module, err := os.ReadFile(filepath.Join(root(t), "services", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(module)) {
+		for _, field := range strings.Fields(line) {
+			if ofLaboratory(field + "/") {
+				t.Errorf("services/go.mod: %s", strings.TrimSpace(line))
 			}
 		}
 	}

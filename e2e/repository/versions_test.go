@@ -14,7 +14,7 @@ import (
 // TestVersionsAgree: containers have the versions that the tests run as processes.
 func TestVersionsAgree(t *testing.T) {
 	sources := map[string]struct{ file, pattern string }{
-		"etcd":  {"services/go.mod", `go\.etcd\.io/etcd/server/v3 (v[0-9.]+)`},
+		"etcd":  {"lab/go.mod", `go\.etcd\.io/etcd/server/v3 (v[0-9.]+)`},
 		"Envoy": {"Makefile", `(?m)^ENVOY\s+:= ([0-9.]+)$`},
 
 		"Envoy Gateway": {"Makefile", `(?m)^GATEWAY\s+:= ([0-9.]+)$`},

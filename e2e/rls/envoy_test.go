@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/services/rls"
 )
 

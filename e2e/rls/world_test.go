@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/titrate/titrate/lab/dev/child"
 	"github.com/titrate/titrate/services/agent"
-	"github.com/titrate/titrate/services/dev/child"
 	"github.com/titrate/titrate/services/rls"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/check"
 	"github.com/titrate/titrate/e2e/robustness/load"
 	"github.com/titrate/titrate/e2e/robustness/world"
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // Result of a run.

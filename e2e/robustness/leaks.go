@@ -8,7 +8,7 @@ import (
 
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/check"
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // usage is the use of a process at a time.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/lab/dev/child"
 )
 
 // sample are the measurements of one instant.

@@ -1,4 +1,4 @@
-// Package examples has the example problems and scenarios of `titrate solve` and `titrate simulate`. Each file
+// Package examples has the example problems and scenarios of `titrate-lab solve` and `titrate-lab simulate`. Each file
 // teaches one thing in its comments; tests run every file.
 package examples
 

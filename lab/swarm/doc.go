@@ -12,7 +12,7 @@
 // Credit is the free enzyme plus the pacer's remaining credit. The lag is δ = max(2P, τ+P), at most 2 s.
 // Package limiter has the bucket and decides which requests may wait, and for how long (limiter.Bucket,
 // limiter.Sole). Each gateway has one client, which does not slow down when marked. Left out: several clients,
-// the AQM's marks and early refusals, loss of claims (services/simulate has them).
+// the AQM's marks and early refusals, loss of claims (lab/simulate has them).
 //
 // # Bounds
 //

@@ -18,7 +18,7 @@ import (
 
 // Experiment is one figure or table of a paper.
 type Experiment struct {
-	// Name is the argument of `titrate lab run`, such as chem-fig8.
+	// Name is the argument of `titrate-lab lab run`, such as chem-fig8.
 	Name string
 	// Figure is the paper's name of the figure, such as Fig 8.
 	Figure string

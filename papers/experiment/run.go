@@ -101,7 +101,7 @@ func (p Paper) Rows(findings map[string][]*Finding) string {
 		}
 	}
 	text := fmt.Sprintf("## %s\n\nCode: %s.\n\n", p.Citation, p.Package) + markdown.Table([]string{"figure", "quantity",
-		"paper", "here", "tolerance", "verdict", "`titrate lab run`"}, rows)
+		"paper", "here", "tolerance", "verdict", "`titrate-lab lab run`"}, rows)
 	if reasons.Len() > 0 {
 		text += "\nWhy:\n\n" + reasons.String()
 	}

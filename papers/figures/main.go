@@ -50,7 +50,7 @@ func some(dir string, names []string, out io.Writer) error {
 	for _, name := range names {
 		e, ok := papers.Find(name)
 		if !ok || e.Run == nil {
-			return fmt.Errorf("no experiment %q; titrate lab list has them", name)
+			return fmt.Errorf("no experiment %q; titrate-lab lab list has them", name)
 		}
 		began := time.Now()
 		r := e.Run(false)

@@ -76,7 +76,7 @@ revision in titrate history, with its author and -m MESSAGE, and titrate rollbac
 With --if-revision it is refused if anybody has changed anything since.
 
 A Scenario or a Demand
-beside the resources, for titrate simulate and titrate solve, is passed over.
+beside the resources, for titrate-lab simulate and titrate-lab solve, is passed over.
 One apply takes 500,000 documents and 60 MiB of them; with 10,000 and more it says that it is at
 work, and waits longer.
 

@@ -272,7 +272,7 @@ func (e *unreachable) advice() string {
 	case strings.Contains(e.why, "certificate") || strings.Contains(e.why, "x509"):
 		return "Give --tls-ca with the CA that signed its certificate, and --tls-cert and --tls-key if it wants yours."
 	}
-	return "Is it running? Start one with `titrate dev --no-load` or `titrate coordinator`, or name another with " +
+	return "Is it running? Start one with `titrate-lab dev --no-load` or `titrate coordinator`, or name another with " +
 		"--server or " + serverEnv + "."
 }
 

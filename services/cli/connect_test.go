@@ -28,7 +28,7 @@ func TestNobodyListens(t *testing.T) {
 	_ = listener.Close()
 	for _, args := range [][]string{{"get"}, {"why", "acme"}, {"delete", "pools/api"},
 		{"apply", "-f", "testdata/demo.yaml"}} {
-		fails(t, address, command.ExitFailed, "", []string{address, "connection refused", "titrate dev", "--server"},
+		fails(t, address, command.ExitFailed, "", []string{address, "connection refused", "titrate-lab dev", "--server"},
 			args...)
 	}
 }

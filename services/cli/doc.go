@@ -2,15 +2,15 @@
 //
 // # Model
 //
-// One binary holds everything that Titrate runs: the commands of the admin API (get,
-// apply, delete, why), which talk to a coordinator by gRPC. The daemons (coordinator,
-// agent); and the demo (dev) with its hidden children. Each command is one file with one
-// constructor, listed in Root.
+// One binary holds everything that runs in production. The commands of the admin
+// API (get, apply, delete, why) talk to a coordinator by gRPC; coordinator, agent
+// and operator are daemons. Each command is one file with one constructor, listed
+// in Root. titrate-lab has the demo, the simulation and the calculator.
 //
 // # Exit status
 //
 // 0 done; 1 failed, with one error on standard error; 2 wrong usage, before
-// anything was done. A command may define more (dev does). Errors say what failed,
+// anything was done. Errors say what failed,
 // where, and what to try.
 //
 // # Output

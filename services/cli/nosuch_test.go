@@ -1,16 +1,22 @@
 package cli
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/titrate/titrate/services/command"
 )
 
-// What does not exist, and a number out of its range, are errors. Each of these commands exited with 0, or ran with
-// another number.
+func runTitrate(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = Run(t.Context(), args, strings.NewReader(""), &o, &e)
+	return status, o.String(), e.String()
+}
+
+// A command or topic that does not exist is an error. A command of titrate-lab is named as such.
 func TestWhatDoesNotExistIsRefused(t *testing.T) {
-	load := func(args ...string) []string { return append([]string{"load", "--tenant", "acme=5"}, args...) }
 	for _, c := range []struct {
 		args []string
 		want string
@@ -19,13 +25,8 @@ func TestWhatDoesNotExistIsRefused(t *testing.T) {
 		{[]string{"help", "aplly"}, "did you mean apply?"},
 		{[]string{"help", "history", "shwo"}, `unknown command "shwo" of titrate history; did you mean show?`},
 		{[]string{"completion", "nosuch"}, `unknown command "nosuch"`},
-		{[]string{"lab", "nosuch"}, `unknown command "nosuch"`},
-		{load("--gateways", "nosuch"), `--gateways "nosuch": want a URL such as http://127.0.0.1:8001`},
-		{load("--gateways", "ftp://127.0.0.1"), "want a URL"},
-		{load("--gateways", "http://127.0.0.1:1", "--duration", "-1s"), "--duration -1s: want a time above 0, or 0"},
-		{[]string{"dev", "--gateways", "0"}, "0 gateways: must be 1 to 9"},
-		{[]string{"dev", "--duration", "0"}, "--duration 0s: must be at least 24s"},
-		{[]string{"dev", "--duration", "-1s", "--no-load"}, "--duration -1s: must be at least 24s"},
+		{[]string{"dev", "--no-load"}, `"dev" is a command of another program: titrate-lab dev`},
+		{[]string{"simulate", "grid"}, `"simulate" is a command of another program: titrate-lab simulate`},
 	} {
 		status, out, errs := runTitrate(t, c.args...)
 		if status != command.ExitUsage || out != "" || !strings.Contains(errs, c.want) {
@@ -33,7 +34,7 @@ func TestWhatDoesNotExistIsRefused(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{"Available Commands:\n  show": {"help", "history"},
-		"Usage:\n  titrate completion": {"completion"}, "titrate lab list": {"help", "lab"}, "titrate dev": {"help"}} {
+		"Usage:\n  titrate completion": {"completion"}, "titrate-lab": {"help"}} {
 		if status, out, errs := runTitrate(t, args...); status != command.ExitOK || !strings.Contains(out, want) {
 			t.Errorf("titrate %v: status %d, %s%s; want %s", args, status, out, errs, want)
 		}
@@ -44,7 +45,8 @@ func TestWhatDoesNotExistIsRefused(t *testing.T) {
 func TestExportOfNoSet(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
-	fails(t, server, command.ExitFailed, "", []string{`no resource belongs to set "prod", or to any set`}, "export", "--set", "prod")
+	fails(t, server, command.ExitFailed, "", []string{`no resource belongs to set "prod", or to any set`}, "export",
+		"--set", "prod")
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml", "--set", "prod")
 	fails(t, server, command.ExitFailed, "", []string{`no resource belongs to set "prd"; did you mean prod?`}, "export", "--set",
 		"prd", "-o", "json")

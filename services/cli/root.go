@@ -12,8 +12,7 @@ import (
 const rootLong = `titrate limits rates inside Envoy: one limit holds over all gateways, and the
 capacity of an upstream is shared fairly among tenants.
 
-See it first:            titrate dev
-Then configure it:       titrate plan -f quotas.yaml, titrate apply -f quotas.yaml
+Configure it:            titrate plan -f quotas.yaml, titrate apply -f quotas.yaml
 Look at what happens:    titrate get
 And ask for reasons:     titrate why acme
 Who is limited now:      titrate top
@@ -26,12 +25,20 @@ What is configured:
   Limit    a rate for each client of a tenant   tenants/acme/limits/per-client
                                                 (tenants/- is every tenant)
 
+The demo, the simulation and the calculator are in the program titrate-lab.
+
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 const (
 	groupAPI = "api"
 	groupRun = "run"
 )
+
+// laboratory has the commands of titrate-lab.
+var laboratory = map[string]string{
+	"dev": "titrate-lab dev", "etcd": "titrate-lab etcd", "lab": "titrate-lab lab", "load": "titrate-lab load",
+	"simulate": "titrate-lab simulate", "solve": "titrate-lab solve", "upstream": "titrate-lab upstream",
+}
 
 // Root returns the titrate command with all its subcommands.
 func Root() *cobra.Command {
@@ -41,29 +48,16 @@ func Root() *cobra.Command {
 		Long:  rootLong,
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
-	in(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newWhy(), newTop(), newCheck(), newAuth(),
-		newConfig(), newHistory(), newRollback(), newExport(), newRecover(), newBackup(), newImport(), newSolve(),
-		newSimulate(), newLab())
-	in(root, groupRun,
-		newDev(),
+	command.Group(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newWhy(), newTop(), newCheck(),
+		newAuth(), newConfig(), newHistory(), newRollback(), newExport(), newRecover(), newBackup(), newImport())
+	command.Group(root, groupRun,
 		newCoordinator(),
 		newAgent(),
-		newEtcd(),
-		newUpstream(),
-		newLoad(),
 		newOperator(),
 		newSecrets(),
 	)
-	command.Program(root, nil)
+	command.Program(root, laboratory)
 	return root
-}
-
-// in adds commands to a group of the help text.
-func in(root *cobra.Command, group string, commands ...*cobra.Command) {
-	for _, c := range commands {
-		c.GroupID = group
-		root.AddCommand(c)
-	}
 }
 
 // Run runs the command line and returns its exit status. An error goes to stderr.

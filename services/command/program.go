@@ -107,3 +107,11 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	}
 	return status
 }
+
+// Group adds commands to a group of the help text.
+func Group(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}

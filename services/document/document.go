@@ -17,8 +17,8 @@
 // document has a status next to spec; on reading, status is passed over, so that what get prints can be edited and
 // applied.
 //
-// A file may also have documents of two more kinds: a Scenario says what is played with the resources (titrate
-// simulate), a Demand what is asked of them (titrate solve). [Open] returns them unread, as an [Extra]; [Read] and
+// A file may also have documents of two more kinds: a Scenario says what is played with the resources (titrate-lab
+// simulate), a Demand what is asked of them (titrate-lab solve). [Open] returns them unread, as an [Extra]; [Read] and
 // [Parse], which only want resources, pass them over.
 //
 // # Strictness

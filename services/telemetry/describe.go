@@ -3,8 +3,6 @@ package telemetry
 import (
 	"slices"
 	"strings"
-
-	"github.com/titrate/titrate/papers/markdown"
 )
 
 // Kind is the meaning of a metric's value.
@@ -38,17 +36,4 @@ func Describe(name string, kind Kind, unit, help string, labels ...string) Descr
 		name += "_total"
 	}
 	return Description{Name: name, Kind: kind, Labels: labels, Help: help}
-}
-
-// Table is a table of metrics for a document.
-func Table(metrics []Description) string {
-	var rows [][]string
-	for _, m := range metrics {
-		labels := "none"
-		if len(m.Labels) > 0 {
-			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
-		}
-		rows = append(rows, []string{"`" + m.Name + "`", string(m.Kind), labels, m.Help})
-	}
-	return markdown.Table([]string{"metric", "kind", "labels", "meaning"}, rows)
 }

@@ -6,7 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 envoy_version=$1
-etcd_version=$(sed -n 's#.*go.etcd.io/etcd/server/v3 \(v[0-9.]*\).*#\1#p' "$here/../../services/go.mod")
+etcd_version=$(sed -n 's#.*go.etcd.io/etcd/server/v3 \(v[0-9.]*\).*#\1#p' "$here/../../lab/go.mod")
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/titrate
 sudo=
 [ "$(id -u)" -eq 0 ] || sudo=sudo
@@ -59,7 +59,7 @@ etcd() {
   echo "$image cannot be pulled: making it from the Go module"
   if [ ! -x "$bin" ]; then
     mkdir -p "$(dirname "$bin")"
-    (cd "$here/../../services" && CGO_ENABLED=0 go build -trimpath -o "$bin.part" go.etcd.io/etcd/server/v3)
+    (cd "$here/../../lab" && CGO_ENABLED=0 go build -trimpath -o "$bin.part" go.etcd.io/etcd/server/v3)
     mv "$bin.part" "$bin"
   fi
   printf 'FROM scratch\nCOPY etcd /usr/local/bin/etcd\nENTRYPOINT ["/usr/local/bin/etcd"]\n' |

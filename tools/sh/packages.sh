@@ -9,7 +9,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 cp deploy/packages/* docs/how-to/envoy.yaml LICENSE "$stage"
-(cd services && go run ./cmd/reference -install "$stage")
+(cd e2e && go run ./reference -install "$stage")
 gzip -9n "$stage"/man/*
 (cd tools/nfpm && GOWORK=off go build -o "$stage/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm)
 cd "$stage"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # release.sh VERSION DIR [KEY]: everything that a release needs, in DIR, without publishing: programs and
-# modules for amd64 and arm64, packages, images, the chart, SBOMs, checksums, and, with KEY (a PEM file of an EC
-# private key, which is only read), signatures of the images and of the checksums.
+# modules for amd64 and arm64, the laboratory in an archive of its own, packages, images, the chart, SBOMs, checksums,
+# and, with KEY (a PEM file of an EC private key, which is only read), signatures of the images and of the checksums.
 set -euo pipefail
 version=$1 dir=$(realpath -m "$2") key=${3:+$(realpath "$3")}
 cd "$(dirname "$0")/../.."
@@ -24,8 +24,9 @@ compiler() { [ "$1" = "$(go env GOHOSTARCH)" ] && echo gcc || echo "$([ "$1" = a
 for arch in amd64 arm64; do
   echo "building for $arch"
   export GOOS=linux GOARCH=$arch
-  (cd services && CGO_ENABLED=0 go build -trimpath \
-    -ldflags="-s -w -X github.com/titrate/titrate/services/command.built=$version" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
+  built="-s -w -X github.com/titrate/titrate/services/command.built=$version"
+  (cd services && CGO_ENABLED=0 go build -trimpath -ldflags="$built" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
+  (cd lab && CGO_ENABLED=0 go build -trimpath -ldflags="$built" -o "$dir/titrate-lab-linux-$arch" ./cmd/titrate-lab)
   (cd envoy-filter && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$dir/install-linux-$arch" ./install)
   (cd envoy-filter && CGO_ENABLED=1 CC=$(compiler $arch) go build -trimpath -ldflags='-s -w' -buildmode=c-shared \
     -o "$dir/libtitrate-linux-$arch.so" . && rm -f "$dir/libtitrate-linux-$arch.h")
@@ -41,8 +42,9 @@ echo "images and SBOMs"
   -entrypoint "/install /libtitrate.so" -command /titrate \
   "amd64=/install=$dir/install-linux-amd64" "amd64=/libtitrate.so=$dir/libtitrate-linux-amd64.so" \
   "arm64=/install=$dir/install-linux-arm64" "arm64=/libtitrate.so=$dir/libtitrate-linux-arm64.so"
-for file in titrate-linux-amd64 titrate-linux-arm64 libtitrate-linux-amd64.so libtitrate-linux-arm64.so; do
-  "$dir/.release" sbom -o "$dir/$file.spdx.json" -name "${file%%-*}" "${about[@]}" "$dir/$file"
+for path in "$dir"/{titrate,titrate-lab,libtitrate}-linux-{amd64,arm64}*; do
+  file=${path##*/}
+  "$dir/.release" sbom -o "$path.spdx.json" -name "${file%%-linux-*}" "${about[@]}" "$path"
 done
 if [ -n "$key" ]; then
   echo "signatures of the images"
@@ -54,6 +56,13 @@ if [ -n "$key" ]; then
   done
 fi
 rm "$dir/.release" "$dir"/install-linux-*
+
+echo "laboratory"
+for arch in amd64 arm64; do
+  tar --create --directory "$dir" --transform "s/-linux-$arch\$//" --owner 0 --group 0 --numeric-owner --mtime "@$time" \
+    --mode 0755 "titrate-lab-linux-$arch" | gzip -9n >"$dir/titrate-lab-linux-$arch.tar.gz"
+  rm "$dir/titrate-lab-linux-$arch"
+done
 
 echo "packages"
 tools/sh/packages.sh "$version" "$dir"

@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/lab/judge"
 	"github.com/titrate/titrate/papers/markdown"
-	"github.com/titrate/titrate/services/judge"
 )
 
 // processes are the processes of a gateway's installation, in the order of rig.Gateway.Processes.

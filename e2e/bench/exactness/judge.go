@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // arrival is a request at its gateway, since the start of the run.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // ours is Titrate, with limits of one precision.

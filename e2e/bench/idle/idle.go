@@ -25,8 +25,8 @@ import (
 
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/lab/dev/child"
 	"github.com/titrate/titrate/papers/markdown"
-	"github.com/titrate/titrate/services/dev/child"
 )
 
 const (

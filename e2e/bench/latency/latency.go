@@ -31,8 +31,8 @@ import (
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/paired"
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/lab/judge"
 	"github.com/titrate/titrate/papers/markdown"
-	"github.com/titrate/titrate/services/judge"
 )
 
 // Target is an Envoy under load.

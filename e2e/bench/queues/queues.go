@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/lab/judge"
 	"github.com/titrate/titrate/papers/markdown"
-	"github.com/titrate/titrate/services/judge"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // Spec is an Envoy to be started; Port 0 is any that is free, as are Admin and Host.

@@ -3,8 +3,8 @@ package rig
 import (
 	"context"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // again kills a process and starts it once more, and waits until it serves.

@@ -10,8 +10,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // Options name the programs under test.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/titrate/titrate/services/dev/child"
+	"github.com/titrate/titrate/lab/dev/child"
 )
 
 // Names of rate limiters, in tables and for Options.Systems. Titrate in Envoy has limits of one precision or

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/e2e/ratelimit"
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // counters is the number of clients that a service has room for: no load has more.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // Bound is the bound on admitted cost in a window of length t. It is Rate·t + Burst + Slack, with Cold in

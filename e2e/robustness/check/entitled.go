@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/titrate/titrate/e2e/robustness/load"
-	"github.com/titrate/titrate/services/judge"
+	"github.com/titrate/titrate/lab/judge"
 )
 
 // Tenant is one of the tenants that share a pool.

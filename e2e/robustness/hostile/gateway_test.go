@@ -12,8 +12,8 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
+	"github.com/titrate/titrate/services/agent/liar"
 	"github.com/titrate/titrate/services/agent/linkserver"
-	"github.com/titrate/titrate/services/simulate/liar"
 )
 
 // receiver is an agent that takes what a gateway sends.

@@ -36,7 +36,7 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
-	"github.com/titrate/titrate/services/simulate/liar"
+	"github.com/titrate/titrate/services/agent/liar"
 )
 
 // Command is the first argument of a program that is to be a hostile agent.

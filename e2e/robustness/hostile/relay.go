@@ -15,7 +15,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
-	"github.com/titrate/titrate/services/simulate/liar"
+	"github.com/titrate/titrate/services/agent/liar"
 )
 
 // relay passes messages between a filter and an agent. It falsifies those of the filter, sends some of them again, and

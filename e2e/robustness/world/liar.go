@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/titrate/titrate/e2e/robustness/hostile"
-	"github.com/titrate/titrate/services/dev/child"
-	"github.com/titrate/titrate/services/dev/local"
+	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/dev/local"
 )
 
 // firstLiar is the number of the first liar's host.

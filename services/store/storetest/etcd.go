@@ -1,6 +1,6 @@
-// Package storetest gives tests a real etcd. It is the server itself, embedded in a child
-// process of the test (the test binary once more), in a directory of its own, on a free
-// loopback port. There is no mock of etcd, and a test can kill it.
+// Package storetest gives tests a real etcd. It is the server itself, a child process of
+// the test, in a directory of its own, on a free loopback port. There is no mock of etcd,
+// and a test can kill it.
 //
 // One server per test binary is started at the first use and ended by Main; tests keep apart by a prefix each:
 //
@@ -16,26 +16,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 
 	"github.com/titrate/titrate/services/store"
 )
 
 const (
-	// dirVariable and listenVariable turn the test binary into an etcd.
-	dirVariable    = "TITRATE_TEST_ETCD_DIR"
-	listenVariable = "TITRATE_TEST_ETCD_LISTEN"
-	ready          = "etcd ready at "
+	ready = "etcd ready at "
 	// startTimeout is generous: a loaded machine must not fail a test.
 	startTimeout = 30 * time.Second
 )
@@ -54,15 +51,8 @@ type Etcd struct {
 var mainCalled bool
 
 // Main runs a package's tests and ends the shared server. It returns the exit
-// status. In a child it is etcd instead.
+// status.
 func Main(m *testing.M) int {
-	if dir := os.Getenv(dirVariable); dir != "" {
-		if err := serve(dir, os.Getenv(listenVariable)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return 0
-	}
 	mainCalled = true
 	status := m.Run()
 	if shared.etcd != nil {
@@ -74,40 +64,45 @@ func Main(m *testing.M) int {
 	return status
 }
 
-// serve is etcd until standard input closes.
-func serve(dir, listen string) error {
-	cfg := embed.NewConfig()
-	cfg.Dir = dir
-	cfg.UnsafeNoFsync = true // survives a kill of the process, all that tests do
-	cfg.BcryptCost = 4       // the least: at the default one a password takes seconds under the race detector
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	client, peer := url.URL{Scheme: "http", Host: listen}, url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
-	cfg.InitialClusterToken = dir // another directory is another cluster, with another ID
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	server, err := embed.StartEtcd(cfg)
+// program builds the server, lab/cmd/testetcd, and returns its path. The server is a program of its own, so that no
+// package of services needs etcd's server. It is in the user's cache; without a change the build takes a moment.
+var program = sync.OnceValues(func() (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	lab := filepath.Join(filepath.Dir(here), "../../../lab")
+	cache, err := os.UserCacheDir()
 	if err != nil {
-		return fmt.Errorf("etcd: %w", err)
+		cache = os.TempDir()
 	}
-	select {
-	case <-server.Server.ReadyNotify():
-	case err := <-server.Err():
-		return fmt.Errorf("etcd stopped at start: %w", err)
+	path := filepath.Join(cache, "titrate", "testetcd")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
 	}
-	fmt.Fprintln(os.Stdout, ready+server.Clients[0].Addr().String())
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return nil // the process ends with the server in it, as in a crash
-}
+	lock, err := os.Create(path + ".lock") // tests of several packages build it at once
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-C", lab, "-buildvcs=false", "-o", path, "./cmd/testetcd")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building testetcd: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
 // Start runs a server on the data directory. listen is host:port for clients;
 // port 0 takes a free one. The caller kills it.
 func Start(dir, listen string) (*Etcd, error) {
 	if !mainCalled {
-		return nil, errors.New("storetest: TestMain must call storetest.Main, or the child would run the tests")
+		return nil, errors.New("storetest: TestMain must call storetest.Main, which ends the shared server")
 	}
-	process := exec.Command(os.Args[0])
-	process.Env = append(os.Environ(), dirVariable+"="+dir, listenVariable+"="+listen)
+	path, err := program()
+	if err != nil {
+		return nil, err
+	}
+	process := exec.Command(path, dir, listen)
 	process.Stderr = os.Stderr
 	stdin, err := process.StdinPipe()
 	if err != nil {

@@ -1,0 +1,160 @@
+package traffic
+
+import (
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/lab/simulate/scenario"
+)
+
+// Client is one client.
+type Client struct {
+	Name, Tenant, Pool string
+	Patience           time.Duration
+	Identities         *limiter.Identities
+	Classes            uint32
+	Keys               []int // places in Keys that limit it
+	Flow               int   // place in Flows, -1 without a pool
+}
+
+// Key is a key of an enforced limit: a client, or a whole tenant.
+type Key struct {
+	Tenant, Limit string
+	Client        string // "" for a tenant's
+	Rate, Burst   float64
+	Queued        bool // requests beyond it may wait
+}
+
+// Flow is a tenant's use of a pool.
+type Flow struct{ Tenant, Pool string }
+
+// Cast lists the gateways, clients, keys and flows of a scenario, in a fixed order.
+type Cast struct {
+	Gateways []string // all that are ever there
+	Weights  []float64
+	Clients  []Client
+	Keys     []Key
+	Flows    []Flow
+	Names    limiter.Names // of the clients' identities and classes
+
+	origin []int // of Clients: place in the scenario's
+}
+
+// Gateways returns all gateways that ever exist in a scenario, and their weights.
+func Gateways(s *scenario.Scenario) (names []string, weights []float64) {
+	for _, r := range s.Replicas {
+		names, weights = append(names, r.Name), append(weights, r.Weight)
+	}
+	for _, i := range s.Order() {
+		if e := &s.Events[i]; e.Kind == scenario.Join && !slices.Contains(names, e.Replica) {
+			names, weights = append(names, e.Replica), append(weights, 1)
+		}
+	}
+	return names, weights
+}
+
+// NewCast returns the cast of a clone of a checked scenario.
+func NewCast(s *scenario.Scenario) *Cast {
+	c := &Cast{}
+	c.Gateways, c.Weights = Gateways(s)
+	identities, classes := s.Named()
+	copy(c.Names.Identities[:], identities)
+	copy(c.Names.Classes[:], classes)
+	keys := map[Key]int{}
+	flows := map[Flow]int{}
+	for i := range s.Clients {
+		c.add(s, i, keys, flows)
+	}
+	return c
+}
+
+func (c *Cast) add(s *scenario.Scenario, origin int, keys map[Key]int, flows map[Flow]int) {
+	group := &s.Clients[origin]
+	flow := -1
+	if group.Pool != "" {
+		f := Flow{group.Tenant, group.Pool}
+		at, ok := flows[f]
+		if !ok {
+			at = len(c.Flows)
+			flows[f] = at
+			c.Flows = append(c.Flows, f)
+		}
+		flow = at
+	}
+	for _, name := range group.Names() {
+		client := Client{Name: name, Tenant: group.Tenant, Pool: group.Pool, Patience: group.Patience, Flow: flow,
+			Identities: c.identities(group), Classes: c.classes(group)}
+		for _, k := range limits(s, &client, group) {
+			id := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
+			at, ok := keys[id]
+			if !ok {
+				at = len(c.Keys)
+				keys[id] = at
+				c.Keys = append(c.Keys, k)
+			}
+			client.Keys = append(client.Keys, at)
+		}
+		c.Clients, c.origin = append(c.Clients, client), append(c.origin, origin)
+	}
+}
+
+// identities are a client's as requests carry them, nil without any.
+func (c *Cast) identities(of *scenario.Client) *limiter.Identities {
+	if len(of.Identities) == 0 {
+		return nil
+	}
+	out := new(limiter.Identities)
+	for i, name := range c.Names.Identities {
+		out[i] = of.Identities[name]
+	}
+	return out
+}
+
+// classes are a client's as requests carry them.
+func (c *Cast) classes(of *scenario.Client) (mask uint32) {
+	for i, name := range c.Names.Classes {
+		if name != "" && slices.Contains(of.Classes, name) {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// applies reports whether a limit is enforced on a client's requests.
+func applies(l *config.Limit, c *scenario.Client) bool {
+	in := func(class string) bool { return slices.Contains(c.Classes, class) }
+	return l.Mode == config.Enforce && (len(l.Pools) == 0 || slices.Contains(l.Pools, c.Pool)) &&
+		(len(l.Classes) == 0 || slices.ContainsFunc(l.Classes, in))
+}
+
+// limits returns the keys of the limits that apply to a client of a group.
+func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key) {
+	for _, l := range s.InForce.Limits[c.Tenant] {
+		if !applies(&l, group) {
+			continue
+		}
+		k := Key{Tenant: c.Tenant, Limit: l.Name, Queued: l.Queued(), Rate: l.Rate, Burst: l.Burst}
+		if !l.PerTenant {
+			k.Client = c.Name
+			if l.Identity != "" {
+				k.Client = group.Identities[l.Identity]
+			}
+			if o, ok := l.Overrides[k.Client]; ok {
+				k.Rate, k.Burst = o.Rate, o.Burst
+			}
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// Refresh takes over the limits' numbers from a scenario that has changed.
+func (c *Cast) Refresh(s *scenario.Scenario) {
+	for i := range c.Clients {
+		for j, k := range limits(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
+			c.Keys[c.Clients[i].Keys[j]] = k
+		}
+	}
+}
