@@ -565,8 +565,8 @@ func TestRequestsOfLessThanAToken(t *testing.T) {
 	want(t, "ahead", o.prefetch(&o.users[1], 8*Token), int64(Token/2))
 }
 
-// Threads read the clock before they get the key's lock. A request that came before the question was asked, the bucket
-// was given or went back, or the owner changed, and is decided after that, is refused only by an owner's no.
+// Threads read the clock before they get the key's lock. Messages may overtake a request that has read it: the question
+// was asked, the bucket was given or went back, the owner changed. Only an owner's no refuses that request.
 func TestRequestOvertakenByMessages(t *testing.T) {
 	p := Params{Rate: 10, Burst: 10 * Token, Hold: 50 * millisecond}
 	const came, now = 10 * millisecond, 11 * millisecond
