@@ -32,6 +32,9 @@ type Pool struct {
 	// Adaptive: the capacity is estimated, so gateways report what the upstream has
 	// finished.
 	Adaptive bool `json:"adaptive,omitempty"`
+	// Cost is the name of the cost that the pool counts; "": the plain cost. A request that has no
+	// such cost counts with its plain cost. An older gateway counts the plain cost of all.
+	Cost string `json:"cost,omitempty"`
 	// Unknown is as in [Limit].
 	Unknown *FieldError `json:"-"`
 }
@@ -138,6 +141,9 @@ type Limit struct {
 	// Classes of requests that it applies to, by name; empty: all requests. A class
 	// that a gateway does not know has no requests there.
 	Classes []string `json:"classes,omitempty"`
+	// Cost is the name of the cost that it counts; "": the plain cost. A request that has no such
+	// cost is not counted.
+	Cost string `json:"cost,omitempty"`
 	// Unknown is set when a limit is decoded that has a field or a name which this build
 	// does not know, because a newer build has sent it. What the limit means is then not
 	// known: it is not valid. Nil of a limit that is understood.

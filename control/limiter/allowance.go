@@ -16,6 +16,8 @@ type Allowance struct {
 	Limit string
 	// Rate in cost units/s and Burst in cost units, of all replicas together.
 	Rate, Burst float64
+	// Cost of the request there, cost units.
+	Cost float64
 	// Remaining is the cost that could pass at once, ≥ 0.
 	Remaining float64
 	// Reset is the time until Remaining is the whole burst again, ≥ 0.
@@ -60,7 +62,7 @@ func (e *Engine) Allowance(now int64, r *Request, why Reason) Allowance {
 // than a unit is left, and the next one comes when the request may come again, so no key is looked up.
 // Not ok for all others.
 func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool) {
-	if out.Verdict != Reject || out.Reason != ClientLimit || out.RetryAfter <= 0 || r.cost() > unit {
+	if out.Verdict != Reject || out.Reason != ClientLimit || out.RetryAfter <= 0 {
 		return Allowance{}, false
 	}
 	rt, ok := e.findRoute(r)
@@ -69,10 +71,14 @@ func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool
 	}
 	for _, l := range rt.limits {
 		if l.name == out.Limit {
+			if r.costBy(l.cost) > unit {
+				break
+			}
 			s := subject{r.Client, r.Identities, 0}
 			n := l.keys.Numbers(s.under(l))
 			next := out.RetryAfter
-			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Next: next, Wait: next}, true
+			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Cost: units(r.costBy(l.cost)), Next: next,
+				Wait: next}, true
 		}
 	}
 	return Allowance{}, false
@@ -121,17 +127,18 @@ func peekLimit(by *limit, queue bool, left Allowance) Outcome {
 }
 
 // leastAllowance returns the enforced limit that leaves the least, or the first limit that
-// would refuse, which is then also returned.
+// would refuse, which is then also returned. Limits that count different costs compare by the
+// number of such requests that they leave.
 func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 	for _, l := range c.route.limits {
-		if l.mode != config.Enforce || !l.holdsFor(c.classes) {
+		if l.mode != config.Enforce || !c.counts(l) {
 			continue
 		}
-		a, passes := allowanceOf(l, e.usage(c, l))
+		a, passes := allowanceOf(l, units(c.costOf(l)), e.usage(c, l))
 		switch {
 		case !passes:
 			return a, l
-		case least.Limit == "" || a.Remaining < least.Remaining:
+		case least.Limit == "" || a.Remaining*least.Cost < least.Remaining*a.Cost:
 			least = a
 		}
 	}
@@ -140,8 +147,8 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 
 // allowanceOf returns what a limit leaves a client, and whether the cost asked about
 // would pass.
-func allowanceOf(l *limit, u keys.Usage) (a Allowance, passes bool) {
-	a = Allowance{Limit: l.name, Rate: u.Limit.Rate, Burst: u.Limit.Burst}
+func allowanceOf(l *limit, cost float64, u keys.Usage) (a Allowance, passes bool) {
+	a = Allowance{Limit: l.name, Rate: u.Limit.Rate, Burst: u.Limit.Burst, Cost: cost}
 	if rate, burst := u.Local.Rate, u.Local.Burst; rate > 0 {
 		a.Remaining, a.Reset = max(0, burst-u.Spent), duration(u.Spent/rate)
 		a.Next = duration((min(math.Floor(a.Remaining+tiny)+1, burst) - burst + u.Spent) / rate)
@@ -158,7 +165,8 @@ func (f *flow) allowance(cost int64) Allowance {
 	rate, queued := f.shareAndQueued()
 	wait := retryAfter(f.credit.wait(cost, queued))
 	next := min(wait, duration(1/rate))
-	return Allowance{Limit: ShareName, Rate: rate, Burst: max(1, rate), Reset: wait, Next: next, Wait: wait}
+	return Allowance{Limit: ShareName, Rate: rate, Burst: max(1, rate), Cost: units(cost), Reset: wait, Next: next,
+		Wait: wait}
 }
 
 // shareAndQueued returns the flow's share and the cost that waits for it.

@@ -17,7 +17,7 @@ func TestAllowanceIsOfTheLimitThatLeavesLeast(t *testing.T) {
 		config.Limit{Name: "watched", Rate: 1, Burst: 1, Mode: config.Shadow}))
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 4}
 	e.Decide(sec, r)
-	want := Allowance{Limit: "narrow", Rate: 2, Burst: 10, Remaining: 6, Reset: 2 * time.Second,
+	want := Allowance{Limit: "narrow", Rate: 2, Burst: 10, Cost: 4, Remaining: 6, Reset: 2 * time.Second,
 		Next: 500 * time.Millisecond}
 	if got := e.Allowance(sec, r, None); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -25,7 +25,7 @@ func TestAllowanceIsOfTheLimitThatLeavesLeast(t *testing.T) {
 	e.Decide(sec, r)
 	out := e.Decide(sec, r)
 	out.RetryAfter = out.RetryAfter.Round(time.Microsecond)
-	want = Allowance{Limit: "narrow", Rate: 2, Burst: 10, Remaining: 2, Reset: 4 * time.Second,
+	want = Allowance{Limit: "narrow", Rate: 2, Burst: 10, Cost: 4, Remaining: 2, Reset: 4 * time.Second,
 		Next: 500 * time.Millisecond, Wait: time.Second}
 	got := e.Allowance(sec, r, out.Reason)
 	got.Wait = got.Wait.Round(time.Microsecond)

@@ -67,7 +67,7 @@ func (e *Engine) Name(n Names) {
 	defer a.mu.Unlock()
 	a.known = n
 	a.names.Store(&n)
-	if s := e.snap.Load(); s != nil && s.asks.names > 0 {
+	if s := e.snap.Load(); s != nil && (s.asks.names > 0 || s.countsByName()) {
 		e.installWhole(compile(s.source(), &n, s))
 	}
 }

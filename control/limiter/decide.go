@@ -17,7 +17,8 @@ func (e *Engine) Decide(now int64, r *Request) (out Outcome) {
 		if rt == nil {
 			return out
 		}
-		c.now, c.cost, c.route = now, r.cost(), rt
+		c.now, c.route, c.price = now, rt, price{r.cost(), r.Costs}
+		c.cost = c.price.at(rt)
 		c.client, c.ids, c.classes = r.Client, r.Identities, uint64(r.Classes)|every
 		switch {
 		case rt.flow == nil || e.isExact(rt.exact):
@@ -47,7 +48,7 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 		c := newCall(now, r, rt)
 		*out = e.decideByLimits(&c)
 	case rt.blocked:
-		*out = e.refuseBlocked(rt.flow, r.cost())
+		*out = e.refuseBlocked(rt.flow, newCall(now, r, rt).cost)
 	default:
 		return rt
 	}

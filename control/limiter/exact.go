@@ -91,7 +91,7 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	if since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
 		return 0
 	}
-	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.cost).Known * grant.Token)
+	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.costOf(l)).Known * grant.Token)
 }
 
 // isInDebt reports whether a key owes what gateways admitted that could not reach each other. Until that is repaid
@@ -113,7 +113,7 @@ func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
 func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 	silent, left := uint64(0), uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
-		if !e.isExact(l.exact) || !l.holdsFor(c.classes) {
+		if !e.isExact(l.exact) || !c.counts(l) {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
@@ -121,7 +121,7 @@ func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
 			silent |= 1 << i
 			continue
 		}
-		switch wait, got := e.tokens.Take(&k, c.now, c.cost); got {
+		switch wait, got := e.tokens.Take(&k, c.now, c.costOf(l)); got {
 		case grant.Admitted:
 			e.mirror(c, i, l)
 		case grant.Refused:
@@ -207,7 +207,7 @@ func (e *Engine) allow(k *tokens.Key) bool {
 func (e *Engine) mirror(c *call, i int, l *limit) {
 	client := c.under(l)
 	c.paid.limits |= 1 << i
-	if e.keys.Mirror(&l.keys, client, c.now, c.cost) {
+	if e.keys.Mirror(&l.keys, client, c.now, c.costOf(l)) {
 		c.paid.overflow |= 1 << i
 	}
 }
@@ -221,8 +221,8 @@ func (e *Engine) putBack(c *call) {
 		l := c.route.limits[i]
 		client := c.under(l)
 		k := e.tokenKey(l, client)
-		e.tokens.PutBack(&k, c.now, c.cost)
-		e.keys.Refund(&l.keys, client, c.now, c.cost, c.paid.overflow>>i&1 != 0)
+		e.tokens.PutBack(&k, c.now, c.costOf(l))
+		e.keys.Refund(&l.keys, client, c.now, c.costOf(l), c.paid.overflow>>i&1 != 0)
 	}
 	c.paid = charged{}
 }
@@ -247,12 +247,12 @@ func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 // usage returns the use of a limit by a client, by the owner's bucket if that is known here, else by
 // the ledger.
 func (e *Engine) usage(c *call, l *limit) keys.Usage {
-	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.cost)
+	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.costOf(l))
 	if !e.isExact(l.exact) {
 		return u
 	}
 	k := e.tokenKey(l, c.under(l))
-	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.cost); ok {
+	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.costOf(l)); ok {
 		u.Local, u.Spent, u.Wait = u.Limit, spent, wait
 	}
 	return u
@@ -263,7 +263,7 @@ func (e *Engine) usage(c *call, l *limit) keys.Usage {
 func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
 	ledger := uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
-		if !e.isExact(l.exact) || !l.holdsFor(c.classes) {
+		if !e.isExact(l.exact) || !c.counts(l) {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
@@ -272,7 +272,7 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 			e.count(l, didLedger)
 			continue
 		}
-		wait, got := e.tokens.Take(&k, c.now, c.cost)
+		wait, got := e.tokens.Take(&k, c.now, c.costOf(l))
 		if got == grant.Waits {
 			w := e.newTokenWait(c, r, ticket, i, ledger)
 			if wait, got = e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got == grant.Waits {

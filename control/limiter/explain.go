@@ -31,6 +31,7 @@ type LimitState struct {
 	Unasked bool          // and is not asked about this new key, as the limit has asked for too much: likewise
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
+	Counts  string        // name of the cost that it counts; "": the plain cost
 	Free    float64       // cost that may pass now here; debt is below 0
 	Passes  bool          // the request asked about would pass now
 	Wait    time.Duration // until it would; 0 when it passes, or never will
@@ -98,7 +99,7 @@ func (e *Engine) Bearing(now int64, r *Request) Explanation {
 	x.Limits = make([]LimitState, 0, len(rt.limits))
 	c := newCall(now, r, rt)
 	for _, l := range rt.limits {
-		if l.classes&c.classes != 0 {
+		if l.classes&c.classes != 0 && (l.cost == plainCost || c.costOf(l) != 0) {
 			x.Limits = append(x.Limits, e.limitState(l, &c))
 		}
 	}
@@ -114,6 +115,7 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
 		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
+		Counts: l.counted,
 	}
 	if state.Exact {
 		k := e.tokenKey(l, client)

@@ -40,16 +40,20 @@ func (ids *Identities) clone() *Identities {
 	return c
 }
 
-// Names says which identity and which class has which index; "" is a free one.
+// Names says which identity, class and cost has which index; "" is a free one.
 type Names struct {
 	Identities [MaxIdentities]string
 	Classes    [MaxClasses]string
+	Costs      [MaxCosts]string
 }
 
-// Known lists the names that have an index.
+// Known lists the identities and classes that have an index.
 func (n *Names) Known() *exchange.Names {
 	return &exchange.Names{Identities: given(n.Identities[:]), Classes: given(n.Classes[:])}
 }
+
+// KnownCosts lists the costs that have an index.
+func (n *Names) KnownCosts() []string { return given(n.Costs[:]) }
 
 // given are the names that are not "".
 func given(names []string) (out []string) {
@@ -131,6 +135,7 @@ func (w *subject) under(l *limit) string {
 type apart struct {
 	identities uint8  // of limits with a queue
 	classes    uint64 // likewise
+	costs      uint8  // likewise, as bits
 }
 
 // add takes in a limit of the route.
@@ -142,6 +147,9 @@ func (a *apart) add(l *limit) {
 		a.identities |= 1 << (l.identity - 1)
 	}
 	a.classes |= l.classes &^ every
+	if l.cost != plainCost && l.cost != unnamedCost {
+		a.costs |= 1 << (l.cost - 1)
+	}
 }
 
 // lineKey returns the key of the line that a request waits in.
@@ -150,7 +158,9 @@ func (f *flow) lineKey(c *call) uint64 {
 	if *by == (apart{}) {
 		return hash.Client(f.salt, c.client)
 	}
-	h := f.salt.Absorb(c.client).AbsorbNumber(by.classes & c.classes)
+	const afterClasses = MaxClasses + 1
+	kinds := by.classes&c.classes | uint64(by.costs&c.named.known())<<afterClasses
+	h := f.salt.Absorb(c.client).AbsorbNumber(kinds)
 	for i := range MaxIdentities {
 		if by.identities>>i&1 != 0 && c.ids != nil {
 			h = h.Absorb(c.ids[i])

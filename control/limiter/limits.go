@@ -25,21 +25,25 @@ type limit struct {
 	classes   uint64 // that it applies to
 	keys      keys.Group
 	part      budget.ID // of the budgets of EXACT keys
+	cost      costName  // that it counts,
+	counted   string    // and the cost's name
 	exact     exactness
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 
 // call is one request on its way through the stages.
 type call struct {
-	now, cost int64
+	now, cost int64 // cost counts for the pool
 	route     *route
+	price     // what limits count
 	subject
 	paid charged // by tokens, see exact.go
 	held bool    // it has waited for an owner, and is counted as waited
 }
 
 func newCall(now int64, r *Request, rt *route) call {
-	return call{now: now, cost: r.cost(), route: rt,
+	p := price{r.cost(), r.Costs}
+	return call{now: now, cost: p.at(rt), route: rt, price: p,
 		subject: subject{r.Client, r.Identities, uint64(r.Classes) | every}}
 }
 
@@ -76,11 +80,11 @@ const (
 func (e *Engine) charge(c *call, why attempt) refusal {
 	var r refusal
 	for i, l := range c.route.limits {
-		if !l.holdsFor(c.classes) || c.paid.limits>>i&1 != 0 {
+		if !c.counts(l) || c.paid.limits>>i&1 != 0 {
 			continue
 		}
 		probe := why == again || why == first && l.queued
-		wait, shared, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, probe)
+		wait, shared, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.costOf(l), probe)
 		switch {
 		case ok:
 			r.limits |= 1 << i
@@ -88,7 +92,7 @@ func (e *Engine) charge(c *call, why attempt) refusal {
 				r.overflow |= 1 << i
 			}
 			if e.isExact(l.exact) {
-				e.oweTokens(c, l, c.cost)
+				e.oweTokens(c, l, c.costOf(l))
 			}
 		case l.mode == config.Shadow:
 			if r.shadow == nil {
@@ -107,9 +111,9 @@ func (e *Engine) refund(c *call, ch charged) {
 	for i := 0; ch.limits>>i != 0; i++ {
 		if ch.limits>>i&1 != 0 {
 			l := c.route.limits[i]
-			e.keys.Refund(&l.keys, c.under(l), c.now, c.cost, ch.overflow>>i&1 != 0)
+			e.keys.Refund(&l.keys, c.under(l), c.now, c.costOf(l), ch.overflow>>i&1 != 0)
 			if e.isExact(l.exact) {
-				e.oweTokens(c, l, -c.cost)
+				e.oweTokens(c, l, -c.costOf(l))
 			}
 		}
 	}
@@ -122,7 +126,7 @@ func (e *Engine) limitsAdmit(c *call) bool {
 		if c.paid.limits>>i&1 != 0 {
 			continue
 		}
-		if l.mode == config.Enforce && l.holdsFor(c.classes) && !e.keys.WouldTake(&l.keys, c.under(l), c.now, c.cost) {
+		if l.mode == config.Enforce && c.counts(l) && !e.keys.WouldTake(&l.keys, c.under(l), c.now, c.costOf(l)) {
 			return false
 		}
 	}
@@ -133,12 +137,12 @@ func (e *Engine) limitsAdmit(c *call) bool {
 // have refused it.
 func (e *Engine) chargeWatched(c *call) (out Outcome) {
 	for _, l := range c.route.limits {
-		if !l.holdsFor(c.classes) {
+		if !c.counts(l) {
 			continue
 		}
-		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.cost, false)
+		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.costOf(l), false)
 		if ok && e.isExact(l.exact) {
-			e.oweTokens(c, l, c.cost)
+			e.oweTokens(c, l, c.costOf(l))
 		}
 		if !ok && !out.Shadow {
 			e.setShadow(l, &out)
@@ -151,14 +155,11 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 // countDemand counts a request as demand on a limit that is not asked to admit it yet,
 // because earlier requests of the client wait. What the replica claims must include it.
 func (e *Engine) countDemand(c *call, l *limit) {
-	client := c.under(l)
-	if _, shared, ok := e.keys.Take(&l.keys, client, c.now, c.cost, false); ok {
-		e.keys.Refund(&l.keys, client, c.now, c.cost, shared)
+	client, cost := c.under(l), c.costOf(l)
+	if _, shared, ok := e.keys.Take(&l.keys, client, c.now, cost, false); ok {
+		e.keys.Refund(&l.keys, client, c.now, cost, shared)
 	}
 }
-
-// holdsFor reports whether the limit counts requests of such classes.
-func (l *limit) holdsFor(classes uint64) bool { return l.mode != config.Off && l.classes&classes != 0 }
 
 // setShadow sets the outcome of a request that all limits admit, and counts it; l is the
 // SHADOW limit that would have refused it, nil if there is none.

@@ -41,9 +41,9 @@ type tokenWait struct {
 func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int, ledger uint64) *tokenWait {
 	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, ledger: ledger, at: i,
 		by: c.route.limits[i]}
-	w.Of, w.Cost, w.Since = w, c.cost, c.now
+	w.Of, w.Cost, w.Since = w, c.costOf(w.by), c.now
 	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
-	w.req.Identities = r.Identities.clone()
+	w.req.Identities, w.req.Costs = r.Identities.clone(), r.Costs.clone()
 	e.places.take(w)
 	e.waiting.Add(1)
 	return w
@@ -146,7 +146,7 @@ func (e *Engine) resume(now int64, ended tokens.Ended[*tokenWait], out []Event) 
 // payRest pays the EXACT limits that a request has not paid yet, until it has to wait for one.
 func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 	for i, l := range w.route.limits {
-		if !e.isExact(l.exact) || !l.holdsFor(c.classes) || (c.paid.limits|w.ledger)>>i&1 != 0 {
+		if !e.isExact(l.exact) || !c.counts(l) || (c.paid.limits|w.ledger)>>i&1 != 0 {
 			continue
 		}
 		k := e.tokenKey(l, c.under(l))
@@ -155,7 +155,7 @@ func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 			e.count(l, didLedger)
 			continue
 		}
-		w.paid, w.at, w.by, w.asked = c.paid, i, l, c.now
+		w.paid, w.at, w.by, w.asked, w.Cost = c.paid, i, l, c.now, c.costOf(l)
 		switch wait, got := e.tokens.Join(&k, c.now, e.knownSpent(c, l, &k), &w.Waiter); got {
 		case grant.Waits:
 			return out

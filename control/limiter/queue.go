@@ -22,6 +22,7 @@ type waiting struct {
 	route   *route // its limits were charged under
 	charged charged
 	ids     *Identities // copies
+	price   price       // likewise
 	classes uint64
 	paid    charged // by tokens; until it is released, it is not spent
 	mark    bool
@@ -101,6 +102,7 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 	q, key := f.obtainQueue(), f.lineKey(c)
 	entry := queue.Entry[waiting]{Since: c.now, Cost: c.cost}
 	entry.Request = waiting{ticket: ticket, route: c.route, classes: c.classes, paid: c.paid}
+	entry.Request.price.plain = c.price.plain     // push has the others
 	if l := q.Find(key); l != nil && l.Held > 0 { // behind its own earlier ones
 		by := l.Hold.by
 		e.countDemand(c, by)
@@ -136,7 +138,11 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 // queue at the very edge where its head times out.
 func (e *Engine) waitBehind(c *call, l *queue.Line[holding]) int64 {
 	by := l.Hold.by
-	return max(0, l.Hold.expected-c.now) + e.keys.Delay(&by.keys, c.under(by), c.now, l.HeldCost+c.cost)/3*4
+	ahead, cost := l.HeldCost, c.costOf(by)
+	if by.cost != c.route.cost { // the line counts what the pool does: its requests are taken to be like this one
+		ahead = int64(l.Held) * cost
+	}
+	return max(0, l.Hold.expected-c.now) + e.keys.Delay(&by.keys, c.under(by), c.now, ahead+cost)/3*4
 }
 
 // isFull reports whether no more requests may wait for their clients' limits.
@@ -175,7 +181,7 @@ func (e *Engine) queueEligible(f *flow, c *call, key uint64, entry queue.Entry[w
 }
 
 func (e *Engine) push(f *flow, c *call, key uint64, entry queue.Entry[waiting]) (int32, Handle) {
-	entry.Request.ids = c.ids.clone()
+	entry.Request.ids, entry.Request.price.named = c.ids.clone(), c.named.clone()
 	i := f.queue.Push(key, c.client, entry)
 	e.waiting.Add(1)
 	return i, newHandle(f.place.id, i, f.queue.Generation(i))
@@ -217,7 +223,7 @@ func (f *flow) turnAway(why Reason, cost int64) ruling {
 func (f *flow) callOf(i int32, rt *route, now int64) call {
 	en := f.queue.Entry(i)
 	who := subject{f.queue.LineOf(i).Client, en.Request.ids, en.Request.classes}
-	return call{now: now, cost: en.Cost, route: rt, subject: who, paid: en.Request.paid}
+	return call{now: now, cost: en.Cost, route: rt, price: en.Request.price, subject: who, paid: en.Request.paid}
 }
 
 // Cancel takes back a held request whose caller has gone: it is charged nothing, and

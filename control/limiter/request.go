@@ -64,6 +64,7 @@ type Request struct {
 	// Identities are the values that limits may use instead of Client; nil:
 	// it has none.
 	Identities *Identities
+	Costs      *Costs // what it costs by name; nil: it has no such costs
 	Classes    uint32 // that it is in, a bit per place
 	// Mode is the caller's mode of the decision: SHADOW and OFF never refuse
 	// or hold this request, whatever limits and quotas say.
@@ -81,11 +82,19 @@ func (r *Request) cost() int64 {
 	return max(1, int64(min(r.Cost, MaxCost)*unit+0.5))
 }
 
+// Micros is the plain cost that is charged, in millionths of a unit.
+func (r *Request) Micros() int64 { return r.cost() }
+
+// costBy returns the cost by a name, in fixed point; 0: it has none.
+func (r *Request) costBy(by costName) int64 {
+	if by == plainCost {
+		return r.cost()
+	}
+	return r.Costs.by(by)
+}
+
 // Micros converts a cost that was settled, ≥ 0, to millionths of a unit.
 func Micros(cost float64) int64 { return int64(min(cost, MaxCost)*unit + 0.5) }
-
-// Micros is the cost that is charged, in millionths of a unit.
-func (r *Request) Micros() int64 { return r.cost() }
 
 // Outcome is a decision.
 type Outcome struct {

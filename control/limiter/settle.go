@@ -19,32 +19,47 @@ import "github.com/titrate/titrate/control/config"
 // debtSeconds bounds what a flow may owe for corrected costs, in seconds of its share.
 const debtSeconds = 2
 
-// Settle corrects the charge of a request that was admitted with r.Cost as its estimate:
-// actual, in cost units, is its true cost, ≥ 0 and at most MaxCost. What is not a number
-// corrects nothing. Call it at most once per admitted request, and never for another one.
-// It decides nothing. It returns the cost that the bound on debt forgave the client's
-// limits, at most over them.
+// Settle corrects the plain cost of a request, see [Engine.SettleCost].
+func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64) {
+	return e.SettleCost(now, r, -1, actual)
+}
+
+// SettleCost corrects a cost of a request that was admitted by an estimate. It is the plain cost
+// if place is −1, else the one at that place of r.Costs. actual is the true cost, in cost units,
+// ≥ 0 and at most MaxCost. What is not a number corrects nothing. Call it at most once per cost
+// of an admitted request, and never for another one. It decides nothing. It returns the cost that
+// the bound on debt forgave the client's limits, at most over them.
 //
 // Not exact, by choice: a limit that was SHADOW and would have refused the request was
 // not charged its estimate, yet gets its refund. A client that had no key at its
 // admission (see Options.Keys) gets no refund.
-func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64) {
-	if !(actual >= 0) {
+func (e *Engine) SettleCost(now int64, r *Request, place int, actual float64) (forgiven float64) {
+	by := costName(place + 1)
+	if !(actual >= 0) || by >= unnamedCost {
 		return 0
 	}
 	rt, ok := e.findRoute(r)
 	if !ok {
 		return 0
 	}
-	extra := Micros(actual) - r.cost()
-	if extra == 0 {
+	charged := r.costBy(by)
+	extra := Micros(actual) - charged
+	if extra == 0 || charged == 0 {
 		return 0
 	}
-	c := newCall(now, r, rt)
-	c.cost = extra
 	if r.Mode != config.Off {
-		forgiven = e.correctLimits(&c)
+		c := newCall(now, r, rt)
+		forgiven = e.correctLimits(&c, by, extra)
 	}
+	if rt.counter(r) == by {
+		e.correctFlow(now, r, rt, extra)
+	}
+	return forgiven
+}
+
+// correctFlow charges a request's flow the extra cost, or gives it back.
+func (e *Engine) correctFlow(now int64, r *Request, rt *route, extra int64) {
+	ok := true
 	for ok && rt.flow != nil && !rt.flow.correct(e, now, extra, r.Mode) {
 		e.unroute(rt.flow) // it has just been freed
 		rt, ok = e.findRoute(r)
@@ -53,22 +68,22 @@ func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64
 		rt.flow.correctClient(r.Client, extra)
 		e.wake(rt.flow)
 	}
-	return forgiven
 }
 
-// correctLimits charges the limits the extra cost of a call, or gives it back.
-func (e *Engine) correctLimits(c *call) (forgiven float64) {
+// correctLimits charges the limits that count by a cost what it was more than estimated, or gives
+// it back.
+func (e *Engine) correctLimits(c *call, by costName, extra int64) (forgiven float64) {
 	for _, l := range c.route.limits {
-		if !l.holdsFor(c.classes) {
+		if l.cost != by || !c.counts(l) {
 			continue
 		}
 		if e.isExact(l.exact) {
-			e.oweTokens(c, l, c.cost)
+			e.oweTokens(c, l, extra)
 		}
-		if c.cost < 0 {
-			e.keys.Refund(&l.keys, c.under(l), c.now, -c.cost, false)
+		if extra < 0 {
+			e.keys.Refund(&l.keys, c.under(l), c.now, -extra, false)
 		} else {
-			forgiven = max(forgiven, e.keys.Owe(&l.keys, c.under(l), c.now, c.cost))
+			forgiven = max(forgiven, e.keys.Owe(&l.keys, c.under(l), c.now, extra))
 		}
 	}
 	return forgiven

@@ -21,6 +21,7 @@ type snapshot struct {
 	seed      uint64
 	pools     map[string]int
 	list      []config.Pool // by index, defaults of their queues filled in
+	costs     []costName    // that the pools count, by index
 	defaults  []config.Limit
 	inherited []ruled // the defaults
 	weight    float64 // of all tenants
@@ -49,6 +50,7 @@ type route struct {
 	flow    *flow   // nil for an unknown pool
 	flight  *Flight // of an adaptive pool's flow
 	apart   apart
+	cost    costName  // that the pool counts
 	blocked bool      // the quota has a max of 0 and is enforced
 	exact   exactness // the most of its limits
 }
@@ -72,6 +74,7 @@ func compile(c *config.Config, names *Names, before *snapshot) *snapshot {
 	for i := range s.list {
 		s.list[i].Queue = s.list[i].Queue.WithDefaults()
 		s.pools[s.list[i].Name] = i
+		s.costs = append(s.costs, names.cost(s.list[i].Cost))
 	}
 	for i := range c.Defaults {
 		s.inherited[i] = ruled{&c.Defaults[i], exceptions(&c.Defaults[i])}
@@ -170,7 +173,7 @@ func (s *snapshot) newTenant(c *config.Tenant, names *Names) *tenant {
 
 // asks counts the limits that ask something of requests.
 type asks struct {
-	names      int // limits with an identity or a class
+	names      int // limits with an identity, a class or a cost
 	identities [MaxIdentities]int
 	classes    [MaxClasses]int
 }
@@ -179,7 +182,7 @@ type asks struct {
 // asks nothing, but its names count: they may get an index.
 func (a *asks) count(limits []*limit, step int) {
 	for _, l := range limits {
-		if l.identity != 0 || l.classes != every {
+		if l.identity != 0 || l.classes != every || l.cost != plainCost {
 			a.names += step
 		}
 		if l.mode == config.Off {
@@ -194,6 +197,11 @@ func (a *asks) count(limits []*limit, step int) {
 			}
 		}
 	}
+}
+
+// countsByName reports whether a pool counts a cost that has a name.
+func (s *snapshot) countsByName() bool {
+	return slices.ContainsFunc(s.costs, func(c costName) bool { return c != plainCost })
 }
 
 // wanted returns the identities and classes that requests need to have.
@@ -215,8 +223,9 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 	l := &limit{
 		tenant: tenant, name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
+		counted: c.Cost,
 	}
-	l.exact, l.part = exactnessOf(c.Limit), budget.Of(tenant, c.Name)
+	l.exact, l.part, l.cost = exactnessOf(c.Limit), budget.Of(tenant, c.Name), names.cost(c.Cost)
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}
@@ -293,7 +302,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 	pool := ""
 	if i < len(s.list) {
 		p := &s.list[i]
-		pool, rt.queue, rt.mode = p.Name, p.Queue, t.quotas[p.Name].Mode
+		pool, rt.queue, rt.mode, rt.cost = p.Name, p.Queue, t.quotas[p.Name].Mode, s.costs[i]
 		rt.blocked = t.blocked(p.Name)
 		rt.flow = e.obtainFlow(s, t, i)
 		if p.Adaptive {
