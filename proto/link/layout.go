@@ -83,6 +83,7 @@ func code(c *coder, m Message) {
 			integer(c, "refused", &m.Refused)
 			c.str("reason", &m.Reason)
 			c.u64("parted", &m.Parted)
+			c.str("costs", &m.Costs)
 		})
 	}
 }

@@ -122,7 +122,7 @@ func newApply() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&ask.ValidateOnly, "dry-run", false, "ask the coordinator what would happen, and change nothing")
 	f.BoolVar(&ask.Strict, "strict", false,
-		"refuse an identity or a class that some gateway does not know, instead of warning")
+		"refuse an identity, a class or a cost that some gateway does not know, instead of warning")
 	f.BoolVar(&ask.TakeOver, "overwrite", false,
 		"apply also what somebody else changed since the documents were read, and what another set owns: etags and "+
 			"owners do not count")

@@ -28,7 +28,7 @@ A plan ends with guards, reasons to think again, and exit status 1 if there are 
                                or the share of a tenant that uses it
   delete-in-use                a tenant or a pool is deleted that is in use now
   guarantees-beyond-capacity   the guarantees of a pool add up to more than its capacity
-  unknown-name                 an identity or a class that no gateway knows
+  unknown-name                 an identity, a class or a cost that no gateway knows
   effects-unknown              no coordinator could say what happens
 
 --waive NAME accepts a guard. titrate apply --plan and titrate rollback show the same plan,

@@ -41,7 +41,8 @@ func rowOf(m resource.Message) (row, more []string) {
 	owner := cmp.Or(m.GetSet(), command.None)
 	switch m := m.(type) {
 	case *quotav1.Pool:
-		return poolRow(m), []string{m.Queue.GetAqm().String(), m.OnLoss.String(), inForce(m.Status), owner}
+		return poolRow(m), []string{cmp.Or(m.Cost, command.None), m.Queue.GetAqm().String(), m.OnLoss.String(),
+			inForce(m.Status), owner}
 	case *quotav1.Tenant:
 		return []string{m.Name, command.Number(m.Weight), inForce(m.Status), cmp.Or(m.DisplayName, command.None)},
 			[]string{owner}
@@ -76,10 +77,10 @@ var columnsOf = map[resource.Kind][]command.Column{
 
 // wideColumnsOf stand behind columnsOf in a wide table.
 var wideColumnsOf = map[resource.Kind][]command.Column{
-	resource.Pool:   command.Columns("QUEUE", "ON LOSS", "IN FORCE", "SET"),
+	resource.Pool:   command.Columns("COST", "QUEUE", "ON LOSS", "IN FORCE", "SET"),
 	resource.Tenant: command.Columns("SET"),
 	resource.Quota:  command.Columns("IN FORCE", "SET"),
-	resource.Limit: command.Columns("POOLS", "#OVERRIDES", "QUEUE", "PRECISION",
+	resource.Limit: command.Columns("COST", "POOLS", "#OVERRIDES", "QUEUE", "PRECISION",
 		"SET"),
 }
 
@@ -174,7 +175,8 @@ func limitMore(l *quotav1.Limit) []string {
 	if why := l.GetStatus().GetPrecisionWhy(); why != "" {
 		precision += ": " + why
 	}
-	return []string{orAll(l.Pools), strconv.Itoa(len(l.Overrides)), l.Queue.GetAqm().String(), precision}
+	return []string{cmp.Or(l.Cost, command.None), orAll(l.Pools), strconv.Itoa(len(l.Overrides)),
+		l.Queue.GetAqm().String(), precision}
 }
 
 // orAll lists names; none means that all are meant.

@@ -31,7 +31,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		&quotav1.Pool{Name: "pools/api", Capacity: 300, Sharing: quotav1.Sharing_PROPORTIONAL, Alpha: 2,
 			Guarantee: quotav1.Guarantee_ADDITIVE, OnLoss: quotav1.OnLoss_SAFE_RATE,
 			HardExpiry: durationpb.New(5 * time.Minute),
-			Adaptive:   &quotav1.Adaptive{Min: 100, Max: 900},
+			Adaptive:   &quotav1.Adaptive{Min: 100, Max: 900}, Cost: "tokens",
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL, DelayTarget: durationpb.New(50 * time.Millisecond),
 				MaxWait: durationpb.New(1500 * time.Millisecond), MaxRequests: 64}},
 		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3},
@@ -40,7 +40,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		&quotav1.Limit{Name: "tenants/-/limits/per-client", Key: quotav1.Key_CLIENT, Rate: "10/min", Burst: 20,
 			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"},
 			Mode:      quotav1.Mode_SHADOW,
-			Precision: quotav1.Precision_EXACT,
+			Precision: quotav1.Precision_EXACT, Cost: "input.tokens",
 			Queue:     &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
 			Overrides: []*quotav1.Override{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h"}}},
 	}
@@ -58,8 +58,8 @@ func TestParseReadsEveryField(t *testing.T) {
 			}
 		}
 	}
-	if got[1].Line != 15 {
-		t.Errorf("second document at line %d, want 15", got[1].Line)
+	if got[1].Line != 16 {
+		t.Errorf("second document at line %d, want 16", got[1].Line)
 	}
 }
 

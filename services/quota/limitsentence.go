@@ -115,7 +115,11 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	if e.GetKey() == quotav1.Key_TENANT {
 		who = "all clients together"
 	}
-	out := fmt.Sprintf("it lets %s have %s, burst %s", who, rate(e.GetRate()), wording.Number(e.GetBurst()))
+	of := ""
+	if l.GetCost() != "" {
+		of = " of " + l.GetCost()
+	}
+	out := fmt.Sprintf("it lets %s have %s%s, burst %s", who, rate(e.GetRate()), of, wording.Number(e.GetBurst()))
 	if e.GetRate() == 0 {
 		out = "its rate is 0, so it lets nothing pass"
 	}

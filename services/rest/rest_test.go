@@ -120,7 +120,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}{
 		{"POST", "/pools", "{\"name\":\"pools/b\",\n \"capactiy\":1}", 400, "INVALID_ARGUMENT",
 			"body:2: capactiy: unknown field; known are name, capacity, sharing, alpha, guarantee, queue, onLoss, " +
-				"hardExpiry, adaptive, etag; did you mean capacity?"},
+				"hardExpiry, adaptive, cost, etag; did you mean capacity?"},
 		{"POST", "/tenants/acme/limits?limit_id=l", "{\"rate\":100,\n\"mode\":\"shadow\"}", 400, "INVALID_ARGUMENT",
 			"body:1: rate: want a rate with its unit, such as 100/s, 100/min or 100/h, found 100; " +
 				`body:2: mode: want one of ENFORCE, SHADOW, OFF, found "shadow"; did you mean SHADOW?`},

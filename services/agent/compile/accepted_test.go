@@ -77,6 +77,7 @@ func (a anything) resource() resource.Message {
 		p := &quotav1.Pool{
 			Name: "pools/" + a.id("pool"), Capacity: a.number("capacity"), OnLoss: quotav1.OnLoss(a.enum("loss")),
 			HardExpiry: a.duration("expiry", 1, time.Hour), Queue: a.queue(), Alpha: a.number("alpha"),
+			Cost: of(a, "cost", []string{"", "output"}, []string{"Out put"}),
 		}
 		if rapid.Bool().Draw(a.t, "adaptive") {
 			p.Adaptive = &quotav1.Adaptive{Min: a.number("min"), Max: a.number("max")}
@@ -98,6 +99,7 @@ func (a anything) resource() resource.Message {
 		Name: fmt.Sprintf("tenants/%s/limits/%s", a.id("tenant"), a.id("limit")),
 		Key:  quotav1.Key(a.enum("key")), Rate: a.rate(), Burst: a.number("burst"), Mode: quotav1.Mode(a.enum("mode")),
 		Queue: a.queue(), Strict: rapid.Bool().Draw(a.t, "strict"),
+		Cost:     of(a, "cost", []string{"", "output"}, []string{"-"}),
 		Identity: of(a, "identity", []string{"", "ip"}, []string{"I P"}),
 		Classes:  of(a, "classes", [][]string{nil, {"writes", "b"}}, [][]string{{""}, {"A b"}}),
 		Pools:    of(a, "pools", [][]string{nil, {"api", "gone"}}, [][]string{{""}, {"a", "a"}}),

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -102,6 +103,7 @@ func (c *Core) state(now time.Duration) *controlv1.State {
 		}
 		if n := g.names; n != nil {
 			one.NamesKnown, one.Identities, one.Classes = true, n.Identities, n.Classes
+			one.Costs = strings.FieldsFunc(g.heartbeat.Costs, func(r rune) bool { return r == ',' })
 		}
 		s.Gateways = append(s.Gateways, one)
 	}

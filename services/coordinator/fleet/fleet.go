@@ -149,14 +149,12 @@ func gatewaysOf(s *controlv1.State) (out []*controlv1.GatewayState) {
 }
 
 // Doubts returns why a resource may not do what it says at the connected agents' gateways.
-// known is false if the resource names an identity or a class and no gateway has reported
+// known is false if the resource names an identity, a class or a cost and no gateway has reported
 // which ones it knows.
 func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.Doubt, known bool) {
 	v := f.of(connected)
-	known = true
-	if l, ok := m.(*quotav1.Limit); ok && (l.GetIdentity() != "" || len(l.GetClasses()) > 0) {
-		doubts, known = v.names.doubts(l), len(v.names.gateways) > 0
-	}
+	doubts, named := v.names.doubts(m)
+	known = !named || len(v.names.gateways) > 0
 	return append(doubts, v.notEnforced(m.GetName())...), known
 }
 

@@ -17,7 +17,8 @@ var start = time.Unix(1e9, 0)
 func fleet() *Fleet {
 	f := &Fleet{}
 	f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
-		{Name: "gw-1", NamesKnown: true, Identities: []string{"ip", "user"}, Classes: []string{"writes"}},
+		{Name: "gw-1", NamesKnown: true, Identities: []string{"ip", "user"}, Classes: []string{"writes"},
+			Costs: []string{"output"}},
 		{Name: "gw-2", NamesKnown: true, Identities: []string{"ip"}, LeftOutTotal: 3,
 			LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "new", Reason: "is newer"}}},
 		{Name: "gw-3"},
@@ -33,7 +34,7 @@ func fleet() *Fleet {
 func TestDoubts(t *testing.T) {
 	f := fleet()
 	for _, c := range []struct {
-		limit *quotav1.Limit
+		limit resource.Message
 		field string
 		words []string
 	}{
@@ -45,6 +46,11 @@ func TestDoubts(t *testing.T) {
 		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip", Classes: []string{"writes"}}, "classes[0]",
 			[]string{"1 of 2", "no request is in it"}},
 		{&quotav1.Limit{Name: "tenants/acme/limits/a", Identity: "ip"}, "", nil},
+		{&quotav1.Limit{Name: "tenants/acme/limits/a", Cost: "output"}, "cost",
+			[]string{`cost "output" is not known to 1 of 2 gateways (gw-2)`, "counts no request there"}},
+		{&quotav1.Pool{Name: "pools/api", Cost: "input"}, "cost",
+			[]string{"2 of 2 gateways", "known are output", "with their plain cost"}},
+		{&quotav1.Pool{Name: "pools/api"}, "", nil},
 		{&quotav1.Limit{Name: "tenants/acme/limits/new"}, "", []string{"not enforced by gateway gw-2: is newer"}},
 	} {
 		doubts, known := f.Doubts([]string{"a", "b"}, c.limit)

@@ -210,14 +210,15 @@ func (v *view) reasons(name string) map[string][]string {
 	return by
 }
 
-// names says which gateways know which identity and which class.
+// names says which gateways know which identity, class and cost.
 type names struct {
-	gateways            []string // that have reported their names, sorted
-	identities, classes map[string]map[string]bool
+	gateways                   []string // that have reported their names, sorted
+	identities, classes, costs map[string]map[string]bool
 }
 
 func newNames() names {
-	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{}}
+	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{},
+		costs: map[string]map[string]bool{}}
 }
 
 // add takes the names of a gateway.
@@ -236,6 +237,7 @@ func (n *names) add(g *controlv1.GatewayState) {
 	}
 	put(n.identities, g.GetIdentities())
 	put(n.classes, g.GetClasses())
+	put(n.costs, g.GetCosts())
 }
 
 func (n *names) finish() {
@@ -243,11 +245,20 @@ func (n *names) finish() {
 	n.gateways = slices.Compact(n.gateways) // two processes of a hot restart
 }
 
-func (n *names) doubts(l *quotav1.Limit) (doubts []quota.Doubt) {
+// doubts returns the names in a limit or a pool that gateways do not know, and whether it has any names.
+func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	ask := func(field, kind, name, effect string, known map[string]map[string]bool) {
+		named = true
 		if text := n.doubt(kind, name, effect, known); text != "" {
 			doubts = append(doubts, quota.Doubt{Field: field, Message: text})
 		}
+	}
+	if p, ok := m.(*quotav1.Pool); ok && p.GetCost() != "" {
+		ask("cost", "cost", p.GetCost(), "requests count with their plain cost there", n.costs)
+	}
+	l, ok := m.(*quotav1.Limit)
+	if !ok {
+		return doubts, named
 	}
 	if id := l.GetIdentity(); id != "" {
 		ask("identity", "identity", id, "all clients are one there", n.identities)
@@ -255,7 +266,10 @@ func (n *names) doubts(l *quotav1.Limit) (doubts []quota.Doubt) {
 	for i, class := range l.GetClasses() {
 		ask(fmt.Sprintf("classes[%d]", i), "class", class, "no request is in it there", n.classes)
 	}
-	return doubts
+	if cost := l.GetCost(); cost != "" {
+		ask("cost", "cost", cost, "the limit counts no request there", n.costs)
+	}
+	return doubts, named
 }
 
 // doubt is "" if all gateways that have reported their names know this one.

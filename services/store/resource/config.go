@@ -25,7 +25,7 @@ func PoolConfig(p *quotav1.Pool) (config.Pool, error) {
 	}
 	out := config.Pool{
 		Name: ref.ID, Capacity: p.GetCapacity(), HardExpiry: p.GetHardExpiry().AsDuration(),
-		Adaptive: p.GetAdaptive() != nil,
+		Adaptive: p.GetAdaptive() != nil, Cost: p.GetCost(),
 	}
 	if out.Queue, err = queueConfig(p.GetQueue()); err != nil {
 		return out, err
@@ -76,6 +76,7 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	}
 	out := config.Limit{
 		Name: ref.ID, Pools: l.GetPools(), Strict: l.GetStrict(), Identity: l.GetIdentity(), Classes: l.GetClasses(),
+		Cost:  l.GetCost(),
 		Queue: config.Queue{Law: config.Police},
 	}
 	rb, err := rateBurst(l.GetRate(), l.GetBurst())

@@ -755,9 +755,10 @@ type GatewayState struct {
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                  // of refused
 	LeftOut       []*LeftOut             `protobuf:"bytes,5,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // of the revision in force; the first 64
 	LeftOutTotal  int32                  `protobuf:"varint,6,opt,name=left_out_total,json=leftOutTotal,proto3" json:"left_out_total,omitempty"`
-	NamesKnown    bool                   `protobuf:"varint,7,opt,name=names_known,json=namesKnown,proto3" json:"names_known,omitempty"` // the two lists below mean something
+	NamesKnown    bool                   `protobuf:"varint,7,opt,name=names_known,json=namesKnown,proto3" json:"names_known,omitempty"` // the lists below mean something
 	Identities    []string               `protobuf:"bytes,8,rep,name=identities,proto3" json:"identities,omitempty"`                    // that its filter's settings name
 	Classes       []string               `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
+	Costs         []string               `protobuf:"bytes,10,rep,name=costs,proto3" json:"costs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -851,6 +852,13 @@ func (x *GatewayState) GetIdentities() []string {
 func (x *GatewayState) GetClasses() []string {
 	if x != nil {
 		return x.Classes
+	}
+	return nil
+}
+
+func (x *GatewayState) GetCosts() []string {
+	if x != nil {
+		return x.Costs
 	}
 	return nil
 }
@@ -1870,7 +1878,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0eleft_out_total\x18\x03 \x01(\x05R\fleftOutTotal\x12\x14\n" +
 	"\x05exact\x18\x04 \x01(\bR\x05exact\x12\x1b\n" +
 	"\texact_why\x18\x05 \x01(\tR\bexactWhy\x12+\n" +
-	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xaf\x02\n" +
+	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xc5\x02\n" +
 	"\fGatewayState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x18\n" +
@@ -1883,7 +1891,9 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\n" +
 	"identities\x18\b \x03(\tR\n" +
 	"identities\x12\x18\n" +
-	"\aclasses\x18\t \x03(\tR\aclasses\"O\n" +
+	"\aclasses\x18\t \x03(\tR\aclasses\x12\x14\n" +
+	"\x05costs\x18\n" +
+	" \x03(\tR\x05costs\"O\n" +
 	"\aLeftOut\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +

@@ -598,7 +598,10 @@ type Pool struct {
 	// With it the capacity is found: it begins at `capacity`, and the coordinator follows what the
 	// upstream serves, within these bounds. Default none (the capacity is fixed).
 	Adaptive *Adaptive `protobuf:"bytes,9,opt,name=adaptive,proto3" json:"adaptive,omitempty"`
-	Etag     string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// What of a request it counts: a name among the filter's `costs`. A request without that cost counts with its
+	// plain `cost`. Default the plain `cost`.
+	Cost string `protobuf:"bytes,10,opt,name=cost,proto3" json:"cost,omitempty"`
+	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only.
@@ -700,6 +703,13 @@ func (x *Pool) GetAdaptive() *Adaptive {
 		return x.Adaptive
 	}
 	return nil
+}
+
+func (x *Pool) GetCost() string {
+	if x != nil {
+		return x.Cost
+	}
+	return ""
 }
 
 func (x *Pool) GetEtag() string {
@@ -1277,7 +1287,10 @@ type Limit struct {
 	// How close it is held over all gateways. Not EXACT with a queue. Default EXACT while
 	// the way between agents is short enough for their `--exact-within`, 2ms by default, else LOCAL.
 	Precision Precision `protobuf:"varint,12,opt,name=precision,proto3,enum=titrate.quota.v1alpha1.Precision" json:"precision,omitempty"`
-	Etag      string    `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// What of a request it counts: a name among the filter's `costs`. A request without that cost is not
+	// counted. Default the plain `cost`.
+	Cost string `protobuf:"bytes,13,opt,name=cost,proto3" json:"cost,omitempty"`
+	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1400,6 +1413,13 @@ func (x *Limit) GetPrecision() Precision {
 		return x.Precision
 	}
 	return Precision_PRECISION_UNSPECIFIED
+}
+
+func (x *Limit) GetCost() string {
+	if x != nil {
+		return x.Cost
+	}
+	return ""
 }
 
 func (x *Limit) GetEtag() string {
@@ -1593,7 +1613,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bAdaptive\x12+\n" +
 	"\x03min\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\x12+\n" +
 	"\x03max\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03max:J\xbaHG\x1aE\n" +
-	"\x13adaptive.max_ge_min\x12\x18max must be at least min\x1a\x14this.max >= this.min\"\xe5\x05\n" +
+	"\x13adaptive.max_ge_min\x12\x18max must be at least min\x1a\x14this.max >= this.min\"\xab\x06\n" +
 	"\x04Pool\x12G\n" +
 	"\x04name\x18\x01 \x01(\tB3\xbaH0r.2,^pools/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x125\n" +
 	"\bcapacity\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\bcapacity\x12C\n" +
@@ -1604,7 +1624,9 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\aon_loss\x18\a \x01(\x0e2\x1e.titrate.quota.v1alpha1.OnLossB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06onLoss\x12D\n" +
 	"\vhard_expiry\x18\b \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\n" +
 	"hardExpiry\x12<\n" +
-	"\badaptive\x18\t \x01(\v2 .titrate.quota.v1alpha1.AdaptiveR\badaptive\x12\x12\n" +
+	"\badaptive\x18\t \x01(\v2 .titrate.quota.v1alpha1.AdaptiveR\badaptive\x12D\n" +
+	"\x04cost\x18\n" +
+	" \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12:\n" +
@@ -1662,7 +1684,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xd7\a\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\x9d\b\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x80\x01\n" +
@@ -1676,7 +1698,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bidentity\x18\n" +
 	" \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\bidentity\x12N\n" +
 	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12I\n" +
-	"\tprecision\x18\f \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionB\b\xbaH\x05\x82\x01\x02\x10\x01R\tprecision\x12\x12\n" +
+	"\tprecision\x18\f \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionB\b\xbaH\x05\x82\x01\x02\x10\x01R\tprecision\x12D\n" +
+	"\x04cost\x18\r \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
