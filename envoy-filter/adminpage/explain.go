@@ -1,6 +1,7 @@
 package adminpage
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -38,6 +39,7 @@ type Limit struct {
 	Queued  bool    `json:"queued"`
 	Strict  bool    `json:"strict"`
 	Exact   bool    `json:"exact"`
+	Counts  string  `json:"counts,omitempty"` // the name of a cost
 	Rate    number  `json:"rate"`
 	Burst   number  `json:"burst"`
 	Free    number  `json:"free"`
@@ -108,7 +110,7 @@ func limit(l *limiter.LimitState) Limit {
 	return Limit{
 		Name: l.Name, Client: l.Client, Mode: l.Mode.String(), Queued: l.Queued, Strict: l.Strict, Exact: l.Exact,
 		Rate: number(l.Rate), Burst: number(l.Burst), Free: number(l.Free), Passes: l.Passes,
-		Wait: number(l.Wait.Seconds()), Claimed: claims(l.Claimed),
+		Wait: number(l.Wait.Seconds()), Claimed: claims(l.Claimed), Counts: l.Counts,
 	}
 }
 
@@ -167,7 +169,8 @@ func (a *Explanation) text(w *writer) {
 		if p.CountsFor != "" && p.CountsFor != a.Tenant {
 			w.line("counts for tenant %q", p.CountsFor)
 		}
-		rows := [][]string{{"LIMIT", "CLIENT", "RATE/s", "BURST", "FREE", "PASSES", "OTHERS/s", "FAIR PART", "MODE"}}
+		rows := [][]string{{"LIMIT", "CLIENT", "COUNTS", "RATE/s", "BURST", "FREE", "PASSES", "OTHERS/s", "FAIR PART",
+			"MODE"}}
 		for _, l := range p.Limits {
 			rows = append(rows, l.row())
 		}
@@ -191,6 +194,7 @@ func (l *Limit) row() []string {
 		passes = in(float64(l.Wait))
 	}
 	return []string{
-		quote(l.Name), quote(l.Client), show(l.Rate), show(l.Burst), show(l.Free), passes, others, fair, l.Mode,
+		quote(l.Name), quote(l.Client), cmp.Or(l.Counts, "-"), show(l.Rate), show(l.Burst), show(l.Free), passes,
+		others, fair, l.Mode,
 	}
 }

@@ -1,6 +1,7 @@
 package adminpage
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -106,6 +107,12 @@ func (q *query) set(name, v string, times int) (err error) {
 // class that no filter of this Envoy knows.
 func (q *query) request(pool string, names limiter.Names) (*limiter.Request, error) {
 	r := &limiter.Request{Tenant: q.tenant, Client: q.client, Pool: pool, Cost: q.cost}
+	for i, name := range names.Costs {
+		if name != "" { // the question is about each of its costs
+			r.Costs = cmp.Or(r.Costs, &limiter.Costs{})
+			r.Costs[i] = q.cost
+		}
+	}
 	for name, value := range q.identities {
 		i := slices.Index(names.Identities[:], name)
 		if i < 0 {

@@ -70,9 +70,9 @@ func AppendRateLimit(b []byte, a limiter.Allowance) []byte {
 // RefusalAllowance returns the allowance of a refusal's answer. It keeps the answer consistent. The rest is
 // less than the refused cost, even if another gateway has returned tokens since the decision, and more tokens
 // come no later than Retry-After.
-func RefusalAllowance(a limiter.Allowance, r *limiter.Request, out limiter.Outcome) limiter.Allowance {
-	if cost := float64(r.Micros()) * 1e-6; a.Remaining+1e-6 >= cost {
-		a.Remaining, a.Next = max(0, math.Ceil(cost-1e-6)-1), out.RetryAfter
+func RefusalAllowance(a limiter.Allowance, out limiter.Outcome) limiter.Allowance {
+	if a.Remaining+1e-6 >= a.Cost {
+		a.Remaining, a.Next = max(0, math.Ceil(a.Cost-1e-6)-1), out.RetryAfter
 	}
 	if out.RetryAfter > 0 && (a.Next <= 0 || a.Next > out.RetryAfter) {
 		a.Next = out.RetryAfter

@@ -98,8 +98,10 @@ func TestRateLimitFieldsAgree(t *testing.T) {
 			Name:  "l",
 			Rate:  rapid.SampledFrom([]float64{0, 1. / 3600, 10. / 60, 0.45, 1, 1.5, 7, 100, 12345.6}).Draw(t, "rate"),
 			Burst: rapid.SampledFrom([]float64{0, 1, 2.5, 10, 333}).Draw(t, "burst"),
+			Cost:  rapid.SampledFrom([]string{"", "output"}).Draw(t, "the cost that counts"),
 		}
 		e := limiter.New(limiter.Options{Keys: 1024})
+		e.Name(limiter.Names{Costs: [limiter.MaxCosts]string{"output"}})
 		tenant := config.Tenant{Name: "a", Limits: []config.Limit{limit}}
 		pools := []config.Pool{{Name: "api", Capacity: 1e9}}
 		if err := e.Apply(&config.Config{Pools: pools, Tenants: []config.Tenant{tenant}}); err != nil {
@@ -110,12 +112,15 @@ func TestRateLimitFieldsAgree(t *testing.T) {
 			now += rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "dt")
 			cost := rapid.SampledFrom([]float64{0.3, 1, 2.5, 9, 400}).Draw(t, "cost")
 			r := &limiter.Request{Tenant: "a", Client: "x", Pool: "api", Cost: cost}
+			if limit.Cost != "" {
+				r.Cost, r.Costs = 1, &limiter.Costs{cost}
+			}
 			out := e.Decide(now, r)
 			a := e.Allowance(now, r, out.Reason)
 			if out.Verdict == limiter.Reject {
-				a = RefusalAllowance(a, r, out)
+				a = RefusalAllowance(a, out)
 				if short, ok := e.RefusedAllowance(r, out); ok {
-					sameFields(t, RefusalAllowance(short, r, out), a)
+					sameFields(t, RefusalAllowance(short, out), a)
 				} else if cost <= 1 && limit.Rate > 0 && cost <= limit.Burst {
 					t.Fatalf("%+v: the limit is looked up again", out)
 				}
@@ -163,13 +168,13 @@ func agree(t *rapid.T, e *limiter.Engine, now int64, r *limiter.Request, out lim
 	if out.Verdict != limiter.Reject {
 		return
 	}
-	never := a.Rate == 0 || r.Cost > a.Burst
+	never := a.Rate == 0 || a.Cost > a.Burst
 	seconds, _ := strconv.ParseInt(after, 10, 64)
 	switch {
-	case float64(have) >= r.Cost:
-		t.Fatalf("%s of a refused cost of %v", left, r.Cost)
+	case float64(have) >= a.Cost:
+		t.Fatalf("%s of a refused cost of %v", left, a.Cost)
 	case never != (after == ""):
-		t.Fatalf("Retry-After %q of cost %v to a burst of %v at %v/s", after, r.Cost, a.Burst, a.Rate)
+		t.Fatalf("Retry-After %q of cost %v to a burst of %v at %v/s", after, a.Cost, a.Burst, a.Rate)
 	case never:
 		return
 	case seconds < more:

@@ -31,3 +31,35 @@ func (e *Enforcer) CheckCost(cost float64) (checked float64, ok bool) {
 
 // InvalidCosts is the number of costs in responses that were no finite number ≥ 0.
 func (e *Enforcer) InvalidCosts() uint64 { return e.invalidCosts.Load() }
+
+// Usage says what became of an answer whose usage was to be read.
+type Usage uint8
+
+// The outcomes.
+const (
+	UsageRead    Usage = iota
+	UsageEncoded       // its content-encoding cannot be read
+	UsageMissing       // it ended without usage
+	UsageCut           // its stream ended before it did
+	Usages
+)
+
+var usageNames = [Usages]string{"read", "encoded", "missing", "cut"}
+
+// String is the outcome's name in metrics.
+func (u Usage) String() string { return usageNames[u] }
+
+// CountUsage counts an answer whose usage was to be read.
+func (e *Enforcer) CountUsage(u Usage) {
+	if u < Usages {
+		e.usages[u].Add(1)
+	}
+}
+
+// UsagesRead is the number of answers whose usage was to be read, by outcome.
+func (e *Enforcer) UsagesRead() (n [Usages]uint64) {
+	for i := range n {
+		n[i] = e.usages[i].Load()
+	}
+	return n
+}

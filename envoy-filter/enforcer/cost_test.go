@@ -64,7 +64,7 @@ func FuzzCostOfResponse(f *testing.F) {
 			t.Fatalf("%q is a cost of %v, %d millionths", text, cost, micros)
 		}
 		if ok && out.Verdict == limiter.Admit {
-			enf.CorrectCharge(&r, cost)
+			enf.CorrectCharge(&r, -1, cost)
 		}
 		one := limiter.Request{Tenant: "a", Client: "c", Cost: 1}
 		out, left := enf.Peek(&one)

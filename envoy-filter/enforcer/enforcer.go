@@ -83,6 +83,7 @@ type Enforcer struct {
 	o            Options
 	panics       atomic.Uint64
 	invalidCosts atomic.Uint64
+	usages       [Usages]atomic.Uint64
 	slow         atomic.Bool // the ticker sleeps for IdleTick
 	draining     atomic.Bool
 	wake         chan struct{}
@@ -195,10 +196,20 @@ func (e *Enforcer) RefusedAllowance(r *limiter.Request, out limiter.Outcome) lim
 	return e.o.Engine.Allowance(Now(), r, out.Reason)
 }
 
-// CorrectCharge replaces the estimated cost of an admitted request by its true cost.
-func (e *Enforcer) CorrectCharge(r *limiter.Request, actual float64) {
+// CorrectCharge replaces the estimate of a cost of an admitted request by its true cost: of the plain cost if place
+// is −1, else of the one at that place. It returns whether the request's pool counts that cost.
+func (e *Enforcer) CorrectCharge(r *limiter.Request, place int, actual float64) (ofPool bool) {
 	defer e.RecoverPanic("the correction of a charge")
-	e.o.Engine.Settle(Now(), r, actual)
+	e.o.Engine.SettleCost(Now(), r, place, actual)
+	_, counted := e.o.Engine.PoolCost(r)
+	return counted == place
+}
+
+// PoolCost returns what a request counts at its pool, in millionths of a cost unit.
+func (e *Enforcer) PoolCost(r *limiter.Request) (micros int64) {
+	defer e.RecoverPanic("the cost of a request")
+	micros, _ = e.o.Engine.PoolCost(r)
+	return micros
 }
 
 // Cancel removes a held request from the queue. It returns false if the request's event

@@ -54,7 +54,7 @@ const (
 // Options are the inputs of a process from Envoy. All are required.
 type Options struct {
 	Settings *settings.Bootstrap
-	// Slots has the names of identities and classes.
+	// Slots has the names of identities, classes and costs.
 	Slots *slots.Registry
 	// Sink receives the metrics.
 	Sink stats.Sink
@@ -134,7 +134,7 @@ func restarts() int {
 	return settings.RestartEpoch(strings.Split(string(line), "\x00")) + 1
 }
 
-// NameSlots gives the engine the names of identities and classes.
+// NameSlots gives the engine the names of identities, classes and costs.
 func (p *Process) NameSlots(n limiter.Names) { p.engine.Name(n) }
 
 // UnknownTenantStatus is the HTTP status of refusals of unknown tenants.
@@ -199,7 +199,8 @@ func (p *Process) Publish() {
 	defer p.Enforcer.RecoverPanic("metrics")
 	s := &p.link.Status
 	p.stats.Publish(stats.Process{
-		Panics: p.Enforcer.Panics(), CostRefused: p.Enforcer.InvalidCosts(), Goroutines: runtime.NumGoroutine(),
+		Panics: p.Enforcer.Panics(), CostRefused: p.Enforcer.InvalidCosts(),
+		Usage: p.Enforcer.UsagesRead(), Goroutines: runtime.NumGoroutine(),
 		LinkConnected: s.Connected.Load(), LinkSessions: s.Sessions.Load(), LinkMalformed: s.Malformed.Load(),
 		ConfigRefused: s.Refused.Load(), LimitsLeftOut: s.LeftOut.Load(), DecisionsUntold: p.decisions.Lost(),
 	})

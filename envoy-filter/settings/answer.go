@@ -53,17 +53,6 @@ const (
 	LogClientName
 )
 
-// CostFrom selects the place of a response's cost.
-type CostFrom uint8
-
-// The places.
-const (
-	CostNowhere CostFrom = iota + 1
-	CostHeader
-	CostTrailer
-	CostMetadata
-)
-
 // HeaderName is a header's name in lower case; nil: unset; "": none.
 type HeaderName *string
 
@@ -95,10 +84,8 @@ type Answers struct {
 	// Peek is a header: the answer to a request with this header has the rest of the limit, and the request is
 	// not counted. Default none.
 	Peek HeaderName
-	// CostFrom is the place of the true cost in a response; default CostNowhere. CostName is the header,
-	// trailer or metadata key, CostSpace the namespace.
-	CostFrom            CostFrom
-	CostName, CostSpace string
+	// Cost is the true cost in a response; default CostNowhere.
+	Cost ResponseCost
 	// Log selects the requests that set fields of access logs, default WhenEvents; LogTo the place of the
 	// fields, default LogToMetadata; LogClient how they name the client, default LogClientHash.
 	Log   When
@@ -218,50 +205,12 @@ func (a *Answers) readPeek(m map[string]json.RawMessage) error {
 	return err
 }
 
-func (a *Answers) readCost(m map[string]json.RawMessage) error {
+func (a *Answers) readCost(m map[string]json.RawMessage) (err error) {
 	const field = "response_cost"
-	raw, ok := m[field]
-	if !ok {
-		return nil
-	}
-	if a.CostFrom = CostNowhere; off(raw) {
-		return nil
-	}
-	fields, err := object(field, raw, "header", "trailer", "metadata")
-	if err != nil {
-		return err
-	}
-	if len(fields) != 1 {
-		return wrong(field, "needs exactly one of header, trailer, metadata; it has %d", len(fields))
-	}
-	switch {
-	case fields["header"] != nil:
-		a.CostFrom = CostHeader
-		a.CostName, err = headerIn(fields, field, "header")
-	case fields["trailer"] != nil:
-		a.CostFrom = CostTrailer
-		a.CostName, err = headerIn(fields, field, "trailer")
-	default:
-		err = a.readCostMetadata(join(field, "metadata"), fields["metadata"])
+	if raw, ok := m[field]; ok {
+		a.Cost, err = responseCost(field, raw)
 	}
 	return err
-}
-
-func (a *Answers) readCostMetadata(field string, raw []byte) error {
-	a.CostFrom = CostMetadata
-	m, err := object(field, raw, "namespace", "key")
-	if err != nil {
-		return err
-	}
-	for key, to := range map[string]*string{"namespace": &a.CostSpace, "key": &a.CostName} {
-		if err := value(m, field, key, "a string", to); err != nil {
-			return err
-		}
-		if *to == "" {
-			return wrong(join(field, key), "is missing; dynamic metadata is found by namespace and key")
-		}
-	}
-	return nil
 }
 
 // shortestKey is the shortest text of a key, bytes: a shorter one could be found by trying.
@@ -328,7 +277,7 @@ func (a *Answers) SetDefaults() {
 		a.RateLimitPolicy = &yes
 	}
 	a.Body = max(a.Body, BodyAuto)
-	a.CostFrom = max(a.CostFrom, CostNowhere)
+	a.Cost.From = max(a.Cost.From, CostNowhere)
 	for _, when := range []*When{&a.RateLimit, &a.Log} {
 		if *when == 0 {
 			*when = WhenEvents

@@ -23,7 +23,8 @@ func TestParseAnswers(t *testing.T) {
 		Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, RateLimitPolicy: &yes,
 		Reason: name("x-why"), RequestID: name(""), Limited: name("x-limited"), Wait: name(""),
 		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"),
-		CostFrom: CostMetadata, CostName: "tokens", CostSpace: "llm", Log: WhenAlways,
+		Cost:  ResponseCost{From: CostMetadata, Name: "tokens", Space: "llm", Estimate: Estimate{1, 1e-6, 1e6, 90}},
+		Log:   WhenAlways,
 		LogTo: LogToFilterState, LogClient: LogClientName,
 		LogKey: &[2]uint64{0x787ab2f711519f9f, 0xddc2ebe5dd1d1f1f}, // printf %s 0123456789abcdef | sha256sum
 	}
@@ -48,15 +49,31 @@ func TestAnswersDefaults(t *testing.T) {
 		RateLimitPolicy: &yes, Reason: name("x-titrate-reason"), RequestID: name("x-request-id"),
 		Limited: name("x-envoy-ratelimited"),
 		Wait:    name("x-titrate-wait-ms"), Congestion: name("x-titrate-congestion"), MarkUpstream: &no, Peek: name(""),
-		CostFrom: CostNowhere, Log: WhenEvents, LogTo: LogToMetadata, LogClient: LogClientHash}
+		Cost: ResponseCost{From: CostNowhere}, Log: WhenEvents, LogTo: LogToMetadata, LogClient: LogClientHash}
 	if err != nil || !reflect.DeepEqual(f.Answers, want) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 }
 
+// What an estimate does not say has a default: the 90th percentile, but the mean of durations.
+func TestParseEstimates(t *testing.T) {
+	for in, want := range map[string]ResponseCost{
+		`{"duration":true}`: {From: CostDuration, Estimate: Estimate{1, 1e-6, 1e6, 0}},
+		`{"duration":true,"estimate":{"first":0.05,"least":0.01,"most":30}}`: {From: CostDuration,
+			Estimate: Estimate{0.05, 0.01, 30, 0}},
+		`{"trailer":"x","estimate":{"percentile":50}}`: {From: CostTrailer, Name: "x",
+			Estimate: Estimate{1, 1e-6, 1e6, 50}},
+	} {
+		f, err := ParseRoute([]byte(`{"response_cost":` + in + `}`))
+		if err != nil || f.Answers.Cost != want {
+			t.Errorf("%s: %+v, %v, want %+v", in, f.Answers.Cost, err, want)
+		}
+	}
+}
+
 func TestSwitchedOff(t *testing.T) {
 	f, err := ParseRoute([]byte(`{"peek":false,"response_cost":false,"mode":false,"rate_limit_headers":false}`))
-	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.CostFrom != CostNowhere ||
+	if err != nil || f.Answers.Peek == nil || *f.Answers.Peek != "" || f.Answers.Cost.From != CostNowhere ||
 		*f.Answers.Mode != config.Off || f.Answers.RateLimit != WhenNever {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -64,32 +81,40 @@ func TestSwitchedOff(t *testing.T) {
 
 func TestAnswerErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"mode":"shadow"}`:                                     "mode",
-		`{"mode":1}`:                                            "mode",
-		`{"reject_status":200}`:                                 "reject_status",
-		`{"reject_status":429.5}`:                               "reject_status",
-		`{"reject_body":"XML"}`:                                 "reject_body",
-		`{"rate_limit_headers":true}`:                           "rate_limit_headers",
-		`{"rate_limit_policy":"no"}`:                            "rate_limit_policy",
-		`{"reason_header":"a b"}`:                               "reason_header",
-		`{"request_id_header":"a b"}`:                           "request_id_header",
-		`{"wait_header":":status"}`:                             "wait_header",
-		`{"congestion_header":"content-length"}`:                "congestion_header",
-		`{"mark_upstream":"yes"}`:                               "mark_upstream",
-		`{"peek":true}`:                                         "peek",
-		`{"peek":{}}`:                                           "peek.header",
-		`{"peek":{"header":":path"}}`:                           "peek.header",
-		`{"peek":{"heder":"x"}}`:                                "peek.heder",
-		`{"response_cost":{}}`:                                  "response_cost",
-		`{"response_cost":{"header":"x","trailer":"y"}}`:        "response_cost",
-		`{"response_cost":{"header":""}}`:                       "response_cost.header",
-		`{"response_cost":{"body":"x"}}`:                        "response_cost.body",
-		`{"response_cost":{"metadata":{"namespace":"x"}}}`:      "response_cost.metadata.key",
-		`{"response_cost":{"metadata":{"key":"x","path":"y"}}}`: "response_cost.metadata.path",
-		`{"access_log":"SOME"}`:                                 "access_log",
-		`{"access_log_to":"SYSLOG"}`:                            "access_log_to",
-		`{"access_log_key":"short"}`:                            "access_log_key",
-		`{"access_log_client":"MD5"}`:                           "access_log_client",
+		`{"mode":"shadow"}`:                                                   "mode",
+		`{"mode":1}`:                                                          "mode",
+		`{"reject_status":200}`:                                               "reject_status",
+		`{"reject_status":429.5}`:                                             "reject_status",
+		`{"reject_body":"XML"}`:                                               "reject_body",
+		`{"rate_limit_headers":true}`:                                         "rate_limit_headers",
+		`{"rate_limit_policy":"no"}`:                                          "rate_limit_policy",
+		`{"reason_header":"a b"}`:                                             "reason_header",
+		`{"request_id_header":"a b"}`:                                         "request_id_header",
+		`{"wait_header":":status"}`:                                           "wait_header",
+		`{"congestion_header":"content-length"}`:                              "congestion_header",
+		`{"mark_upstream":"yes"}`:                                             "mark_upstream",
+		`{"peek":true}`:                                                       "peek",
+		`{"peek":{}}`:                                                         "peek.header",
+		`{"peek":{"header":":path"}}`:                                         "peek.header",
+		`{"peek":{"heder":"x"}}`:                                              "peek.heder",
+		`{"response_cost":{}}`:                                                "response_cost",
+		`{"response_cost":{"header":"x","trailer":"y"}}`:                      "response_cost",
+		`{"response_cost":{"header":""}}`:                                     "response_cost.header",
+		`{"response_cost":{"body":"x"}}`:                                      "response_cost.body",
+		`{"response_cost":{"metadata":{"namespace":"x"}}}`:                    "response_cost.metadata.key",
+		`{"response_cost":{"metadata":{"key":"x","path":"y"}}}`:               "response_cost.metadata.path",
+		`{"response_cost":{"estimate":{}}}`:                                   "response_cost",
+		`{"response_cost":{"duration":false}}`:                                "response_cost.duration",
+		`{"response_cost":{"duration":true,"estimate":{"percentile":50}}}`:    "response_cost.estimate.percentile",
+		`{"response_cost":{"duration":true,"estimate":{"first":0}}}`:          "response_cost.estimate.first",
+		`{"response_cost":{"duration":true,"estimate":{"most":1e7}}}`:         "response_cost.estimate.most",
+		`{"response_cost":{"duration":true,"estimate":{"least":2,"most":1}}}`: "response_cost.estimate.least",
+		`{"response_cost":{"header":"x","estimate":{"percentile":100}}}`:      "response_cost.estimate.percentile",
+		`{"response_cost":{"header":"x","estimate":{"percentile":"high"}}}`:   "response_cost.estimate.percentile",
+		`{"access_log":"SOME"}`:                                               "access_log",
+		`{"access_log_to":"SYSLOG"}`:                                          "access_log_to",
+		`{"access_log_key":"short"}`:                                          "access_log_key",
+		`{"access_log_client":"MD5"}`:                                         "access_log_client",
 	} {
 		_, err := ParseRoute([]byte(in))
 		var field *FieldError

@@ -25,6 +25,12 @@
 // Values of clients and identities become names with source and value (name.go), so a
 // client of one source is never a client of another.
 //
+// # Costs
+//
+// A request has a plain cost, and up to four with names, by which limits and pools count that name them (cost.go).
+// A response may say what a request has cost: in a header, as the usage of a language model (usage.go), or by
+// its time and size.
+//
 // # Identities and classes
 //
 // An identity is a property other than the client that limits can count by. A class is a kind of requests that
@@ -37,6 +43,6 @@
 // an override does not have is unset. The filter's unset fields get their defaults when the filter is read, so
 // one of the two always has a value.
 //
-// A per-route configuration overrides field by field, identities and classes name by name. Fields that it
-// leaves out keep the filter's values.
+// A per-route configuration overrides field by field, identities and classes name by name, costs as a whole.
+// Fields that it leaves out keep the filter's values.
 package settings

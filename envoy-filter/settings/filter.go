@@ -11,6 +11,10 @@ type Filter struct {
 	// Cost in units; 1 if no source gives one. A header that is not a number
 	// above 0 counts as absent.
 	Cost []Source
+	// Costs are further costs, sorted by name; an override's replace the filter's. Nil is unset.
+	Costs []Cost
+	// Usage says where answers of language models say their usage; nil is unset.
+	Usage []UsagePath
 	// Identities are the identities that limits may count by, instead of the client, sorted by name. An
 	// override adds identities to the filter's, or replaces the filter's of the same name.
 	Identities []Identity
@@ -23,8 +27,8 @@ type Filter struct {
 }
 
 // FilterFields are the fields of a filter's or route's configuration.
-var FilterFields = []string{"tenant", "client", "pool", "cost", "identities", "classes", "enabled",
-	"mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy", "reason_header",
+var FilterFields = []string{"tenant", "client", "pool", "cost", "costs", "response_usage", "identities", "classes",
+	"enabled", "mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy", "reason_header",
 	"request_id_header", "limited_header", "wait_header", "congestion_header", "mark_upstream", "peek", "response_cost",
 	"access_log", "access_log_to", "access_log_client", "access_log_key"}
 
@@ -42,6 +46,10 @@ func ParseFilter(raw []byte) (*Filter, error) {
 	}
 	if f.On() && len(f.Pool) == 0 {
 		return nil, wrong("pool", `is missing; say which upstream it is, e.g. {"literal": "api"}`)
+	}
+	if f.countsUsage() && f.Usage == nil {
+		const text = `is missing; a cost is the usage of answers: say their form, e.g. {"format": "OPENAI"}`
+		return nil, wrong("response_usage", text)
 	}
 	f.Answers.SetDefaults()
 	return f, nil
@@ -69,6 +77,9 @@ func ParseRoute(raw []byte) (*Filter, error) {
 			}
 		}
 	}
+	if err := f.costs(m); err != nil {
+		return nil, err
+	}
 	if err := f.names(m); err != nil {
 		return nil, err
 	}
@@ -80,6 +91,19 @@ func ParseRoute(raw []byte) (*Filter, error) {
 		err = value(m, "", "enabled", "true or false", f.Enabled)
 	}
 	return f, err
+}
+
+// costs reads the costs with names, and where answers say their usage.
+func (f *Filter) costs(m map[string]json.RawMessage) (err error) {
+	if raw, ok := m["costs"]; ok {
+		if f.Costs, err = costs("costs", raw); err != nil {
+			return err
+		}
+	}
+	if raw, ok := m["response_usage"]; ok {
+		f.Usage, err = responseUsage("response_usage", raw)
+	}
+	return err
 }
 
 func (f *Filter) names(m map[string]json.RawMessage) (err error) {

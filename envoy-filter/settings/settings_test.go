@@ -44,11 +44,30 @@ func TestFilterErrorsNameTheField(t *testing.T) {
 		`{"tenant":{}}`:                          "tenant",
 		`{"tenant":{"header":"a","route":true}}`: "tenant",
 		`{"tenant":[]}`:                          "tenant",
-		`{"tenant":[{"header":"a"},{"header":"b c"}]}`:                                             "tenant[1].header",
-		`{"tenant":{"header":7}}`:                                                                  "tenant.header",
-		`{"tenant":{"header":null}}`:                                                               "tenant.header",
-		`{"tenant":{"literal":""}}`:                                                                "tenant.literal",
-		`{"tenant":{"route":false}}`:                                                               "tenant.route",
+		`{"tenant":[{"header":"a"},{"header":"b c"}]}`:                              "tenant[1].header",
+		`{"tenant":{"header":7}}`:                                                   "tenant.header",
+		`{"tenant":{"header":null}}`:                                                "tenant.header",
+		`{"tenant":{"literal":""}}`:                                                 "tenant.literal",
+		`{"tenant":{"route":false}}`:                                                "tenant.route",
+		`{"costs":{}}`:                                                              "costs",
+		`{"costs":[1]}`:                                                             "costs",
+		`{"costs":{"a":1,"b":1,"c":1,"d":1,"e":1}}`:                                 "costs",
+		`{"costs":{"A":1}}`:                                                         "costs.A",
+		`{"costs":{"a":0}}`:                                                         "costs.a",
+		`{"costs":{"a":{}}}`:                                                        "costs.a",
+		`{"costs":{"a":{"header":"x"}}}`:                                            "costs.a.header",
+		`{"costs":{"a":{"cost":{"cookie":"x"}}}}`:                                   "costs.a.cost.cookie",
+		`{"costs":{"a":{"response_cost":{"usage":"ALL"}}}}`:                         "costs.a.response_cost.usage",
+		`{"costs":{"a":{"response_cost":{"kilobytes":1}}}}`:                         "costs.a.response_cost.kilobytes",
+		`{"response_usage":"OPENAI"}`:                                               "response_usage",
+		`{"response_usage":{}}`:                                                     "response_usage.format",
+		`{"response_usage":{"format":"openai"}}`:                                    "response_usage.format",
+		`{"response_usage":{"format":"OPENAI","input":"/a"}}`:                       "response_usage",
+		`{"response_usage":{"format":"JSON_POINTER"}}`:                              "response_usage",
+		`{"response_usage":{"format":"JSON_POINTER","input":"usage"}}`:              "response_usage.input",
+		`{"response_usage":{"format":"JSON_POINTER","output":"/a~2"}}`:              "response_usage.output",
+		`{"response_usage":{"format":"JSON_POINTER","total":"/1/2/3/4/5/6/7/8/9"}}`: "response_usage.total",
+		`{"tenant":{"literal":"a"},"pool":{"literal":"b"},"response_cost":{"usage":"TOTAL"}}`: "response_usage",
 		`{"cost":{"route":true}}`:                                                                  "cost.route",
 		`{"cost":{"literal":0}}`:                                                                   "cost.literal",
 		`{"cost":{"literal":"1"}}`:                                                                 "cost.literal",
@@ -254,6 +273,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"agent_socket":"/a","weight":2,"keys":1e6}`))
 	f.Add([]byte(`{"enabled":false,"identities":{"a":{"source_address":{"trusted_hops":2}},
 		"b":[{"mtls":"subject"},{"metadata":{"namespace":"n","key":"k"}}]}}`))
+	f.Add([]byte(`{"enabled":false,"costs":{"a":1,"b":{"cost":[{"header":"x"}],"response_cost":{"usage":"INPUT",
+		"estimate":{"first":2,"percentile":50}}}},"response_usage":{"format":"JSON_POINTER","input":"/u/~1/0"}}`))
 	f.Add([]byte(`{"enabled":false,"classes":[{"name":"a","match":[{"methods":"GET","path":["/"]},
 		{"headers":[{"name":"h","exact":"","invert":true}]}]}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -269,4 +290,29 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("not a FieldError: %v", err)
 		}
 	})
+}
+
+// Costs are sorted by name; a number is what each request costs. An override may have none.
+func TestParseCosts(t *testing.T) {
+	f, err := ParseRoute([]byte(`{"costs":{"requests":2,"output":{"cost":[{"header":"X-Max"}],
+		"response_cost":{"usage":"OUTPUT"}}},"response_usage":{"format":"JSON_POINTER","output":"/a~1b/~01"}}`))
+	want := []Cost{
+		{Name: "output", Sources: []Source{{Kind: Header, Text: "x-max"}},
+			Response: ResponseCost{From: CostUsage, Usage: UsageOutput, Estimate: Estimate{1, 1e-6, 1e6, 90}}},
+		{Name: "requests", Sources: []Source{{Kind: Literal, Number: 2}}},
+	}
+	if err != nil || !reflect.DeepEqual(f.Costs, want) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if path := []UsagePath{{Keys: []string{"a/b", "~1"}, Counts: UsageOutput, Field: 1}}; !reflect.DeepEqual(f.Usage, path) {
+		t.Errorf("%+v, want %+v", f.Usage, path)
+	}
+	if f, err = ParseRoute([]byte(`{"costs":false}`)); err != nil || f.Costs == nil || len(f.Costs) > 0 {
+		t.Errorf("switched off: %+v, %v", f, err)
+	}
+	for name, paths := range usageFormats {
+		if len(paths) > MaxUsagePaths {
+			t.Errorf("%s has %d paths, C has room for %d", name, len(paths), MaxUsagePaths)
+		}
+	}
 }

@@ -77,6 +77,7 @@ enum abi_attribute {
   ABI_ATTRIBUTE_ROUTE_NAME = 61,
   ABI_ATTRIBUTE_VIRTUAL_HOST_NAME = 63,
 };
+enum abi_body_type { ABI_RECEIVED_RESPONSE_BODY = 2 };
 enum abi_metadata_source { ABI_METADATA_DYNAMIC = 0 };
 enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_LOG_ERROR = 4 };
 
@@ -100,6 +101,8 @@ enum abi_log_level { ABI_LOG_DEBUG = 1, ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_
     (abi_http_filter, int source, abi_bytes space, abi_bytes key, abi_bytes* value))               \
   X(bool, http_get_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes* value))         \
   X(bool, http_set_filter_state_bytes, (abi_http_filter, abi_bytes key, abi_bytes value))          \
+  X(size_t, http_get_body_chunks_size, (abi_http_filter, int type))                                 \
+  X(bool, http_get_body_chunks, (abi_http_filter, int type, abi_bytes* chunks))                     \
   X(bool, http_get_cluster_name, (abi_http_filter, abi_bytes* name))                               \
   X(void, http_set_dynamic_metadata_string,                                                        \
     (abi_http_filter, abi_bytes space, abi_bytes key, abi_bytes value))                            \

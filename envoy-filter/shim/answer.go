@@ -21,7 +21,8 @@ func writeAnswer(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *li
 	heldBy string) {
 	writeVerdict(a, out)
 	if out.Flight != nil {
-		a.flight, a.micros = (*C.struct_titrate_flight)(unsafe.Pointer(out.Flight)), C.int64_t(r.Micros())
+		a.flight = (*C.struct_titrate_flight)(unsafe.Pointer(out.Flight))
+		a.micros = C.int64_t(theProcess.Load().Enforcer.PoolCost(r))
 	}
 	switch {
 	case out.Verdict == limiter.Reject:
@@ -137,7 +138,7 @@ func writeRefusal(q *C.struct_titrate_question, a *C.struct_titrate_answer, r *l
 			put(a.limit[:], &a.limit_length, allowance.Limit)
 		}
 		if q.fields {
-			writeFields(q, a, answer.RefusalAllowance(allowance, r, out))
+			writeFields(q, a, answer.RefusalAllowance(allowance, out))
 		}
 	}
 }

@@ -26,6 +26,10 @@ var (
 var (
 	_ = [1]struct{}{}[limiter.MaxIdentities-C.TITRATE_IDENTITIES]
 	_ = [1]struct{}{}[limiter.MaxClasses-C.TITRATE_CLASSES]
+	_ = [1]struct{}{}[limiter.MaxCosts-C.TITRATE_COSTS]
+	_ = [1]struct{}{}[settings.MaxCosts-C.TITRATE_NAMED_PRICES]
+	_ = [1]struct{}{}[settings.MaxUsagePaths-C.TITRATE_USAGE_PATHS]
+	_ = [1]struct{}{}[settings.MaxUsageKeys-C.TITRATE_USAGE_KEYS]
 
 	_ = [1]struct{}{}[limiter.Admit-C.TITRATE_ADMIT]
 	_ = [1]struct{}{}[limiter.Wait-C.TITRATE_WAIT]
@@ -48,6 +52,17 @@ var (
 	_ = [1]struct{}{}[settings.CostHeader-C.TITRATE_COST_HEADER]
 	_ = [1]struct{}{}[settings.CostTrailer-C.TITRATE_COST_TRAILER]
 	_ = [1]struct{}{}[settings.CostMetadata-C.TITRATE_COST_METADATA]
+	_ = [1]struct{}{}[settings.CostDuration-C.TITRATE_COST_DURATION]
+	_ = [1]struct{}{}[settings.CostUsage-C.TITRATE_COST_USAGE]
+	_ = [1]struct{}{}[settings.CostKilobytes-C.TITRATE_COST_KILOBYTES]
+
+	_ = [1]struct{}{}[settings.UsageInput-C.TITRATE_USAGE_INPUT]
+	_ = [1]struct{}{}[settings.UsageOutput-C.TITRATE_USAGE_OUTPUT]
+	_ = [1]struct{}{}[settings.UsageTotal-C.TITRATE_USAGE_TOTAL]
+	_ = [1]struct{}{}[enforcer.UsageRead-C.TITRATE_USAGE_READ]
+	_ = [1]struct{}{}[enforcer.UsageEncoded-C.TITRATE_USAGE_ENCODED]
+	_ = [1]struct{}{}[enforcer.UsageMissing-C.TITRATE_USAGE_MISSING]
+	_ = [1]struct{}{}[enforcer.UsageCut-C.TITRATE_USAGE_CUT]
 
 	_ = [1]struct{}{}[settings.Present-C.TITRATE_PRESENT]
 	_ = [1]struct{}{}[settings.Exact-C.TITRATE_EXACT]
@@ -64,6 +79,7 @@ var (
 	// Go views C's structures as its own.
 	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Flight{})-C.sizeof_struct_titrate_flight]
 	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Identities{})-unsafe.Sizeof(question.identity)]
+	_ = [1]struct{}{}[unsafe.Sizeof(limiter.Costs{})-unsafe.Sizeof(question.named)]
 
 	// A question begins with the fields that the engine reads: a view of C has the layout of a Go string.
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Tenant)-unsafe.Offsetof(question.tenant)]
@@ -71,6 +87,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Pool)-unsafe.Offsetof(question.pool)]
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Cost)-unsafe.Offsetof(question.cost)]
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Identities)-unsafe.Offsetof(question.identities)]
+	_ = [1]struct{}{}[unsafe.Offsetof(request.Costs)-unsafe.Offsetof(question.costs)]
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Classes)-unsafe.Offsetof(question.classes)]
 	_ = [1]struct{}{}[unsafe.Offsetof(request.Mode)-unsafe.Offsetof(question.mode)]
 	_ = [1]struct{}{}[unsafe.Sizeof(request.Classes)-unsafe.Sizeof(question.classes)]

@@ -4,6 +4,15 @@
 #include "headers.h"
 #include "rules.h"
 
+enum { TITRATE_NAMED_PRICES = 4, TITRATE_PRICES = 1 + TITRATE_NAMED_PRICES };
+
+// A cost that the response says.
+struct titrate_price {
+  const struct titrate_response_cost* response;
+  int slot;   // of its name; −1: the plain cost
+  bool learn; // the request does not say it: it is estimated, and the estimate learns from it
+};
+
 // What C has read of a request, and what its operator wants of the answer. Texts are
 // views of Envoy's memory or of the scratch, valid for the call. Go only reads it.
 struct titrate_question {
@@ -11,6 +20,7 @@ struct titrate_question {
   abi_bytes tenant, client, pool;
   double cost;
   const abi_bytes* identities; // by slot; NULL: no limit needs identities or classes
+  const double* costs;         // with names, by slot; 0: it has none. NULL: no costs have names
   uint32_t classes;            // a bit for each slot
   uint8_t mode;                // of the engine
   // The rest.
@@ -24,6 +34,12 @@ struct titrate_question {
   abi_http_filter envoy;                    // whose stream it is
   const struct titrate_headers* headers;    // those of the request
   abi_bytes request;                        // x-request-id; Go reads it where it is needed
+  double named[TITRATE_COSTS];              // what costs points to
+  uint32_t prices;                          // how many
+  struct titrate_price price[TITRATE_PRICES];
+  // Set if there are prices.
+  abi_bytes route;                           // its name, if an estimate depends on it
+  const struct titrate_usage_format* usage;  // of the response; NULL: none is set
 };
 
 // Asks Envoy for the request's ID, "" if it has none.

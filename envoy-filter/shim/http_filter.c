@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "_cgo_export.h"
+#include "cost.h"
 #include "held.h"
 #include "identify.h"
 #include "redirect.h"
@@ -29,6 +30,7 @@ static void hold(abi_http_filter envoy, struct stream* s, struct titrate_questio
   if (a->verdict == TITRATE_WAIT) {
     s->held = held;
     s->handle = handle;
+    s->outcome.charge = titrate_charge_new(q); // with the estimates of now
   } else if (handle != 0) { // the engine failed, and may still end the ticket
     titrate_held_detach(held);
   } else if (held != NULL) {
@@ -96,8 +98,10 @@ static void answer_event(abi_http_filter envoy, struct stream* s, struct titrate
     q->tenant = q->client = q->pool = ABI_TEXT("");
     q->cost = 1;
     q->identities = NULL;
-    q->classes = 0;
+    q->costs = NULL;
+    q->classes = q->prices = 0;
   }
+  titrate_charge_restore(s->outcome.charge, q);
   titrate_set_options(envoy, &s->outcome.layers, q);
   titrateAnswerEvent(q, event, a);
 }
@@ -112,7 +116,10 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   s->held = NULL;
   // Envoy has sent a response meanwhile (the request took too long to arrive, say). A second
   // one would reset the stream, and nothing goes to the upstream.
-  if (s->answered) return;
+  if (s->answered) {
+    titrate_charge_free(&s->outcome);
+    return;
+  }
   s->outcome.waited = true;
   s->outcome.wait_ms = event.wait_ms;
   struct titrate_question q;
@@ -121,6 +128,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   titrate_answer_begin(&a);
   answer_event(envoy, s, &event, &q, &scratch, &a);
   if (event.verdict != TITRATE_ADMIT) {
+    titrate_charge_free(&s->outcome);
     titrate_send_refusal(envoy, &s->outcome, &q, &a);
     return;
   }
@@ -133,17 +141,24 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
 
 int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, const void* stream,
                                                          bool end) {
-  (void)end;
   struct stream* s = (struct stream*)stream;
   s->answered = true;
   titrate_inflight_response(&s->inflight, envoy);
   titrate_on_response_headers(envoy, &s->outcome);
+  titrate_settle_headers(envoy, &s->outcome, s->inflight.local, end);
   return ABI_HEADERS_CONTINUE;
+}
+
+int envoy_dynamic_module_on_http_filter_response_body(abi_http_filter envoy, const void* stream,
+                                                      bool end) {
+  struct stream* s = (struct stream*)stream;
+  if (s->outcome.charge != NULL) titrate_settle_body(envoy, &s->outcome, end);
+  return ABI_DATA_CONTINUE;
 }
 
 int envoy_dynamic_module_on_http_filter_response_trailers(abi_http_filter envoy,
                                                           const void* stream) {
-  titrate_on_response_trailers(envoy, &((struct stream*)stream)->outcome);
+  titrate_settle_trailers(envoy, &((struct stream*)stream)->outcome);
   return ABI_TRAILERS_CONTINUE;
 }
 
@@ -175,6 +190,7 @@ const void* envoy_dynamic_module_on_http_filter_new(const void* config, abi_http
 // leaves it to the event that is already on its way.
 static void abandon(struct stream* s) {
   if (s->held == NULL) return;
+  titrate_charge_free(&s->outcome);
   if (titrateCancel(s->handle))
     titrate_held_free(s->held);
   else
@@ -187,7 +203,7 @@ void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
   struct stream* s = (struct stream*)stream;
   abandon(s);
   if (s->passed && !s->answered) titrate_handoff_put(envoy, s->rules, &s->outcome, &s->inflight);
-  titrate_on_stream_end(envoy, &s->outcome);
+  titrate_settle_end(envoy, &s->outcome);
   if (s->outcome.cost_known) titrate_inflight_set_cost(&s->inflight, s->outcome.micros);
   titrate_inflight_end(&s->inflight);
 }

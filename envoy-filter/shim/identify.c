@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "cost.h"
 #include "headers.h"
 
 // --- values ---
@@ -104,15 +105,18 @@ static abi_bytes client_of(abi_http_filter envoy, const struct titrate_sources* 
   return s != NULL ? titrate_name_of(s->prefix, value, room) : ABI_TEXT("");
 }
 
-static double cost_of(abi_http_filter envoy, const struct titrate_sources* sources) {
+bool titrate_cost_of(abi_http_filter envoy, const struct titrate_sources* sources, double* cost) {
   for (size_t i = 0; i < sources->count; i++) {
     const struct titrate_source* s = &sources->list[i];
     abi_bytes value;
-    double cost;
-    if (s->kind == TITRATE_LITERAL) return s->number;
-    if (header(envoy, s->text, &value) && titrate_cost(value, &cost)) return cost;
+    if (s->kind == TITRATE_LITERAL) {
+      *cost = s->number;
+      return true;
+    }
+    if (header(envoy, s->text, &value) && titrate_cost(value, cost)) return true;
   }
-  return 1;
+  *cost = 1;
+  return false;
 }
 
 // --- classes ---
@@ -199,7 +203,10 @@ bool titrate_identify(abi_http_filter envoy, const struct titrate_layers* l,
   q->tenant = text_of(envoy, pick(&l->route->tenant, &l->filter->tenant), scratch->room[0]);
   q->client = client_of(envoy, pick(&l->route->client, &l->filter->client), scratch->room[1]);
   q->pool = text_of(envoy, pick(&l->route->pool, &l->filter->pool), scratch->room[2]);
-  q->cost = cost_of(envoy, pick(&l->route->cost, &l->filter->cost));
+  bool given = titrate_cost_of(envoy, pick(&l->route->cost, &l->filter->cost), &q->cost);
+  q->prices = 0;
+  q->costs = NULL;
+  if (l->route->priced || l->filter->priced) titrate_price(envoy, l, given, q);
   uint64_t want = atomic_load_explicit(&wanted, memory_order_acquire);
   q->identities = NULL;
   q->classes = 0;

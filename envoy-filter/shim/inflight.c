@@ -90,13 +90,18 @@ static bool is_stream(abi_http_filter envoy, uint32_t status) {
          begins(header(envoy, ABI_REQUEST_HEADER, ":method"), "CONNECT");
 }
 
-void titrate_inflight_response(struct titrate_inflight* r, abi_http_filter envoy) {
-  if (!r->counted || r->local) return;
+uint32_t titrate_status(abi_http_filter envoy) {
   abi_bytes value = header(envoy, ABI_RESPONSE_HEADER, ":status");
-  r->answered = true;
   uint32_t status = 0;
   for (size_t i = 0; i < value.length && i < 3; i++)
     status = status * 10 + (uint32_t)(value.ptr[i] - '0');
+  return status;
+}
+
+void titrate_inflight_response(struct titrate_inflight* r, abi_http_filter envoy) {
+  if (!r->counted || r->local) return;
+  r->answered = true;
+  uint32_t status = titrate_status(envoy);
   r->turned_away = turns_away(status);
   if (status < 300 && is_stream(envoy, status)) complete(r);
 }

@@ -29,6 +29,9 @@ struct titrate_inflight {
   bool cost_known;               // the response has the true cost
 };
 
+// The status of the response whose headers have come.
+uint32_t titrate_status(abi_http_filter envoy);
+
 // The request is released.
 void titrate_inflight_start(struct titrate_inflight* r);
 // Envoy itself answers; that may be the upstream's fault.

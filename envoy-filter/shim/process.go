@@ -189,9 +189,9 @@ func filter(name, config string, route bool) (*settings.Filter, error) {
 // titrateReleaseSlots releases the slots of rules that are destroyed.
 //
 //export titrateReleaseSlots
-func titrateReleaseSlots(identities, classes C.uint32_t) {
+func titrateReleaseSlots(identities, classes, costs C.uint32_t) {
 	defer refuseOnPanic("the end of a configuration", func() {})
-	names.Release(uint32(identities), uint32(classes))
+	names.Release(uint32(identities), uint32(classes), uint32(costs))
 }
 
 // refuseOnPanic is deferred where a configuration is read.

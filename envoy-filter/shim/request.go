@@ -21,6 +21,7 @@ func requestOf(q *C.struct_titrate_question) *limiter.Request {
 //
 //export titrateDecide
 func titrateDecide(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
+	estimate(q)
 	r := requestOf(q)
 	writeAnswer(q, a, r, theProcess.Load().Enforcer.Decide(r), "")
 }
@@ -47,32 +48,8 @@ func titrateCancel(handle C.uint64_t) C.bool {
 //
 //export titratePeek
 func titratePeek(q *C.struct_titrate_question, a *C.struct_titrate_answer) {
+	estimate(q)
 	r := requestOf(q)
 	out, allowance := theProcess.Load().Enforcer.Peek(r)
 	writePeek(q, a, r, out, allowance)
-}
-
-// titrateCorrectCharge replaces the estimated cost of an admitted request by the cost in
-// its response: the text if written, else the number. It returns that cost in millionths
-// of a unit, or −1 if the response has none or an invalid one.
-//
-//export titrateCorrectCharge
-func titrateCorrectCharge(q *C.struct_titrate_question, written C.bool, cost C.abi_bytes,
-	number C.double) (micros C.int64_t) {
-	micros = -1
-	e := theProcess.Load().Enforcer
-	defer e.RecoverPanic("the correction of a charge")
-	var actual float64
-	var ok bool
-	if written {
-		actual, ok = e.ParseCost(text(cost))
-	} else {
-		actual, ok = e.CheckCost(float64(number))
-	}
-	if !ok {
-		return -1
-	}
-	micros = C.int64_t(limiter.Micros(actual))
-	e.CorrectCharge(requestOf(q), actual)
-	return micros
 }

@@ -7,11 +7,11 @@
 // What became of a request. Zero: nothing is to be done. Its worker's thread only.
 struct titrate_outcome {
   struct titrate_layers layers;
-  struct titrate_charge* charge; // until the true cost is known
+  struct titrate_charge* charge; // of a cost that the response says (cost.h)
   struct titrate_fields* fields; // RateLimit fields of an admitted response
   uint32_t wait_ms;
   bool waited, marked;
-  bool cost_known; // the response has the true cost,
+  bool cost_known; // the response has the true cost of the pool's kind,
   int64_t micros;  // in millionths of a unit
 };
 
@@ -23,11 +23,8 @@ void titrate_set_options(abi_http_filter envoy, const struct titrate_layers* lay
 void titrate_record_admission(abi_http_filter envoy, struct titrate_outcome* o,
                               struct titrate_question* q, struct titrate_answer* a);
 
-// In the hooks of response headers and trailers and of the stream's end. Each looks for
-// the true cost where the options say it is; the first that finds it corrects the charge.
+// In the hook of response headers: adds what the answer has.
 void titrate_on_response_headers(abi_http_filter envoy, struct titrate_outcome* o);
-void titrate_on_response_trailers(abi_http_filter envoy, struct titrate_outcome* o);
-void titrate_on_stream_end(abi_http_filter envoy, struct titrate_outcome* o);
 
 // Frees what the outcome has. It may be called again.
 void titrate_outcome_free(struct titrate_outcome* o);

@@ -21,7 +21,7 @@ void* titrate_rules_allocate(struct titrate_rules* rules, size_t size) {
 
 void titrate_rules_free(struct titrate_rules* rules) {
   if (rules == NULL) return;
-  titrateReleaseSlots(rules->identity_slots, rules->class_slots);
+  titrateReleaseSlots(rules->identity_slots, rules->class_slots, rules->cost_slots);
   for (struct titrate_memory *m = rules->memory, *next; m != NULL; m = next) {
     next = m->next;
     free(m);

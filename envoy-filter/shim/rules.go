@@ -20,6 +20,7 @@ func newRules(f *settings.Filter) (*C.struct_titrate_rules, error) {
 	}
 	b := builder{C.titrate_rules_new()}
 	b.rules.identity_slots, b.rules.class_slots = C.uint32_t(acquired.IdentityBits), C.uint32_t(acquired.ClassBits)
+	b.rules.cost_slots = C.uint32_t(acquired.CostBits)
 	b.sources(&b.rules.tenant, f.Tenant)
 	b.sources(&b.rules.client, f.Client)
 	b.sources(&b.rules.pool, f.Pool)
@@ -32,18 +33,24 @@ func newRules(f *settings.Filter) (*C.struct_titrate_rules, error) {
 	}
 	b.rules.enabled = toggle(f.Enabled)
 	b.answers(&b.rules.answers, &f.Answers)
+	b.costs(&b.rules.costs, f.Costs, acquired.Costs)
+	b.usage(&b.rules.usage, f.Usage)
+	b.rules.priced = C.bool(f.Answers.Cost.From > settings.CostNowhere || len(f.Costs) > 0)
 	return b.rules, nil
 }
 
 func acquireSlots(f *settings.Filter) (slots.Acquired, error) {
-	var identities, classes []string
+	var identities, classes, costs []string
 	for _, identity := range f.Identities {
 		identities = append(identities, identity.Name)
 	}
 	for _, class := range f.Classes {
 		classes = append(classes, class.Name)
 	}
-	return names.Acquire(identities, classes)
+	for _, cost := range f.Costs {
+		costs = append(costs, cost.Name)
+	}
+	return names.Acquire(identities, classes, costs)
 }
 
 func toggle(on *bool) C.int {
@@ -156,6 +163,36 @@ func (b builder) answers(to *C.struct_titrate_answer_options, from *settings.Ans
 			name.to.set, name.to.text = true, b.text(*name.from)
 		}
 	}
-	to.cost_from = C.int(from.CostFrom)
-	to.cost_name, to.cost_space = b.text(from.CostName), b.text(from.CostSpace)
+	b.responseCost(&to.cost, &from.Cost)
+}
+
+func (b builder) responseCost(to *C.struct_titrate_response_cost, from *settings.ResponseCost) {
+	to.from, to.usage, to.name, to.space = C.int(from.From), C.int(from.Usage), b.text(from.Name), b.text(from.Space)
+	e := &from.Estimate
+	to.first, to.least, to.most = C.double(e.First), C.double(e.Least), C.double(e.Most)
+	to.percentile = C.int(e.Percentile)
+}
+
+// costs copies the costs with names; from is nil where they are unset.
+func (b builder) costs(to *C.struct_titrate_named_costs, from []settings.Cost, slots []int) {
+	first, all := array[C.struct_titrate_named_cost](b, len(from))
+	for i := range from {
+		all[i].slot = C.int(slots[i])
+		b.sources(&all[i].request, from[i].Sources)
+		b.responseCost(&all[i].response, &from[i].Response)
+	}
+	to.set, to.count, to.list = C.bool(from != nil), C.size_t(len(from)), first
+}
+
+func (b builder) usage(to *C.struct_titrate_usage_format, from []settings.UsagePath) {
+	first, all := array[C.struct_titrate_usage_path](b, len(from))
+	for i, p := range from {
+		all[i].field, all[i].counts, all[i].length = C.uint8_t(p.Field), C.uint8_t(p.Counts), C.uint8_t(len(p.Keys))
+		for j, key := range p.Keys {
+			if key != settings.AnyElement {
+				all[i].key[j] = b.text(key)
+			}
+		}
+	}
+	to.count, to.path = C.size_t(len(from)), first
 }

@@ -6,6 +6,7 @@
 #include "abi.h"
 #include "parse.h"
 #include "siphash.h"
+#include "usage.h"
 
 // Where a value is taken from. 0 is none.
 enum titrate_kind {
@@ -65,19 +66,45 @@ struct titrate_class {
 
 enum titrate_toggle { TITRATE_UNSET = 0, TITRATE_ON = 1, TITRATE_OFF = 2 };
 
-enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32 }; // slots of a process
+enum { TITRATE_IDENTITIES = 8, TITRATE_CLASSES = 32, TITRATE_COSTS = 8 }; // slots of a process
 
 // The choices of titrate_answer_options; 0 is unset.
 enum titrate_body { TITRATE_BODY_AUTO = 1, TITRATE_BODY_JSON, TITRATE_BODY_TEXT, TITRATE_BODY_GRPC, TITRATE_BODY_NONE };
 enum titrate_when { TITRATE_NEVER = 1, TITRATE_EVENTS, TITRATE_ALWAYS };
 enum titrate_log_to { TITRATE_LOG_METADATA = 1, TITRATE_LOG_STATE };
 enum titrate_log_client { TITRATE_LOG_NONE = 1, TITRATE_LOG_HASH, TITRATE_LOG_NAME };
-enum titrate_cost_source { TITRATE_COST_NOWHERE = 1, TITRATE_COST_HEADER, TITRATE_COST_TRAILER, TITRATE_COST_METADATA };
+enum titrate_cost_source {
+  TITRATE_COST_NOWHERE = 1, TITRATE_COST_HEADER, TITRATE_COST_TRAILER, TITRATE_COST_METADATA,
+  TITRATE_COST_DURATION,
+  TITRATE_COST_USAGE, TITRATE_COST_KILOBYTES };
 
 // A header's name; none when it is empty.
 struct titrate_name {
   bool set;
   abi_bytes text;
+};
+
+// Where a response has the true cost, and how a cost is estimated that the request does not say.
+struct titrate_response_cost {
+  int from; // enum titrate_cost_source; 0: unset
+  int usage; // enum titrate_usage
+  abi_bytes name, space;
+  double first, least, most; // the estimate before any is learned, and its bounds
+  int percentile;            // of recent costs; 0: their mean
+};
+
+// A cost with a name.
+struct titrate_named_cost {
+  int slot;
+  struct titrate_sources request;
+  struct titrate_response_cost response;
+};
+
+// The costs with names of a filter, or of a route that replaces them all.
+struct titrate_named_costs {
+  bool set;
+  size_t count;
+  struct titrate_named_cost* list;
 };
 
 // What clients, upstreams and access logs get of decisions.
@@ -88,8 +115,7 @@ struct titrate_answer_options {
   struct titrate_key log_key; // of hashes of clients; SHA-256 without
   int mark_upstream, rate_limit_policy; // enum titrate_toggle
   struct titrate_name reason, request_id, limited, wait, congestion, peek;
-  int cost_from; // enum titrate_cost_source
-  abi_bytes cost_name, cost_space;
+  struct titrate_response_cost cost;
 };
 
 struct titrate_memory;
@@ -99,8 +125,11 @@ struct titrate_rules {
   struct titrate_sources tenant, client, pool, cost;
   struct titrate_sources identities[TITRATE_IDENTITIES]; // by slot
   struct titrate_class classes[TITRATE_CLASSES];         // by slot
-  uint32_t identity_slots, class_slots;                  // that it has acquired, as bits
+  struct titrate_named_costs costs;
+  struct titrate_usage_format usage;                     // of answers of language models; count 0: not set
+  uint32_t identity_slots, class_slots, cost_slots;      // that it has acquired, as bits
   int enabled;                                           // enum titrate_toggle
+  bool priced;                                           // costs have names, or responses say them
   struct titrate_memory* memory;
   struct titrate_answer_options answers;
 };

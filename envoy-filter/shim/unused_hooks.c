@@ -14,7 +14,6 @@
 
 CONTINUE(http_filter_request_body)
 CONTINUE(http_filter_request_trailers)
-CONTINUE(http_filter_response_body)
 
 IGNORE(http_filter_http_callout_done)
 IGNORE(http_filter_http_stream_headers)

@@ -1,8 +1,8 @@
-// Package slots assigns a slot to each name of an identity or class in this process.
+// Package slots assigns a slot to each name of an identity, class or cost in this process.
 //
 // # Model
 //
-// Limits and filters refer to identities and classes by name. A request carries them as
+// Limits, pools and filters refer to identities, classes and costs by name. A request carries them as
 // array elements and bits: an index is a slot. When Envoy loads the configuration of a
 // filter or route, it acquires slots for its names; when Envoy destroys the
 // configuration, it releases them. A name has one slot, however many configurations use
@@ -30,6 +30,7 @@ type Registry struct {
 	mu         sync.Mutex
 	identities table
 	classes    table
+	costs      table
 	published  limiter.Names
 	publish    func(limiter.Names)
 }
@@ -39,20 +40,21 @@ func New(publish func(limiter.Names)) *Registry {
 	return &Registry{
 		identities: table{kind: "identities", slots: make([]slot, limiter.MaxIdentities)},
 		classes:    table{kind: "classes", slots: make([]slot, limiter.MaxClasses)},
+		costs:      table{kind: "costs", slots: make([]slot, limiter.MaxCosts)},
 		publish:    publish,
 	}
 }
 
 // Acquired are the slots of one configuration.
 type Acquired struct {
-	Identities, Classes []int  // slots, in the order of the names
-	IdentityBits        uint32 // the same slots as bits
-	ClassBits           uint32
+	Identities, Classes, Costs []int  // slots, in the order of the names
+	IdentityBits               uint32 // the same slots as bits
+	ClassBits, CostBits        uint32
 }
 
 // Acquire finds slots for names, each of which occurs once. It fails if the process has
 // no free slot left.
-func (r *Registry) Acquire(identities, classes []string) (a Acquired, err error) {
+func (r *Registry) Acquire(identities, classes, costs []string) (a Acquired, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.Identities, a.IdentityBits, err = r.identities.acquire(identities); err != nil {
@@ -60,6 +62,11 @@ func (r *Registry) Acquire(identities, classes []string) (a Acquired, err error)
 	}
 	if a.Classes, a.ClassBits, err = r.classes.acquire(classes); err != nil {
 		r.identities.release(a.IdentityBits)
+		return Acquired{}, err
+	}
+	if a.Costs, a.CostBits, err = r.costs.acquire(costs); err != nil {
+		r.identities.release(a.IdentityBits)
+		r.classes.release(a.ClassBits)
 		return Acquired{}, err
 	}
 	if n := r.names(); n != r.published {
@@ -70,11 +77,12 @@ func (r *Registry) Acquire(identities, classes []string) (a Acquired, err error)
 }
 
 // Release ends one configuration's use of its slots.
-func (r *Registry) Release(identities, classes uint32) {
+func (r *Registry) Release(identities, classes, costs uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.identities.release(identities)
 	r.classes.release(classes)
+	r.costs.release(costs)
 }
 
 // Names returns the name of each slot, "" for none.
@@ -90,6 +98,9 @@ func (r *Registry) names() (n limiter.Names) {
 	}
 	for i := range n.Classes {
 		n.Classes[i] = r.classes.slots[i].name
+	}
+	for i := range n.Costs {
+		n.Costs[i] = r.costs.slots[i].name
 	}
 	return n
 }

@@ -12,22 +12,22 @@ import (
 func TestAcquireAllOrNone(t *testing.T) {
 	published := 0
 	r := New(func(limiter.Names) { published++ })
-	if _, err := r.Acquire([]string{"a"}, nil); err != nil || published != 1 {
+	if _, err := r.Acquire([]string{"a"}, nil, nil); err != nil || published != 1 {
 		t.Fatalf("%v, published %d times", err, published)
 	}
 	many := make([]string, limiter.MaxClasses+1)
 	for i := range many {
 		many[i] = fmt.Sprint("c", i)
 	}
-	if _, err := r.Acquire([]string{"b"}, many); err == nil || !strings.Contains(err.Error(), "32 classes") {
+	if _, err := r.Acquire([]string{"b"}, many, []string{"c"}); err == nil || !strings.Contains(err.Error(), "32 classes") {
 		t.Fatalf("one class too many: %v", err)
 	}
-	if _, err := r.Acquire([]string{"a", "b"}, many[:limiter.MaxClasses]); err != nil {
+	if _, err := r.Acquire([]string{"a", "b"}, many[:limiter.MaxClasses], nil); err != nil {
 		t.Fatalf("after that was released: %v", err)
 	}
 	before := published
-	r.Release(3, ^uint32(0))
-	if _, err := r.Acquire([]string{"b", "a"}, many[:limiter.MaxClasses]); err != nil || published != before {
+	r.Release(3, ^uint32(0), 0)
+	if _, err := r.Acquire([]string{"b", "a"}, many[:limiter.MaxClasses], nil); err != nil || published != before {
 		t.Fatalf("the same names again: %v, published %d times", err, published-before)
 	}
 }
@@ -52,14 +52,14 @@ func comeAndGo(t *testing.T, random *rand.Rand) {
 	for range 60 {
 		c := configuration{names: some(random)}
 		var err error
-		if c.slots, err = r.Acquire(c.names, nil); err == nil {
+		if c.slots, err = r.Acquire(c.names, nil, nil); err == nil {
 			live = append(live, c)
 		} else if n := distinct(append(live, c)); n <= limiter.MaxIdentities {
 			t.Fatalf("%d names do not fit: %v", n, err)
 		}
 		for len(live) > 0 && random.IntN(2) == 0 {
 			i := random.IntN(len(live))
-			r.Release(live[i].slots.IdentityBits, 0)
+			r.Release(live[i].slots.IdentityBits, 0, 0)
 			live = append(live[:i], live[i+1:]...)
 		}
 		for _, c := range live {

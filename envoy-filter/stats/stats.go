@@ -13,7 +13,10 @@
 // O(key table).
 package stats
 
-import "github.com/titrate/titrate/control/limiter"
+import (
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+)
 
 // Metric is one metric of the table.
 type Metric uint8
@@ -30,6 +33,7 @@ const (
 	LinkMalformed
 	ConfigRefused
 	CostRefused
+	Usage
 	DecisionsUntold
 	LimitsLeftOut
 	Held
@@ -97,6 +101,9 @@ var Table = [metrics]Definition{
 		"Configurations that were refused; the one before stayed in force."},
 	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
 		"Costs in responses that were no finite number at or above 0."},
+	Usage: {"titrate_response_usage_total", []string{"outcome"}, Counter,
+		"Answers whose usage a cost needs, by outcome: read; encoded (their content-encoding is not read); missing " +
+			"(they ended without usage); cut (their stream ended before they did). What is charged: filter.md."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
 		"Refused, held, marked or shadowed requests that were not reported to the agent one by one: there were " +
 			"too many in 250 ms. The command titrate why request does not know them (observe.md)."},
@@ -174,6 +181,7 @@ type Sink interface {
 type Process struct {
 	Panics, LinkSessions, LinkMalformed, ConfigRefused, CostRefused, DecisionsUntold uint64
 	LinkConnected                                                                    bool
+	Usage                                                                            [enforcer.Usages]uint64
 	Goroutines                                                                       int
 	LimitsLeftOut                                                                    int64
 }
@@ -234,6 +242,9 @@ func (p *Publisher) Publish(process Process) {
 	p.count(LinkMalformed, process.LinkMalformed)
 	p.count(ConfigRefused, process.ConfigRefused)
 	p.count(CostRefused, process.CostRefused)
+	for u, n := range process.Usage {
+		p.count(Usage, n, enforcer.Usage(u).String())
+	}
 	p.count(DecisionsUntold, process.DecisionsUntold)
 	p.setGauges(process, keys)
 	p.Waits.publish(p.sink)

@@ -47,11 +47,12 @@ func filterKeys() []panel {
 func filterProcess() []panel {
 	return []panel{
 		{"Faults", "Recovered panics, connections that ended by malformed bytes, refused configurations, unusable " +
-			"costs in responses. Right is 0.", perSecond, lines, counts("",
+			"costs in responses, answers of language models whose usage was not there or not readable. Right is 0.", perSecond, lines, counts("",
 			[2]string{"panics", filter("titrate_panics_total")},
 			[2]string{"malformed links", filter("titrate_link_malformed_total")},
 			[2]string{"refused configurations", filter("titrate_config_refused_total")},
-			[2]string{"unusable costs", filter("titrate_response_cost_refused_total")})},
+			[2]string{"unusable costs", filter("titrate_response_cost_refused_total")},
+			[2]string{"answers without usage", filter("titrate_response_usage_total", `outcome=~"encoded|missing"`)})},
 		{"Connections to the agent", "New connections of filters to their agents.", perSecond, lines,
 			counts("instance",
 				[2]string{"{{instance}}", filter("titrate_link_sessions_total")})},

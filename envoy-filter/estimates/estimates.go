@@ -1,0 +1,140 @@
+// Package estimates learns what requests will cost from what recent requests have cost.
+//
+// # Model
+//
+// A request whose cost only its response says is charged an estimate first. Requests of one [Key] are alike: the
+// estimate is the mean, or a percentile, of the last [Window] costs of the key. Before the first of them there is
+// none.
+//
+// # Invariants
+//
+//   - The table has room for [Most] keys. A further key takes the place of the key, among a few, that was learned
+//     the longest ago; so clients that invent tenants displace estimates and take no memory.
+//   - Reading takes no lock and allocates nothing. An estimate that is read while its place is given to another key
+//     may be that key's: it is one request's first charge, which the response corrects.
+//   - A process in which nothing is learned has no table.
+//
+// Learning costs O(Window) for a mean and O(Window log Window) for a percentile.
+package estimates
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// Window is the number of recent costs that an estimate is made of.
+	Window = 64
+	// Most is the number of keys in the table.
+	Most = sets * ways
+
+	sets, ways = 1024, 4
+)
+
+// Key stands for a kind of requests. It is never 0.
+type Key uint64
+
+var seed = maphash.MakeSeed()
+
+// KeyOf returns the key of a tenant's requests within a scope, such as a pool or a route, for one of their costs.
+func KeyOf(tenant, scope string, cost uint8) Key {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_ = h.WriteByte(cost)
+	_, _ = h.WriteString(tenant)
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(scope)
+	return Key(h.Sum64() | 1)
+}
+
+// Table has the estimates of a process. The zero value is ready. Safe for concurrent use.
+type Table struct {
+	sets atomic.Pointer[[sets]set]
+	make sync.Once
+}
+
+type set struct {
+	mu    sync.Mutex // guards the history of the entries
+	clock uint64     // counts what was learned here
+	ways  [ways]entry
+}
+
+type entry struct {
+	key      atomic.Uint64
+	estimate atomic.Uint64 // the bits of a float64
+	at       uint64        // the set's clock when it was last learned
+	recent   *[Window]float64
+	n        int // costs that were learned
+}
+
+// Estimate returns the estimate of a key. Not ok: nothing was learned.
+func (t *Table) Estimate(k Key) (cost float64, ok bool) {
+	all := t.sets.Load()
+	if all == nil {
+		return 0, false
+	}
+	s := &all[k.set()]
+	for i := range s.ways {
+		if e := &s.ways[i]; e.key.Load() == uint64(k) {
+			return math.Float64frombits(e.estimate.Load()), true
+		}
+	}
+	return 0, false
+}
+
+// Learn takes in a cost, ≥ 0. The estimate is then that percentile of the recent costs, or their mean if
+// percentile is 0.
+func (t *Table) Learn(k Key, cost float64, percentile int) {
+	t.make.Do(func() { t.sets.Store(new([sets]set)) })
+	s := &t.sets.Load()[k.set()]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock++
+	e := s.obtain(k)
+	e.at = s.clock
+	e.recent[e.n%Window] = cost
+	e.n++
+	e.estimate.Store(math.Float64bits(of(e.recent[:min(e.n, Window)], percentile)))
+	e.key.Store(uint64(k)) // last: the estimate is there
+}
+
+func (k Key) set() uint64 { return uint64(k) >> 32 % sets }
+
+// obtain returns the entry of a key, or, emptied, the entry with the oldest last cost.
+func (s *set) obtain(k Key) *entry {
+	oldest := &s.ways[0]
+	for i := range s.ways {
+		e := &s.ways[i]
+		if e.key.Load() == uint64(k) {
+			return e
+		}
+		if e.at < oldest.at {
+			oldest = e
+		}
+	}
+	oldest.key.Store(0)
+	if oldest.recent == nil {
+		oldest.recent = new([Window]float64)
+	}
+	oldest.n = 0
+	return oldest
+}
+
+// of returns a percentile of the costs by the nearest rank, or their mean.
+func of(costs []float64, percentile int) float64 {
+	if percentile == 0 {
+		sum := 0.0
+		for _, c := range costs {
+			sum += c
+		}
+		return sum / float64(len(costs))
+	}
+	var room [Window]float64
+	sorted := room[:copy(room[:], costs)]
+	slices.Sort(sorted)
+	rank := (percentile*len(sorted) + 99) / 100
+	return sorted[max(rank, 1)-1]
+}

@@ -1,0 +1,82 @@
+package shim
+
+/*
+#include "held.h"
+*/
+import "C"
+
+import (
+	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/envoy-filter/enforcer"
+	"github.com/titrate/titrate/envoy-filter/estimates"
+	"github.com/titrate/titrate/envoy-filter/settings"
+)
+
+// learned has the estimates of costs that only responses say.
+var learned estimates.Table
+
+// estimate fills in the costs that the request does not say. Most requests have none.
+func estimate(q *C.struct_titrate_question) {
+	for i := range q.prices {
+		p := &q.price[i]
+		if !p.learn {
+			continue
+		}
+		cost, ok := learned.Estimate(keyOf(q, p))
+		if !ok {
+			cost = float64(p.response.first)
+		}
+		cost = min(max(cost, float64(p.response.least)), float64(p.response.most))
+		if p.slot < 0 {
+			q.cost = C.double(cost)
+		} else {
+			q.named[p.slot] = C.double(cost)
+		}
+	}
+}
+
+// keyOf returns the key of a request's estimates: durations are alike in a pool, other costs on a route.
+func keyOf(q *C.struct_titrate_question, p *C.struct_titrate_price) estimates.Key {
+	scope := q.route
+	if p.response.from == C.int(settings.CostDuration) {
+		scope = q.pool
+	}
+	return estimates.KeyOf(text(q.tenant), text(scope), uint8(p.slot+1))
+}
+
+// titrateCorrectCharge replaces the estimate of a cost of an admitted request by the cost in its response: the
+// text if written, else the number. It returns that cost in millionths of a unit, or −1 if the response has none
+// or an invalid one, and sets ofPool if the request's pool counts that cost. learn: the costs of later requests
+// are estimated by it, if this one's was.
+//
+//export titrateCorrectCharge
+func titrateCorrectCharge(q *C.struct_titrate_question, price C.size_t, written C.bool, cost C.abi_bytes,
+	number C.double, learn C.bool, ofPool *C.bool) (micros C.int64_t) {
+	micros = -1
+	e := theProcess.Load().Enforcer
+	defer e.RecoverPanic("the correction of a charge")
+	var actual float64
+	var ok bool
+	if written {
+		actual, ok = e.ParseCost(text(cost))
+	} else {
+		actual, ok = e.CheckCost(float64(number))
+	}
+	if !ok {
+		return -1
+	}
+	micros = C.int64_t(limiter.Micros(actual))
+	p, r := &q.price[price], requestOf(q)
+	*ofPool = C.bool(e.CorrectCharge(r, int(p.slot), actual))
+	if bool(p.learn && learn) {
+		learned.Learn(keyOf(q, p), min(actual, limiter.MaxCost), int(p.response.percentile))
+	}
+	return micros
+}
+
+// titrateCountUsage counts an answer whose usage was to be read.
+//
+//export titrateCountUsage
+func titrateCountUsage(outcome C.int) {
+	theProcess.Load().Enforcer.CountUsage(enforcer.Usage(outcome))
+}

@@ -1,0 +1,102 @@
+// Event streams, line by line (WHATWG HTML, 9.2.6), and the sums of what was found.
+
+#include "usage.h"
+
+enum { FIELD, AFTER_NAME, DATA, OTHER };
+
+void titrate_usage_begin(struct titrate_usage_reader* r, const struct titrate_usage_format* format,
+                         bool events) {
+  memset(r, 0, sizeof *r);
+  r->format = format;
+  r->events = events;
+  titrate_json_begin(r);
+}
+
+// --- event streams ---
+
+// An empty line ends an event.
+static void end_line(struct titrate_usage_reader* r, bool empty) {
+  if (!empty) {
+    if (r->line == DATA || r->line == AFTER_NAME) titrate_json_read(r, "\n", "\n" + 1);
+  } else {
+    if (r->has_data) r->data_events++;
+    r->has_data = false;
+    titrate_json_begin(r);
+  }
+  r->line = FIELD;
+  r->matched = 0;
+}
+
+// Takes a byte of a line before its data.
+static void read_name(struct titrate_usage_reader* r, char c) {
+  static const char name[] = "data";
+  if (r->line == AFTER_NAME) {
+    r->line = DATA;
+    if (c == ' ') return;
+    titrate_json_read(r, &c, &c + 1);
+    return;
+  }
+  if (r->matched < 4 && c == name[r->matched]) {
+    r->matched++;
+  } else if (r->matched == 4 && c == ':') {
+    r->line = AFTER_NAME;
+    r->has_data = true;
+  } else {
+    r->line = OTHER;
+  }
+}
+
+static bool ends_line(char c) { return c == '\n' || c == '\r'; }
+
+// Reads up to the end of a line, or of the chunk.
+static const char* read_line(struct titrate_usage_reader* r, const char* at, const char* end) {
+  const char* from = at;
+  if (r->line == FIELD || r->line == AFTER_NAME) {
+    if (!ends_line(*at)) read_name(r, *at++);
+    return at;
+  }
+  at = titrate_either(at, end, '\n', '\r');
+  if (r->line == DATA) titrate_json_read(r, from, at);
+  return at;
+}
+
+static void read_events(struct titrate_usage_reader* r, const char* at, const char* end) {
+  while (at < end) {
+    if (!ends_line(*at)) {
+      r->carriage = false;
+      at = read_line(r, at, end);
+      continue;
+    }
+    bool second = r->carriage && *at == '\n'; // the first byte has ended the line
+    if (!second) end_line(r, r->line == FIELD && r->matched == 0);
+    r->carriage = *at++ == '\r';
+  }
+}
+
+void titrate_usage_read(struct titrate_usage_reader* r, abi_bytes chunk) {
+  if (chunk.length == 0) return;
+  if (r->events)
+    read_events(r, chunk.ptr, chunk.ptr + chunk.length);
+  else
+    titrate_json_read(r, chunk.ptr, chunk.ptr + chunk.length);
+}
+
+// --- sums ---
+
+bool titrate_usage_get(const struct titrate_usage_reader* r, int counts, double* tokens) {
+  double sum = 0, input, output;
+  uint32_t added = 0;
+  for (size_t i = 0; i < r->format->count; i++) {
+    const struct titrate_usage_path* p = &r->format->path[i];
+    uint32_t bit = 1u << p->field;
+    if (p->counts != counts || (r->seen & ~added & bit) == 0) continue;
+    added |= bit;
+    sum += r->field[p->field];
+  }
+  *tokens = sum;
+  if (added != 0 || counts != TITRATE_USAGE_TOTAL) return added != 0;
+  bool has_input = titrate_usage_get(r, TITRATE_USAGE_INPUT, &input);
+  bool has_output = titrate_usage_get(r, TITRATE_USAGE_OUTPUT, &output);
+  *tokens = (has_input ? input : 0) + (has_output ? output : 0);
+  return has_input || has_output;
+}
