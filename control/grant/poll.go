@@ -95,9 +95,7 @@ func (g *Gateway) message(now int64) Request {
 	if q.Exclusive {
 		q.Full = g.leftFull
 	}
-	if g.hidden == 0 { // else it has refill of what is not reported
-		q.Refills = g.late.send(g.p, now, g.number)
-	}
+	q.Refills = g.late.send(g.p, now, g.number, g.hidden)
 	if g.register {
 		q.Register, q.Exclusive, q.Held, q.Level = true, g.exclusive, g.held, g.known(now)
 		q.Full = 0

@@ -85,11 +85,18 @@ func (r *report) begin(p Params, now int64) {
 	r.times[last] = refilling{from: now}
 }
 
-// send returns the refills that message number reports.
-func (r *report) send(p Params, now int64, number uint32) [Refills]Refill {
+// send returns the refills that message number reports. The message does not report spends of so much, the latest:
+// hidden. The oldest spends are refilled first, so what is beyond them of the refill is not reported either.
+func (r *report) send(p Params, now int64, number uint32, hidden int64) [Refills]Refill {
 	r.advance(p, now)
-	r.number, r.toldAt, r.told, r.refillAt = number, now, r.level, r.refilled
-	return r.refills(now)
+	beyond := max(0, hidden-r.level)
+	r.number, r.toldAt, r.told, r.refillAt = number, now, max(0, r.level-hidden), r.refilled-min(beyond, r.refilled)
+	all := r.refills(now)
+	for i := len(all) - 1; i >= 0 && beyond > 0; i-- {
+		off := min(beyond, all[i].Amount)
+		all[i].Amount, beyond = all[i].Amount-off, beyond-off
+	}
+	return all
 }
 
 // refills returns what was refilled, oldest first.
