@@ -144,7 +144,7 @@ func oneRevision(_ *cobra.Command, args []string) error {
 		return command.Usagef("want one REVISION; titrate history lists them")
 	}
 	if n, err := strconv.ParseInt(args[0], 10, 64); err != nil || n < 1 {
-		return command.Usagef("%q is not a revision: want a number that titrate history lists", args[0])
+		return command.Usagef("%s is not a revision: want a number that titrate history lists", wording.Quote(args[0]))
 	}
 	return nil
 }

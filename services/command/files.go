@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // FilesByFlag refuses arguments of a command whose files come with -f.
@@ -18,7 +19,7 @@ func FilesByFlag(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%q is too much here: a file is given as -f FILE", args[0])
+	return fmt.Errorf("%s is too much here: a file is given as -f FILE", wording.Quote(args[0]))
 }
 
 // OpenFiles reads the documents of files, of directories (their .yaml, .yml and .json files by name, not those of

@@ -40,6 +40,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -107,7 +108,8 @@ func (d *Document) Name() string { return d.Resource.GetName() }
 // such as queue.max_wait. It points at the nearest field above if that one is not in the
 // file.
 func (d *Document) Wrong(field, message string) *Error {
-	e := &Error{File: d.File, Line: d.Line, Field: tree.Join(d.prefix, shown(field)), Message: message}
+	e := &Error{File: d.File, Line: d.Line, Field: tree.Join(d.prefix, shown(field)),
+		Message: d.spelled(message)}
 	if p, ok := d.places[field]; ok {
 		e.Line, e.Field = p.line, p.shown
 		return e
@@ -120,6 +122,21 @@ func (d *Document) Wrong(field, message string) *Error {
 		}
 	}
 	return e
+}
+
+// snake is the name of a field of several words in proto spelling.
+var snake = regexp.MustCompile(`\b[a-z]+(_[a-z]+)+\b`)
+
+// spelled is a message in which fields have the names that the document gives them, or would give them.
+func (d *Document) spelled(message string) string {
+	return snake.ReplaceAllStringFunc(message, func(name string) string {
+		for path, p := range d.places {
+			if path == name || strings.HasSuffix(path, "."+name) {
+				return p.shown[strings.LastIndex(p.shown, ".")+1:]
+			}
+		}
+		return strings.TrimPrefix(shown(name), "spec.")
+	})
 }
 
 // Note notes a mistake at a field of the resource, as Wrong says it, in its file. If the document could not be read, or

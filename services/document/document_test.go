@@ -198,7 +198,7 @@ func TestZerosAndNullsAreSaidOnce(t *testing.T) {
 		{tenant + "{weight: 0}", "f:4: spec.weight: 0 must be above 0; left out it is 1"},
 		{tenant + "{weight: three}", `f:4: spec.weight: want a number, found "three"`},
 		{tenant + "{weight: }", ""},
-		{pool + "{capacity: 1, alpha: 0}", "f:4: spec.alpha: 0 must be above 0; left out it is 1"},
+		{pool + "{capacity: 1, alpha: 0}", "f:4: spec.alpha: 0 must be 0.1 to 10; left out it is 1"},
 		{pool + "{capacity: 1, alpha: [0]}", "f:4: spec.alpha: want a number, found a list"},
 		{pool + "{capacity: 1, alpha: }", ""},
 		{pool + "\n  alpha: 1\n  capacity:\n", "f:6: spec.capacity: missing; must be greater than 0"},
@@ -405,4 +405,38 @@ func FuzzParse(f *testing.F) {
 			roundTrip(t, ms)
 		}
 	})
+}
+
+// A message has the field's name that the document has, and repeats little of a long text.
+func TestMessagesRepeatTheDocument(t *testing.T) {
+	const head = "apiVersion: titrate.dev/v1alpha1\n"
+	long := strings.Repeat("x", 1e6)
+	for text, want := range map[string]string{
+		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, queue: {delayTarget: 3s, maxWait: 2s}}": "must not be above " +
+			"maxWait, which is 2s",
+		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, queue: {delay_target: 3s, max_wait: 2s}}": "must not be above " +
+			"max_wait, which is 2s",
+		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, queue: {delayTarget: 3s}}": "must not be above maxWait, ",
+		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, onLoss: SAFE_RATE}":        "with onLoss SAFE_RATE",
+		head + "kind: Limit\nname: tenants/-/limits/a\nspec: {rate: .nan}": "want a rate with its unit, such as 100/s, " +
+			"100/min or 100/h, found .nan",
+		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, alpha: 0}":            "0 must be 0.1 to 10; left out it is 1",
+		head + "kind: Pool\nname: pools/" + long:                                     `xxx"…`,
+		head + "kind: Pool\nname: " + long:                                           `xxx"…`,
+		head + "kind: " + long:                                                       `xxx"…`,
+		"apiVersion: " + long + "\nkind: Pool\nname: pools/a":                        `xxx"…`,
+		"apiVersion: " + long + "\nkind: " + long:                                    "xxx…",
+		head + "kind: Pool\nname: pools/a\nspec: {" + long[:900] + ": 5}":            "xxx…: unknown field",
+		head + "kind: Pool\nname: pools/a\n" + long[:900] + ": 5":                    "xxx…: unknown field",
+		head + "kind: Pool\nname: pools/a\nspec: {capacity: " + long + "}":           `xxx"…`,
+		head + "kind: Pool\nname: pools/a\nspec: *" + long:                           "xxx…",
+		head + "kind: Limit\nname: tenants/-/limits/a\nspec: {rate: 5/" + long + "}": `xxx"…`,
+		head + "kind: Limit\nname: tenants/-/limits/a\nspec: {rate: 5/s, pools: [" + long + "], classes: [" + long +
+			"], identity: " + long + "}": `xxx"…`,
+	} {
+		_, err := Parse("f.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 1000 {
+			t.Errorf("%.200s: %.1000v; want %s", text, err, want)
+		}
+	}
 }

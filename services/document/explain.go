@@ -51,14 +51,11 @@ var numeric = []protoreflect.Kind{protoreflect.DoubleKind, protoreflect.Uint32Ki
 
 // jsonScalar is scalar by the rules of protobuf's JSON. Kinds that documents do not have are not looked at.
 func jsonScalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
-	isNumber := n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
 	switch {
 	case slices.Contains(numeric, d.Kind()):
 		if n.Kind == yaml.ScalarNode {
 			n = unquoted(n)
 		}
-	case d.Kind() == protoreflect.EnumKind && isNumber:
-		return v, ""
 	case d.Kind() == protoreflect.MessageKind && d.Message().FullName() == durationName:
 		if n.Kind != yaml.ScalarNode || !seconds.MatchString(n.Value) {
 			return v, "a duration in seconds, such as 0.05s or 60s"

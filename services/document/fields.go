@@ -117,20 +117,11 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 		f.wrong(n.Line, path, shown, "want %s, found %s%s", want, tree.What(n), meant(n, d))
 		return v, false
 	}
-	if wrong := f.givenZero(d); wrong != "" && v.Float() == 0 {
+	if wrong := resource.GivenZero(d); wrong != "" && v.Float() == 0 {
 		f.wrong(n.Line, path, shown, "0 %s", wrong)
 		return v, false
 	}
 	return v, true
-}
-
-// givenZero says what is wrong with a field that is given as 0. A document has one such field more than REST: REST
-// shows an alpha of 0 for a MAX_MIN pool, so REST takes an alpha of 0 too.
-func (f *fields) givenZero(d protoreflect.FieldDescriptor) string {
-	if !f.json && d.FullName() == "titrate.quota.v1alpha1.Pool.alpha" {
-		return "must be above 0; left out it is 1"
-	}
-	return resource.GivenZero(d)
 }
 
 // meant says which value of an enumeration a text may stand for.
@@ -193,7 +184,11 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 			return protoreflect.ValueOfString(n.Value), "" // a rate of 0 needs no unit
 		}
 		if d.Name() == "rate" && number {
-			return v, fmt.Sprintf("a rate with its unit, such as %s/s, %[1]s/min or %[1]s/h", n.Value)
+			example := n.Value
+			if _, err := resource.ParseRate(example + "/s"); err != nil {
+				example = "100"
+			}
+			return v, fmt.Sprintf("a rate with its unit, such as %s/s, %[1]s/min or %[1]s/h", example)
 		}
 		return v, "text, in quotes if it looks like a number"
 	case protoreflect.EnumKind:

@@ -48,8 +48,8 @@ func (p *parser) document(n *yaml.Node) {
 		p.Wrong(v.Line, "kind", "a %s of Kubernetes is no document; give each file that stands under its data", v.Value)
 		return
 	default:
-		p.Wrong(v.Line, "kind", "a %s of Kubernetes (%s) is no document: a document has apiVersion %s", v.Value, of,
-			APIVersion)
+		p.Wrong(v.Line, "kind", "a %s of Kubernetes (%s) is no document: a document has apiVersion %s",
+			wording.Cut(v.Value), wording.Cut(of), APIVersion)
 		return
 	}
 	parts := p.parts(n, "")
@@ -59,7 +59,7 @@ func (p *parser) document(n *yaml.Node) {
 		return
 	}
 	if version != nil && tree.IsText(version) && version.Value != APIVersion {
-		p.Wrong(version.Line, "apiVersion", "%q should be %q", version.Value, APIVersion)
+		p.Wrong(version.Line, "apiVersion", "%s should be %q", wording.Quote(version.Value), APIVersion)
 	}
 	if kind.Value == Scenario || kind.Value == Demand {
 		p.extra(n, parts, kind.Value)
@@ -189,7 +189,7 @@ func (p *parser) kindOf(kind *yaml.Node, path string) (resource.Kind, bool) {
 			return k, true
 		}
 	}
-	p.Wrong(kind.Line, tree.Join(path, "kind"), "%q should be one of %s%s", kind.Value, kindList(path),
+	p.Wrong(kind.Line, tree.Join(path, "kind"), "%s should be one of %s%s", wording.Quote(kind.Value), kindList(path),
 		wording.Meant(kind.Value, kindNames(path)))
 	return 0, false
 }
@@ -202,8 +202,8 @@ func (p *parser) name(n *yaml.Node, parts []tree.Entry, k resource.Kind, path st
 	}
 	switch ref, err := resource.Parse(name.Value); {
 	case err != nil && !strings.Contains(name.Value, "/"):
-		p.Wrong(name.Line, tree.Join(path, "name"), "%q lacks what it is a name of: want such as %s", name.Value,
-			nameOf[k])
+		p.Wrong(name.Line, tree.Join(path, "name"), "%s lacks what it is a name of: want such as %s",
+			wording.Quote(name.Value), nameOf[k])
 	case err != nil:
 		p.Wrong(name.Line, tree.Join(path, "name"), "%v", err)
 	case ref.Kind != k:

@@ -23,13 +23,25 @@ func checkMask(m resource.Message, paths []string) error {
 		case "*":
 			return valid.Wrong("update_mask", "* means all fields: it stands alone or not at all")
 		case "name", "etag":
-			return valid.Wrong("update_mask", "%q cannot be changed by an update", path)
+			return valid.Wrong("update_mask", "%s cannot be changed by an update", wording.Quote(path))
 		}
 		if _, err := fieldmaskpb.New(m, path); err != nil {
-			return valid.Wrong("update_mask", "%q is not a field of a %s", path, resource.KindOf(m))
+			return valid.Wrong("update_mask", "%s is not a field of a %s", wording.Quote(path), resource.KindOf(m))
 		}
 	}
 	return nil
+}
+
+// allPaths are all fields of a resource that an update may change.
+func allPaths(m resource.Message) (paths []string) {
+	fields := m.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		name := string(fields.Get(i).Name())
+		if name != "name" && name != "etag" && !slices.Contains(outputOnly, name) {
+			paths = append(paths, name)
+		}
+	}
+	return paths
 }
 
 // merged returns old with the fields at the paths taken from m, unset where m has
@@ -72,8 +84,8 @@ func dropped(old, m resource.Message, paths []string) error {
 		lacking := slices.DeleteFunc(slices.Clone(stored), func(entry string) bool { return given[entry] })
 		if n := len(lacking); n > 0 {
 			return valid.Wrong(fieldOf(m)+"."+path, "the list replaces the stored one as a whole, and would drop "+
-				"%d of its %s, such as %q: give all that shall stay, or drop_entries if this is meant", n,
-				wording.Count(len(stored), "entry"), lacking[0])
+				"%d of its %s, such as %s: give all that shall stay, or drop_entries if this is meant", n,
+				wording.Count(len(stored), "entry"), wording.Quote(lacking[0]))
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const (
@@ -50,7 +51,7 @@ func named(request proto.Message, field, name string, kind resource.Kind) error 
 		return valid.Wrong(field, "%v", err)
 	}
 	if ref.Kind != kind {
-		return valid.Wrong(field, "%q names a %s, want a %s", name, ref.Kind, kind)
+		return valid.Wrong(field, "%s names a %s, want a %s", wording.Quote(name), ref.Kind, kind)
 	}
 	return nil
 }
@@ -150,13 +151,15 @@ func setName(m resource.Message, kind resource.Kind, parent, id string) error {
 	} else {
 		name := resource.Ref{Kind: kind, Tenant: strings.TrimPrefix(parent, "tenants/"), ID: id}.String()
 		if m.GetName() != "" && m.GetName() != name {
-			return valid.Wrong(field+".name", "%q is not %q, which parent and %s_id make", m.GetName(), name, field)
+			return valid.Wrong(field+".name", "%s is not %s, which parent and %s_id make",
+				wording.Quote(m.GetName()), wording.Quote(name), field)
 		}
 		r := m.ProtoReflect()
 		r.Set(r.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString(name))
 	}
 	if kind.Child() && parent != "" && !strings.HasPrefix(m.GetName(), parent+"/") {
-		return valid.Wrong(field+".name", "%q is not of parent %q", m.GetName(), parent)
+		return valid.Wrong(field+".name", "%s is not of parent %s", wording.Quote(m.GetName()),
+			wording.Quote(parent))
 	}
 	return nil
 }
@@ -174,8 +177,11 @@ func (s *Server) update(ctx context.Context, r updating, m resource.Message) (re
 		return nil, valid.Message(r)
 	}
 	paths := r.GetUpdateMask().GetPaths()
-	if len(paths) == 0 || len(paths) == 1 && paths[0] == "*" {
+	if len(paths) == 0 {
 		return s.replace(ctx, r, m, m.GetEtag())
+	}
+	if len(paths) == 1 && paths[0] == "*" {
+		paths = allPaths(m)
 	}
 	if err := checkMask(m, paths); err != nil {
 		return nil, err

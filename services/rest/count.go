@@ -12,12 +12,16 @@ type jsonCounter struct {
 	entries, depth  int
 	lists           [maxDepth]bool // which of the open ones are lists
 	quoted, escaped bool           // within a string; behind a \ in it
+	top             topFields
 }
 
 // add refuses a text that would make more entries than most, or that is nested too deep. Of a text that is not
 // well-formed it counts some number.
 func (j *jsonCounter) add(part []byte) error {
 	for _, c := range part {
+		if j.depth == 1 && !j.lists[0] {
+			j.top.add(c, j.quoted)
+		}
 		switch {
 		case j.escaped:
 			j.escaped = false

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // refuse writes the error of a call. It is a runtime.ErrorHandlerFunc.
@@ -75,10 +76,11 @@ func forbidden(format string, args ...any) *quotav1.Error {
 func unrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
 	status int) {
 	e := &quotav1.Error{Status: int32(status), Code: name(codes.NotFound),
-		Message: fmt.Sprintf("nothing is at %s; /openapi.json lists the paths", r.URL.Path)}
+		Message: fmt.Sprintf("nothing is at %s; /openapi.json lists the paths", wording.Cut(r.URL.Path))}
 	if status == http.StatusMethodNotAllowed {
 		e.Code = name(codes.Unimplemented)
-		e.Message = fmt.Sprintf("%s does nothing at %s; /openapi.json lists what does", r.Method, r.URL.Path)
+		e.Message = fmt.Sprintf("%s does nothing at %s; /openapi.json lists what does", wording.Cut(r.Method),
+			wording.Cut(r.URL.Path))
 	}
 	write(w, e)
 }

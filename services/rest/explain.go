@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // mostExplained is the largest body whose mistakes are looked for, in bytes: as a tree it takes a hundred times its
@@ -48,6 +48,9 @@ func explainedQuery(ctx context.Context, r *http.Request, err error) error {
 	if e != nil || !is {
 		return err
 	}
+	if wrong := explainedPath(ctx, r, method.Input()); wrong != nil {
+		return wrong
+	}
 	query := r.URL.Query()
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		f := at(method.Input(), strings.Split(key, "."))
@@ -56,11 +59,30 @@ func explainedQuery(ctx context.Context, r *http.Request, err error) error {
 		}
 		for _, text := range query[key] {
 			if wrong := document.ExplainValue(text, f); wrong != "" {
-				return status.Error(codes.InvalidArgument, fmt.Sprintf("query parameter %q: %s", key, wrong))
+				return status.Errorf(codes.InvalidArgument, "query parameter %s: %s", wording.Quote(key), wrong)
 			}
 		}
 	}
 	return err
+}
+
+// explainedPath returns what is wrong with a field of the request that is a part of the URL's path, nil if nothing is.
+func explainedPath(ctx context.Context, r *http.Request, d protoreflect.MessageDescriptor) error {
+	pattern, known := runtime.HTTPPathPattern(ctx)
+	given := strings.Split(r.URL.Path, "/")
+	for i, part := range strings.Split(pattern, "/") {
+		name, _, is := strings.Cut(strings.TrimPrefix(part, "{"), "}")
+		if !known || !is || i >= len(given) {
+			continue
+		}
+		text, _, _ := strings.Cut(given[i], ":")
+		if f := at(d, strings.Split(name, ".")); f != nil {
+			if wrong := document.ExplainValue(text, f); wrong != "" {
+				return status.Errorf(codes.InvalidArgument, "%s in the path: %s", name, wrong)
+			}
+		}
+	}
+	return nil
 }
 
 // at is the field that a path leads to, nil if there is none.

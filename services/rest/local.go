@@ -14,6 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // local calls services in this process. It is a grpc.ClientConnInterface for calls without
@@ -42,6 +45,9 @@ func (l *local) Invoke(ctx context.Context, name string, request, reply any, _ .
 		return status.Errorf(codes.Unimplemented, "%s is not served here", name)
 	}
 	if err := asked(ctx, request.(proto.Message)); err != nil {
+		return err
+	}
+	if err := sameAsURL(ctx, request.(proto.Message)); err != nil {
 		return err
 	}
 	// The gateway has put the caller's headers, its token too, where calls to etcd would take them on.
@@ -79,13 +85,21 @@ func asked(ctx context.Context, request proto.Message) error {
 		return nil
 	}
 	fields := request.ProtoReflect().Descriptor()
-	for name := range r.URL.Query() {
+	for name, values := range r.URL.Query() {
 		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, ":") {
-			return status.Errorf(codes.InvalidArgument, "query parameter %q: this request has none, say it in the body",
-				name)
+			return status.Errorf(codes.InvalidArgument, "query parameter %s: this request has none, say it in the body",
+				wording.Quote(name))
 		}
 		if !has(fields, strings.Split(name, ".")) {
-			return status.Errorf(codes.InvalidArgument, "query parameter %q: want one of %s", name, parameters(fields))
+			return status.Errorf(codes.InvalidArgument, "query parameter %s: want one of %s", wording.Quote(name),
+				parameters(fields))
+		}
+		if f := at(fields, strings.Split(name, ".")); f.Kind() == protoreflect.EnumKind {
+			for _, text := range values { // the gateway takes any number
+				if wrong := document.ExplainValue(text, f); wrong != "" {
+					return status.Errorf(codes.InvalidArgument, "query parameter %s: %s", wording.Quote(name), wrong)
+				}
+			}
 		}
 	}
 	if update, is := request.(interface{ GetUpdateMask() *fieldmaskpb.FieldMask }); is && r.Method == http.MethodPatch {

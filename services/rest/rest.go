@@ -43,6 +43,7 @@ import (
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/rest/gateway"
 	"github.com/titrate/titrate/services/telemetry"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Document is the OpenAPI document, version 2.
@@ -148,8 +149,8 @@ func (s *Server) named(next http.Handler) http.Handler {
 			host = strings.Trim(r.Host, "[]")
 		}
 		if s.of.Local && !telemetry.Loopback(host) {
-			write(w, forbidden("host %q is not this machine's: ask 127.0.0.1 or localhost, or make callers known "+
-				"(--tls-ca, --tokens)", host))
+			write(w, forbidden("host %s is not this machine's: ask 127.0.0.1 or localhost, or make callers known "+
+				"(--tls-ca, --tokens)", wording.Quote(host)))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -164,13 +165,12 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		if r.TLS != nil {
 			from.AuthInfo = credentials.TLSInfo{State: *r.TLS}
 		}
-		ctx := peer.NewContext(context.WithValue(r.Context(), requestKey{}, r), from)
-		ctx = metadata.NewIncomingContext(ctx, metadata.MD{"authorization": r.Header.Values("Authorization")})
-		r = r.WithContext(ctx)
 		b := &limited{ReadCloser: r.Body, to: w, of: &s.of}
 		defer b.giveBack()
 		r.Body = b
-		next.ServeHTTP(w, r)
+		ctx := peer.NewContext(context.WithValue(r.Context(), requestKey{}, r), from)
+		ctx = metadata.NewIncomingContext(ctx, metadata.MD{"authorization": r.Header.Values("Authorization")})
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -291,6 +291,6 @@ func (b *body) NewDecoder(r io.Reader) runtime.Decoder {
 		if err := b.Unmarshal(text, into); err != nil {
 			return explained(text, into, err)
 		}
-		return givenZeros(text, into)
+		return misgiven(text, into)
 	})
 }

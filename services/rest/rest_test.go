@@ -158,14 +158,40 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{"GET", "/tenants/acme:why", "", 503, "UNAVAILABLE", ""},
 		{"GET", "/nothing", "", 404, "NOT_FOUND", "nothing is at /v1alpha1/nothing; /openapi.json"},
 		{"POST", "/tenants/acme/limits?limit_id=l", `{"rate":"5/s","burst":0}`, 400, "INVALID_ARGUMENT",
-			"body: burst: 0 must be at least 1"},
+			"body:1: burst: 0 must be at least 1"},
 		{"POST", "/tenants/acme/limits?limit_id=l", `{"rate":"5/s","overrides":[{"client":"c","rate":"1/s","burst":"0"}]}`,
-			400, "INVALID_ARGUMENT", "body: overrides[0].burst: 0 must be at least 1"},
+			400, "INVALID_ARGUMENT", "body:1: overrides[0].burst: 0 must be at least 1"},
 		{"POST", ":apply", `{"resources":[{"limit":{"name":"tenants/acme/limits/l","rate":"1/s","burst":0.0}}]}`, 400,
-			"INVALID_ARGUMENT", "body: resources[0].limit.burst: 0 must be at least 1"},
-		{"POST", "/tenants", `{"name":"tenants/b","weight":0}`, 400, "INVALID_ARGUMENT", "body: weight: 0 must be above 0"},
+			"INVALID_ARGUMENT", "body:1: resources[0].limit.burst: 0 must be at least 1"},
+		{"POST", "/tenants", `{"name":"tenants/b","weight":0}`, 400, "INVALID_ARGUMENT", "body:1: weight: 0 must be above 0"},
 		{"POST", "/tenants", `{"name":"tenants/b","w\u0065ight":0}`, 400, "INVALID_ARGUMENT",
-			"body: weight: 0 must be above 0"},
+			"body:1: weight: 0 must be above 0"},
+		{"POST", "/tenants/acme/limits?limit_id=l", "{\"rate\":\"5/s\",\n\"burst\":0}", 400, "INVALID_ARGUMENT",
+			"body:2: burst: 0 must be at least 1"},
+		{"POST", "/pools", `{"name":"pools/b","capacity":5,"alpha":0}`, 400, "INVALID_ARGUMENT",
+			"body:1: alpha: 0 must be 0.1 to 10; left out it is 1"},
+		{"POST", "/tenants/acme/limits?limit_id=l", `{"rate":"5/s","burst":-1}`, 400, "INVALID_ARGUMENT",
+			"limit.burst: -1 must be at least 1, or no request ever passes"},
+		{"POST", "/tenants/acme/limits?limit_id=l", `{"rate":"5/s","mode":2}`, 400, "INVALID_ARGUMENT",
+			"body:1: mode: want one of ENFORCE, SHADOW, OFF, found 2"},
+		{"POST", ":apply", `{"resources":[{"limit":{"name":"tenants/acme/limits/l","rate":"1/s","queue":{"aqm":9}}}]}`, 400,
+			"INVALID_ARGUMENT", "body:1: resources[0].limit.queue.aqm: want one of VARIABLE_STRUCTURE, "},
+		{"GET", ":top?selection.by=9", "", 400, "INVALID_ARGUMENT", `query parameter "selection.by": want one of TENANT, `},
+		{"POST", ":apply", `{"resources":[{"tenant":{"name":"tenants/b"}}],"set":"A b"}`, 400, "INVALID_ARGUMENT",
+			`set: "A b" is not a name: want 1 to 63 of a-z 0-9 . _ -, with a letter or digit at both ends`},
+		{"POST", ":apply", `{"resources":[{"tenant":{"name":"tenants/b"}}],"requestId":"ü"}`, 400, "INVALID_ARGUMENT",
+			`request_id: "ü" is not an ID of a request: want at most 128 of `},
+		{"GET", "/revisions/x", "", 400, "INVALID_ARGUMENT", `revision in the path: want a whole number, found "x"`},
+		{"POST", "/revisions/x:rollback", "{}", 400, "INVALID_ARGUMENT", `revision in the path: want a whole number, found "x"`},
+		{"POST", "/revisions/7:rollback", `{"revision":5}`, 400, "INVALID_ARGUMENT",
+			`body: revision: "5" is not "7", which the URL names`},
+		{"POST", "/revisions/7:rollback", `{"revision":"7"}`, 404, "NOT_FOUND", "7"},
+		{"PUT", "/pools/api", `{"name":"pools/b","capacity":5}`, 400, "INVALID_ARGUMENT",
+			`body: name: "pools/b" is not "pools/api", which the URL names`},
+		{"PATCH", "/pools/api", `{"queue":{"maxWait":"2s"},"n\u0061me":"pools\/b","capacity":5}`, 400, "INVALID_ARGUMENT",
+			`body: name: "pools/b" is not "pools/api", which the URL names`},
+		{"PUT", "/tenants/acme/quotas/api", `{"name":"tenants/acme/quotas/` + strings.Repeat("x", 500) + `"}`, 400,
+			"INVALID_ARGUMENT", `xxx"… is not "tenants/acme/quotas/api", which the URL names`},
 		{"POST", "/pools/api", "{}", 405, "UNIMPLEMENTED", "POST does nothing at /v1alpha1/pools/api"},
 		{"POST", "/pools", large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
 		{"POST", "/pools", "@" + large, 413, "INVALID_ARGUMENT", "larger than 1000 bytes"},
@@ -251,10 +277,19 @@ func TestPatchOfAListDropsNothing(t *testing.T) {
 	if text := s.must("GET", limit, ""); strings.Count(text, `"client":`) != 3 || !strings.Contains(text, "reads") {
 		t.Errorf("something was changed: %s", text)
 	}
+	if status, text := s.ask("PATCH", limit+"?update_mask=*", `{"rate":"7/s","overrides":[]}`); status != 400 ||
+		!strings.Contains(text, `would drop 3 of its 3 entries`) {
+		t.Errorf("all fields: %d %s", status, text)
+	}
 	more := `{"overrides":[{"client":"c","rate":"9/s"},{"client":"b","rate":"3/s"},{"client":"a","rate":"2/s"},` +
 		`{"client":"d","rate":"5/s"}]}`
 	if text := s.must("PATCH", limit, more); strings.Count(text, `"client":`) != 4 {
 		t.Errorf("one more: %s", text)
+	}
+	if text := s.must("PATCH", limit+"?update_mask=*&drop_entries=true", `{"rate":"7/s","classes":["reads"],`+
+		`"overrides":[{"client":"a","rate":"2/s"}]}`); strings.Count(text, `"client":`) != 1 ||
+		!strings.Contains(text, `"rate":"7/s"`) {
+		t.Errorf("all fields, as it was meant: %s", text)
 	}
 	if text := s.must("PATCH", limit+"?drop_entries=true", `{"overrides":[]}`); strings.Contains(text, `"client":`) {
 		t.Errorf("as it was meant: %s", text)

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -13,24 +14,57 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document"
 	api "github.com/titrate/titrate/services/store/resource"
 )
 
-// mayBeZero finds what may be such a number. An escape may spell a part of a field's name.
-var mayBeZero = regexp.MustCompile(`"(burst|weight)"\s*:\s*"?-?0|\\u`)
+// mayBeMisgiven finds what may be such a number. An escape may spell a part of a field's name.
+var mayBeMisgiven = regexp.MustCompile(`"(` + strings.Join(fieldsToCheck(), "|") + `)"\s*:\s*"?-?[0-9]|\\u`)
 
-// givenZeros refuses a number that is given as 0 where 0 would become another default. A message does not
-// keep that a 0 was given, so the text of the body is asked. into is the message that was read.
-func givenZeros(text []byte, into any) error {
-	if !mayBeZero.Match(text) { // nearly always: the body is not read twice
+// fieldsToCheck are the names of the API's fields that hold an enumeration, or that may not be given as 0.
+func fieldsToCheck() (names []string) {
+	for _, file := range []protoreflect.FileDescriptor{quotav1.File_titrate_quota_v1alpha1_resources_proto,
+		quotav1.File_titrate_quota_v1alpha1_service_proto} {
+		for i := range file.Messages().Len() {
+			fields := file.Messages().Get(i).Fields()
+			for j := range fields.Len() {
+				if f := fields.Get(j); f.Enum() != nil || api.GivenZero(f) != "" {
+					names = append(names, f.JSONName(), string(f.Name()))
+				}
+			}
+		}
+	}
+	return names
+}
+
+// misgiven refuses numbers that documents refuse and protobuf takes: a number that is given as 0 where 0 would become
+// another default, and the number of a value of an enumeration. A message does not keep that they were given, so the
+// text of the body is asked. into is the message that was read.
+func misgiven(text []byte, into any) error {
+	if !mayBeMisgiven.Match(text) { // nearly always: the body is not read twice
 		return nil
 	}
 	m := message(into)
 	if m == nil {
 		return nil
 	}
-	return zerosIn(bytes.NewReader(text), m.ProtoReflect().Descriptor())
+	err := zerosIn(bytes.NewReader(text), m.ProtoReflect().Descriptor())
+	var wrong *fault
+	if errors.As(err, &wrong) {
+		line := 1 + bytes.Count(text[:wrong.end], []byte("\n"))
+		return &document.Error{File: "body", Line: line, Field: wrong.field, Message: wrong.message}
+	}
+	return err
 }
+
+// fault is a number that is refused, and where it ends in the text, in bytes.
+type fault struct {
+	end            int64
+	field, message string
+}
+
+func (f *fault) Error() string { return f.field + ": " + f.message }
 
 // message returns the message into which a body is read: a request, or a field of one. It is nil if into is none.
 func message(into any) proto.Message {
@@ -41,7 +75,7 @@ func message(into any) proto.Message {
 	return m
 }
 
-// zerosIn is givenZeros of a body that is known to be JSON. It keeps one token and the path to it: a tree of all
+// zerosIn is misgiven of a body that is known to be JSON. It keeps one token and the path to it: a tree of all
 // values would take many times the memory that was taken for the body.
 func zerosIn(body io.Reader, d protoreflect.MessageDescriptor) error {
 	z := &zeros{Decoder: json.NewDecoder(body)}
@@ -103,11 +137,14 @@ func (z *zeros) value(field protoreflect.FieldDescriptor) error {
 		return z.message(field.Message())
 	case delim == '[':
 		return z.list(field)
-	case field == nil || !isZero(token):
+	case field == nil:
 		return nil
 	}
-	if wrong := api.GivenZero(field); wrong != "" {
-		return fmt.Errorf("body: %s: 0 %s", z.at(), wrong)
+	if n, is := token.(json.Number); is && field.Enum() != nil {
+		return &fault{z.InputOffset(), z.at(), document.ExplainValue(n.String(), field)}
+	}
+	if wrong := api.GivenZero(field); wrong != "" && isZero(token) {
+		return &fault{z.InputOffset(), z.at(), "0 " + wrong}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestSearchForZerosKeepsNothing(t *testing.T) {
 	body := &measured{Reader: strings.NewReader(text)}
 	before := inUse()
 	err := zerosIn(body, (&quotav1.Limit{}).ProtoReflect().Descriptor())
-	want := "body: overrides[100001].burst: 0 must be at least 1"
+	want := "overrides[100001].burst: 0 must be at least 1"
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/wording"
 )
 
 // MostErrors bounds the mistakes of a file that are reported; more help nobody.
@@ -41,6 +43,11 @@ func (e *Error) Error() string {
 func (r *Reader) Wrong(line int, field, format string, args ...any) {
 	field = Join(r.path, field)
 	r.wrong[field] = true
+	parts := strings.Split(field, ".")
+	for i, part := range parts {
+		parts[i] = wording.Cut(part)
+	}
+	field = strings.Join(parts, ".")
 	r.count++
 	if r.count <= MostErrors {
 		r.errs = append(r.errs, &Error{File: r.file, Line: line, Field: field, Message: fmt.Sprintf(format, args...)})
@@ -72,7 +79,6 @@ func (r *Reader) Err() error {
 
 // What names a node in an error.
 func What(n *yaml.Node) string {
-	const most = 40
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
@@ -82,12 +88,10 @@ func What(n *yaml.Node) string {
 		return "an alias (anchors and aliases are not read: write the value out)"
 	case IsNull(n):
 		return "nothing"
-	case len(n.Value) > most:
-		return strconv.Quote(n.Value[:most]) + "…"
 	case isNumber(n):
-		return n.Value
+		return wording.Cut(n.Value)
 	}
-	return strconv.Quote(n.Value)
+	return wording.Quote(n.Value)
 }
 
 // IsNull reports whether a node holds nothing.
@@ -126,7 +130,7 @@ func syntax(err error, text []byte) (line int, message string) {
 			return at, "the line begins with a tab: YAML takes spaces only"
 		}
 	}
-	return line, found[2]
+	return line, wording.Cut(found[2])
 }
 
 // indentedByTab reports whether a tab is among the blanks that a line begins with.

@@ -74,6 +74,7 @@ func queue(q *quotav1.Queue) []Violation {
 func limit(l *quotav1.Limit) []Violation {
 	found := append(numbers("", l.Rate, l.Burst), queue(l.Queue)...)
 	found = append(found, limitPools(l.Pools)...)
+	found = append(found, twice("classes", l.Classes)...)
 	if l.Key == quotav1.Key_TENANT && len(l.Overrides) > 0 {
 		found = append(found, Violation{"overrides", "name clients, but key TENANT counts all clients together",
 			[]string{"key"}})
@@ -102,18 +103,29 @@ func numbers(prefix, rate string, burst float64) []Violation {
 
 func limitPools(pools []string) []Violation {
 	var found []Violation
-	seen := make(map[string]bool)
 	for i, p := range pools {
 		field := fmt.Sprintf("pools[%d]", i)
 		switch _, err := resource.Parse("pools/" + p); {
 		case strings.HasPrefix(p, "pools/"):
-			found = append(found, Violation{Field: field, Message: fmt.Sprintf("write %q without pools/", p)})
+			found = append(found, Violation{Field: field,
+				Message: fmt.Sprintf("write %s without pools/", wording.Quote(p))})
 		case err != nil:
-			found = append(found, Violation{Field: field, Message: fmt.Sprintf("%q is not the name of a pool", p)})
-		case seen[p]:
-			found = append(found, Violation{Field: field, Message: fmt.Sprintf("%q is named twice", p)})
+			found = append(found, Violation{Field: field,
+				Message: fmt.Sprintf("%s is not the name of a pool", wording.Quote(p))})
 		}
-		seen[p] = true
+	}
+	return append(found, twice("pools", pools)...)
+}
+
+// twice are the violations by names that a list has already.
+func twice(list string, names []string) (found []Violation) {
+	seen := make(map[string]bool)
+	for i, name := range names {
+		if seen[name] {
+			found = append(found, Violation{Field: fmt.Sprintf("%s[%d]", list, i),
+				Message: wording.Quote(name) + " is named twice"})
+		}
+		seen[name] = true
 	}
 	return found
 }

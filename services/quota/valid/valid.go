@@ -26,6 +26,7 @@ import (
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -88,7 +89,7 @@ func Apply(r *quotav1.ApplyRequest) error {
 		}
 		prefix := fmt.Sprintf("resources[%d].%s.", i, strings.ToLower(resource.KindOf(m).String()))
 		if seen[m.GetName()] {
-			return Wrong(prefix+"name", "%q is named twice in one request", m.GetName())
+			return Wrong(prefix+"name", "%s is named twice in one request", wording.Quote(m.GetName()))
 		}
 		seen[m.GetName()] = true
 		parts = append(parts, part{prefix: prefix, m: m})
@@ -157,14 +158,23 @@ var exponent = regexp.MustCompile(`\b[0-9.]+e[-+][0-9]+\b`)
 // message is the text of a violation. A pattern is replaced by what is expected.
 func message(v *protovalidate.Violation) string {
 	if v.Proto.GetRuleId() != "string.pattern" {
+		if d := v.FieldDescriptor; d != nil && d.Kind() == protoreflect.DoubleKind && v.FieldValue.Float() < 0 {
+			if wrong := resource.GivenZero(d); wrong != "" { // what it says of 0 holds below 0
+				return wording.Number(v.FieldValue.Float()) + " " + wrong
+			}
+		}
 		return exponent.ReplaceAllStringFunc(strings.TrimPrefix(v.Proto.GetMessage(), "value "), func(s string) string {
 			x, _ := strconv.ParseFloat(s, 64)
 			return wording.Number(x)
 		})
 	}
 	given := v.FieldValue.String()
-	if v.FieldDescriptor == nil {
-		return fmt.Sprintf("%q does not have the right form", given)
+	shown := wording.Quote(given)
+	if v.FieldDescriptor == nil { // an item of a list
+		if path := v.Proto.GetField().GetElements(); len(path) > 0 && path[len(path)-1].GetFieldName() == "classes" {
+			return notAName(shown)
+		}
+		return fmt.Sprintf("%s does not have the right form", shown)
 	}
 	switch v.FieldDescriptor.Name() {
 	case "rate":
@@ -178,11 +188,19 @@ func message(v *protovalidate.Violation) string {
 		if _, err := resource.Parse(given); err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%q names another kind than %s", given, v.FieldDescriptor.Parent().Name())
+		return fmt.Sprintf("%s names another kind than %s", shown, v.FieldDescriptor.Parent().Name())
 	case "parent":
-		return fmt.Sprintf("%q must be tenants/TENANT, or tenants/* for all", given)
+		return fmt.Sprintf("%s must be tenants/TENANT, or tenants/* for all", shown)
 	case "tenant":
-		return fmt.Sprintf("%q must be tenants/TENANT", given)
+		return fmt.Sprintf("%s must be tenants/TENANT", shown)
+	case "request_id":
+		return shown + " is not an ID of a request: want at most 128 of 0-9 A-Z a-z . _ -"
+	case "set", "identity":
+		return notAName(shown)
 	}
-	return fmt.Sprintf("%q does not match %s", given, v.RuleValue.String())
+	return fmt.Sprintf("%s does not match %s", shown, v.RuleValue.String())
+}
+
+func notAName(shown string) string {
+	return fmt.Sprintf("%s is not a name: want %s", shown, resource.IDRule)
 }

@@ -177,9 +177,10 @@ func (r *reader) descriptor(parent *Node, n *yaml.Node, field string, at place) 
 		r.Wrong(n.Line, field+".key", "missing; want the key of a descriptor's entry")
 		return
 	case node.Share && !node.IsPattern():
-		r.Wrong(f["share_threshold"].Line, field+".share_threshold", "want a value with a *, found %q", node.Value)
+		r.Wrong(f["share_threshold"].Line, field+".share_threshold", "want a value with a *, found %s",
+			wording.Quote(node.Value))
 	case !parent.add(node):
-		r.Wrong(n.Line, field, "%s is there already, at %s:%d", at.path, parent.byName[node.name()].File,
+		r.Wrong(n.Line, field, "%s is there already, at %s:%d", wording.Cut(at.path), parent.byName[node.name()].File,
 			parent.byName[node.name()].Line)
 		return
 	}
@@ -213,7 +214,7 @@ func (r *reader) limit(n *yaml.Node, field string) *Limit {
 		case "":
 			r.Wrong(item.Line, at, "want {name: NAME} of another limit")
 		case l.Name:
-			r.Wrong(item.Line, at, "%q is this limit itself; want the name of another one", name)
+			r.Wrong(item.Line, at, "%s is this limit itself; want the name of another one", wording.Quote(name))
 		default:
 			l.Replaces = append(l.Replaces, name)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // The only conversion of resources into what gateways have in force. The API asks it whether a resource is valid, the
@@ -133,11 +134,11 @@ func overrides(list []*quotav1.Override) (map[string]config.RateBurst, error) {
 	for i, o := range list {
 		rb, err := rateBurst(o.GetRate(), o.GetBurst())
 		if err != nil {
-			return nil, fmt.Errorf("overrides[%d] of client %q: %w", i, o.GetClient(), err)
+			return nil, fmt.Errorf("overrides[%d] of client %s: %w", i, wording.Quote(o.GetClient()), err)
 		}
 		if _, twice := out[o.GetClient()]; twice {
 			return nil, &config.FieldError{Field: fmt.Sprintf("overrides[%d].client", i),
-				Value: strconv.Quote(o.GetClient()), Want: "each client once; it is there twice"}
+				Value: wording.Quote(o.GetClient()), Want: "each client once; it is there twice"}
 		}
 		out[o.GetClient()] = rb
 	}

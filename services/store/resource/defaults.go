@@ -1,11 +1,14 @@
 package resource
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // The alpha of alpha-fairness. control/config has the other defaults.
@@ -47,6 +50,8 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 		return SmallBurst
 	case "titrate.quota.v1alpha1.Tenant.weight":
 		return "must be above 0; left out it is 1"
+	case "titrate.quota.v1alpha1.Pool.alpha":
+		return fmt.Sprintf("must be %s to %d; left out it is 1", wording.Number(MinAlpha), MaxAlpha)
 	}
 	return ""
 }
@@ -69,7 +74,7 @@ func fillPool(p *quotav1.Pool) {
 	orEnum(&p.Sharing, quotav1.Sharing_MAX_MIN)
 	orEnum(&p.Guarantee, quotav1.Guarantee_MINIMUM)
 	orEnum(&p.OnLoss, quotav1.OnLoss_FREEZE)
-	if p.Sharing == quotav1.Sharing_PROPORTIONAL && p.Alpha == 0 {
+	if p.Alpha == 0 { // a MAX_MIN pool keeps it for later
 		p.Alpha = DefaultAlpha
 	}
 	if p.Queue == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // AnyTenant is the ID of the tenant whose settings hold for all that have none.
@@ -111,7 +112,8 @@ func (r Ref) Parent() string {
 
 var idPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-const idRule = "1 to 63 of a-z 0-9 . _ -, with a letter or digit at both ends"
+// IDRule says what an ID is.
+const IDRule = "1 to 63 of a-z 0-9 . _ -, with a letter or digit at both ends"
 
 // Parse takes a name apart. The error says which part is wrong.
 func Parse(name string) (Ref, error) {
@@ -126,8 +128,8 @@ func Parse(name string) (Ref, error) {
 	case len(parts) == 4 && parts[0] == "tenants" && parts[2] == "limits":
 		return checked(name, Ref{Kind: Limit, Tenant: parts[1], ID: parts[3]})
 	}
-	return Ref{}, fmt.Errorf("%q is not a name: want pools/POOL, tenants/TENANT, "+
-		"tenants/TENANT/quotas/POOL or tenants/TENANT/limits/LIMIT", name)
+	return Ref{}, fmt.Errorf("%s is not a name: want pools/POOL, tenants/TENANT, "+
+		"tenants/TENANT/quotas/POOL or tenants/TENANT/limits/LIMIT", wording.Quote(name))
 }
 
 func checked(name string, r Ref) (Ref, error) {
@@ -136,10 +138,11 @@ func checked(name string, r Ref) (Ref, error) {
 		tenant = r.ID
 	}
 	if tenant != "" && tenant != AnyTenant && !idPattern.MatchString(tenant) {
-		return Ref{}, fmt.Errorf("%q: tenant %q is not an ID: %s", name, tenant, idRule)
+		return Ref{}, fmt.Errorf("%s: tenant %s is not an ID: %s", wording.Quote(name), wording.Quote(tenant),
+			IDRule)
 	}
 	if r.Kind != Tenant && !idPattern.MatchString(r.ID) {
-		return Ref{}, fmt.Errorf("%q: %q is not an ID: %s", name, r.ID, idRule)
+		return Ref{}, fmt.Errorf("%s: %s is not an ID: %s", wording.Quote(name), wording.Quote(r.ID), IDRule)
 	}
 	if (r.Kind == Tenant || r.Kind.Child()) && tenant == "" {
 		return Ref{}, fmt.Errorf("%q: the tenant's ID is empty", name)

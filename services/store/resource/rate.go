@@ -38,7 +38,7 @@ func ParseRate(s string) (float64, error) {
 	if r := n / per; r <= MaxRate {
 		return r, nil
 	}
-	return 0, fmt.Errorf("rate %q must be at most %s/s", s, wording.Number(MaxRate))
+	return 0, fmt.Errorf("rate %s must be at most %s/s", wording.Quote(s), wording.Number(MaxRate))
 }
 
 var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
@@ -47,17 +47,17 @@ var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 func parseRate(s string) (amount, seconds float64, err error) {
 	given, window, ok := strings.Cut(s, "/")
 	if !ok {
-		return 0, 0, fmt.Errorf("rate %q has no unit: want such as 100/s, 10/min, 1000/h, 5000/d", s)
+		return 0, 0, fmt.Errorf("rate %s has no unit: want such as 100/s, 10/min, 1000/h, 5000/d", wording.Quote(s))
 	}
 	if seconds, err = parseWindow(s, window); err != nil {
 		return 0, 0, err
 	}
 	if strings.HasPrefix(given, "-") {
-		return 0, 0, fmt.Errorf("rate %q must not be negative", s)
+		return 0, 0, fmt.Errorf("rate %s must not be negative", wording.Quote(s))
 	}
 	amount, err = strconv.ParseFloat(given, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) || !number.MatchString(given) {
-		return 0, 0, fmt.Errorf("rate %q: %q is not a number", s, given)
+		return 0, 0, fmt.Errorf("rate %s: %s is not a number", wording.Quote(s), wording.Quote(given))
 	}
 	return amount, seconds, nil
 }
@@ -68,19 +68,23 @@ func parseWindow(rate, window string) (float64, error) {
 	count, times := strings.TrimSuffix(window, unit), 1.0
 	switch unit {
 	case "mo", "month", "months", "y", "year", "years":
-		return 0, fmt.Errorf("rate %q: a month or a year is not always of one length, and limits that begin with the "+
-			"calendar's do not exist yet: give days, such as 100/30d", rate)
+		return 0, fmt.Errorf("rate %s: a month or a year is not always of one length, and limits that begin with the "+
+			"calendar's do not exist yet: give days, such as 100/30d", wording.Quote(rate))
+	}
+	if strings.HasPrefix(unit, ".") || strings.HasPrefix(unit, "-") {
+		return 0, fmt.Errorf("rate %s: the number before a unit must be a whole number, such as 10s, found %s",
+			wording.Quote(rate), wording.Cut(window))
 	}
 	seconds, ok := secondsPer[unit]
 	if !ok {
-		return 0, fmt.Errorf("rate %q: unknown unit %q: want s, min, h, d or w, also with a number, such as 10s", rate,
-			unit)
+		return 0, fmt.Errorf("rate %s: unknown unit %s: want s, min, h, d or w, also with a number, such as 10s",
+			wording.Quote(rate), wording.Quote(unit))
 	}
 	if count != "" {
 		times, _ = strconv.ParseFloat(count, 64)
 	}
 	if count != strings.TrimLeft(count, "0") || seconds*times > maxWindow {
-		return 0, fmt.Errorf("rate %q: want a window of 1s to 366d, found %s", rate, window)
+		return 0, fmt.Errorf("rate %s: want a window of 1s to 366d, found %s", wording.Quote(rate), wording.Cut(window))
 	}
 	return seconds * times, nil
 }
