@@ -102,8 +102,8 @@ var Table = [metrics]Definition{
 	CostRefused: {"titrate_response_cost_refused_total", nil, Counter,
 		"Costs in responses that were no finite number at or above 0."},
 	Usage: {"titrate_response_usage_total", []string{"outcome"}, Counter,
-		"Answers whose usage a cost needs, by outcome: read; encoded (their content-encoding is not read); missing " +
-			"(they ended without usage); cut (their stream ended before they did). What is charged: filter.md."},
+		"Answers whose usage a cost needs: read; encoded (their content-encoding is not read); missing (no usage at " +
+			"their end); cut (their stream ended early). What is charged: filter.md."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
 		"Refused, held, marked or shadowed requests that were not reported to the agent one by one: there were " +
 			"too many in 250 ms. The command titrate why request does not know them (observe.md)."},

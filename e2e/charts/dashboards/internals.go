@@ -47,7 +47,7 @@ func filterKeys() []panel {
 func filterProcess() []panel {
 	return []panel{
 		{"Faults", "Recovered panics, connections that ended by malformed bytes, refused configurations, unusable " +
-			"costs in responses, answers of language models whose usage was not there or not readable. Right is 0.", perSecond, lines, counts("",
+			"costs in responses, answers without readable usage. Right is 0.", perSecond, lines, counts("",
 			[2]string{"panics", filter("titrate_panics_total")},
 			[2]string{"malformed links", filter("titrate_link_malformed_total")},
 			[2]string{"refused configurations", filter("titrate_config_refused_total")},
