@@ -16,7 +16,7 @@ import (
 
 // topFields keeps the fields of a body that the URL gives, too: the gateway puts the URL's value in their place.
 type topFields struct {
-	raw            []byte // the string or number that is read, at most mostRaw bytes of it
+	raw            []byte // of the string or number that is read, mostRaw bytes at most
 	key            string
 	isValue        bool
 	name, revision string // "" if the body has none
