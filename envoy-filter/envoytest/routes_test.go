@@ -33,7 +33,7 @@ resources:
     domains: ["*"]
     routes:
     - match: { prefix: / }
-      route: { cluster: api }
+      route: { cluster: api, internal_redirect_policy: {} }
       typed_per_filter_config:
         titrate:
           "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
@@ -98,6 +98,58 @@ func TestRoutesReplacedUnderLoad(t *testing.T) {
 	e.eventually("no limit", func() bool { return e.get("/", "x-tenant", "tight").status == 200 })
 	t.Logf("%d answered over %d versions of the routes", stop(), r.version)
 	e.eventually("nothing left", func() bool { return e.metric(active) == 0 })
+	e.alive()
+}
+
+// A request is redirected after its route has been replaced. Its cost is still read as the first route says, although
+// that route is gone by then and its memory is in use again.
+func TestRedirectedFromAReplacedRoute(t *testing.T) {
+	t.Parallel()
+	needRedirects(t)
+	r := &routes{t: t, file: filepath.Join(t.TempDir(), "routes.yaml")}
+	r.put(`costs: { output: { response_cost: { usage: OUTPUT, estimate: { first: 20 } } } },
+            response_usage: { format: JSON_POINTER, output: /of-the-first-route }`)
+	e, _ := launch{example: quickstart, concurrency: 1, edits: append(r.watched(), metered("OPENAI"))}.linked(t,
+		setup(1, config.Queue{}, counting("acme", 1e5), limited("bolt", 1e5, 1e5)))
+	arrived, move, there, finish := make(chan bool), make(chan bool), make(chan bool), make(chan bool)
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			arrived <- true
+			<-move
+			w.Header().Set("location", "http://"+r.Host+"/there")
+			w.WriteHeader(http.StatusFound)
+		case "/there":
+			there <- true
+			<-finish
+			fmt.Fprint(w, `{"of-the-first-route":7,"usage":{"completion_tokens":1000}}`)
+		}
+	})
+	done := make(chan answer, 1)
+	go func() {
+		a, _ := e.do(t.Context(), http.MethodGet, "/moved", nil, "x-tenant", "acme")
+		done <- a
+	}()
+	<-arrived
+	r.put("enabled: true")
+	e.eventually("the new routes", func() bool { return e.updates("success") >= 2 })
+	use := func() { // memory, on the worker and on the main thread
+		for i := range 20 {
+			r.put(fmt.Sprintf("pool: { literal: api }, response_usage: { format: JSON_POINTER, output: /unlike-the-first-%d }", i))
+			e.eventually("the next routes", func() bool { return e.updates("success") >= r.version })
+			for range many(t.Context(), e, 20, "x-tenant", "bolt", "x-padding", strings.Repeat("p", i*16)) {
+			}
+		}
+	}
+	use()
+	close(move)
+	<-there
+	use()
+	close(finish)
+	if a := <-done; a.status != http.StatusOK {
+		t.Errorf("the redirected request: %d", a.status)
+	}
+	e.spends("acme", -1, -1, 7)
 	e.alive()
 }
 

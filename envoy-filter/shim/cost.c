@@ -47,6 +47,7 @@ void titrate_price(abi_http_filter envoy, const struct titrate_layers* l, bool g
   bool overridden = route->answers.cost.from != 0;
   add_price(q, overridden ? &route->answers.cost : &filter->answers.cost, -1, given);
   if (named->count > 0) name_costs(envoy, named, q);
+  q->rules = route;
   q->usage = route->usage.count > 0 ? &route->usage : &filter->usage;
   q->route = ABI_TEXT("");
   if (depends_on_route(q) &&
@@ -60,6 +61,7 @@ void titrate_price(abi_http_filter envoy, const struct titrate_layers* l, bool g
 // before the response comes.
 struct titrate_charge {
   struct titrate_question question;
+  const struct titrate_rules* held; // of the question, once the charge holds them; else NULL
   uint32_t pending; // costs that the response has not said yet, as bits
   uint64_t started; // when the upstream got the request, monotonic nanoseconds; 0: it has not
   bool counts_bytes;                   // of the body: they are a cost
@@ -97,6 +99,12 @@ struct titrate_charge* titrate_charge_new(const struct titrate_question* q) {
   return c;
 }
 
+void titrate_charge_hold(struct titrate_charge* c) {
+  if (c == NULL || c->held != NULL) return;
+  c->held = c->question.rules;
+  titrate_rules_hold(c->held);
+}
+
 void titrate_charge_restore(const struct titrate_charge* c, struct titrate_question* q) {
   if (c == NULL) return;
   q->cost = c->question.cost;
@@ -115,9 +123,12 @@ void titrate_charge_start(struct titrate_charge* c) {
 }
 
 void titrate_charge_free(struct titrate_outcome* o) {
-  if (o->charge != NULL) free(o->charge->reader);
-  free(o->charge);
+  struct titrate_charge* c = o->charge;
   o->charge = NULL;
+  if (c == NULL) return;
+  titrate_rules_release(c->held);
+  free(c->reader);
+  free(c);
 }
 
 // --- settlements ---

@@ -15,6 +15,9 @@ void titrate_price(abi_http_filter envoy, const struct titrate_layers* layers, b
 // estimates stand.
 struct titrate_charge* titrate_charge_new(const struct titrate_question* q);
 
+// The charge outlives its stream, which holds the route and so its rules. It holds them itself from now on.
+void titrate_charge_hold(struct titrate_charge* charge);
+
 // Gives a request that is read again the costs that were charged.
 void titrate_charge_restore(const struct titrate_charge* charge, struct titrate_question* q);
 

@@ -38,6 +38,7 @@ struct titrate_question {
   uint32_t prices;                          // how many
   struct titrate_price price[TITRATE_PRICES];
   // Set if there are prices.
+  const struct titrate_rules* rules;         // of the route: what prices and usage point into, or its filter's
   abi_bytes route;                           // its name, if an estimate depends on it
   const struct titrate_usage_format* usage;  // of the response; NULL: none is set
 };

@@ -224,7 +224,7 @@ const void* envoy_dynamic_module_on_http_filter_config_new(void* envoy, abi_byte
 }
 
 void envoy_dynamic_module_on_http_filter_config_destroy(const void* config) {
-  titrate_rules_free((struct titrate_rules*)config);
+  titrate_rules_release(config);
 }
 
 const void* envoy_dynamic_module_on_http_filter_per_route_config_new(abi_bytes name,
@@ -236,5 +236,5 @@ const void* envoy_dynamic_module_on_http_filter_per_route_config_new(abi_bytes n
 
 void envoy_dynamic_module_on_http_filter_per_route_config_destroy(const void* config) {
   titrate_count_overrides(-1);
-  titrate_rules_free((struct titrate_rules*)config);
+  titrate_rules_release(config);
 }

@@ -22,6 +22,7 @@
 
 #include <stdlib.h>
 
+#include "cost.h"
 #include "identify.h"
 
 struct titrate_handoff {
@@ -84,6 +85,7 @@ void titrate_handoff_put(abi_http_filter envoy, const struct titrate_rules* rule
   h->flight = r->flight;
   h->micros = r->micros;
   h->outcome = moved(o);
+  titrate_charge_hold(h->outcome.charge);
   h->next = handoffs;
   handoffs = h;
 }

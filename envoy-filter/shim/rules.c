@@ -9,7 +9,12 @@ struct titrate_memory {
   max_align_t bytes[];
 };
 
-struct titrate_rules* titrate_rules_new(void) { return calloc(1, sizeof(struct titrate_rules)); }
+struct titrate_rules* titrate_rules_new(void) {
+  struct titrate_rules* rules = calloc(1, sizeof *rules);
+  if (rules == NULL) abort(); // out of memory while loading a configuration
+  rules->held = 1;
+  return rules;
+}
 
 void* titrate_rules_allocate(struct titrate_rules* rules, size_t size) {
   struct titrate_memory* m = calloc(1, sizeof *m + size);
@@ -19,8 +24,13 @@ void* titrate_rules_allocate(struct titrate_rules* rules, size_t size) {
   return m->bytes;
 }
 
-void titrate_rules_free(struct titrate_rules* rules) {
-  if (rules == NULL) return;
+void titrate_rules_hold(const struct titrate_rules* rules) {
+  __atomic_fetch_add(&((struct titrate_rules*)rules)->held, 1, __ATOMIC_RELAXED);
+}
+
+void titrate_rules_release(const struct titrate_rules* held) {
+  struct titrate_rules* rules = (struct titrate_rules*)held;
+  if (rules == NULL || __atomic_sub_fetch(&rules->held, 1, __ATOMIC_ACQ_REL) != 0) return;
   titrateReleaseSlots(rules->identity_slots, rules->class_slots, rules->cost_slots);
   for (struct titrate_memory *m = rules->memory, *next; m != NULL; m = next) {
     next = m->next;

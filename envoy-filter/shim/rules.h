@@ -132,12 +132,15 @@ struct titrate_rules {
   bool priced;                                           // costs have names, or responses say them
   struct titrate_memory* memory;
   struct titrate_answer_options answers;
+  uint32_t held; // by configurations of Envoy, and by charges that outlive them
 };
 
 struct titrate_rules* titrate_rules_new(void);
 // Zeroed memory that lives as long as the rules.
 void* titrate_rules_allocate(struct titrate_rules* rules, size_t size);
-void titrate_rules_free(struct titrate_rules* rules);
+// Rules begin held once, by their configuration. The last release frees them. On any thread.
+void titrate_rules_hold(const struct titrate_rules* rules);
+void titrate_rules_release(const struct titrate_rules* rules);
 
 // The rules of a request: those of its route, where they say something, before those of
 // the filter. Both are the filter's where the route overrides nothing.
