@@ -134,6 +134,18 @@ func TestUsageThatIsNotSaid(t *testing.T) {
 		}, 0, 0, "read"},
 		"a failure without a body": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 			0, 0, "read"},
+		"a compressed failure": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("content-encoding", "gzip")
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, "compressed")
+		}, 0, 0, "read"},
+		"an upstream that never answers": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			0, 0, "read"},
+		"an answer without output": {func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, `{"usage":{"prompt_tokens":8,"total_tokens":8}}`)
+		}, 8, 0, "read"},
+		"only a total": {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"usage":{"total_tokens":8}}`) },
+			50, 20, "missing"},
 		"trailers after the body": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "x-end")
 			fmt.Fprint(w, `{"usage":{"prompt_tokens":4,"completion_tokens":5}}`)
@@ -194,6 +206,23 @@ func TestUsageDelaysNothing(t *testing.T) {
 	close(more)
 	e.eventually("the metric", func() bool { return e.metric(usageOutcome("cut")) == 1 })
 	e.spends("acme", 1, 50, 45)
+	e.alive()
+}
+
+// A client that goes away before the answer pays the estimate, and it is counted.
+func TestUsageOfAnAbortedRequest(t *testing.T) {
+	t.Parallel()
+	e, _ := linked(t, setup(1, config.Queue{}, counting("acme", 1e5)), metered("OPENAI"))
+	ctx, leave := context.WithCancel(t.Context())
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave()
+		<-r.Context().Done()
+	})
+	if a, err := e.do(ctx, http.MethodGet, "/", nil, "x-tenant", "acme"); err == nil {
+		t.Errorf("the answer is %+v, want none", a)
+	}
+	e.eventually("the metric", func() bool { return e.metric(usageOutcome("cut")) == 1 })
+	e.spends("acme", 1, 50, 20)
 	e.alive()
 }
 

@@ -205,43 +205,49 @@ static bool begins(abi_bytes value, const char* with) {
   return value.length >= n && strncasecmp(value.ptr, with, n) == 0;
 }
 
-// Begins to read the body, if it can be read.
-static void begin_reading(abi_http_filter envoy, struct titrate_charge* c) {
+static bool is_encoded(abi_http_filter envoy) {
   abi_bytes encoding = response_header(envoy, ABI_TEXT("content-encoding"));
-  if (encoding.length > 0 && !(encoding.length == 8 && begins(encoding, "identity"))) {
-    titrateCountUsage(TITRATE_USAGE_ENCODED);
-    return;
-  }
+  return encoding.length > 0 && !(encoding.length == 8 && begins(encoding, "identity"));
+}
+
+static void begin_reading(abi_http_filter envoy, struct titrate_charge* c) {
   c->reader = malloc(sizeof *c->reader);
   if (c->reader == NULL) return;
   bool events = begins(response_header(envoy, ABI_TEXT("content-type")), "text/event-stream");
   titrate_usage_begin(c->reader, c->question.usage, events);
 }
 
-// The body is complete, or will be cut: settles what it has said of the usage.
-static void end_reading(struct titrate_outcome* o, bool complete) {
+// At least what was seen was used: a token for each event, if the events do not say more.
+static void settle_seen(struct titrate_outcome* o, size_t i) {
   struct titrate_charge* c = o->charge;
-  if (c == NULL || c->reader == NULL) return;
-  bool missing = false;
+  const struct titrate_price* p = &c->question.price[i];
+  if (c->reader == NULL) return; // nothing was
+  double tokens, events = (double)c->reader->data_events;
+  if (!titrate_usage_get(c->reader, p->response->usage, &tokens)) tokens = 0;
+  if (p->response->usage != TITRATE_USAGE_INPUT && tokens < events) tokens = events;
+  double estimate = p->slot < 0 ? c->question.cost : c->question.named[p->slot];
+  if (tokens > estimate) settle_number(o, i, tokens, false);
+}
+
+// Nothing more of the body is read: settles what it has said of the usage. unsaid: what becomes of
+// an answer that has not said all; enum titrate_usage_outcome.
+static void end_reading(struct titrate_outcome* o, int unsaid) {
+  if (!awaits_usage(o)) return;
+  struct titrate_charge* c = o->charge;
+  int outcome = TITRATE_USAGE_READ;
   EACH_PENDING(o, i) {
-    double tokens, events = (double)c->reader->data_events;
-    const struct titrate_price* p = &c->question.price[i];
-    if (p->response->from != TITRATE_COST_USAGE) continue;
-    bool found = titrate_usage_get(c->reader, p->response->usage, &tokens);
-    if (complete && (found || c->failed)) { // what has failed without usage costs nothing
-      settle_number(o, i, found ? tokens : 0, found);
-      continue;
+    double tokens;
+    if (expected(o, i)->from != TITRATE_COST_USAGE) continue;
+    bool said = c->reader != NULL && titrate_usage_final(c->reader, expected(o, i)->usage, &tokens);
+    if (unsaid != TITRATE_USAGE_CUT && (said || c->failed)) {
+      settle_number(o, i, said ? tokens : 0, said); // what has failed without usage costs nothing
+    } else {
+      outcome = unsaid;
+      settle_seen(o, i);
     }
-    missing = true;
-    // At least what was seen was used: a token for each event, if the events do not say more.
-    if (p->response->usage != TITRATE_USAGE_INPUT && !(found && tokens > events)) tokens = events;
-    double estimate = p->slot < 0 ? c->question.cost : c->question.named[p->slot];
-    if (tokens > estimate) settle_number(o, i, tokens, false);
     c->pending &= ~(1u << i);
   }
-  titrateCountUsage(!missing   ? TITRATE_USAGE_READ
-                    : complete ? TITRATE_USAGE_MISSING
-                               : TITRATE_USAGE_CUT);
+  titrateCountUsage(outcome);
   free(c->reader);
   c->reader = NULL;
 }
@@ -262,13 +268,12 @@ void titrate_settle_body(abi_http_filter envoy, struct titrate_outcome* o, bool 
       ENVOY(http_get_body_chunks)(envoy, ABI_RECEIVED_RESPONSE_BODY, chunks))
     for (size_t i = 0; i < n; i++) read_chunk(c, chunks[i]);
   if (chunks != few) free(chunks);
-  if (end) end_reading(o, true);
+  if (end) end_reading(o, TITRATE_USAGE_MISSING);
 }
 
 // --- hooks ---
 
-void titrate_settle_headers(abi_http_filter envoy, struct titrate_outcome* o, bool local,
-                            bool end) {
+void titrate_settle_headers(abi_http_filter envoy, struct titrate_outcome* o, bool end) {
   if (o->charge == NULL) return;
   EACH_PENDING(o, i) {
     // A response of trailers only, as gRPC has, comes as headers.
@@ -276,22 +281,26 @@ void titrate_settle_headers(abi_http_filter envoy, struct titrate_outcome* o, bo
     if (from == TITRATE_COST_HEADER || from == TITRATE_COST_TRAILER)
       settle_header(envoy, o, i, ABI_RESPONSE_HEADER);
   }
-  if (local || !awaits_usage(o) || o->charge->question.usage->count == 0) return;
+  if (!awaits_usage(o)) return;
   o->charge->failed = titrate_status(envoy) >= 400;
+  if (is_encoded(envoy)) {
+    end_reading(o, TITRATE_USAGE_ENCODED);
+    return;
+  }
   begin_reading(envoy, o->charge);
-  if (end) end_reading(o, true);
+  if (end) end_reading(o, TITRATE_USAGE_MISSING);
 }
 
 void titrate_settle_trailers(abi_http_filter envoy, struct titrate_outcome* o) {
   EACH_PENDING(o, i)
     if (expected(o, i)->from == TITRATE_COST_TRAILER)
       settle_header(envoy, o, i, ABI_RESPONSE_TRAILER);
-  end_reading(o, true);
+  end_reading(o, TITRATE_USAGE_MISSING);
 }
 
 void titrate_settle_end(abi_http_filter envoy, struct titrate_outcome* o) {
   if (o->charge == NULL) return;
-  end_reading(o, false);
+  end_reading(o, TITRATE_USAGE_CUT);
   EACH_PENDING(o, i) {
     int from = expected(o, i)->from;
     if (from == TITRATE_COST_METADATA) settle_metadata(envoy, o, i);

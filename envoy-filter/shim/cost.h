@@ -26,8 +26,8 @@ void titrate_charge_start(struct titrate_charge* charge);
 
 // In the hooks of the response and of the stream's end. Each looks for the costs that the rules
 // expect there, and corrects the charge by the costs that it finds. Without a charge they do nothing.
-// local: Envoy has made the response. end: nothing of it follows.
-void titrate_settle_headers(abi_http_filter envoy, struct titrate_outcome* o, bool local, bool end);
+// An answer that Envoy makes itself is read like another. end: nothing of the response follows.
+void titrate_settle_headers(abi_http_filter envoy, struct titrate_outcome* o, bool end);
 void titrate_settle_body(abi_http_filter envoy, struct titrate_outcome* o, bool end);
 void titrate_settle_trailers(abi_http_filter envoy, struct titrate_outcome* o);
 void titrate_settle_end(abi_http_filter envoy, struct titrate_outcome* o);

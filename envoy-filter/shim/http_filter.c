@@ -145,7 +145,7 @@ int envoy_dynamic_module_on_http_filter_response_headers(abi_http_filter envoy, 
   s->answered = true;
   titrate_inflight_response(&s->inflight, envoy);
   titrate_on_response_headers(envoy, &s->outcome);
-  titrate_settle_headers(envoy, &s->outcome, s->inflight.local, end);
+  titrate_settle_headers(envoy, &s->outcome, end);
   return ABI_HEADERS_CONTINUE;
 }
 

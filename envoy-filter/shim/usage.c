@@ -100,3 +100,17 @@ bool titrate_usage_get(const struct titrate_usage_reader* r, int counts, double*
   *tokens = (has_input ? input : 0) + (has_output ? output : 0);
   return has_input || has_output;
 }
+
+static bool has_path(const struct titrate_usage_format* f, int counts) {
+  for (size_t i = 0; i < f->count; i++)
+    if (f->path[i].counts == counts) return true;
+  return false;
+}
+
+bool titrate_usage_final(const struct titrate_usage_reader* r, int counts, double* tokens) {
+  double other;
+  if (titrate_usage_get(r, counts, tokens)) return true;
+  if (counts == TITRATE_USAGE_TOTAL || !has_path(r->format, counts)) return false;
+  return titrate_usage_get(
+      r, counts == TITRATE_USAGE_INPUT ? TITRATE_USAGE_OUTPUT : TITRATE_USAGE_INPUT, &other);
+}

@@ -76,6 +76,10 @@ void titrate_usage_read(struct titrate_usage_reader* r, abi_bytes chunk);
 // the body does not say is the sum of input and output. Returns false if nothing was found.
 bool titrate_usage_get(const struct titrate_usage_reader* r, int counts, double* tokens);
 
+// The same at the end of a complete body. Of input and output, a number that it does not say is 0 if
+// it says the other one.
+bool titrate_usage_final(const struct titrate_usage_reader* r, int counts, double* tokens);
+
 // Returns the first of two bytes, or end. It searches in small blocks, so that many of one byte
 // before the first of the other cost no more than their number.
 static inline const char* titrate_either(const char* at, const char* end, char a, char b) {

@@ -62,6 +62,13 @@ func (u *Usage) Get(counts settings.Usage) (tokens float64, ok bool) {
 	return float64(n), ok
 }
 
+// Final is titrate_usage_final.
+func (u *Usage) Final(counts settings.Usage) (tokens float64, ok bool) {
+	var n C.double
+	ok = bool(C.titrate_usage_final(u.reader, C.int(counts), &n))
+	return float64(n), ok
+}
+
 // Events is the number of events with data.
 func (u *Usage) Events() uint64 { return uint64(u.reader.data_events) }
 

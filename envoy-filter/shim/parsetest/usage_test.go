@@ -30,7 +30,7 @@ func known(t testing.TB, name string) []settings.UsagePath {
 	return format(t, fmt.Sprintf(`{"format":%q}`, name))
 }
 
-// read reads a body in chunks, which end at the given places, and returns input, output and total; "-" for none.
+// read reads a body in chunks, which end at the given places, and returns its numbers.
 func read(paths []settings.UsagePath, events bool, body string, cuts ...int) string {
 	u := NewUsage(paths, events)
 	defer u.Free()
@@ -43,15 +43,40 @@ func read(paths []settings.UsagePath, events bool, body string, cuts ...int) str
 		u.Read(body[from:cut])
 		from = cut
 	}
+	return numbers(u.Get)
+}
+
+// numbers are input, output and total; "-" for none.
+func numbers(get func(settings.Usage) (float64, bool)) string {
 	var found []string
 	for _, counts := range []settings.Usage{settings.UsageInput, settings.UsageOutput, settings.UsageTotal} {
 		text := "-"
-		if n, ok := u.Get(counts); ok {
+		if n, ok := get(counts); ok {
 			text = strconv.FormatFloat(n, 'g', -1, 64)
 		}
 		found = append(found, text)
 	}
 	return strings.Join(found, " ")
+}
+
+// What a complete answer does not say is 0 if it says the other number, and if the format has a place for it.
+func TestUsageOfACompleteAnswer(t *testing.T) {
+	const pointers = `{"format":"JSON_POINTER","input":"/in","output":"/out"}`
+	for _, c := range []struct{ format, body, want string }{
+		{`{"format":"OPENAI"}`, `{"usage":{"prompt_tokens":8,"total_tokens":8}}`, "8 0 8"},
+		{`{"format":"OPENAI"}`, `{"usage":{"total_tokens":8}}`, "- - 8"},
+		{`{"format":"OPENAI"}`, `{"object":"list"}`, "- - -"},
+		{`{"format":"GEMINI"}`, `{"usageMetadata":{"promptTokenCount":5,"totalTokenCount":5}}`, "5 0 5"},
+		{pointers, `{"out":3}`, "0 3 3"},
+		{`{"format":"JSON_POINTER","input":"/in"}`, `{"in":3}`, "3 - 3"},
+	} {
+		u := NewUsage(format(t, c.format), false)
+		u.Read(c.body)
+		if got := numbers(u.Final); got != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.body, c.format, got, c.want)
+		}
+		u.Free()
+	}
 }
 
 // Answers written after the documentation of each format, and what they say was used, whole, byte by byte, and cut in
