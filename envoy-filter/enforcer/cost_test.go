@@ -75,3 +75,12 @@ func FuzzCostOfResponse(f *testing.F) {
 		}
 	})
 }
+
+// A request without named costs counts its plain cost at each pool: the engine is not asked. This one has none, and
+// would panic.
+func TestPoolCostOfPlainRequests(t *testing.T) {
+	enf := New(Options{})
+	if micros := enf.PoolCost(&limiter.Request{Tenant: "a", Cost: 2.5}); micros != 2.5e6 || enf.Panics() != 0 {
+		t.Errorf("%d millionths, %d panics; want 2500000 and none", micros, enf.Panics())
+	}
+}

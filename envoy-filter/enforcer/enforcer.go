@@ -205,8 +205,12 @@ func (e *Enforcer) CorrectCharge(r *limiter.Request, place int, actual float64) 
 	return counted == place
 }
 
-// PoolCost returns what a request counts at its pool, in millionths of a cost unit.
+// PoolCost returns what a request counts at its pool, in millionths of a cost unit. Only for a request with named
+// costs it asks the engine.
 func (e *Enforcer) PoolCost(r *limiter.Request) (micros int64) {
+	if r.Costs == nil {
+		return r.Micros()
+	}
 	defer e.RecoverPanic("the cost of a request")
 	micros, _ = e.o.Engine.PoolCost(r)
 	return micros
