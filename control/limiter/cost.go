@@ -1,6 +1,10 @@
 package limiter
 
-import "github.com/titrate/titrate/control/config"
+import (
+	"math"
+
+	"github.com/titrate/titrate/control/config"
+)
 
 // A request has a plain cost, and perhaps others with names, such as its tokens of input
 // and its tokens of output. Each limit and each pool counts by one of them: the plain one unless it
@@ -115,4 +119,23 @@ func (e *Engine) PoolCost(r *Request) (micros int64, place int) {
 		by = rt.counter(r)
 	}
 	return r.costBy(by), int(by) - 1
+}
+
+// LeastBurst returns the smallest burst among the limits that can refuse a request by one of its costs. A greater cost
+// never passes them. Place −1 stands for the plain cost, others for the cost at that place of r.Costs, which must not
+// be 0. The burst is +Inf if there is no such limit, never 0, and a whole number of millionths. A replica that is cut
+// off from the others for long has a part of the burst, and that counts.
+func (e *Engine) LeastBurst(r *Request, place int) float64 {
+	least := math.Inf(1)
+	rt, ok := e.findRoute(r)
+	if !ok {
+		return least
+	}
+	c := newCall(0, r, rt)
+	for _, l := range rt.limits {
+		if l.mode == config.Enforce && l.cost == costName(place+1) && c.counts(l) {
+			least = min(least, e.keys.Burst(&l.keys, c.under(l)))
+		}
+	}
+	return max(1, math.Floor(least*unit)) / unit
 }

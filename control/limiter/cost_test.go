@@ -218,3 +218,31 @@ func at(pair [2]*Engine, e *Engine) int {
 	}
 	return 1
 }
+
+// Only limits that can refuse a request by a cost make its least burst. A cost of that much passes, and a greater one
+// never does.
+func TestLeastBurst(t *testing.T) {
+	watched, elsewhere, never := slow("watched", "output", 5), slow("elsewhere", "output", 5), slow("never", "input", 1)
+	watched.Mode, elsewhere.Pools, never.Rate = config.Shadow, []string{"other"}, 0
+	own := slow("own", "output", 600.0000007)
+	own.Overrides = map[string]config.RateBurst{"x": {Rate: 1e-6, Burst: 400.0000007}}
+	e := pricedEngine(t, simple(1e9, config.Queue{}, own, slow("wide", "output", 900), watched, elsewhere, never))
+	r := costing(1, 20, 300)
+	for place, want := range map[int]float64{-1: math.Inf(1), inputAt: 1, outputAt: 400, 5: math.Inf(1)} {
+		if got := e.LeastBurst(r, place); got != want {
+			t.Errorf("the least burst for the cost at %d is %v, want %v", place, got, want)
+		}
+	}
+	r.Costs[inputAt] = 0
+	r.Costs[outputAt] = 401
+	if out := e.Decide(sec, r); out.Verdict != Reject || out.RetryAfter != 0 {
+		t.Errorf("above the least burst: %+v", out)
+	}
+	r.Costs[outputAt] = 400
+	if out := e.Decide(sec, r); out.Verdict != Admit {
+		t.Errorf("the least burst: %+v", out)
+	}
+	if got := e.LeastBurst(&Request{Tenant: "nobody", Cost: 1}, -1); !math.IsInf(got, 1) {
+		t.Errorf("the least burst of an unknown tenant is %v", got)
+	}
+}

@@ -250,6 +250,11 @@ func (s *Store) WouldTake(g *Group, client string, now, cost int64) bool {
 	return ok
 }
 
+// Burst is the most that a client's idle key can take at once, in cost units.
+func (s *Store) Burst(g *Group, client string) float64 {
+	return g.Numbers(client).Local(s.view.Load()).Burst
+}
+
 // cappedTAT is the TAT, at most where the numbers let it be.
 func (c *counter) cappedTAT(n Numbers, now int64) int64 {
 	return min(c.tat, now+refill(c.slot.deepest(n), n.Rate))
