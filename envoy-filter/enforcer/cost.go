@@ -4,7 +4,18 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/titrate/titrate/control/limiter"
 )
+
+// BoundEstimate returns the estimate of a cost of a request, at most the smallest burst of the limits that count it:
+// above that they would refuse the request for ever. place is −1 for the plain cost. The request has a cost there,
+// such as the estimate.
+func (e *Enforcer) BoundEstimate(r *limiter.Request, place int, estimate float64) (bounded float64) {
+	bounded = estimate // in case of a panic
+	defer e.RecoverPanic("the bound of an estimate")
+	return min(estimate, e.o.Engine.LeastBurst(r, place))
+}
 
 // ParseCost reads the cost in a response: a finite number ≥ 0, in cost units, perhaps with blanks around it. It
 // returns false for an empty text and for anything else; texts that are not empty are counted as refused. The

@@ -76,6 +76,32 @@ func FuzzCostOfResponse(f *testing.F) {
 	})
 }
 
+// The estimate of a cost is at most the smallest burst of the limits that count it, so that one dear answer does not
+// refuse all later requests.
+func TestEstimatesPassAFullBucket(t *testing.T) {
+	e := limiter.New(limiter.Options{Keys: 64})
+	limits := []config.Limit{{Name: "minute", Rate: 10, Burst: 600}, {Name: "hour", Rate: 1, Burst: 3600},
+		{Name: "watched", Rate: 1, Burst: 1, Mode: config.Shadow}}
+	c := config.Config{Revision: 1, Tenants: []config.Tenant{{Name: "a", Limits: limits}}}
+	if err := e.Apply(&c); err != nil {
+		t.Fatal(err)
+	}
+	enf := New(Options{Engine: e})
+	r := limiter.Request{Tenant: "a", Client: "c", Cost: 700}
+	for estimate, want := range map[float64]float64{700: 600, 600: 600, 5: 5} {
+		if got := enf.BoundEstimate(&r, -1, estimate); got != want {
+			t.Errorf("an estimate of %v is charged as %v, want %v", estimate, got, want)
+		}
+	}
+	r.Cost = enf.BoundEstimate(&r, -1, 700)
+	if out := enf.Decide(&r); out.Verdict != limiter.Admit {
+		t.Errorf("a request with the estimate %v: %+v", r.Cost, out)
+	}
+	if got := New(Options{}).BoundEstimate(&r, -1, 7); got != 7 { // it has no engine, and panics
+		t.Errorf("after a panic an estimate of 7 is %v", got)
+	}
+}
+
 // A request without named costs counts its plain cost at each pool: the engine is not asked. This one has none, and
 // would panic.
 func TestPoolCostOfPlainRequests(t *testing.T) {

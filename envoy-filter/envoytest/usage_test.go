@@ -287,37 +287,6 @@ func TestUsageOfALargeAnswer(t *testing.T) {
 	e.alive()
 }
 
-// Answers teach the estimate of their tenant and route, except where the request has its own.
-func TestUsageIsEstimatedByRecentAnswers(t *testing.T) {
-	t.Parallel()
-	e, _ := linked(t, setup(1, config.Queue{}, counting("acme", 30), counting("bolt", 30)), metered("OPENAI"))
-	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(300 * time.Millisecond)
-		fmt.Fprint(w, `{"usage":{"prompt_tokens":1,"completion_tokens":2}}`)
-	})
-	together := func(n int, headers ...string) (passed int) {
-		for answer := range many(t.Context(), e, n, headers...) {
-			if answer.status == http.StatusOK {
-				passed++
-			}
-		}
-		return passed
-	}
-	if n := together(3, "x-tenant", "acme", "x-client", "a"); n != 1 {
-		t.Errorf("%d passed that are taken for 20 each, of 30; want 1", n)
-	}
-	if n := together(3, "x-tenant", "acme", "x-client", "b"); n != 3 {
-		t.Errorf("%d passed that are known to be 2 each, want 3", n)
-	}
-	if n := together(3, "x-tenant", "acme", "x-client", "c", "x-max-tokens", "15"); n != 2 {
-		t.Errorf("%d passed that say 15 each, want 2", n)
-	}
-	if n := together(3, "x-tenant", "bolt", "x-client", "a"); n != 1 {
-		t.Errorf("%d of another tenant passed, want 1", n)
-	}
-	e.alive()
-}
-
 // firstByte asks for a stream and returns the time to its first byte.
 func (e *envoy) firstByte(path string) time.Duration {
 	e.t.Helper()

@@ -39,14 +39,29 @@ type Key uint64
 
 var seed = maphash.MakeSeed()
 
-// KeyOf returns the key of a tenant's requests within a scope, such as a pool or a route, for one of their costs.
-func KeyOf(tenant, scope string, cost uint8) Key {
+// Kind is a kind of requests, and one of their costs: the costs of one kind are alike. Costs of different units are of
+// different kinds, even if they have the same place.
+type Kind struct {
+	// Whose requests, and where to.
+	Tenant, Route, Pool string
+	// Name and Space are where the response has the cost, if From needs that.
+	Name, Space string
+	// Cost is the place of the cost among those of a request. From says what the cost is, Usage which number of the
+	// usage.
+	Cost, From, Usage uint8
+	// Percentile says which percentile of the costs is the estimate.
+	Percentile uint8
+}
+
+// KeyOf returns the key of a kind.
+func KeyOf(k *Kind) Key {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	_ = h.WriteByte(cost)
-	_, _ = h.WriteString(tenant)
-	_ = h.WriteByte(0)
-	_, _ = h.WriteString(scope)
+	_, _ = h.Write([]byte{k.Cost, k.From, k.Usage, k.Percentile})
+	for _, s := range [...]string{k.Tenant, k.Route, k.Pool, k.Name, k.Space} {
+		_, _ = h.WriteString(s)
+		_ = h.WriteByte(0)
+	}
 	return Key(h.Sum64() | 1)
 }
 

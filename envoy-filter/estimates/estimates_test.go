@@ -9,16 +9,27 @@ import (
 	"testing"
 )
 
+// requests is the key of a tenant's requests on a route.
+func requests(tenant, route string) Key { return KeyOf(&Kind{Tenant: tenant, Route: route}) }
+
 func TestNothingIsKnownAtFirst(t *testing.T) {
 	var table Table
-	k := KeyOf("acme", "api", 0)
+	k := requests("acme", "api")
 	if cost, ok := table.Estimate(k); ok {
 		t.Errorf("an estimate of %v before anything was learned", cost)
 	}
 	table.Learn(k, 3, 0)
-	for what, other := range map[string]Key{"tenant": KeyOf("bolt", "api", 0), "scope": KeyOf("acme", "b", 0),
-		"cost": KeyOf("acme", "api", 1), "split of the names": KeyOf("acm", "eapi", 0)} {
-		if cost, ok := table.Estimate(other); ok {
+	for what, other := range map[string]Kind{
+		"tenant": {Tenant: "bolt", Route: "api"}, "route": {Tenant: "acme", Route: "b"},
+		"split of the names": {Tenant: "acm", Route: "eapi"}, "pool": {Tenant: "acme", Pool: "api"},
+		"place":      {Tenant: "acme", Route: "api", Cost: 1},
+		"source":     {Tenant: "acme", Route: "api", From: 1},
+		"usage":      {Tenant: "acme", Route: "api", Usage: 1},
+		"percentile": {Tenant: "acme", Route: "api", Percentile: 1},
+		"field":      {Tenant: "acme", Route: "api", Name: "x"},
+		"namespace":  {Tenant: "acme", Route: "api", Space: "x"},
+	} {
+		if cost, ok := table.Estimate(KeyOf(&other)); ok {
 			t.Errorf("another %s has the estimate %v", what, cost)
 		}
 	}
@@ -29,7 +40,7 @@ func TestEstimateOfRecentCosts(t *testing.T) {
 	for _, percentile := range []int{0, 50, 90, 99} {
 		var table Table
 		var all []float64
-		k, r := KeyOf("acme", "api", 0), rand.New(rand.NewPCG(1, 2))
+		k, r := requests("acme", "api"), rand.New(rand.NewPCG(1, 2))
 		for range 200 {
 			cost := math.Exp(r.NormFloat64())
 			all = append(all, cost)
@@ -53,17 +64,17 @@ func TestEstimateOfRecentCosts(t *testing.T) {
 // More keys than the table holds displace the keys whose last cost is the oldest, and no others.
 func TestRoomIsBounded(t *testing.T) {
 	var table Table
-	busy := KeyOf("acme", "api", 0)
+	busy := requests("acme", "api")
 	for i := range 10 * Most {
 		table.Learn(busy, 7, 0)
-		table.Learn(KeyOf(fmt.Sprint("invented-", i), "api", 0), 1, 0)
+		table.Learn(requests(fmt.Sprint("invented-", i), "api"), 1, 0)
 	}
 	if cost, ok := table.Estimate(busy); !ok || cost != 7 {
 		t.Errorf("the estimate of a busy tenant is %v, %v", cost, ok)
 	}
 	known := 0
 	for i := range 10 * Most {
-		if _, ok := table.Estimate(KeyOf(fmt.Sprint("invented-", i), "api", 0)); ok {
+		if _, ok := table.Estimate(requests(fmt.Sprint("invented-", i), "api")); ok {
 			known++
 		}
 	}
@@ -74,8 +85,8 @@ func TestRoomIsBounded(t *testing.T) {
 
 func TestReadingAllocatesNothing(t *testing.T) {
 	var table Table
-	table.Learn(KeyOf("acme", "api", 0), 1, 0)
-	if n := testing.AllocsPerRun(100, func() { table.Estimate(KeyOf("acme", "api", 0)) }); n != 0 {
+	table.Learn(requests("acme", "api"), 1, 0)
+	if n := testing.AllocsPerRun(100, func() { table.Estimate(requests("acme", "api")) }); n != 0 {
 		t.Errorf("%v allocations for an estimate", n)
 	}
 }
@@ -86,7 +97,7 @@ func TestConcurrentUse(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range 5000 {
-				k := KeyOf(fmt.Sprint(i%50), "api", 0)
+				k := requests(fmt.Sprint(i%50), "api")
 				table.Learn(k, 2, 90)
 				if cost, ok := table.Estimate(k); ok && cost != 2 {
 					t.Errorf("an estimate of %v of costs of 2", cost)

@@ -23,7 +23,7 @@ func TestParseAnswers(t *testing.T) {
 		Mode: &shadow, Status: 503, Body: BodyText, RateLimit: WhenAlways, RateLimitPolicy: &yes,
 		Reason: name("x-why"), RequestID: name(""), Limited: name("x-limited"), Wait: name(""),
 		Congestion: name("x-slow"), MarkUpstream: &yes, Peek: name("x-peek"),
-		Cost:  ResponseCost{From: CostMetadata, Name: "tokens", Space: "llm", Estimate: Estimate{1, 1e-6, 1e6, 90}},
+		Cost:  ResponseCost{From: CostMetadata, Name: "tokens", Space: "llm", Estimate: Estimate{1, 1, 1, 90}},
 		Log:   WhenAlways,
 		LogTo: LogToFilterState, LogClient: LogClientName,
 		LogKey: &[2]uint64{0x787ab2f711519f9f, 0xddc2ebe5dd1d1f1f}, // printf %s 0123456789abcdef | sha256sum
@@ -55,12 +55,19 @@ func TestAnswersDefaults(t *testing.T) {
 	}
 }
 
-// What an estimate does not say has a default: the 90th percentile, but the mean of durations.
+// What an estimate does not say has a default: the 90th percentile, but the mean of durations. Without estimate, only
+// costs that are measured are estimated by recent ones. Others count 1: a field may say failures, of which most
+// requests have none.
 func TestParseEstimates(t *testing.T) {
 	for in, want := range map[string]ResponseCost{
 		`{"duration":true}`: {From: CostDuration, Estimate: Estimate{1, 1e-6, 1e6, 0}},
 		`{"duration":true,"estimate":{"first":0.05,"least":0.01,"most":30}}`: {From: CostDuration,
 			Estimate: Estimate{0.05, 0.01, 30, 0}},
+		`{"header":"x-failed"}`:        {From: CostHeader, Name: "x-failed", Estimate: Estimate{1, 1, 1, 90}},
+		`{"trailer":"x-failed"}`:       {From: CostTrailer, Name: "x-failed", Estimate: Estimate{1, 1, 1, 90}},
+		`{"header":"x","estimate":{}}`: {From: CostHeader, Name: "x", Estimate: Estimate{1, 1e-6, 1e6, 90}},
+		`{"kilobytes":true}`:           {From: CostKilobytes, Estimate: Estimate{1, 1e-6, 1e6, 90}},
+		`{"usage":"INPUT"}`:            {From: CostUsage, Usage: UsageInput, Estimate: Estimate{1, 1e-6, 1e6, 90}},
 		`{"trailer":"x","estimate":{"percentile":50}}`: {From: CostTrailer, Name: "x",
 			Estimate: Estimate{1, 1e-6, 1e6, 50}},
 	} {

@@ -45,7 +45,7 @@ type ResponseCost struct {
 }
 
 // Estimate says how the cost of a request is estimated that no source of its cost gives: by the costs of recent
-// responses, within [Least, Most], in cost units.
+// responses, within [Least, Most], in cost units. Where Least is Most, it is that.
 type Estimate struct {
 	// First is the estimate before anything is known.
 	First, Least, Most float64
@@ -73,15 +73,17 @@ func responseCost(field string, raw []byte) (c ResponseCost, err error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Estimate, err = estimate(join(field, "estimate"), fields["estimate"], fields["duration"] != nil); err != nil {
-		return c, err
-	}
+	estimated := fields["estimate"]
 	delete(fields, "estimate")
 	if len(fields) != 1 {
 		const text = "needs exactly one of header, trailer, metadata, duration, usage, kilobytes; it has %d"
 		return c, wrong(field, text, len(fields))
 	}
-	return c, c.readPlace(field, fields)
+	if err := c.readPlace(field, fields); err != nil {
+		return c, err
+	}
+	c.Estimate, err = c.From.estimate(join(field, "estimate"), estimated)
+	return c, err
 }
 
 // readPlace reads the only field.
@@ -138,14 +140,19 @@ func (c *ResponseCost) readMetadata(field string, raw []byte) error {
 }
 
 // estimate reads how costs are estimated; raw nil is all defaults. Durations are estimated by their mean: a
-// percentile would let fewer requests pass than the capacity has room for.
-func estimate(field string, raw []byte, ofDuration bool) (e Estimate, err error) {
+// percentile would let fewer requests pass than the capacity has room for. What an upstream says in a field of its own
+// may be a count of failures, mostly 0: an estimate by that would let any number pass at once. So it is always the
+// default, unless the operator writes estimate.
+func (from CostFrom) estimate(field string, raw []byte) (e Estimate, err error) {
 	e = Estimate{First: DefaultFirst, Least: leastEstimate, Most: limiter.MaxCost, Percentile: DefaultPercentile}
 	names := []string{"first", "least", "most", "percentile"}
-	if ofDuration {
+	if from == CostDuration {
 		e.Percentile, names = 0, names[:3]
 	}
 	if raw == nil {
+		if from == CostHeader || from == CostTrailer || from == CostMetadata {
+			e.Least, e.Most = e.First, e.First
+		}
 		return e, nil
 	}
 	m, err := object(field, raw, names...)

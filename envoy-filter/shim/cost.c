@@ -36,7 +36,9 @@ static void name_costs(abi_http_filter envoy, const struct titrate_named_costs* 
 // Whether an estimate of the request is one of its route.
 static bool depends_on_route(const struct titrate_question* q) {
   for (size_t i = 0; i < q->prices; i++)
-    if (q->price[i].learn && q->price[i].response->from != TITRATE_COST_DURATION) return true;
+    if (q->price[i].learn && q->price[i].response->from != TITRATE_COST_DURATION &&
+        q->price[i].response->least < q->price[i].response->most)
+      return true;
   return false;
 }
 

@@ -22,26 +22,42 @@ func estimate(q *C.struct_titrate_question) {
 		if !p.learn {
 			continue
 		}
-		cost, ok := learned.Estimate(keyOf(q, p))
-		if !ok {
-			cost = float64(p.response.first)
+		cost := &q.cost
+		if p.slot >= 0 {
+			cost = &q.named[p.slot]
 		}
-		cost = min(max(cost, float64(p.response.least)), float64(p.response.most))
-		if p.slot < 0 {
-			q.cost = C.double(cost)
-		} else {
-			q.named[p.slot] = C.double(cost)
-		}
+		estimate := estimateOf(q, p)
+		*cost = C.double(estimate) // limits count only costs that the request has
+		*cost = C.double(theProcess.Load().Enforcer.BoundEstimate(requestOf(q), int(p.slot), estimate))
 	}
 }
 
-// keyOf returns the key of a request's estimates: durations are alike in a pool, other costs on a route.
-func keyOf(q *C.struct_titrate_question, p *C.struct_titrate_price) estimates.Key {
-	scope := q.route
-	if p.response.from == C.int(settings.CostDuration) {
-		scope = q.pool
+// estimateOf returns the estimate of a cost within the bounds that its settings have.
+func estimateOf(q *C.struct_titrate_question, p *C.struct_titrate_price) float64 {
+	cost := float64(p.response.first)
+	if learns(p.response) {
+		if recent, ok := learned.Estimate(keyOf(q, p)); ok {
+			cost = recent
+		}
 	}
-	return estimates.KeyOf(text(q.tenant), text(scope), uint8(p.slot+1))
+	return min(max(cost, float64(p.response.least)), float64(p.response.most))
+}
+
+// learns reports whether the bounds of an estimate leave anything to learn.
+func learns(r *C.struct_titrate_response_cost) bool { return r.least < r.most }
+
+// keyOf returns the key of a request's estimates: durations are alike in a pool, other costs on a route. Routes without
+// a name are taken for one in each pool.
+func keyOf(q *C.struct_titrate_question, p *C.struct_titrate_price) estimates.Key {
+	r := p.response
+	k := estimates.Kind{Tenant: text(q.tenant), Cost: uint8(p.slot + 1), From: uint8(r.from), Usage: uint8(r.usage),
+		Percentile: uint8(r.percentile), Name: text(r.name), Space: text(r.space)}
+	if q.route.length > 0 && r.from != C.int(settings.CostDuration) {
+		k.Route = text(q.route)
+	} else {
+		k.Pool = text(q.pool)
+	}
+	return estimates.KeyOf(&k)
 }
 
 // titrateCorrectCharge replaces the estimate of a cost of an admitted request by the cost in its response: the
@@ -68,7 +84,7 @@ func titrateCorrectCharge(q *C.struct_titrate_question, price C.size_t, written 
 	micros = C.int64_t(limiter.Micros(actual))
 	p, r := &q.price[price], requestOf(q)
 	*ofPool = C.bool(e.CorrectCharge(r, int(p.slot), actual))
-	if bool(p.learn && learn) {
+	if bool(p.learn && learn) && learns(p.response) {
 		learned.Learn(keyOf(q, p), min(actual, limiter.MaxCost), int(p.response.percentile))
 	}
 	return micros
