@@ -28,7 +28,7 @@ func (c *client) guess(ctx context.Context, s *status.Status) error {
 	names := &names{c: c, ctx: ctx}
 	switch s.Code() {
 	case codes.NotFound:
-		if name, is := strings.CutSuffix(s.Message(), ": "+store.ErrNotFound.Error()); is {
+		if name, _, is := strings.Cut(s.Message(), ": "+store.ErrNotFound.Error()); is { // advice may follow
 			if meant := names.meant(name); meant != "" {
 				return status.Error(s.Code(), s.Message()+meant)
 			}

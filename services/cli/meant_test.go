@@ -11,9 +11,11 @@ import (
 func TestUnknownNamesHaveANearOne(t *testing.T) {
 	server := serveAPI(t)
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")
+	const counted = `; its requests count as those of tenant "-" (tenants/-), except at gateways whose unknown_tenant is ` +
+		"REJECT or BYPASS"
 	for line, want := range map[string]string{
-		"top --once --tenant acmee":          "tenants/acmee: not found; did you mean tenants/acme?",
-		"top --once --tenant tenants/nobody": "tenants/nobody: not found",
+		"top --once --tenant acmee":          "tenants/acmee: not found" + counted + "; did you mean tenants/acme?",
+		"top --once --tenant tenants/nobody": "tenants/nobody: not found" + counted,
 		"top --once --pool apj":              "pools/apj: not found; did you mean pools/api?",
 		"top --once --limit per-clien":       "limits/per-clien: not found; did you mean per-client?",
 		"top --once --tenant acme --limit al": "tenants/acme/limits/al: not found" +
@@ -28,8 +30,8 @@ func TestUnknownNamesHaveANearOne(t *testing.T) {
 		"get pools tenants/acmee/limits": "tenants/acmee: not found; did you mean tenants/acme?",
 		"get tenants/acme/limits/al": "tenants/acme/limits/al: not found" +
 			"; did you mean tenants/acme/limits/all?",
-		"why acmee":            "tenants/acmee: not found; did you mean tenants/acme?",
-		"why acmee limits/all": "tenants/acmee: not found; did you mean tenants/acme?",
+		"why acmee":            "tenants/acmee: not found" + counted + "; did you mean tenants/acme?",
+		"why acmee limits/all": "tenants/acmee: not found" + counted + "; did you mean tenants/acme?",
 		"why acme apj":         "pools/apj: not found; did you mean pools/api?",
 		"why acme per-clen": "tenants/acme/limits/per-clen: not found" +
 			"; did you mean tenants/-/limits/per-client?",

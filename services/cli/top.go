@@ -23,6 +23,7 @@ marked, or were let pass by a mode SHADOW. LAST MINUTE is what was asked for, a 
 ten seconds, the newest last. A row is a tenant, or with --by a pool, a limit of a tenant, a
 gateway, or a client.
 
+The tenant - has all requests that name no tenant, or a tenant that is not configured.
 The row "other" is all that is in no row. SINCE says for how long requests have been limited
 without a pause of a minute. Of limits the admitted requests are not counted. Clients are
 from gateways' sketches, in requests of the last one to two minutes: one with few

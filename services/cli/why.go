@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -27,8 +26,10 @@ A second argument names one pool or one limit. --client asks about one client. -
 says what limits and quotas in mode SHADOW would do if they were enforced; without a TENANT
 to whom, of all tenants.
 
+Now is the coordinator's last round, of at most two seconds: shares and demand are as of then.
 Numbers of requests are of about the last minute, those of clients of about the last two
-minutes. Clients come from a gateway's sketch: a client with few refusals may be
+minutes. The tenant - has all requests that name no tenant, or a tenant that is not
+configured. Clients come from a gateway's sketch: a client with few refusals may be
 missing, and each number may be too high by the error beside it.
 
 why request ID says what was decided about one request, step by step. ID is Envoy's
@@ -133,7 +134,7 @@ func runWhy(cmd *cobra.Command, c *connection, output command.Format, r *quotav1
 	if err != nil {
 		return worded(err)
 	}
-	return output.Message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeWhy(w, r, response) })
+	return output.Message(cmd.OutOrStdout(), response, func(w io.Writer) error { return writeWhy(w, response) })
 }
 
 // whyLimit asks about a limit of a name that no pool has. If no limit has it either, the error is the pool's, unless
@@ -154,7 +155,7 @@ func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string
 }
 
 // writeWhy writes paragraphs, an empty line between two.
-func writeWhy(w io.Writer, r *quotav1.WhyRequest, response *quotav1.WhyResponse) error {
+func writeWhy(w io.Writer, response *quotav1.WhyResponse) error {
 	var paragraphs []string
 	for _, e := range response.GetExplanations() {
 		t := command.NewTable("  GATEWAY", "#DEMAND", "#ADMITTED")
@@ -172,14 +173,6 @@ func writeWhy(w io.Writer, r *quotav1.WhyRequest, response *quotav1.WhyResponse)
 	}
 	for _, note := range response.GetNotes() {
 		paragraphs = append(paragraphs, shown(note)+"\n")
-	}
-	if len(paragraphs) == 0 {
-		where := "no pool"
-		if r.GetPool() != "" {
-			where = "nothing of " + r.GetPool()
-		}
-		paragraphs = append(paragraphs, fmt.Sprintf("%s has asked for %s lately, so it has no share.\n", r.GetTenant(),
-			where))
 	}
 	_, err := io.WriteString(w, strings.Join(paragraphs, "\n"))
 	return err

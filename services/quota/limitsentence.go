@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/toplist"
 	"github.com/titrate/titrate/services/wording"
 )
@@ -33,12 +34,9 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 			did = append(did, fmt.Sprintf(format, fmt.Sprintf("%d (%s)", n, percent(n, all))))
 		}
 	}
-	add(a.GetClientLimit(), "refused %s at once"+refusedLately(a, a.GetClientLimit()))
+	add(a.GetClientLimit(), "refused %s at once")
 	add(a.GetWaited(), "made %s wait")
-	add(a.GetQueueTimeout(), "refused %s after they had waited for too long"+refusedLately(a, a.GetQueueTimeout()))
-	if a.GetClientLimit() > 0 && a.GetQueueTimeout() > 0 {
-		did[len(did)-1] += refusedLately(a, a.GetClientLimit()+a.GetQueueTimeout())
-	}
+	add(a.GetQueueTimeout(), "refused %s after they had waited for too long")
 	add(a.GetShadowed(), "would, if it were enforced, have refused or held %s")
 	if n := a.GetOwnerWaited(); n > 0 {
 		add(n, fmt.Sprintf("made %%s wait for the owner of their key (%s in the mean)",
@@ -47,28 +45,25 @@ func limitSentence(w *seen, e *quotav1.LimitExplanation, l *quotav1.Limit) strin
 	add(a.GetOwnerSilent(), "left %s to the ledger, as the owner of their key did not answer")
 	add(a.GetOwnerUnasked(), "left %s of new keys to the ledger, as it had asked about too many keys")
 	if len(did) == 0 {
-		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.tenant, lets(e, l))
+		return fmt.Sprintf("Limit %s has stopped no request of %s in the last minute: %s.", name, w.who, lets(e, l))
 	}
 	requests := "requests"
 	if of != "" {
 		requests = wording.Plural(all, "request")
 	}
-	return fmt.Sprintf("Of%s %s of %s in the last %s limit %s %s%s: %s.", of, requests, w.tenant,
-		seconds(a.GetWindow()), name, strings.Join(did, ", "), since(a), lets(e, l))
+	return fmt.Sprintf("Of%s %s of %s in the last %s limit %s %s%s: %s.%s", of, requests, w.who,
+		seconds(a.GetWindow()), name, strings.Join(did, ", "), since(a), lets(e, l), refusedLately(a))
 }
 
-// refusedLately says of n requests that were refused how many are of the last seconds. That is known only of all that
-// were refused: "" if n are some of them.
-func refusedLately(a *quotav1.Activity, n uint64) string {
+// refusedLately is a sentence about the refusals of a limit in the last seconds of a minute. It is "" if the limit
+// refused nothing, or if not all refusals that were counted are the limit's.
+func refusedLately(a *quotav1.Activity) string {
 	_, refused, window := toplist.Recent(a)
-	if n != a.GetRefused() || window <= 0 || window >= a.GetWindow().AsDuration() {
+	n := a.GetClientLimit() + a.GetQueueTimeout()
+	if n == 0 || n != a.GetRefused() || window <= 0 || window >= a.GetWindow().AsDuration() {
 		return ""
 	}
-	of := "them"
-	if n != a.GetClientLimit() && n != a.GetQueueTimeout() {
-		of = fmt.Sprintf("all %d refused", n)
-	}
-	return fmt.Sprintf(", %d of %s in the last %s", refused, of, seconds(durationpb.New(window)))
+	return fmt.Sprintf(" In the last %s it refused %d.", seconds(durationpb.New(window)), refused)
 }
 
 // mean is the mean of n waits that took so many seconds together.
@@ -145,7 +140,7 @@ func shadowShare(e *quotav1.Explanation) string {
 	return fmt.Sprintf("Its share of pool %s, %s, would, if it were enforced, have refused or held %d of %s "+
 		"(%s) of %s in the last %s.", strings.TrimPrefix(e.GetPool(), "pools/"), rate(e.GetShare()), n,
 		wording.Count(max(n, all), "request"),
-		percent(n, max(n, all)), strings.TrimPrefix(e.GetTenant(), "tenants/"), seconds(a.GetWindow()))
+		percent(n, max(n, all)), spoken(e.GetTenant()), seconds(a.GetWindow()))
 }
 
 // traffic says what became of the tenant's requests to a pool; "" if there were none.
@@ -188,19 +183,22 @@ func (w *seen) note() {
 	if w.r.GetShadow() {
 		n, all := w.total.GetShadowed(), w.total.GetAdmitted()+w.total.GetRefused()
 		if n == 0 {
-			say("Enforcing what is in SHADOW would have refused or held no request of %s in the last minute.", w.tenant)
+			say("Enforcing what is in SHADOW would have refused or held no request of %s in the last minute.", w.who)
 		} else {
 			all = max(n, all)
 			say("Enforcing all that is in SHADOW would have refused or held %d of %s (%s) of %s in the last %s.", n,
-				wording.Count(all, "request"), percent(n, all), w.tenant, seconds(w.total.GetWindow()))
+				wording.Count(all, "request"), percent(n, all), w.who, seconds(w.total.GetWindow()))
 		}
 	}
-	if w.total == nil && len(w.limits) == 0 && w.agents > len(w.silent) && w.r.GetPool() == "" {
-		say("%s has sent no request to a configured pool in the last minute.", w.tenant)
+	if idle := w.noShare(); idle != "" {
+		say("%s", idle)
 	}
 	if name := w.r.GetClient(); name != "" && len(w.out.Clients) == 0 {
 		say("Client %q is not among the clients of %s that were refused, held or let pass by SHADOW the most in about "+
-			"the last two minutes: that happened to few of its requests, or to none.", name, w.tenant)
+			"the last two minutes: that happened to few of its requests, or to none.", name, w.who)
+	}
+	if w.tenant == resource.AnyTenant {
+		say("Tenant %q counts all requests that name no tenant, or a tenant that is not configured.", w.tenant)
 	}
 	switch {
 	case len(w.silent) > 0:
@@ -210,4 +208,23 @@ func (w *seen) note() {
 	case w.agents == 0:
 		say("No agent is connected, so what gateways did is not known.")
 	}
+}
+
+// noShare says what a tenant without an explanation has sent; "" if there is one, or if no agent has answered.
+func (w *seen) noShare() string {
+	only := w.r.GetShadow() || w.r.GetLimit() != "" || w.r.GetClient() != ""
+	pool := strings.TrimPrefix(w.r.GetPool(), "pools/")
+	switch {
+	case w.agents == len(w.silent) || len(w.out.GetExplanations()) > 0:
+		return ""
+	case pool != "" && w.flows[pool] == nil && !only:
+		return fmt.Sprintf("%s has sent no request to pool %s in the last minute, and has no share of it.", w.who, pool)
+	case pool != "" && !only:
+		return fmt.Sprintf("%s has no share of pool %s yet.%s", w.who, pool, traffic(w.flows[pool]))
+	case pool == "" && w.total == nil && len(w.limits) == 0:
+		return w.who + " has sent no request to a configured pool in the last minute."
+	case pool == "" && len(w.out.GetLimits()) == 0 && !only:
+		return fmt.Sprintf("%s has no share of a pool yet.%s", w.who, traffic(w.total))
+	}
+	return ""
 }

@@ -34,6 +34,7 @@ type seen struct {
 	out *quotav1.WhyResponse
 
 	tenant string                         // without collection
+	who    string                         // the tenant, as sentences name it
 	flows  map[string]*quotav1.Activity   // by pool
 	limits map[string]*quotav1.Activity   // by the limit's last name
 	parts  map[string][]*quotav1.Activity // of limits, by gateway
@@ -44,8 +45,8 @@ type seen struct {
 
 // seen asks the gateways.
 func (s *Server) seen(ctx context.Context, r *quotav1.WhyRequest) (*seen, error) {
-	w := &seen{s: s, ctx: ctx, r: r, out: &quotav1.WhyResponse{}, tenant: strings.TrimPrefix(r.GetTenant(), "tenants/"),
-		flows: map[string]*quotav1.Activity{}, limits: map[string]*quotav1.Activity{},
+	w := &seen{s: s, ctx: ctx, r: r, out: &quotav1.WhyResponse{},
+		tenant: strings.TrimPrefix(r.GetTenant(), "tenants/"), who: spoken(r.GetTenant()), flows: map[string]*quotav1.Activity{}, limits: map[string]*quotav1.Activity{},
 		parts: map[string][]*quotav1.Activity{}}
 	rows, err := s.live.Activity(ctx, &quotav1.Selection{Tenant: w.tenant, Most: mostRows}, true)
 	if err != nil {
@@ -90,6 +91,26 @@ func (w *seen) add(m *quotav1.Activity) {
 	w.flows[m.Pool] = toplist.Plus(toplist.Copy(m), w.flows[m.Pool])
 	m.Pool = ""
 	w.total = toplist.Plus(w.total, m)
+}
+
+// withSeen adds explanations for the pools that the tenant has sent requests to in the last minute: the coordinator
+// explains by itself only the pools that its last round counted a demand for.
+func (w *seen) withSeen(all []*quotav1.Explanation) ([]*quotav1.Explanation, error) {
+	if w.r.GetPool() != "" || w.r.GetLimit() != "" || w.r.GetClient() != "" {
+		return all, nil
+	}
+	for _, pool := range slices.Sorted(maps.Keys(w.flows)) {
+		name := "pools/" + pool
+		if slices.ContainsFunc(all, func(e *quotav1.Explanation) bool { return e.GetPool() == name }) {
+			continue
+		}
+		more, err := w.s.live.Explain(w.ctx, w.r.GetTenant(), name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // explain adds the explanations of shares that were asked for.

@@ -6,25 +6,30 @@ import (
 	"strings"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
 )
 
 // sentence puts an explanation into English for the one on call: what the tenant
 // gets, what holds it there, and the numbers to check it by.
 func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
-	who := strings.TrimPrefix(e.GetTenant(), "tenants/")
+	who := spoken(e.GetTenant())
 	where := "pool " + strings.TrimPrefix(e.GetPool(), "pools/")
 	var b strings.Builder
-	b.WriteString("Now ")
+	if asksNothing(e) {
+		b.WriteString("In the coordinator's last round ")
+	} else {
+		b.WriteString("Now ")
+	}
 	switch {
 	case e.Max != nil && e.GetMax() == 0:
 		fmt.Fprintf(&b, "%s is blocked from %s: the max of its quota is 0, so all that it asks for, %s, is refused "+
 			"at once",
 			who, where, rate(e.GetDemand()))
-	case e.GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED && e.GetDemand() == 0:
-		asks := "asks for nothing of"
+	case asksNothing(e):
+		asks := "asked for nothing of"
 		if e.GetActivity().GetClientLimit() > 0 {
-			asks = "gets nothing past its limits to"
+			asks = "got nothing past its limits to"
 		}
 		fmt.Fprintf(&b, "%s %s %s; its share stands at %s%s", who, asks, where, rate(e.GetShare()),
 			idleBound[e.GetBoundBy()])
@@ -50,6 +55,21 @@ func sentence(e *quotav1.Explanation, g quotav1.Guarantee) string {
 			e.GetEpoch())
 	}
 	return b.String() + "." + traffic(e.GetActivity())
+}
+
+// spoken is a tenant as sentences name it: without collection, and in quotes if a reader would take it for a dash.
+func spoken(tenant string) string {
+	if tenant = strings.TrimPrefix(tenant, "tenants/"); tenant == resource.AnyTenant {
+		return fmt.Sprintf("tenant %q", tenant)
+	}
+	return tenant
+}
+
+// asksNothing reports whether the last round counted no demand, of a tenant that is not blocked. The requests of the
+// last minute may be more: a round is at most two seconds.
+func asksNothing(e *quotav1.Explanation) bool {
+	blocked := e.Max != nil && e.GetMax() == 0
+	return !blocked && e.GetBoundBy() != quotav1.Bound_BOUND_UNSPECIFIED && e.GetDemand() == 0
 }
 
 // wants says what the share has to cover.

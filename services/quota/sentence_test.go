@@ -70,18 +70,18 @@ func TestSentence(t *testing.T) {
 		{"stale", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy, e.Stale, e.Epoch = 0, 0.01, quotav1.Bound_DEMAND, true, 7
 		}), quotav1.Guarantee_MINIMUM,
-			"Now acme asks for nothing of pool api; its share stands at 36.0/h; the share is stale: it was granted " +
+			"In the coordinator's last round acme asked for nothing of pool api; its share stands at 36.0/h; the share is stale: it was granted " +
 				"in epoch 7, has not been renewed, and stays as it is."},
 		{"idle at its max", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy = 0, 20,
 				quotav1.Bound_MAX
 		}), quotav1.Guarantee_MINIMUM,
-			"Now acme asks for nothing of pool api; its share stands at 20.0/s, the max of its quota."},
+			"In the coordinator's last round acme asked for nothing of pool api; its share stands at 20.0/s, the max of its quota."},
 		{"idle at its guarantee", full(func(e *quotav1.Explanation) {
 			e.Demand, e.Share, e.BoundBy = 0, 90,
 				quotav1.Bound_GUARANTEED
 		}), quotav1.Guarantee_MINIMUM,
-			"Now acme asks for nothing of pool api; its share stands at 90.0/s, its guarantee."},
+			"In the coordinator's last round acme asked for nothing of pool api; its share stands at 90.0/s, its guarantee."},
 		{"blocked", full(func(e *quotav1.Explanation) {
 			e.Max, e.Share, e.BoundBy = new(float64), 0,
 				quotav1.Bound_MAX
@@ -110,7 +110,7 @@ func TestRoundKeepsThreeDigits(t *testing.T) {
 
 // A limit that was applied a moment ago is not compared with what the tenant did in the minute before.
 func TestNewLimitIsNotComparedWithTheMinuteBefore(t *testing.T) {
-	w := &seen{tenant: "acme", total: &quotav1.Activity{Admitted: 6000, Window: durationpb.New(time.Minute)}}
+	w := &seen{who: "acme", total: &quotav1.Activity{Admitted: 6000, Window: durationpb.New(time.Minute)}}
 	e := &quotav1.LimitExplanation{Limit: "tenants/acme/limits/new", Rate: 1, Burst: 5,
 		Activity: &quotav1.Activity{ClientLimit: 69, Window: durationpb.New(5 * time.Second)}}
 	got := limitSentence(w, e, &quotav1.Limit{})
@@ -127,7 +127,7 @@ func TestNewLimitIsNotComparedWithTheMinuteBefore(t *testing.T) {
 // in SHADOW that its ledgers count.
 func TestExactSentence(t *testing.T) {
 	minute := durationpb.New(time.Minute)
-	w := &seen{tenant: "acme", total: &quotav1.Activity{Admitted: 900, Refused: 100, Window: minute}}
+	w := &seen{who: "acme", total: &quotav1.Activity{Admitted: 900, Refused: 100, Window: minute}}
 	e := &quotav1.LimitExplanation{Limit: "tenants/acme/limits/exact", Rate: 10, Burst: 10, Activity: &quotav1.Activity{
 		ClientLimit: 100, OwnerWaited: 20, OwnerWaitedSeconds: .028, OwnerSilent: 3, Window: minute}}
 	exact := &quotav1.Limit{Precision: quotav1.Precision_EXACT}
@@ -157,15 +157,16 @@ func TestSecondsStandBesideTheMinute(t *testing.T) {
 		atOnce, waited uint64
 		want           string
 	}{
-		{1180, 0, "refused 1180 at once, 196 of them in the last 14 s: "},
-		{0, 1180, "refused 1180 after they had waited for too long, 196 of them in the last 14 s: "},
-		{1000, 180, "refused 1000 at once, refused 180 after they had waited for too long, 196 of all 1180 refused in " +
-			"the last 14 s: "},
-		{1000, 0, "refused 1000 at once: "}, // 180 for other reasons
+		{1180, 0, "refused 1180 at once: it lets each client have 1.0/s, burst 5. In the last 14 s it refused 196."},
+		{0, 1180, "refused 1180 after they had waited for too long: it lets each client have 1.0/s, burst 5. In the last " +
+			"14 s it refused 196."},
+		{1000, 180, "refused 1000 at once, refused 180 after they had waited for too long: it lets each client have " +
+			"1.0/s, burst 5. In the last 14 s it refused 196."},
+		{1000, 0, "refused 1000 at once: it lets each client have 1.0/s, burst 5."}, // 180 for other reasons
 	} {
 		a.ClientLimit, a.QueueTimeout = c.atOnce, c.waited
 		e := &quotav1.LimitExplanation{Limit: "tenants/acme/limits/l", Rate: 1, Burst: 5, Activity: a}
-		if got := limitSentence(&seen{tenant: "acme"}, e, &quotav1.Limit{}); !strings.Contains(got, "limit l "+c.want) {
+		if got := limitSentence(&seen{who: "acme"}, e, &quotav1.Limit{}); !strings.HasSuffix(got, "limit l "+c.want) {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}

@@ -4,28 +4,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
 // Why explains what limits a tenant: its share of each pool, and its limits. Without
 // anything to explain it says what is missing: NOT_FOUND for a tenant, pool or limit that is
-// not configured, a note for a tenant that sends nothing.
+// not configured, a note for a tenant that sends nothing. The NOT_FOUND of a tenant names the
+// tenant that its requests count for.
 func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyResponse, error) {
-	if err := named(r, "tenant", r.GetTenant(), resource.Tenant); err != nil {
-		return nil, status(err)
-	}
-	if r.GetPool() != "" {
-		if err := named(r, "pool", r.GetPool(), resource.Pool); err != nil {
-			return nil, status(err)
-		}
-	}
-	if s.live == nil {
-		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: shares are not known")
+	if err := s.checkWhy(r); err != nil {
+		return nil, err
 	}
 	explanations, err := s.live.Explain(ctx, r.GetTenant(), r.GetPool())
 	if err != nil {
@@ -35,17 +31,41 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	if err != nil {
 		return nil, explainStatus(err)
 	}
+	if explanations, err = w.withSeen(explanations); err != nil {
+		return nil, explainStatus(err)
+	}
+	if len(explanations) == 0 && w.total == nil && len(w.limits) == 0 {
+		if err := s.checkStored(ctx, r.GetTenant()); err != nil {
+			return nil, status(err)
+		}
+	}
 	w.explain(explanations)
 	if err := w.explainLimits(); err != nil {
 		return nil, status(cmp.Or(s.checkStored(ctx, r.GetTenant()), err))
 	}
 	if len(w.out.Explanations) == 0 && len(w.out.Limits) == 0 {
-		if err := s.checkStored(ctx, r.GetTenant(), r.GetPool()); err != nil {
+		if err := s.checkStored(ctx, r.GetPool()); err != nil {
 			return nil, status(err)
 		}
 	}
 	w.note()
 	return w.out, nil
+}
+
+// checkWhy returns why a question cannot be answered here.
+func (s *Server) checkWhy(r *quotav1.WhyRequest) error {
+	if err := named(r, "tenant", r.GetTenant(), resource.Tenant); err != nil {
+		return status(err)
+	}
+	if r.GetPool() != "" {
+		if err := named(r, "pool", r.GetPool(), resource.Pool); err != nil {
+			return status(err)
+		}
+	}
+	if s.live == nil {
+		return grpcstatus.Error(codes.Unavailable, "no coordinator leads here: shares are not known")
+	}
+	return nil
 }
 
 // Check says whether the installation is healthy.
@@ -67,13 +87,19 @@ func explainStatus(err error) error {
 	return grpcstatus.Errorf(codes.Unavailable, "shares are not known here: %v", err)
 }
 
-// checkStored returns an error for the first name that is not stored.
+// checkStored returns an error for the first name that is not stored. That of a tenant says for which tenant gateways
+// count such requests.
 func (s *Server) checkStored(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if name == "" || name == "tenants/"+resource.AnyTenant {
 			continue
 		}
-		if _, err := s.store.Get(ctx, name); err != nil {
+		_, err := s.store.Get(ctx, name)
+		if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(name, "tenants/") {
+			return fmt.Errorf("%w; its requests count as those of tenant %q (tenants/%[2]s), except at gateways "+
+				"whose unknown_tenant is REJECT or BYPASS", err, resource.AnyTenant)
+		}
+		if err != nil {
 			return err
 		}
 	}
