@@ -93,8 +93,8 @@ func (w *seen) add(m *quotav1.Activity) {
 	w.total = toplist.Plus(w.total, m)
 }
 
-// withSeen adds explanations for the pools that the tenant has sent requests to in the last minute: the coordinator
-// explains by itself only the pools that its last round counted a demand for.
+// withSeen adds explanations for the pools that the tenant has sent requests to in the last minute. The coordinator
+// explains by itself only pools with a demand in its last round.
 func (w *seen) withSeen(all []*quotav1.Explanation) ([]*quotav1.Explanation, error) {
 	if w.r.GetPool() != "" || w.r.GetLimit() != "" || w.r.GetClient() != "" {
 		return all, nil
@@ -228,7 +228,7 @@ func (s *Server) checkSelected(ctx context.Context, selected *quotav1.Selection)
 	if name := selected.GetPool(); name != "" {
 		pool = "pools/" + name
 	}
-	if err := s.checkStored(ctx, tenant, pool); err != nil {
+	if err := cmp.Or(s.checkTenant(ctx, tenant), s.checkStored(ctx, pool)); err != nil {
 		return err
 	}
 	if name := selected.GetLimit(); name != "" && name != toplist.Share {

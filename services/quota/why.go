@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -35,13 +34,13 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 		return nil, explainStatus(err)
 	}
 	if len(explanations) == 0 && w.total == nil && len(w.limits) == 0 {
-		if err := s.checkStored(ctx, r.GetTenant()); err != nil {
+		if err := s.checkTenant(ctx, r.GetTenant()); err != nil {
 			return nil, status(err)
 		}
 	}
 	w.explain(explanations)
 	if err := w.explainLimits(); err != nil {
-		return nil, status(cmp.Or(s.checkStored(ctx, r.GetTenant()), err))
+		return nil, status(cmp.Or(s.checkTenant(ctx, r.GetTenant()), err))
 	}
 	if len(w.out.Explanations) == 0 && len(w.out.Limits) == 0 {
 		if err := s.checkStored(ctx, r.GetPool()); err != nil {
@@ -87,19 +86,24 @@ func explainStatus(err error) error {
 	return grpcstatus.Errorf(codes.Unavailable, "shares are not known here: %v", err)
 }
 
-// checkStored returns an error for the first name that is not stored. That of a tenant says for which tenant gateways
-// count such requests.
+// checkTenant is checkStored of a tenant, which may send requests though it is not stored: it says for which tenant
+// gateways count them.
+func (s *Server) checkTenant(ctx context.Context, name string) error {
+	err := s.checkStored(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("%w; its requests count as those of tenant %q (tenants/%[2]s), except at gateways "+
+			"whose unknown_tenant is REJECT or BYPASS", err, resource.AnyTenant)
+	}
+	return err
+}
+
+// checkStored returns an error for the first name that is not stored.
 func (s *Server) checkStored(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if name == "" || name == "tenants/"+resource.AnyTenant {
 			continue
 		}
-		_, err := s.store.Get(ctx, name)
-		if errors.Is(err, store.ErrNotFound) && strings.HasPrefix(name, "tenants/") {
-			return fmt.Errorf("%w; its requests count as those of tenant %q (tenants/%[2]s), except at gateways "+
-				"whose unknown_tenant is REJECT or BYPASS", err, resource.AnyTenant)
-		}
-		if err != nil {
+		if _, err := s.store.Get(ctx, name); err != nil {
 			return err
 		}
 	}
