@@ -46,7 +46,8 @@ type seen struct {
 // seen asks the gateways.
 func (s *Server) seen(ctx context.Context, r *quotav1.WhyRequest) (*seen, error) {
 	w := &seen{s: s, ctx: ctx, r: r, out: &quotav1.WhyResponse{},
-		tenant: strings.TrimPrefix(r.GetTenant(), "tenants/"), who: spoken(r.GetTenant()), flows: map[string]*quotav1.Activity{}, limits: map[string]*quotav1.Activity{},
+		tenant: strings.TrimPrefix(r.GetTenant(), "tenants/"), who: spoken(r.GetTenant()),
+		flows: map[string]*quotav1.Activity{}, limits: map[string]*quotav1.Activity{},
 		parts: map[string][]*quotav1.Activity{}}
 	rows, err := s.live.Activity(ctx, &quotav1.Selection{Tenant: w.tenant, Most: mostRows}, true)
 	if err != nil {
