@@ -103,7 +103,7 @@ var Table = [metrics]Definition{
 		"Costs in responses that were no finite number at or above 0."},
 	Usage: {"titrate_response_usage_total", []string{"outcome"}, Counter,
 		"Answers whose usage a cost needs: read; encoded (their content-encoding is not read); missing (no usage at " +
-			"their end); cut (their stream ended early). What is charged: filter.md."},
+			"their end); cut (their stream ended early). What is charged: filter.md. Only for costs of usage."},
 	DecisionsUntold: {"titrate_decisions_untold_total", nil, Counter,
 		"Refused, held, marked or shadowed requests that were not reported to the agent one by one: there were " +
 			"too many in 250 ms. The command titrate why request does not know them (observe.md)."},
