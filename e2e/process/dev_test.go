@@ -116,7 +116,7 @@ func complete(t *testing.T, v map[string]any) {
 		pool, _ := p["pool"].(map[string]any)
 		has(pool, "capacity", "offered", "admitted", "maxSliding1s")
 		for _, x := range list(p, "tenants") {
-			has(x, "name", "weight", "offered", "admitted", "fairShare", "rejected", "marked", "waitP99Ms")
+			has(x, "name", "weight", "offered", "admitted", "fairShare", "rejected", "marked", "waitMeanMs", "waitP99Ms")
 		}
 		for _, x := range list(p, "clients") {
 			has(x, "name", "rate", "burst", "offered", "admitted", "worstExcess", "wrongful429")

@@ -89,7 +89,7 @@ var inWords = map[string]string{
 	verdict.CheckPoolMean:    "pool: mean admitted/s",
 	verdict.CheckPoolSliding: "pool: highest sliding second",
 	verdict.CheckDeviation:   "saturated tenant: deviation from its fair share",
-	verdict.CheckWait:        "saturated tenant: wait in ms, 99th percentile at least",
+	verdict.CheckWait:        "saturated tenant: mean wait, ms",
 	verdict.CheckEntitlement: "tenant: admitted over its entitlement",
 	verdict.CheckExcess:      "limited client: most over rate·t + burst, requests",
 	verdict.CheckRepaid:      "limited client: after a cut, excess that is not repaid in time, requests",

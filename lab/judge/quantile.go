@@ -14,3 +14,11 @@ func Quantile(values []float64, q float64) float64 {
 	}
 	return stat.Quantile(q, stat.Empirical, slices.Sorted(slices.Values(values)), nil)
 }
+
+// Mean of values; 0 of none.
+func Mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return stat.Mean(values, nil)
+}

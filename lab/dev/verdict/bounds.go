@@ -12,10 +12,11 @@ import (
 const (
 	// maxDeviation of a saturated tenant from its fair share in steady.
 	maxDeviation = .05
-	// maxWait is the bound of a saturated tenant's wait in steady, over all gateways, at the 99th percentile of
-	// admitted requests. It is in delay targets, as far as so few requests show. The lateness of the machine is
-	// added: of the load's starts, and on the path to the upstream.
-	maxWait = 1.5
+	// maxWait bounds a saturated tenant's mean wait in steady, over all gateways, in delay targets. The lateness
+	// of the machine is added: of the load's starts, and on the path to the upstream. Over a minute the 99th
+	// percentile is 1.5 targets at most (package control/limiter). The phase is too short to judge that: a queue
+	// that is long for half a second makes its 99th percentile.
+	maxWait = 1
 	// minEntitlement is the least part of its entitlement that each tenant gets in every phase.
 	minEntitlement = .90
 	// clientMean is the long-run mean of a limited client over its rate, after

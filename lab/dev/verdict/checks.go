@@ -13,7 +13,7 @@ const (
 	CheckPoolMean    = "pool_mean"          // admitted/s ≤ bound
 	CheckPoolSliding = "pool_sliding_1s"    // requests ≤ bound
 	CheckDeviation   = "fair_deviation"     // |admitted/fair share − 1| of a saturated tenant ≤ bound, in steady
-	CheckWait        = "wait_p99"           // ms of a saturated tenant's admitted requests ≤ bound, in steady
+	CheckWait        = "wait_mean"          // ms of a saturated tenant's admitted requests ≤ bound, in steady
 	CheckEntitlement = "entitlement"        // admitted/entitlement ≥ bound
 	CheckExcess      = "client_excess"      // requests over rate·t + burst ≤ bound
 	CheckRepaid      = "client_repaid"      // requests of the excess after a cut that are not repaid in time ≤ bound
@@ -53,7 +53,7 @@ func tenantChecks(phase string, t *Tenant, target float64, l *Load) []Check {
 	if phase == scenario.Steady && t.Saturated {
 		out = append(out, atMost(CheckDeviation, phase, t.Name, math.Abs(t.Admitted/t.FairShare-1), maxDeviation))
 		if target > 0 {
-			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitP99LeastMs,
+			out = append(out, atMost(CheckWait, phase, t.Name, t.WaitMeanMs,
 				maxWait*target*1e3+l.LateP99Ms+l.PathP99Ms))
 		}
 	}

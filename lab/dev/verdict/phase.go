@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"math"
 	"time"
 
 	"github.com/titrate/titrate/lab/dev/scenario"
@@ -121,16 +120,15 @@ func (t *tally) admit(r *trace.Record) {
 
 func (t *tally) tenant(of *scenario.Tenant, seconds float64) Tenant {
 	return Tenant{
-		Name:      of.Name,
-		Weight:    of.Weight,
-		Offered:   t.offered / seconds,
-		Demand:    t.demand / seconds,
-		Admitted:  t.admitted / seconds,
-		Rejected:  t.rejected / seconds,
-		Marked:    t.marked / seconds,
-		WaitP99Ms: judge.Quantile(t.waits, .99),
-
-		WaitP99LeastMs: judge.Quantile(t.waits, .99-2*math.Sqrt(.99*.01/max(1, float64(len(t.waits))))),
+		Name:       of.Name,
+		Weight:     of.Weight,
+		Offered:    t.offered / seconds,
+		Demand:     t.demand / seconds,
+		Admitted:   t.admitted / seconds,
+		Rejected:   t.rejected / seconds,
+		Marked:     t.marked / seconds,
+		WaitMeanMs: judge.Mean(t.waits),
+		WaitP99Ms:  judge.Quantile(t.waits, .99),
 	}
 }
 

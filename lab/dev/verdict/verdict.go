@@ -53,19 +53,17 @@ type Pool struct {
 
 // Tenant in one phase.
 type Tenant struct {
-	Name      string  `json:"name"`
-	Weight    float64 `json:"weight"`
-	Offered   float64 `json:"offered"`
-	Demand    float64 `json:"demand"` // offered, less the ideal client limits
-	Admitted  float64 `json:"admitted"`
-	FairShare float64 `json:"fairShare"`
-	Saturated bool    `json:"saturated"` // wants more than its fair share
-	Rejected  float64 `json:"rejected"`
-	Marked    float64 `json:"marked"`
-	WaitP99Ms float64 `json:"waitP99Ms"`
-	// WaitP99LeastMs is a lower bound of the 99th percentile in a longer run: the wait two standard errors of
-	// the rank below. With 200 requests the two slowest have little weight.
-	WaitP99LeastMs float64 `json:"waitP99LeastMs"`
+	Name       string  `json:"name"`
+	Weight     float64 `json:"weight"`
+	Offered    float64 `json:"offered"`
+	Demand     float64 `json:"demand"` // offered, less the ideal client limits
+	Admitted   float64 `json:"admitted"`
+	FairShare  float64 `json:"fairShare"`
+	Saturated  bool    `json:"saturated"` // wants more than its fair share
+	Rejected   float64 `json:"rejected"`
+	Marked     float64 `json:"marked"`
+	WaitMeanMs float64 `json:"waitMeanMs"`
+	WaitP99Ms  float64 `json:"waitP99Ms"`
 }
 
 // Client is a limited client in one phase.
