@@ -1,5 +1,7 @@
 package grant
 
+import "slices"
+
 // bucket is a token bucket of which some tokens are out: granted, not spent.
 //
 //	D' = −r while D > out, else 0        0 ≤ out ≤ D, unless debt: D ≤ 2b
@@ -8,7 +10,7 @@ type bucket struct {
 	out    int64   // granted and not spent, as far as was reported
 	at     int64   // time of spent
 	rest   float64 // refill below a millionth, in [0, 1)
-	missed [4]span // when refill was turned away at D = out, oldest first
+	missed [5]span // when refill was turned away at D = out, oldest first
 	spans  int
 
 	refilled int64 // in all; it may wrap around
@@ -101,21 +103,28 @@ func (b *bucket) miss(s span) {
 	if s.from >= s.to {
 		return
 	}
-	if b.spans > 0 && b.missed[b.spans-1].to >= s.from {
-		b.missed[b.spans-1].to = s.to
+	if last := b.spans - 1; last >= 0 && b.missed[last].to >= s.from {
+		b.missed[last].to = s.to
 		return
 	}
-	if b.spans == len(b.missed) {
-		b.forget(b.missed[0].to)
-	}
-	b.insert(b.spans, s)
+	var all [len(b.missed) + 1]span
+	b.keep(append(append(all[:0], b.missed[:b.spans]...), s))
 }
 
-// insert puts s at index i, where there is room.
-func (b *bucket) insert(i int, s span) {
-	copy(b.missed[i+1:b.spans+1], b.missed[i:b.spans])
-	b.missed[i] = s
-	b.spans++
+// keep remembers intervals, oldest first, of which there is one too many at most: then the shortest goes, but none of
+// the latest two, which requests that wait now have met. So short pauses of now do not displace a long one.
+func (b *bucket) keep(all []span) {
+	all = slices.DeleteFunc(all, func(s span) bool { return s.from >= s.to })
+	if len(all) > len(b.missed) {
+		shortest := 0
+		for i, s := range all[:len(all)-2] {
+			if s.to-s.from < all[shortest].to-all[shortest].from {
+				shortest = i
+			}
+		}
+		all = slices.Delete(all, shortest, shortest+1)
+	}
+	b.spans = copy(b.missed[:], all)
 }
 
 // forget drops what is older than t.
@@ -130,24 +139,26 @@ func (b *bucket) forget(t int64) {
 // at most amount, at most what was turned away since then, and nothing twice.
 func (b *bucket) late(p Params, since, amount int64) {
 	amount = min(amount, b.spent-b.out)
-	for i := 0; i < b.spans && amount > 0; i++ {
-		s := b.missed[i]
-		from := max(s.from, since)
-		if from >= s.to {
-			continue
-		}
-		used := min(p.time(amount), s.to-from)
-		got := min(amount, int64(p.cost(used)))
-		amount -= got
-		b.spent -= got
-		b.refilled += got
-		b.missed[i] = span{from + used, s.to}
-		if s.from < from && b.spans < len(b.missed) {
-			b.insert(i, span{s.from, from})
-			i++
-		}
+	if amount <= 0 || b.spans == 0 {
+		return
 	}
-	b.drop()
+	var room [len(b.missed) + 1]span
+	left := room[:0] // one of the intervals has a part before since
+	for _, s := range b.missed[:b.spans] {
+		if from := max(s.from, since); amount > 0 && from < s.to {
+			used := min(p.time(amount), s.to-from)
+			got := min(amount, int64(p.cost(used)))
+			amount -= got
+			b.spent -= got
+			b.refilled += got
+			if s.from < from {
+				left = append(left, span{s.from, from})
+			}
+			s.from = from + used
+		}
+		left = append(left, s)
+	}
+	b.keep(left)
 }
 
 // lateFor refills what spends of so much, charged only now, would have refilled since they were made.
@@ -157,18 +168,6 @@ func (b *bucket) lateFor(p Params, now, charged int64, all [Refills]Refill) {
 		charged -= refilled
 		b.late(p, now-max(0, all[i].Age), refilled)
 	}
-}
-
-// drop removes empty intervals.
-func (b *bucket) drop() {
-	n := 0
-	for _, s := range b.missed[:b.spans] {
-		if s.from < s.to {
-			b.missed[n] = s
-			n++
-		}
-	}
-	b.spans = n
 }
 
 // free returns L = b − D; negative while there is debt.

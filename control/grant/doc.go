@@ -32,7 +32,7 @@
 // count as out. A gateway whose request has gone meanwhile gives it back at once, and repeats
 // that until the owner has it. What of it the owner had refilled meanwhile is refill turned
 // away. A gateway reports its spends late, so the owner remembers for some seconds when
-// refill was turned away at D = out, as at most four intervals. A report says how much refill
+// refill was turned away at D = out, as at most five intervals. A report says how much refill
 // the gateway's spends would have got in a bucket that saw them at once, and since when. It
 // covers up to four times without a break. That much is taken out of the intervals since then
 // and off D. No interval is used twice, so refill is never more than r·t. Tokens that were

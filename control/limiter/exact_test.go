@@ -18,6 +18,9 @@ type exactFleet struct {
 	answers [][]exchange.TokenAnswers // on their way, by engine
 	events  []Event
 	dead    bool
+	lost    map[int]bool          // engines whose messages to owners are lost
+	learned int                   // messages that tell an owner what is spent
+	gap     float64               // for how long some of the others were unreachable, as the sums say, seconds
 	full    func(engine int) bool // owners have no room for what it asks; nil: they have
 	told    announced
 	waits   int
@@ -80,8 +83,14 @@ func (f *exactFleet) askOwners(now int64) (asks bool) {
 	for i, e := range f.engines {
 		var asked exchange.TokenRequests
 		e.PollTokens(now, &asked)
+		if f.lost[i] {
+			continue
+		}
 		for _, q := range asked.List {
 			asks = true
+			if q.Register {
+				f.learned++
+			}
 			if f.full != nil && f.full(i) {
 				exactOutbox{f, q.Key}.Grant(grant.Peer(i), grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true})
 				continue

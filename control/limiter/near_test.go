@@ -39,7 +39,7 @@ func (f *exactFleet) gossip(now int64, near bool) {
 			for key, k := range of {
 				if j != i {
 					s := sums[key]
-					s.Key, s.Epoch = key, 1
+					s.Key, s.Epoch, s.Gap = key, 1, f.gap
 					s.Admitted, s.Claims, s.Active = s.Admitted+k.Admitted, s.Claims+k.Claim, s.Active+k.Active
 					s.Unsaturated, s.Spent = s.Unsaturated+k.Unsaturated, max(s.Spent, k.Spent)
 					sums[key] = s

@@ -130,6 +130,10 @@ func (s *Store) noteHeal(st *state, now int64) {
 // next request, in nanoseconds.
 const learnWithin = 5e9
 
+// reportWithin is the time after a cut in which gateways report to owners what they admitted without them, in
+// nanoseconds. An owner that is sent the spent part before cannot know which of the reports it has in it.
+const reportWithin = 1e9
+
 // meetsDebt reports whether others repay a debt of a key that this replica begins to use.
 func (st *state) meetsDebt() bool {
 	return st.counting && st.sums.Assumed == 0 && st.ledger.Known() > st.ledger.Top()
@@ -139,9 +143,9 @@ func (st *state) meetsDebt() bool {
 func (s *Store) Owes(now int64) bool { return now < s.hearing.owesUntil.Load() }
 
 // AfterCut returns what was certainly spent of a client's key, in cost units, and since when that is known. Its
-// users on both sides of a cut know of each other. It is 0 if there is no such key, or its owner knows all of
-// it. What is beyond what ledgers give out is debt, but not for longer than 1.5 times its refill. After that the
-// owner decides, though a gateway that does not know of the debt has admitted more.
+// users on both sides of a cut know of each other. It is 0 if there is no such key, if its owner knows all of it,
+// or if gateways may still report it. What is beyond what ledgers give out is debt, but not for longer than 1.5
+// times its refill. After that the owner decides, though a gateway that does not know of the debt has admitted more.
 func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, since int64, debt bool) {
 	m, n := s.view.Load(), g.Numbers(client)
 	var c counter
@@ -160,5 +164,8 @@ func (s *Store) AfterCut(g *Group, client string, now int64) (spent float64, sin
 	s.count(st, c.slot, n, m, now, s.seconds(now))
 	st.ledger.Advance(s.seconds(now))
 	spent = st.ledger.Known()
-	return spent, st.healed, now < st.owesUntil && spent > st.ledger.Top()
+	if debt = now < st.owesUntil && spent > st.ledger.Top(); !debt && now-st.healed < reportWithin {
+		return 0, 0, false
+	}
+	return spent, st.healed, debt
 }
