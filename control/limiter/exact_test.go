@@ -19,7 +19,7 @@ type exactFleet struct {
 	events  []Event
 	dead    bool
 	lost    map[int]bool          // engines whose messages to owners are lost
-	learned int                   // messages that tell an owner what is spent
+	learned int                   // messages that send an owner what is spent
 	gap     float64               // for how long some of the others were unreachable, as the sums say, seconds
 	full    func(engine int) bool // owners have no room for what it asks; nil: they have
 	told    announced

@@ -3,7 +3,7 @@ package limiter
 import "testing"
 
 // Two gateways could not reach the owner of a key for two seconds, and went on alone below its limit. Afterwards one
-// of them hears what others did meanwhile before the other one has reported to the owner what it admitted. The owner
+// of them receives what others did meanwhile before the other one has reported to the owner what it admitted. The owner
 // gets the refill of those two seconds with that report, too, and refuses nothing.
 func TestAHealLosesNoRefill(t *testing.T) {
 	f := newExactFleet(t, 3, unstated(60, 60))
