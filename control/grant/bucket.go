@@ -111,8 +111,8 @@ func (b *bucket) miss(s span) {
 	b.keep(append(append(all[:0], b.missed[:b.spans]...), s))
 }
 
-// keep remembers intervals, oldest first, of which there is one too many at most: then the shortest goes, but none of
-// the latest two, which requests that wait now have met. So short pauses of now do not displace a long one.
+// keep remembers intervals, oldest first. If there is one too many, the shortest goes, so that short pauses of now do
+// not displace a long one. The latest two stay, since requests that wait now have met them.
 func (b *bucket) keep(all []span) {
 	all = slices.DeleteFunc(all, func(s span) bool { return s.from >= s.to })
 	if len(all) > len(b.missed) {
