@@ -10,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 
 	"github.com/titrate/titrate/services/command"
@@ -63,8 +66,12 @@ func etcdConfig(dir, client, peer, level string) (*embed.Config, error) {
 	if dir == "" {
 		return nil, errors.New("--data-dir is required: the directory of etcd's data")
 	}
+	logger, err := etcdLogger(level, "stderr")
+	if err != nil {
+		return nil, err
+	}
 	c := embed.NewConfig()
-	c.Name, c.Dir, c.LogLevel, c.LogOutputs = "titrate", dir, level, []string{"stderr"}
+	c.Name, c.Dir, c.ZapLoggerBuilder = "titrate", dir, embed.NewZapLoggerBuilder(logger)
 	for _, at := range []struct {
 		flag, address string
 		urls          []*[]url.URL
@@ -82,6 +89,32 @@ func etcdConfig(dir, client, peer, level string) (*embed.Config, error) {
 	}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	return c, nil
+}
+
+// etcdLogger returns the logger of the server. It writes to output: stderr, or a file.
+func etcdLogger(level, output string) (*zap.Logger, error) {
+	least, err := zap.ParseAtomicLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+	}
+	c := logutil.DefaultZapLoggerConfig
+	c.Level, c.OutputPaths, c.ErrorOutputPaths = least, []string{output}, []string{output}
+	return c.Build(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return returnedErrors{core} }))
+}
+
+// returnedErrors drops the log entry of an error that embed.Etcd.Err hands to runEtcd as well. Close of the server
+// makes one for each listener, because the listener is closed.
+type returnedErrors struct{ zapcore.Core }
+
+func (r returnedErrors) With(fields []zapcore.Field) zapcore.Core {
+	return returnedErrors{r.Core.With(fields)}
+}
+
+func (r returnedErrors) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if e.Message == "setting up serving from embedded etcd failed." {
+		return to
+	}
+	return r.Core.Check(e, to)
 }
 
 // etcdStop bounds the time that calls have to end after the server was asked to stop.

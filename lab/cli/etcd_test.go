@@ -4,11 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/titrate/titrate/lab/dev/local"
 	titrate "github.com/titrate/titrate/services/cli"
@@ -74,10 +77,32 @@ func TestEtcdStopsBesideAWatch(t *testing.T) {
 	}
 }
 
+// At each stop etcd logged that setting up serving had failed, since its listeners are closed.
+func TestEtcdLogsNoErrorAtANormalStop(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	config, err := etcdConfig(t.TempDir(), "127.0.0.1:0", "127.0.0.1:0", "error")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "log")
+	logger, err := etcdLogger("error", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+	if err := runEtcd(ctx, config, func(string) { stop() }); err != nil {
+		t.Error(err)
+	}
+	if log, err := os.ReadFile(file); err != nil || len(log) > 0 {
+		t.Errorf("log %q, %v; want an empty one", log, err)
+	}
+}
+
 func TestEtcdRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--data-dir is required": nil,
 		"not a loopback address": {"--data-dir", t.TempDir(), "--listen", "0.0.0.0:2379"},
+		"want debug, info":       {"--data-dir", t.TempDir(), "--log-level", "loud"},
 		"want host:port":         {"--data-dir", t.TempDir(), "--peer-url", "http://localhost"},
 	} {
 		cmd := newEtcd()
