@@ -12,6 +12,7 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/rls"
+	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc"
 )
@@ -136,8 +137,8 @@ func (a *Agent) limitsInForce() error {
 }
 
 // ofRLS reads a number of the service, if there is one.
-func ofRLS(read func(rls.Stats) float64) func(measurements, func(float64, ...attribute.KeyValue)) {
-	return func(m measurements, put func(float64, ...attribute.KeyValue)) {
+func ofRLS(read func(rls.Stats) float64) func(measurements, telemetry.Put) {
+	return func(m measurements, put telemetry.Put) {
 		if m.rls != nil {
 			put(read(*m.rls))
 		}
@@ -145,8 +146,8 @@ func ofRLS(read func(rls.Stats) float64) func(measurements, func(float64, ...att
 }
 
 // ofXDS reads a number of the stream to the xDS server, if there is one.
-func ofXDS(read func(rls.XDSStats) float64) func(measurements, func(float64, ...attribute.KeyValue)) {
-	return func(m measurements, put func(float64, ...attribute.KeyValue)) {
+func ofXDS(read func(rls.XDSStats) float64) func(measurements, telemetry.Put) {
+	return func(m measurements, put telemetry.Put) {
 		if m.rls != nil && m.rls.XDS != nil {
 			put(read(*m.rls.XDS))
 		}
@@ -154,17 +155,17 @@ func ofXDS(read func(rls.XDSStats) float64) func(measurements, func(float64, ...
 }
 
 // rlsInstruments are the metrics of the rate limit service.
-var rlsInstruments = []instrument{
-	{name: "titrate.rls.requests", counter: true,
-		help: "Requests to the rate limit service that were answered without an error.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Requests) })},
-	{name: "titrate.rls.duration", counter: true, unit: "s",
-		help: "Time that those requests took together in the agent.",
-		read: ofRLS(func(s rls.Stats) float64 { return s.Seconds })},
-	{name: "titrate.rls.hits", counter: true, labels: []string{"limit", "outcome"},
-		help: "Hits by limit and outcome: within, near (admitted beyond 80 % of the limit), over, and over a limit " +
+var rlsInstruments = []telemetry.Instrument[measurements]{
+	{Name: "titrate.rls.requests", Counter: true,
+		Help: "Requests to the rate limit service that were answered without an error.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Requests) })},
+	{Name: "titrate.rls.duration", Counter: true, Unit: "s",
+		Help: "Time that those requests took together in the agent.",
+		Read: ofRLS(func(s rls.Stats) float64 { return s.Seconds })},
+	{Name: "titrate.rls.hits", Counter: true, Labels: []string{"limit", "outcome"},
+		Help: "Hits by limit and outcome: within, near (admitted beyond 80 % of the limit), over, and over a limit " +
 			"with shadow_mode or quota_mode.",
-		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		Read: func(m measurements, put telemetry.Put) {
 			if m.rls == nil {
 				return
 			}
@@ -177,65 +178,61 @@ var rlsInstruments = []instrument{
 				}
 			}
 		}},
-	{name: "titrate.rls.hits.unnamed", counter: true,
-		help: "Decisions counted under the limit \"other\", because there are too many names.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.MetricsRefused) })},
-	{name: "titrate.rls.invalid", counter: true,
-		help: "Requests that were answered with an error: no domain, no descriptors or more than 1024, an unknown " +
+	{Name: "titrate.rls.hits.unnamed", Counter: true,
+		Help: "Decisions counted under the limit \"other\", because there are too many names.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.MetricsRefused) })},
+	{Name: "titrate.rls.invalid", Counter: true,
+		Help: "Requests that were answered with an error: no domain, no descriptors or more than 1024, an unknown " +
 			"unit.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Invalid) })},
-	{name: "titrate.rls.abandoned", counter: true,
-		help: "Requests whose callers had gone, or whose deadline passed, before all descriptors were decided.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Abandoned) })},
-	{name: "titrate.rls.unknown.domain", counter: true,
-		help: "Requests to a domain that no file has: answered OK.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.UnknownDomain) })},
-	{name: "titrate.rls.undecided", counter: true,
-		help: "Descriptors answered OK because the engine could not decide them.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Undecided) })},
-	{name: "titrate.rls.overrides.refused", counter: true,
-		help: "Descriptors answered OK because too many different limits came with descriptors.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.OverridesRefused) })},
-	{name: "titrate.rls.hits.capped", counter: true,
-		help: "Descriptors with more than a million hits, admitted or refused: they are decided and charged as " +
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Invalid) })},
+	{Name: "titrate.rls.abandoned", Counter: true,
+		Help: "Requests whose callers had gone, or whose deadline passed, before all descriptors were decided.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Abandoned) })},
+	{Name: "titrate.rls.unknown.domain", Counter: true, Help: "Requests to a domain that no file has: answered OK.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.UnknownDomain) })},
+	{Name: "titrate.rls.undecided", Counter: true,
+		Help: "Descriptors answered OK because the engine could not decide them.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Undecided) })},
+	{Name: "titrate.rls.overrides.refused", Counter: true,
+		Help: "Descriptors answered OK because too many different limits came with descriptors.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.OverridesRefused) })},
+	{Name: "titrate.rls.hits.capped", Counter: true,
+		Help: "Descriptors with more than a million hits, admitted or refused: they are decided and charged as " +
 			"a million.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Capped) })},
-	{name: "titrate.rls.shadowed", counter: true,
-		help: "Requests over a limit that --rls-shadow let pass.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Shadowed) })},
-	{name: "titrate.rls.limits",
-		help: "Limits of the files, or of the xDS server, in force.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Limits) })},
-	{name: "titrate.rls.files.refused", counter: true,
-		help: "Changes of the files, or of the xDS server's limits, that were refused; those before stayed in force.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.FilesRefused) })},
-	{name: "titrate.rls.files.trouble",
-		help: "1 while the files in the directory, or the limits that the xDS server has sent, are not those in force.",
-		read: ofRLS(func(s rls.Stats) float64 { return truth(s.FilesTrouble != "") })},
-	{name: "titrate.rls.xds.connected",
-		help: "Only with --rls-xds: 1 while there is a stream to the xDS server; without it the last limits stay.",
-		read: ofXDS(func(s rls.XDSStats) float64 { return truth(s.Connected) })},
-	{name: "titrate.rls.xds.lost", counter: true,
-		help: "Only with --rls-xds: streams to the xDS server that ended.",
-		read: ofXDS(func(s rls.XDSStats) float64 { return float64(s.Lost) })},
-	{name: "titrate.rls.counters",
-		help: "Only with --rls-windows fixed: counters of windows that have not ended, and those of other agents.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Counters) })},
-	{name: "titrate.rls.counters.shared", counter: true,
-		help: "Only with --rls-windows fixed: descriptors counted by a counter that clients share, for want of room.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.CountersShared) })},
-	{name: "titrate.rls.names.unused",
-		help: "Identities and classes of limits that the service has no place for: their limits count all as one " +
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Capped) })},
+	{Name: "titrate.rls.shadowed", Counter: true, Help: "Requests over a limit that --rls-shadow let pass.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Shadowed) })},
+	{Name: "titrate.rls.limits", Help: "Limits of the files, or of the xDS server, in force.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Limits) })},
+	{Name: "titrate.rls.files.refused", Counter: true,
+		Help: "Changes of the files, or of the xDS server's limits, that were refused; those before stayed in force.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.FilesRefused) })},
+	{Name: "titrate.rls.files.trouble",
+		Help: "1 while the files in the directory, or the limits that the xDS server has sent, are not those in force.",
+		Read: ofRLS(func(s rls.Stats) float64 { return truth(s.FilesTrouble != "") })},
+	{Name: "titrate.rls.xds.connected",
+		Help: "Only with --rls-xds: 1 while there is a stream to the xDS server; without it the last limits stay.",
+		Read: ofXDS(func(s rls.XDSStats) float64 { return truth(s.Connected) })},
+	{Name: "titrate.rls.xds.lost", Counter: true, Help: "Only with --rls-xds: streams to the xDS server that ended.",
+		Read: ofXDS(func(s rls.XDSStats) float64 { return float64(s.Lost) })},
+	{Name: "titrate.rls.counters",
+		Help: "Only with --rls-windows fixed: counters of windows that have not ended, and those of other agents.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Counters) })},
+	{Name: "titrate.rls.counters.shared", Counter: true,
+		Help: "Only with --rls-windows fixed: descriptors counted by a counter that clients share, for want of room.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.CountersShared) })},
+	{Name: "titrate.rls.names.unused",
+		Help: "Identities and classes of limits that the service has no place for: their limits count all as one " +
 			"client, or no request.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.NamesUnused) })},
-	{name: "titrate.rls.refunds", counter: true,
-		help: "Descriptors with is_negative_hits: they charge nothing and give nothing back.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Refunds) })},
-	{name: "titrate.rls.messages.refused", counter: true, labels: []string{"reason"},
-		help: "Requests to the rate limit service that were refused before a decision, by reason. It is length, " +
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.NamesUnused) })},
+	{Name: "titrate.rls.refunds", Counter: true,
+		Help: "Descriptors with is_negative_hits: they charge nothing and give nothing back.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Refunds) })},
+	{Name: "titrate.rls.messages.refused", Counter: true, Labels: []string{"reason"},
+		Help: "Requests to the rate limit service that were refused before a decision, by reason. It is length, " +
 			"entries, compressed, malformed, late (more than a minute), busy (no room beside others), " +
 			"unknown_method. Envoy lets them pass without failure_mode_deny.",
-		read: func(m measurements, put func(float64, ...attribute.KeyValue)) {
+		Read: func(m measurements, put telemetry.Put) {
 			if m.rls == nil {
 				return
 			}
@@ -243,7 +240,7 @@ var rlsInstruments = []instrument{
 				put(float64(n), attribute.String("reason", intake.Reasons[reason]))
 			}
 		}},
-	{name: "titrate.rls.panics", counter: true,
-		help: "Panics recovered in the service's engine and in its handlers of requests: bugs.",
-		read: ofRLS(func(s rls.Stats) float64 { return float64(s.Panics) })},
+	{Name: "titrate.rls.panics", Counter: true,
+		Help: "Panics recovered in the service's engine and in its handlers of requests: bugs.",
+		Read: ofRLS(func(s rls.Stats) float64 { return float64(s.Panics) })},
 }

@@ -144,7 +144,7 @@ type Coordinator struct {
 	deciding      sync.WaitGroup // on claims
 	decide        func()         // begins to decide on claims
 
-	instruments   *instruments
+	instruments   instruments
 	suspectLogged time.Time // when the log last named a suspect agent
 
 	grpcListener, adminListener net.Listener
@@ -338,7 +338,7 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
 		return err
 	}
-	if o.instruments, err = newInstruments(o); err != nil {
+	if err = o.instruments.define(o.meter()); err != nil {
 		return err
 	}
 	if o.traces.sender, err = o.config.Meters.OpenTraces(ctx, o.metrics); err != nil {

@@ -37,7 +37,7 @@ func (o *Coordinator) wire(context.Context) error {
 		Nacked: o.instruments.nacked,
 	})
 	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.config.Streams, o.log)
-	if err := o.instruments.register(); err != nil {
+	if err := o.registerMetrics(); err != nil {
 		return err
 	}
 	if err := o.openGuard(); err != nil {
