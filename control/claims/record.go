@@ -40,12 +40,13 @@ func (r Record) Validate() error { return r.validate(1) }
 // make a sum that is refused.
 func (r Record) ValidateSum() error { return r.validate(maxPeers) }
 
+// upTo reports whether both numbers are from 0 to most.
+func upTo(most, a, b float64) bool { return a >= 0 && a <= most && b >= 0 && b <= most }
+
 func (r Record) validate(peers float64) error {
 	most, rate := peers*MaxAdmitted, peers*MaxRate
-	if r.Admitted >= 0 && r.Admitted <= most && r.Claim >= 0 && r.Claim <= rate &&
-		r.Active >= 0 && r.Active <= rate && r.Unsaturated >= 0 && r.Unsaturated <= rate &&
-		r.Spent >= 0 && r.Spent <= rate && r.Own >= 0 && r.Own <= rate &&
-		math.Abs(r.Gap) <= MaxGap && r.Assumed >= 0 && r.Assumed <= most {
+	if upTo(most, r.Admitted, r.Assumed) && upTo(rate, r.Claim, r.Active) && upTo(rate, r.Unsaturated, r.Spent) &&
+		upTo(rate, r.Own, 0) && math.Abs(r.Gap) <= MaxGap {
 		return nil
 	}
 	for _, f := range [...]struct {
