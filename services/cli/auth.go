@@ -65,7 +65,7 @@ func newCanI() *cobra.Command {
 			if len(args) > 1 {
 				ask.Resource = args[1]
 			}
-			return runCanI(cmd, &c, output, &ask)
+			return c.use(func(client *client) error { return runCanI(cmd, client, output, &ask) })
 		},
 	}
 	c.flags(cmd)
@@ -74,12 +74,7 @@ func newCanI() *cobra.Command {
 	return cmd
 }
 
-func runCanI(cmd *cobra.Command, c *connection, output command.Format, ask *quotav1.GetAccessRequest) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runCanI(cmd *cobra.Command, client *client, output command.Format, ask *quotav1.GetAccessRequest) error {
 	answer, err := client.access.GetAccess(cmd.Context(), ask)
 	if err != nil {
 		return worded(err)

@@ -50,7 +50,7 @@ func newBackup() *cobra.Command {
 			if keep < 1 {
 				return command.Usagef("--keep %d must be 1 or more", keep)
 			}
-			return runBackup(cmd, &c, dir, keep)
+			return c.use(func(client *client) error { return runBackup(cmd, client, dir, keep) })
 		},
 	}
 	c.flags(cmd)
@@ -60,14 +60,9 @@ func newBackup() *cobra.Command {
 	return cmd
 }
 
-func runBackup(cmd *cobra.Command, c *connection, dir string, keep int) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runBackup(cmd *cobra.Command, client *client, dir string, keep int) error {
 	path, n := filepath.Join(dir, time.Now().UTC().Format(backupName)), 0
-	err = writeWhole(path, func(w io.Writer) error {
+	err := writeWhole(path, func(w io.Writer) (err error) {
 		n, err = client.backup(cmd.Context(), w)
 		return err
 	})

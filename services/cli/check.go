@@ -32,7 +32,9 @@ func newCheck() *cobra.Command {
 		Long:    checkLong,
 		Example: checkExample,
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runCheck(cmd, &c, output, strict) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.use(func(client *client) error { return runCheck(cmd, client, output, strict) })
+		},
 	}
 	c.flags(cmd)
 	output.Flag(cmd)
@@ -40,12 +42,7 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-func runCheck(cmd *cobra.Command, c *connection, output command.Format, strict bool) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runCheck(cmd *cobra.Command, client *client, output command.Format, strict bool) error {
 	found, err := client.Check(cmd.Context(), &quotav1.CheckRequest{})
 	if err != nil {
 		return worded(err)

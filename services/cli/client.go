@@ -89,6 +89,16 @@ const maxDetails = "8000000"
 const atLeader = `{"loadBalancingConfig": [{"round_robin": {}}],
 	"healthCheckConfig": {"serviceName": "titrate.control.v1alpha1.ControlService"}}`
 
+// use opens a connection, calls do with it, and closes it.
+func (c *connection) use(do func(*client) error) error {
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	return do(client)
+}
+
 // dial makes a client; it connects with the first request.
 func (c *connection) dial(more ...grpc.DialOption) (*client, error) {
 	if err := c.resolve(); err != nil {

@@ -106,6 +106,17 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.IntVar(&c.Streams.Streams, "max-streams", 4096, "control streams open at a time; more agents are turned away")
 	f.IntVar(&c.Streams.PerIdentity, "max-streams-per-identity", 512,
 		"control streams open at a time with one client certificate")
+	historyFlags(f, c)
+	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
+		"tenants with metrics of their own per pool: so many by demand and as many by guarantee; negative = none")
+	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
+	callerFlags(f, c)
+	c.Security.Flags(f)
+	c.Meters.Flags(f)
+}
+
+// callerFlags adds the flags about the callers of the admin API.
+func callerFlags(f *pflag.FlagSet, c *coordinator.Config) {
 	f.StringVar(&c.AccessPolicy, "access-policy", "",
 		"YAML file that grants roles to client certificates, read again after a change; needs --tls-ca (default: "+
 			"agents alone, by .../agent/NAME or NAME.agent....)")
@@ -127,16 +138,15 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 		"file that a JSON line is appended to for each resource that is changed (default: the log)")
 	f.BoolVar(&c.AuditRequired, "audit-required", false,
 		"write a line to --audit-log before each change too, and refuse the change if that cannot be done")
+}
+
+// historyFlags adds the flags about earlier revisions.
+func historyFlags(f *pflag.FlagSet, c *coordinator.Config) {
 	f.IntVar(&c.HistoryKeep, "history-keep", 200,
 		"revisions of the configuration kept in etcd for titrate history and rollback; negative = none")
 	f.Int64Var(&c.HistoryBytes, "history-bytes", 64<<20,
 		"bytes of etcd that their compressed changes may take, the oldest go first. A change that takes more "+
 			"alone is kept without its diff, and no rollback goes over it")
-	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
-		"tenants with metrics of their own per pool: so many by demand and as many by guarantee; negative = none")
-	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
-	c.Security.Flags(f)
-	c.Meters.Flags(f)
 }
 
 // etcdFlags say how to reach etcd.

@@ -54,7 +54,7 @@ func newDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runDelete(cmd, &c, refs, force, allowMissing, id)
+			return c.use(func(client *client) error { return runDelete(cmd, client, refs, force, allowMissing, id) })
 		},
 	}
 	c.flags(cmd)
@@ -95,12 +95,7 @@ func namesToDelete(cmd *cobra.Command, args, files []string) ([]resource.Ref, er
 	return refs, nil
 }
 
-func runDelete(cmd *cobra.Command, c *connection, refs []resource.Ref, force, allowMissing bool, id string) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runDelete(cmd *cobra.Command, client *client, refs []resource.Ref, force, allowMissing bool, id string) error {
 	id = cmp.Or(id, rand.Text())
 	for i, ref := range refs {
 		one := id

@@ -44,7 +44,7 @@ func newExport() *cobra.Command {
 			if revision < 0 {
 				return command.Usagef("--revision %d: want a number that titrate history lists", revision)
 			}
-			return runExport(cmd, &c, output, set, revision)
+			return c.use(func(client *client) error { return runExport(cmd, client, output, set, revision) })
 		},
 	}
 	c.flags(cmd)
@@ -57,15 +57,10 @@ func newExport() *cobra.Command {
 	return cmd
 }
 
-func runExport(cmd *cobra.Command, c *connection, output command.Format, set string, revision int64) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runExport(cmd *cobra.Command, client *client, output command.Format, set string, revision int64) error {
 	to, tabled, sets := bufio.NewWriter(cmd.OutOrStdout()), []resource.Message(nil), map[string]bool{}
 	w := document.NewWriter(to, output == command.AsJSON)
-	err = client.configuration(cmd.Context(), revision, func(m resource.Message) error {
+	err := client.configuration(cmd.Context(), revision, func(m resource.Message) error {
 		sets[m.GetSet()] = true
 		switch {
 		case set != "" && m.GetSet() != set:
@@ -100,6 +95,39 @@ func noSet(set string, owners map[string]bool) error {
 	return fmt.Errorf("no resource belongs to set %s%s", wording.Quote(set), wording.Meant(set, names))
 }
 
+// ofKind visits the resources of a kind in the order of their names, without what has changed since.
+func (c *client) ofKind(ctx context.Context, kind resource.Kind, since []*quotav1.ResourceChange,
+	visit func(resource.Message) error) error {
+	was := slices.DeleteFunc(slices.Clone(since), func(c *quotav1.ResourceChange) bool {
+		ref, err := resource.Parse(c.GetName())
+		return err != nil || ref.Kind != kind
+	})
+	// until visits what the revision has of names before next.
+	until := func(next string) error {
+		for ; len(was) > 0 && (next == "" || was[0].GetName() < next); was = was[1:] {
+			if m := resource.Unwrap(was[0].GetAfter()); m != nil {
+				if err := visit(m); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := c.each(ctx, selection{kind: kind}, func(m resource.Message) error {
+		if err := until(m.GetName()); err != nil {
+			return err
+		}
+		if len(was) > 0 && was[0].GetName() == m.GetName() {
+			return until(m.GetName() + "\x00")
+		}
+		return visit(m)
+	})
+	if err != nil {
+		return err
+	}
+	return until("")
+}
+
 // configuration visits everything that is configured, of a revision or of now (0), kind by kind in
 // the order of the names. It holds a page of it, and of a revision what has changed since.
 func (c *client) configuration(ctx context.Context, revision int64, visit func(resource.Message) error) error {
@@ -116,34 +144,7 @@ func (c *client) configuration(ctx context.Context, revision int64, visit func(r
 		})
 	}
 	for _, kind := range resource.Kinds {
-		was := slices.DeleteFunc(slices.Clone(since), func(c *quotav1.ResourceChange) bool {
-			ref, err := resource.Parse(c.GetName())
-			return err != nil || ref.Kind != kind
-		})
-		// until visits what the revision has of names before next.
-		until := func(next string) error {
-			for ; len(was) > 0 && (next == "" || was[0].GetName() < next); was = was[1:] {
-				if m := resource.Unwrap(was[0].GetAfter()); m != nil {
-					if err := visit(m); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		}
-		err := c.each(ctx, selection{kind: kind}, func(m resource.Message) error {
-			if err := until(m.GetName()); err != nil {
-				return err
-			}
-			if len(was) > 0 && was[0].GetName() == m.GetName() {
-				return until(m.GetName() + "\x00")
-			}
-			return visit(m)
-		})
-		if err == nil {
-			err = until("")
-		}
-		if err != nil {
+		if err := c.ofKind(ctx, kind, since, visit); err != nil {
 			return err
 		}
 	}

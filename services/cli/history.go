@@ -49,7 +49,7 @@ func newHistory() *cobra.Command {
 			if most < 1 {
 				return command.Usagef("-n %d: want 1 at least", most)
 			}
-			return runHistory(cmd, &c, output, most)
+			return c.use(func(client *client) error { return runHistory(cmd, client, output, most) })
 		},
 	}
 	c.flags(cmd)
@@ -59,12 +59,7 @@ func newHistory() *cobra.Command {
 	return cmd
 }
 
-func runHistory(cmd *cobra.Command, c *connection, output command.Format, most int) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runHistory(cmd *cobra.Command, client *client, output command.Format, most int) error {
 	all, err := client.revisions(cmd.Context(), most)
 	if err != nil {
 		return worded(err)
@@ -129,7 +124,7 @@ func newHistoryShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := &quotav1.GetRevisionRequest{}
 			ask.Revision, _ = strconv.ParseInt(args[0], 10, 64)
-			return runHistoryShow(cmd, &c, output, ask, all)
+			return c.use(func(client *client) error { return runHistoryShow(cmd, client, output, ask, all) })
 		},
 	}
 	c.flags(cmd)
@@ -149,13 +144,8 @@ func oneRevision(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func runHistoryShow(cmd *cobra.Command, c *connection, output command.Format, ask *quotav1.GetRevisionRequest,
+func runHistoryShow(cmd *cobra.Command, client *client, output command.Format, ask *quotav1.GetRevisionRequest,
 	all bool) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
 	got, err := client.GetRevision(cmd.Context(), ask)
 	for err == nil && all && got.GetMore() > 0 && got.GetRevision().GetBytes() > 0 {
 		ask.Skip = int64(len(got.GetChanges()))

@@ -67,10 +67,10 @@ func newWhy() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return runWhyShadow(cmd, &c, output)
+				return c.use(func(client *client) error { return runWhyShadow(cmd, client, output) })
 			}
 			if len(args) == 2 && args[0] == aboutRequest {
-				return runWhyRequest(cmd, &c, output, args[1])
+				return c.use(func(client *client) error { return runWhyRequest(cmd, client, output, args[1]) })
 			}
 			var err error
 			if request.Tenant, err = full(resource.Tenant, args[0]); err != nil {
@@ -80,7 +80,7 @@ func newWhy() *cobra.Command {
 			if len(args) == 2 {
 				about = args[1]
 			}
-			return runWhy(cmd, &c, output, &request, about)
+			return c.use(func(client *client) error { return runWhy(cmd, client, output, &request, about) })
 		},
 	}
 	c.flags(cmd)
@@ -117,16 +117,11 @@ func setAbout(r *quotav1.WhyRequest, about string) (sure bool, err error) {
 	return strings.Contains(about, "/"), err
 }
 
-func runWhy(cmd *cobra.Command, c *connection, output command.Format, r *quotav1.WhyRequest, about string) error {
+func runWhy(cmd *cobra.Command, client *client, output command.Format, r *quotav1.WhyRequest, about string) error {
 	sure, err := setAbout(r, about)
 	if err != nil {
 		return command.Usage(err)
 	}
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
 	response, err := client.Why(cmd.Context(), r)
 	if !sure && status.Code(err) == codes.NotFound {
 		response, err = whyLimit(cmd.Context(), client, r, about, err)

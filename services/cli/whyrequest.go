@@ -16,12 +16,7 @@ import (
 const aboutRequest = "request"
 
 // runWhyRequest explains what was decided about the request of an ID. A request that no gateway knows is a failure.
-func runWhyRequest(cmd *cobra.Command, c *connection, output command.Format, id string) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runWhyRequest(cmd *cobra.Command, client *client, output command.Format, id string) error {
 	response, err := client.FindDecisions(cmd.Context(), &quotav1.FindDecisionsRequest{Request: id})
 	if err != nil {
 		return worded(err)

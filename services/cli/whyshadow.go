@@ -20,12 +20,7 @@ const (
 )
 
 // runWhyShadow says what enforcing all that is in SHADOW would do, and to whom.
-func runWhyShadow(cmd *cobra.Command, c *connection, output command.Format) error {
-	client, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer client.close()
+func runWhyShadow(cmd *cobra.Command, client *client, output command.Format) error {
 	out := &quotav1.WhyResponse{}
 	limits, err := client.shadowed(cmd.Context(), quotav1.Selection_LIMIT, mostShadowLimits)
 	if err != nil {

@@ -96,16 +96,19 @@ func Name(r *quotav1.Resource) string {
 // SetOutput sets what the server knows of a stored resource: its etag and the
 // time of its last change (nil clears it).
 func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
-	switch m := m.(type) {
-	case *quotav1.Pool:
-		m.Etag, m.UpdateTime = etag, updated
-	case *quotav1.Tenant:
-		m.Etag, m.UpdateTime = etag, updated
-	case *quotav1.Quota:
-		m.Etag, m.UpdateTime = etag, updated
-	case *quotav1.Limit:
-		m.Etag, m.UpdateTime = etag, updated
+	setText(m, "etag", etag)
+	r := m.ProtoReflect()
+	if at := r.Descriptor().Fields().ByName("update_time"); updated == nil {
+		r.Clear(at)
+	} else {
+		r.Set(at, protoreflect.ValueOfMessage(updated.ProtoReflect()))
 	}
+}
+
+// setText sets a text field that resources of all kinds have.
+func setText(m Message, field protoreflect.Name, value string) {
+	r := m.ProtoReflect()
+	r.Set(r.Descriptor().Fields().ByName(field), protoreflect.ValueOfString(value))
 }
 
 // Warnings are those in the status of a resource.
@@ -122,24 +125,10 @@ func Warnings(m Message) []string {
 }
 
 // SetOwner sets the set that owns a resource, "" = none.
-func SetOwner(m Message, set string) {
-	r := m.ProtoReflect()
-	r.Set(r.Descriptor().Fields().ByName("set"), protoreflect.ValueOfString(set))
-}
+func SetOwner(m Message, set string) { setText(m, "set", set) }
 
 // SetName sets a resource's name.
-func SetName(m Message, name string) {
-	switch m := m.(type) {
-	case *quotav1.Pool:
-		m.Name = name
-	case *quotav1.Tenant:
-		m.Name = name
-	case *quotav1.Quota:
-		m.Name = name
-	case *quotav1.Limit:
-		m.Name = name
-	}
-}
+func SetName(m Message, name string) { setText(m, "name", name) }
 
 // Spec returns a copy of m without what only the server writes: etag, update
 // time, owner and status.
@@ -147,16 +136,7 @@ func Spec(m Message) Message {
 	c := proto.Clone(m).(Message)
 	SetOutput(c, "", nil)
 	SetOwner(c, "")
-	switch c := c.(type) {
-	case *quotav1.Pool:
-		c.Status = nil
-	case *quotav1.Tenant:
-		c.Status = nil
-	case *quotav1.Quota:
-		c.Status = nil
-	case *quotav1.Limit:
-		c.Status = nil
-	}
+	c.ProtoReflect().Clear(c.ProtoReflect().Descriptor().Fields().ByName("status"))
 	return c
 }
 
