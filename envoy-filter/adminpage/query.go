@@ -64,6 +64,24 @@ func parse(path string) (*query, error) {
 	return q, nil
 }
 
+// cost reads the parameter cost.
+func cost(v string) (float64, error) {
+	x, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(x > 0) || math.IsInf(x, 0) {
+		return 0, fmt.Errorf("cost is %q, a number above 0 is needed", v)
+	}
+	return x, nil
+}
+
+// rows reads the parameter limit.
+func rows(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > maxRows {
+		return 0, fmt.Errorf("limit is %q, a whole number from 1 to %d is needed", v, maxRows)
+	}
+	return n, nil
+}
+
 // set reads one parameter; its name occurs times times.
 func (q *query) set(name, v string, times int) (err error) {
 	if times > 1 && name != "class" {
@@ -80,15 +98,11 @@ func (q *query) set(name, v string, times int) (err error) {
 	case "class":
 		q.classes = append(q.classes, v)
 	case "cost":
-		q.cost, err = strconv.ParseFloat(v, 64)
-		if err != nil || !(q.cost > 0) || math.IsInf(q.cost, 0) {
-			return fmt.Errorf("cost is %q, a number above 0 is needed", v)
-		}
+		q.cost, err = cost(v)
+		return err
 	case "limit":
-		q.rows, err = strconv.Atoi(v)
-		if err != nil || q.rows < 1 || q.rows > maxRows {
-			return fmt.Errorf("limit is %q, a whole number from 1 to %d is needed", v, maxRows)
-		}
+		q.rows, err = rows(v)
+		return err
 	case "format":
 		if q.json = v == "json"; !q.json && v != "text" {
 			return fmt.Errorf("format is %q, text or json is needed", v)

@@ -155,24 +155,12 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 		return v, tree.Unambiguous
 	}
 	switch d.Kind() {
-	case protoreflect.DoubleKind:
-		x, err := strconv.ParseFloat(n.Value, 64)
-		if number && err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
-			return protoreflect.ValueOfFloat64(x), ""
+	case protoreflect.DoubleKind, protoreflect.Uint32Kind, protoreflect.Int32Kind, protoreflect.Int64Kind:
+		x, kind := parseNumber(n.Value, d)
+		if number && x.IsValid() {
+			return x, ""
 		}
-		return v, "a number"
-	case protoreflect.Uint32Kind:
-		x, err := strconv.ParseUint(n.Value, 10, 32)
-		if number && err == nil {
-			return protoreflect.ValueOfUint32(uint32(x)), ""
-		}
-		return v, "a whole number from 0 to 4294967295"
-	case protoreflect.Int32Kind, protoreflect.Int64Kind:
-		x, err := strconv.ParseInt(n.Value, 10, bits(d))
-		if number && err == nil {
-			return protoreflect.ValueOfInt64(x), ""
-		}
-		return v, "a whole number"
+		return v, kind
 	case protoreflect.BoolKind:
 		x, err := strconv.ParseBool(strings.ToLower(n.Value))
 		if tag == "!!bool" && err == nil {
@@ -180,17 +168,7 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 		}
 		return v, "true or false"
 	case protoreflect.StringKind:
-		if tag == "!!str" || d.Name() == "rate" && n.Value == "0" {
-			return protoreflect.ValueOfString(n.Value), "" // a rate of 0 needs no unit
-		}
-		if d.Name() == "rate" && number {
-			example := n.Value
-			if _, err := resource.ParseRate(example + "/s"); err != nil {
-				example = "100"
-			}
-			return v, fmt.Sprintf("a rate with its unit, such as %s/s, %[1]s/min or %[1]s/h", example)
-		}
-		return v, "text, in quotes if it looks like a number"
+		return readText(n.Value, tag == "!!str", number, d)
 	case protoreflect.EnumKind:
 		return enum(n.Value, tag, d.Enum())
 	case protoreflect.MessageKind:
@@ -199,12 +177,46 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 	return v, "nothing: this version cannot read the field"
 }
 
-// bits is the size of an integer.
-func bits(d protoreflect.FieldDescriptor) int {
-	if d.Kind() == protoreflect.Int32Kind {
-		return 32
+// parseNumber reads the number of a field. It returns no valid value if the text is none. kind describes the numbers
+// that the field may have.
+func parseNumber(text string, d protoreflect.FieldDescriptor) (v protoreflect.Value, kind string) {
+	switch d.Kind() {
+	case protoreflect.DoubleKind:
+		x, err := strconv.ParseFloat(text, 64)
+		if err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) {
+			v = protoreflect.ValueOfFloat64(x)
+		}
+		return v, "a number"
+	case protoreflect.Uint32Kind:
+		if x, err := strconv.ParseUint(text, 10, 32); err == nil {
+			v = protoreflect.ValueOfUint32(uint32(x))
+		}
+		return v, "a whole number from 0 to 4294967295"
 	}
-	return 64
+	bits := 64
+	if d.Kind() == protoreflect.Int32Kind {
+		bits = 32
+	}
+	if x, err := strconv.ParseInt(text, 10, bits); err == nil {
+		v = protoreflect.ValueOfInt64(x)
+	}
+	return v, "a whole number"
+}
+
+// readText reads a text; is says that YAML takes it for one, number that YAML takes it for a number.
+func readText(value string, is, number bool, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
+	rate := d.Name() == "rate"
+	switch {
+	case is || rate && value == "0": // a rate of 0 needs no unit
+		return protoreflect.ValueOfString(value), ""
+	case rate && number:
+		example := value
+		if _, err := resource.ParseRate(example + "/s"); err != nil {
+			example = "100"
+		}
+		return v, fmt.Sprintf("a rate with its unit, such as %s/s, %[1]s/min or %[1]s/h", example)
+	}
+	return v, "text, in quotes if it looks like a number"
 }
 
 func enum(value, tag string, d protoreflect.EnumDescriptor) (protoreflect.Value, string) {

@@ -154,14 +154,19 @@ func guards(p *quotav1.PlanResponse, r *Rehearsal) (out []*quotav1.Guard) {
 		switch {
 		case e.GetDemandBefore() > 0 && (deleted[e.GetTenant()] || deleted[e.GetPool()]):
 			add(guardDeleteInUse, e.GetTenant(), "it asks for %s of %s now", rate(e.GetDemandBefore()), e.GetPool())
-		case e.GetShareAfter() < e.GetShareBefore()/2 && moved(e.GetShareAfter(), e.GetDemandAfter()) &&
-			e.GetShareAfter() < e.GetDemandAfter():
+		case loses(e):
 			add(guardCutHalf, e.GetTenant(),
 				"its share of %s falls from %s to %s, to less than half, and it asks for %s",
 				e.GetPool(), rate(e.GetShareBefore()), rate(e.GetShareAfter()), rate(e.GetDemandAfter()))
 		}
 	}
 	return out
+}
+
+// loses reports whether a tenant that asks for more loses more than half of its share.
+func loses(e *quotav1.FlowEffect) bool {
+	return e.GetShareAfter() < e.GetShareBefore()/2 && moved(e.GetShareAfter(), e.GetDemandAfter()) &&
+		e.GetShareAfter() < e.GetDemandAfter()
 }
 
 // halved names the first number of a resource that an update more than halves, "" if none.

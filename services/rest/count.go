@@ -29,21 +29,33 @@ func (j *jsonCounter) add(part []byte) error {
 			j.escaped = true
 		case c == '"':
 			j.quoted = !j.quoted
-		case j.quoted:
-		case c == '{' || c == '[':
-			if j.depth == maxDepth {
-				return fmt.Errorf("body: objects and lists lie in each other more than %d deep", maxDepth)
+		case !j.quoted:
+			if err := j.mark(c); err != nil {
+				return err
 			}
-			j.lists[j.depth] = c == '['
-			j.depth++
-			j.entries++
-		case (c == '}' || c == ']') && j.depth > 0:
-			j.depth--
-		case c == ',' && j.depth > 0 && j.lists[j.depth-1]:
-			j.entries++
 		}
 		if j.entries > j.most {
 			return fmt.Errorf("the body has more than %d objects and elements of lists: send it in parts", j.most)
+		}
+	}
+	return nil
+}
+
+// mark counts a character outside of strings.
+func (j *jsonCounter) mark(c byte) error {
+	switch c {
+	case '{', '[':
+		if j.depth == maxDepth {
+			return fmt.Errorf("body: objects and lists lie in each other more than %d deep", maxDepth)
+		}
+		j.lists[j.depth] = c == '['
+		j.depth++
+		j.entries++
+	case '}', ']':
+		j.depth = max(0, j.depth-1)
+	case ',':
+		if j.depth > 0 && j.lists[j.depth-1] {
+			j.entries++
 		}
 	}
 	return nil

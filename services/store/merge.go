@@ -98,6 +98,9 @@ func (s *Store) fresh() int {
 	return RequestsKept
 }
 
+// mergeable reports whether an entry may be merged with its neighbours.
+func (e *Entry) mergeable() bool { return e.Minor && e.Parts > 0 && e.Previous >= 0 }
+
 // oldestMinor returns at most mergeMost of the oldest minor entries, from the key start on, that follow
 // each other, and the key behind them. It looks among the given number of the oldest entries of the
 // whole history.
@@ -117,7 +120,7 @@ func (s *Store) oldestMinor(ctx context.Context, start string, among int) (run [
 		}
 		for _, kv := range got.Kvs {
 			e, err := s.parseEntry(kv)
-			fits := err == nil && e.Minor && e.Parts > 0 && e.Previous >= 0
+			fits := err == nil && e.mergeable()
 			follows := len(run) > 0 && e.Previous == run[len(run)-1].Revision
 			if len(run) > 1 && !(fits && follows) {
 				return run, start, nil

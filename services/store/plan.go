@@ -92,33 +92,22 @@ func (p *plan) empty() bool { return len(p.order) == 0 }
 // admit checks a change against what is stored under its own name and records it.
 func (p *plan) admit(c Change) (Outcome, error) {
 	old, exists := p.before[c.name()]
-	switch {
-	case c.Op == Create && exists:
-		return 0, ErrExists
-	case c.Op == Update && !exists, c.Op == Delete && !exists && !c.AllowMissing:
-		return 0, ErrNotFound
-	case exists && c.foreign(old) && c.TakeOver:
-		return 0, fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
-	case exists && c.forbidden(old):
-		return 0, fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
-	case exists && c.foreign(old):
-		return 0, fmt.Errorf("%w: %s", ErrOwned, old.GetSet())
-	case c.Declared && exists && c.Op != Delete && c.same(old):
-		return Unchanged, nil
-	case c.Etag != "" && !exists && c.Op != Delete:
-		return 0, fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
-	case c.Etag != "" && exists && old.GetEtag() != c.Etag:
-		return 0, fmt.Errorf("%w: it is %s, the change expects %s; read it again", ErrEtag, old.GetEtag(), c.Etag)
+	if err := c.possible(old, exists); err != nil {
+		return 0, err
 	}
-	if c.Op == Delete {
-		if !exists {
-			return Unchanged, nil
-		}
+	same := exists && c.Op != Delete && c.same(old)
+	if same && c.Declared {
+		return Unchanged, nil
+	}
+	if err := c.current(old, exists); err != nil {
+		return 0, err
+	}
+	switch {
+	case same, c.Op == Delete && !exists:
+		return Unchanged, nil
+	case c.Op == Delete:
 		p.write(c.Name, nil)
 		return Deleted, nil
-	}
-	if exists && c.same(old) {
-		return Unchanged, nil
 	}
 	if c.Set != nil {
 		p.owner[c.name()] = *c.Set
@@ -128,6 +117,38 @@ func (p *plan) admit(c Change) (Outcome, error) {
 		return Updated, nil
 	}
 	return Created, nil
+}
+
+// possible returns why a change cannot be made to what is stored: a resource that exists or is missing, or that another
+// set owns.
+func (c *Change) possible(old resource.Message, exists bool) error {
+	if !exists {
+		if c.Op == Update || c.Op == Delete && !c.AllowMissing {
+			return ErrNotFound
+		}
+		return nil
+	}
+	switch {
+	case c.Op == Create:
+		return ErrExists
+	case c.foreign(old) && c.TakeOver, c.forbidden(old):
+		return fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
+	case c.foreign(old):
+		return fmt.Errorf("%w: %s", ErrOwned, old.GetSet())
+	}
+	return nil
+}
+
+// current returns an error if a change expects an etag that the resource does not have.
+func (c *Change) current(old resource.Message, exists bool) error {
+	switch {
+	case c.Etag == "":
+	case !exists && c.Op != Delete:
+		return fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
+	case exists && old.GetEtag() != c.Etag:
+		return fmt.Errorf("%w: it is %s, the change expects %s; read it again", ErrEtag, old.GetEtag(), c.Etag)
+	}
+	return nil
 }
 
 // same reports whether a change leaves what people write of a resource, and its owner, as it is.

@@ -115,19 +115,24 @@ type Aggregator struct {
 	news      []uint64       // owned keys whose new sums are not queued yet
 	ownNews   []uint64       // the same of this agent itself
 
+	membership
+	silent time.Duration // not before then may another peer become unreachable
+
+	refused   uint64 // records with bad numbers, or beyond MaxKeys
+	conflicts uint64 // states of a local replica received from elsewhere
+}
+
+// membership has the gateways that share the limits, and what is known of the majority of their agents.
+type membership struct {
 	leased       []Member // by the coordinator
 	leasedUntil  time.Duration
 	members      []Member      // in force; they and the leased ones are ordered by name
 	weights      float64       // of members
 	given        bool          // every leased member is a replica here; false: that is to be looked at
 	recount      time.Duration // members stay as they are until then; 0: something has changed
-	silent       time.Duration // not before then may another peer become unreachable
 	lastMajority time.Duration // packets came from more than half of the members' agents
 	hasMajority  bool
 	majorityBack time.Duration // when an isolation ended last
-
-	refused   uint64 // records with bad numbers, or beyond MaxKeys
-	conflicts uint64 // states of a local replica received from elsewhere
 }
 
 // process is one life of a replica.
@@ -171,21 +176,21 @@ func New(o Options) *Aggregator {
 	o = o.withDefaults()
 	params := claims.Params{Stale: stale(o.Period).Seconds(), Forget: o.T2.Seconds(), MaxKeys: o.MaxKeys}
 	t := &Aggregator{
-		o:           o,
-		table:       claims.New(params),
-		owned:       claims.New(params),
-		replicas:    map[string]*replica{},
-		locals:      map[process]*local{},
-		numbered:    map[int32]*local{},
-		remotes:     map[string]*remote{},
-		keys:        newOrdered[*key](),
-		ours:        newOrdered[*ownedKey](),
-		self:        unique.Make(o.Agent),
-		everybody:   map[string]bool{},
-		speaksFor:   map[string]int{},
-		notes:       notes{last: 1},
-		sources:     map[agentLife]*source{},
-		hasMajority: true,
+		o:          o,
+		table:      claims.New(params),
+		owned:      claims.New(params),
+		replicas:   map[string]*replica{},
+		locals:     map[process]*local{},
+		numbered:   map[int32]*local{},
+		remotes:    map[string]*remote{},
+		keys:       newOrdered[*key](),
+		ours:       newOrdered[*ownedKey](),
+		self:       unique.Make(o.Agent),
+		everybody:  map[string]bool{},
+		speaksFor:  map[string]int{},
+		notes:      notes{last: 1},
+		sources:    map[agentLife]*source{},
+		membership: membership{hasMajority: true},
 	}
 	t.owners.add(o.Agent)
 	t.own = t.source(0, o.Agent, 0)

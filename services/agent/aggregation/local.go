@@ -246,26 +246,15 @@ func (t *Aggregator) hasRoom(o *local) bool {
 func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
 	was := o.keys.get(a.Key)
 	begins := was == nil || was.withdrawn
-	switch {
-	case begins && !t.mayUse(o), was == nil && !t.hasRoom(o) && !o.makeRoom(now):
+	if begins && !t.mayUse(o) || was == nil && !t.hasRoom(o) && !o.makeRoom(now) {
 		t.refused++
 		return false
-	case was == nil:
+	}
+	if was == nil {
 		was = &announced{}
 		o.keys.put(a.Key, was)
-	case was.withdrawn && a.Admitted < was.Admitted:
-		a.before = was.before + was.Admitted
-	default:
-		a.before = was.before
 	}
-	a.at, a.changed = now, was.changed
-	if a.Claim > 0 || a.Active > 0 || a.Admitted != was.Admitted || was.at == 0 || now-was.at < often {
-		a.changed = now
-	}
-	if !was.withdrawn {
-		a.told = was.told
-	}
-	*was = a
+	was.replace(now, &a)
 	if begins {
 		o.used++
 	}
@@ -278,20 +267,40 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
 		t.table.Renew(a.Key)
 		k.again = true
 	}
+	t.report(now, o, k, was, again)
+	return true
+}
+
+// report queues what the gateways here and other agents are to learn of a claim.
+func (t *Aggregator) report(now time.Duration, o *local, k *key, a *announced, again bool) {
 	fresh := k.owner == ""
 	if fresh {
 		k.owner = t.ownerOf(a.Key, nil)
 	}
-	untold := was.told.at == 0
+	untold := a.told.at == 0
 	if untold || len(t.locals) > 1 { // else its only gateway's own sum stands
 		t.note(now, a.Key, k)
 	} else {
 		t.count(now, a.Key, k)
 	}
-	if untold || !k.alone && was.moved() {
+	if untold || !k.alone && a.moved() {
 		t.tellClaim(now, o, a.Key, k, fresh || untold, again)
 	}
-	return true
+}
+
+// replace puts an announcement in the place of the one before, which is empty for a new key.
+func (a *announced) replace(now time.Duration, by *announced) {
+	by.at, by.changed, by.before = now, a.changed, a.before
+	if a.withdrawn && by.Admitted < a.Admitted { // the filter has begun to count anew
+		by.before += a.Admitted
+	}
+	if by.Claim > 0 || by.Active > 0 || by.Admitted != a.Admitted || a.at == 0 || now-a.at < often {
+		by.changed = now
+	}
+	if !a.withdrawn {
+		by.told = a.told
+	}
+	*a = *by
 }
 
 // makeRoom forgets keys whose withdrawal was gossiped, at most once a second. It

@@ -98,30 +98,20 @@ type told struct {
 	claims.Record
 }
 
-// takeClaim takes the claim of a replica of a key that this agent owns.
-func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Group, r told) {
-	known, outcome := t.owned.Has(id, r.Key), claims.Applied
-	if r.left && !known {
-		return
+// applyOwned merges a record of a key that this agent owns, and counts it if it is refused.
+func (t *Aggregator) applyOwned(now time.Duration, id claims.Peer, r claims.Record) claims.Outcome {
+	outcome, err := t.owned.Apply(id, now.Seconds(), r)
+	if err != nil {
+		outcome = claims.Refused
 	}
-	fresh, void := !known || r.ask, false
-	if !t.small() { // else no agent learns that it is alone
-		void = t.owned.IsVoid(of, r.Key)
-		if fresh && !r.left {
-			t.voidLone(now, of, &r)
-		}
+	if outcome == claims.Refused {
+		t.refused++
 	}
-	if !r.left || r.Admitted > 0 {
-		var err error
-		outcome, err = t.owned.Apply(id, now.Seconds(), r.Record)
-		if err != nil || outcome == claims.Refused {
-			t.refused++
-			return
-		}
-	}
-	if r.left && t.owned.Leave(id, r.Key, r.Generation, r.Seq) {
-		outcome, fresh = claims.Applied, true
-	}
+	return outcome
+}
+
+// touch returns the state of a key that this agent owns and of which a record came.
+func (t *Aggregator) touch(now time.Duration, r *told) *ownedKey {
 	info := t.ours.get(r.Key)
 	if info == nil {
 		info = &ownedKey{}
@@ -131,6 +121,39 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	if !r.left {
 		info.kinds |= kindOf(r.flow)
 	}
+	return info
+}
+
+// notAlone has the only agent that used a key send all its counts, when another agent comes. It reports whether the
+// counts of the agents of a group are void until then.
+func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh bool) (void bool) {
+	if t.small() { // no agent learns that it is alone
+		return false
+	}
+	void = t.owned.IsVoid(of, r.Key)
+	if fresh && !r.left {
+		t.voidLone(now, of, r)
+	}
+	return void
+}
+
+// takeClaim takes the claim of a replica of a key that this agent owns.
+func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Group, r told) {
+	known, outcome := t.owned.Has(id, r.Key), claims.Applied
+	if r.left && !known {
+		return
+	}
+	fresh := !known || r.ask
+	void := t.notAlone(now, of, &r, fresh)
+	if !r.left || r.Admitted > 0 {
+		if outcome = t.applyOwned(now, id, r.Record); outcome == claims.Refused {
+			return
+		}
+	}
+	if r.left && t.owned.Leave(id, r.Key, r.Generation, r.Seq) {
+		outcome, fresh = claims.Applied, true
+	}
+	info := t.touch(now, &r)
 	// Of many agents an owner may be one again: others were sent a claim meanwhile.
 	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
 		t.owned.Renew(r.Key)
@@ -293,10 +316,8 @@ func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.
 		changed(now, s.keys[s.next])
 	}
 	switch {
-	case speaks && s.takeBack > 0:
-		t.silent = min(t.silent, until, s.takeBack)
 	case speaks:
-		t.silent = min(t.silent, until)
+		t.silent = min(t.silent, until, cmp.Or(s.takeBack, until))
 	case len(s.keys) > 0:
 		t.silent = now
 	}

@@ -146,13 +146,26 @@ func (c *Client) left() bool {
 	}
 }
 
+// idle waits until ctx ends, or until Leave.
+func (c *Client) idle(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-c.leaving:
+	}
+}
+
+// longestPause returns the longest pause after an error.
+func longestPause(err error) time.Duration {
+	if isNameInUse(err) {
+		return maxNamePause
+	}
+	return maxPause
+}
+
 // Run keeps a stream open until ctx ends, or until after Leave.
 func (c *Client) Run(ctx context.Context) error {
 	if len(c.o.Addresses) == 0 {
-		select {
-		case <-ctx.Done():
-		case <-c.leaving:
-		}
+		c.idle(ctx)
 		return nil
 	}
 	pause, hint := firstPause, ""
@@ -166,14 +179,10 @@ func (c *Client) Run(ctx context.Context) error {
 			turn++
 		}
 		gotAny, err := c.attempt(ctx, address)
-		longest := maxPause
-		if isNameInUse(err) {
-			longest = maxNamePause
-		}
 		if ctx.Err() != nil || c.left() {
 			return nil
 		}
-		leader := leaderOf(err)
+		leader, longest := leaderOf(err), longestPause(err)
 		c.ended(address, gotAny, err)
 		if c.over != nil {
 			c.over()

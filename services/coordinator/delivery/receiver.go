@@ -85,13 +85,18 @@ type from struct {
 	members uint64
 }
 
+// needsAll reports whether the agent needs all leases: it takes no changes, or has another state than they change.
+func (r *Receiver) needsAll(p *Publisher) bool {
+	return !r.changes || r.seq == 0 || r.epoch != p.epoch || r.round < p.whole
+}
+
 // Next returns what the agent is to be sent now, nil if it has everything. used calls its
 // argument with the leases of the flows that the agent uses.
 func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*allocation.Lease))) []Message {
 	if p.outcome == nil || !r.changes && r.epoch == p.epoch && r.seq == p.seq {
 		return nil
 	}
-	whole := !r.changes || r.seq == 0 || r.epoch != p.epoch || r.round < p.whole
+	whole := r.needsAll(p)
 	own := p.own(r, whole, used)
 	if len(own.Removed) > maxRemoved {
 		whole, own = true, p.own(r, true, used)
@@ -101,7 +106,16 @@ func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*a
 	if !news && (r.seq == p.seq || !common.news() && now-r.at < Renew-Renew/8) {
 		return nil
 	}
-	p.stats.Leases += uint64(len(own.Leases))
+	p.sent(now, r, len(own.Leases), whole)
+	if !news {
+		return []Message{{Common: common}}
+	}
+	return cut(own, common)
+}
+
+// sent notes what an agent is sent: so many leases, all of them or what changed.
+func (p *Publisher) sent(now time.Duration, r *Receiver, leases int, whole bool) {
+	p.stats.Leases += uint64(leases)
 	if whole && r.changes {
 		p.stats.Whole++
 	}
@@ -109,10 +123,6 @@ func (p *Publisher) Next(now time.Duration, r *Receiver, used func(yield func(*a
 	if r.changes && !p.silent {
 		r.members = p.members.version
 	}
-	if !news {
-		return []Message{{Common: common}}
-	}
-	return cut(own, common)
 }
 
 // own returns the part of a message that concerns this agent alone.

@@ -155,18 +155,23 @@ func declared(m proto.Message) error {
 // exponent is a number as a person does not write it.
 var exponent = regexp.MustCompile(`\b[0-9.]+e[-+][0-9]+\b`)
 
+// ofNumber is the text of a violation that is not about a pattern.
+func ofNumber(v *protovalidate.Violation) string {
+	if d := v.FieldDescriptor; d != nil && d.Kind() == protoreflect.DoubleKind && v.FieldValue.Float() < 0 {
+		if wrong := resource.GivenZero(d); wrong != "" { // what it says of 0 holds below 0
+			return wording.Number(v.FieldValue.Float()) + " " + wrong
+		}
+	}
+	return exponent.ReplaceAllStringFunc(strings.TrimPrefix(v.Proto.GetMessage(), "value "), func(s string) string {
+		x, _ := strconv.ParseFloat(s, 64)
+		return wording.Number(x)
+	})
+}
+
 // message is the text of a violation. A pattern is replaced by what is expected.
 func message(v *protovalidate.Violation) string {
 	if v.Proto.GetRuleId() != "string.pattern" {
-		if d := v.FieldDescriptor; d != nil && d.Kind() == protoreflect.DoubleKind && v.FieldValue.Float() < 0 {
-			if wrong := resource.GivenZero(d); wrong != "" { // what it says of 0 holds below 0
-				return wording.Number(v.FieldValue.Float()) + " " + wrong
-			}
-		}
-		return exponent.ReplaceAllStringFunc(strings.TrimPrefix(v.Proto.GetMessage(), "value "), func(s string) string {
-			x, _ := strconv.ParseFloat(s, 64)
-			return wording.Number(x)
-		})
+		return ofNumber(v)
 	}
 	given := v.FieldValue.String()
 	shown := wording.Quote(given)
