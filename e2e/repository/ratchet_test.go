@@ -21,10 +21,10 @@ var ratchets = map[string]struct{ most, wanted int }{
 	"packages of the laboratory in titrate":              {0, 0},
 	"packages of others in titrate":                      {386, 386},
 	"MB of titrate, stripped":                            {39, 28},
-	"lines of the largest file of the product":           {562, 400},
-	"fields of the largest struct of the product":        {57, 25},
-	"highest complexity of a function of the product":    {30, 15},
-	"lines of the longest function of the product":       {63, 60},
+	"lines of the largest file of the product":           {540, 400},
+	"fields of the largest struct of the product":        {42, 25},
+	"highest complexity of a function of the product":    {19, 15},
+	"lines of the longest function of the product":       {62, 60},
 }
 
 // The words of the documents have bounds of their own: TestDocumentsStayShort. Vale finds riddles.
