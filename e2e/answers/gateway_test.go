@@ -1,23 +1,20 @@
 package answers
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -56,24 +53,6 @@ func limits(list ...config.Limit) []link.Message {
 	}
 }
 
-// log is Envoy's output; safe to read while Envoy runs.
-type log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // gateway starts Envoy between the caller and an upstream's port, and returns the
 // address to call once the limits are in force.
 func gateway(t *testing.T, upstream string, state []link.Message, edits ...string) string {
@@ -90,70 +69,41 @@ func gateway(t *testing.T, upstream string, state []link.Message, edits ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	socket, admin, config := filepath.Join(dir, "a"), filepath.Join(dir, "admin"), filepath.Join(dir, "envoy.yaml")
-	applied := agent(t, socket, state)
-	edits = append(edits, "/run/titrate/agent.sock", socket, "port_value: 10000", "port_value: 0",
-		"port_value: 9901", "port_value: 0", "port_value: 8080", "port_value: "+upstream)
+	ports, err := installation.Ports(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig, err := installation.NewRig(installation.Programs{Module: filepath.Join(modules, "libtitrate.so")}, t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := agent(t, rig.File("a"), state)
+	edits = append(edits, "/run/titrate/agent.sock", rig.File("a"), "port_value: 10000", fmt.Sprint("port_value: ", ports[0]),
+		"port_value: 9901", fmt.Sprint("port_value: ", ports[1]), "port_value: 8080", "port_value: "+upstream)
+	config := rig.File("envoy.yaml")
 	if err := os.WriteFile(config, []byte(strings.NewReplacer(edits...).Replace(string(text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := &log{}
-	cmd := exec.Command(bin, "-c", config, "--admin-address-path", admin, "--concurrency", "1", "--log-level", "warn",
-		"--use-dynamic-base-id")
-	cmd.Env = append(os.Environ(), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+modules)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	envoy := rig.Server(child.Spec{Name: "envoy", Path: bin, Args: []string{"-c", config, "--concurrency", "1",
+		"--log-level", "warn", "--use-dynamic-base-id"},
+		Env: []string{"ENVOY_DYNAMIC_MODULES_SEARCH_PATH=" + rig.File("modules")}},
+		"http://"+installation.Address(ports[1])+"/ready")
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if t.Failed() || strings.Contains(out.String(), "recovered a panic") {
-			t.Errorf("Envoy's log:\n%s", out)
+		rig.Close()
+		log, _ := os.ReadFile(envoy.Log())
+		if t.Failed() || strings.Contains(string(log), "recovered a panic") {
+			t.Errorf("Envoy's log:\n%s", log)
 		}
 	})
-	return front(t, admin, applied)
-}
-
-// front waits for the limits and returns the listener's address.
-func front(t *testing.T, admin string, applied <-chan struct{}) string {
-	t.Helper()
+	if err := envoy.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case <-applied:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the filter has not taken the limits within 20 s")
 	}
-	var found struct {
-		Statuses []struct {
-			Address struct {
-				Socket struct {
-					Port int `json:"port_value"`
-				} `json:"socket_address"`
-			} `json:"local_address"`
-		} `json:"listener_statuses"`
-	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if address, err := os.ReadFile(admin); err == nil {
-			if resp, err := http.Get("http://" + string(address) + "/listeners?format=json"); err == nil {
-				b, _ := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if json.Unmarshal(b, &found) == nil && len(found.Statuses) == 1 &&
-					found.Statuses[0].Address.Socket.Port > 0 {
-					address := fmt.Sprintf("127.0.0.1:%d", found.Statuses[0].Address.Socket.Port)
-					// it takes no traffic before its configuration
-					if conn, err := net.Dial("tcp", address); err == nil {
-						conn.Close()
-						return address
-					}
-				}
-			}
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	t.Fatal("Envoy has no listener after 20 s")
-	return ""
+	return installation.Address(ports[0])
 }
 
 // agent acts as `titrate agent`; applied is closed when the filter has reported that the configuration is in

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/guide"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // The guide for containers: an Envoy whose image is not ours, which gets the module from a
@@ -22,7 +22,7 @@ func TestGuideContainers(t *testing.T) {
 	if len(blocks) != 3 {
 		t.Fatalf("the section has %d blocks, want one that starts, one that asks, one that removes", len(blocks))
 	}
-	ports, err := local.Ports(1)
+	ports, err := installation.Ports(1)
 	if err != nil {
 		t.Fatal(err)
 	}

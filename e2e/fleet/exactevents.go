@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/dev/child"
 	"github.com/titrate/titrate/proto/link"
 )
 
@@ -51,7 +50,7 @@ func (f *fleet) stopAgent(ctx context.Context, m *member) error {
 	if err := f.goes(ctx, m); err != nil {
 		return err
 	}
-	return child.Stop(stopGrace, m.agent)
+	return m.agent.Stop()
 }
 
 // goes notes that an agent is about to end.
@@ -81,7 +80,6 @@ func (f *fleet) killExact(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	m.agent.Kill()
-	<-m.agent.Exited()
 	return time.Now(), nil
 }
 
@@ -128,11 +126,11 @@ func (f *fleet) pauseGateway(context.Context) (time.Time, error) {
 func (f *fleet) pauseAgent(ctx context.Context) (time.Time, error) {
 	m := f.second()
 	m.exact.ends++
-	if err := syscall.Kill(m.agent.PID(), syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(m.agent.Process().PID(), syscall.SIGSTOP); err != nil {
 		return time.Time{}, err
 	}
 	end := rig.Sleep(ctx, agentPause)
-	if err := syscall.Kill(m.agent.PID(), syscall.SIGCONT); err != nil {
+	if err := syscall.Kill(m.agent.Process().PID(), syscall.SIGCONT); err != nil {
 		return time.Time{}, err
 	}
 	return time.Now(), end

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -14,8 +13,7 @@ import (
 	"github.com/titrate/titrate/e2e/fleet/exact"
 	"github.com/titrate/titrate/e2e/fleet/filter"
 	"github.com/titrate/titrate/e2e/fleet/workload"
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // The pool that the synthetic gateways share. Each tenant wants the whole pool, so the shares add up to the
@@ -51,23 +49,21 @@ func documents() string {
 
 // fleet is a running one.
 type fleet struct {
-	o           options
-	rig         *rig.Rig
-	start       time.Time
-	work        *workload.Fleet
-	api         string // the coordinator's
-	etcd        *child.Process
-	coordinator *child.Process
-	members     []*member // members with synthetic gateways first, then members with an Envoy
-	tokens      tally
-	quiet       float64 // token messages/s while nothing happens
-	traffic     *traffic
+	o       options
+	rig     *rig.Rig
+	start   time.Time
+	work    *workload.Fleet
+	in      *installation.Installation // etcd and the coordinator
+	members []*member                  // members with synthetic gateways first, then members with an Envoy
+	tokens  tally
+	quiet   float64 // token messages/s while nothing happens
+	traffic *traffic
 }
 
 // member is an agent with its gateway: synthetic, or an Envoy.
 type member struct {
 	name, gossip, web string
-	agent             *child.Process
+	agent             *installation.Server
 	running           bool
 	gateway           *workload.Gateway // nil: an Envoy
 	filter            *filter.Filter    // nil: an Envoy, or not linked
@@ -90,6 +86,7 @@ func newFleet(ctx context.Context, o options) (f *fleet, err error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Grace = stopGrace
 	f = &fleet{o: o, rig: r, start: time.Now()}
 	defer func() {
 		if err != nil {
@@ -149,27 +146,12 @@ func fits(agents, memory int) error {
 
 // startCentre starts etcd and the coordinator and applies the documents.
 func (f *fleet) startCentre(ctx context.Context) error {
-	p, err := local.Addresses(4)
-	if err != nil {
+	var err error
+	if f.in, err = f.rig.New(installation.Options{Documents: documents(),
+		Coordinator: []string{"--membership", f.o.membership().String()}}); err != nil {
 		return err
 	}
-	f.api = p[2]
-	if f.etcd, err = f.rig.Serve(ctx, f.rig.Etcd("etcd", p[0], p[1])); err != nil {
-		return err
-	}
-	if f.coordinator, err = f.rig.Serve(ctx, f.rig.Coordinator("coordinator", f.api, p[3], p[0],
-		"--membership", f.o.membership().String())); err != nil {
-		return err
-	}
-	file := f.rig.File("fleet.yaml")
-	if err := os.WriteFile(file, []byte(documents()), 0o600); err != nil {
-		return err
-	}
-	apply := exec.CommandContext(ctx, f.rig.Programs.Titrate, "apply", "--server", f.api, "-f", file)
-	if out, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("titrate apply: %w: %.1000s", err, out)
-	}
-	return nil
+	return f.in.Start(ctx)
 }
 
 // membership returns how long the coordinator counts an unreachable agent.
@@ -192,7 +174,7 @@ var frugal = []string{"GOMAXPROCS=1", "GODEBUG=schedtrace=3600000", "GOGC=400"}
 // startAgents adds so many agents and returns when all are ready. The first synthetic of the new agents get
 // synthetic gateways.
 func (f *fleet) startAgents(ctx context.Context, n, synthetic int) error {
-	ports, err := local.Addresses(2 * n)
+	ports, err := installation.Addresses(2 * n)
 	if err != nil {
 		return err
 	}
@@ -246,10 +228,10 @@ func (f *fleet) startAgent(ctx context.Context, m *member) (err error) {
 			peers = append(peers, other.gossip)
 		}
 	}
-	agent := f.rig.Agent(m.name, f.api, m.web, peers, "--fault-injection",
+	m.agent = f.rig.Agent(m.name, f.in.API(), m.web, peers, "--fault-injection",
 		"--isolation-split-after", f.o.split().String(), "--claims-forget-after", f.o.forget.String())
-	agent.Env = append(agent.Env, frugal...)
-	m.agent, err = f.rig.Serve(ctx, agent)
+	m.agent.Env = frugal
+	err = m.agent.Start(ctx)
 	m.running = err == nil
 	return err
 }
@@ -277,11 +259,11 @@ func (f *fleet) running(synthetic bool) (all []*member) {
 // sound reports whether all processes still run.
 func (f *fleet) sound() error {
 	var errs []error
-	processes := []*child.Process{f.coordinator}
+	processes := f.in.Processes()
 	for _, m := range f.running(false) {
-		processes = append(processes, m.agent)
+		processes = append(processes, m.agent.Process())
 		if m.envoy != nil {
-			processes = append(processes, m.envoy.Process)
+			processes = append(processes, m.envoy.Process())
 		}
 		if m.filter != nil {
 			errs = append(errs, m.filter.Err())

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 	"github.com/titrate/titrate/lab/simulate/measure"
 	"github.com/titrate/titrate/services/document"
 )
@@ -254,7 +254,7 @@ func need(t *testing.T, variable, otherwise, remedy string) string {
 // programs are the programs of a real fleet.
 func programs(t *testing.T) rig.Options {
 	cache, _ := os.UserCacheDir()
-	return rig.Options{Progress: t.Output(), Programs: local.Programs{
+	return rig.Options{Progress: t.Output(), Programs: installation.Programs{
 		Titrate: need(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
 		Module:  need(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
 		Envoy:   need(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-1.40.0", "envoy"), "make envoy")}}

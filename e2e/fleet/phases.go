@@ -8,7 +8,6 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/fleet/workload"
-	"github.com/titrate/titrate/lab/dev/child"
 	"github.com/titrate/titrate/lab/judge"
 )
 
@@ -87,7 +86,7 @@ func (f *fleet) leave(ctx context.Context) (time.Time, error) {
 			return err
 		}
 		m.filter.Close()
-		return child.Stop(stopGrace, m.agent)
+		return m.agent.Stop()
 	})
 }
 
@@ -97,7 +96,6 @@ func (f *fleet) crash(context.Context) (time.Time, error) {
 	return began, each(f.some(f.o.parts()), func(m *member) error {
 		m.running = false
 		m.agent.Kill()
-		<-m.agent.Exited()
 		m.filter.Close()
 		return nil
 	})

@@ -73,8 +73,8 @@ func (f *fleet) startTraffic(ctx context.Context, members []*member) error {
 func (f *fleet) enforces(ctx context.Context, m *member) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("not within %v", f.o.within))
 	defer cancel()
-	return m.envoy.Ready(ctx, func(ctx context.Context) error {
-		revision, err := f.rig.Metric(ctx, m.envoy, "titrate_config_revision")
+	return m.envoy.Process().Ready(ctx, func(ctx context.Context) error {
+		revision, err := m.envoy.Metric(ctx, "titrate_config_revision")
 		if err == nil && revision == 0 {
 			err = fmt.Errorf("the filter of %s has no configuration", m.name)
 		}

@@ -78,7 +78,7 @@ func parseMetrics(page string) (metrics, error) {
 // usage reads the use of all running agents.
 func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 	u = usage{at: time.Now(), agents: map[*member]agentUsage{}}
-	if u.coordinator, err = (rig.CPU{f.coordinator}).Of(); err != nil {
+	if u.coordinator, err = (rig.CPU{f.in.Coordinators[0].Process()}).Of(); err != nil {
 		return u, err
 	}
 	if u.harness, err = rig.OwnCPU(); err != nil {
@@ -96,11 +96,11 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 }
 
 func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err error) {
-	a.pid = m.agent.PID()
-	if a.cpu, err = (rig.CPU{m.agent}).Of(); err != nil {
+	a.pid = m.agent.Process().PID()
+	if a.cpu, err = (rig.CPU{m.agent.Process()}).Of(); err != nil {
 		return a, err
 	}
-	if a.memory, err = rig.AnonymousBytes(m.agent); err != nil {
+	if a.memory, err = rig.AnonymousBytes(m.agent.Process()); err != nil {
 		return a, err
 	}
 	page, err := f.page(ctx, m)
@@ -120,7 +120,7 @@ func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err er
 func (f *fleet) page(ctx context.Context, m *member) (page string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("not within %v", f.o.within))
 	defer cancel()
-	err = m.agent.Ready(ctx, func(ctx context.Context) (err error) {
+	err = m.agent.Process().Ready(ctx, func(ctx context.Context) (err error) {
 		page, err = f.rig.Get(ctx, m.url("/metrics"))
 		return err
 	})

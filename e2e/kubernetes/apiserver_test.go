@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/store/storetest"
 )
@@ -64,7 +64,7 @@ func start(t *testing.T) *cluster {
 func startAt(t *testing.T, host string, flags ...string) *cluster {
 	t.Helper()
 	bin := programs(t)
-	free, err := local.Ports(1)
+	free, err := installation.Ports(1)
 	if err != nil {
 		t.Fatal(err)
 	}

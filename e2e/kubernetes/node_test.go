@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // Addresses that tools/sh/node.sh gives the node.

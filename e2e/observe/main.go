@@ -30,7 +30,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 func main() {
@@ -61,7 +61,7 @@ func observe(ctx context.Context, root, envoy string, length time.Duration, out 
 	defer fail(nil)
 	fmt.Fprintf(out, "starting etcd, a coordinator, %d agents and Envoys, an upstream, a load and Prometheus in %s\n",
 		gateways, dir)
-	in, err := newInstallation(o, dir, fail)
+	in, err := newSystem(o, dir, fail)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -102,7 +102,7 @@ func reason(ctx context.Context, err error) error {
 
 // options are the files that are needed.
 type options struct {
-	local.Programs
+	installation.Programs
 	Prometheus, Rules, Root string
 }
 
@@ -113,7 +113,7 @@ func find(root, envoy string) (options, error) {
 		return options{}, err
 	}
 	o := options{Root: root, Rules: filepath.Join(root, "charts", "titrate", "files", "rules.yaml"),
-		Programs: local.Programs{Titrate: filepath.Join(root, "bin", "titrate"), Envoy: envoy,
+		Programs: installation.Programs{Titrate: filepath.Join(root, "bin", "titrate"), Envoy: envoy,
 			Module: filepath.Join(root, "bin", "libtitrate.so")}}
 	needed := []struct{ file, remedy string }{{o.Titrate, "run `make build`, or give -root"},
 		{o.Module, "run `make build`, or give -root"}, {o.Rules, "give -root"},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/titrate/titrate/e2e/metrics"
 	"github.com/titrate/titrate/lab/dev"
-	"github.com/titrate/titrate/lab/dev/local"
 )
 
 const root = "../.."
@@ -25,13 +24,13 @@ const patience = 90 * time.Second
 
 // prometheus is the Prometheus of a running installation.
 type prometheus struct {
-	*installation
+	*system
 	documented map[string]metrics.Metric
 }
 
 // TestScrape runs an installation as it is shipped, and checks the series that a real Prometheus gets.
 func TestScrape(t *testing.T) {
-	p := prometheus{installation: running(t)}
+	p := prometheus{system: running(t)}
 	var err error
 	if p.documented, err = metrics.Documented(root); err != nil {
 		t.Fatal(err)
@@ -77,7 +76,7 @@ func needed(t *testing.T) options {
 }
 
 // running is an installation under load.
-func running(t *testing.T) *installation {
+func running(t *testing.T) *system {
 	t.Helper()
 	o := needed(t)
 	dir, err := os.MkdirTemp("/tmp", "titrate-observe-") // short: sockets lie in it
@@ -86,7 +85,7 @@ func running(t *testing.T) *installation {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ctx, fail := context.WithCancelCause(context.Background())
-	in, err := newInstallation(o, dir, fail)
+	in, err := newSystem(o, dir, fail)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +120,7 @@ func eventually(t *testing.T, done func() string) {
 // ask reads an answer of Prometheus' API.
 func (p prometheus) ask(t *testing.T, path string, into any) {
 	t.Helper()
-	text, err := local.Get(t.Context(), p.web, "http://"+p.prometheus+"/api/v1/"+path)
+	text, err := p.Get(t.Context(), "http://"+p.prometheus+"/api/v1/"+path)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &struct{ Data any }{into})
 	}
@@ -265,14 +264,14 @@ func (p prometheus) alertFires(t *testing.T) {
 	if p.firing(t, name) {
 		t.Fatalf("%s fires already", name)
 	}
-	p.kill("coordinator")
+	p.Coordinators[0].Kill()
 	eventually(t, func() string {
 		if p.firing(t, name) {
 			return ""
 		}
 		return name + " does not fire although there is no coordinator"
 	})
-	if err := p.run(t.Context(), p.installation.coordinator()); err != nil {
+	if err := p.Coordinators[0].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() string {

@@ -10,10 +10,10 @@ import (
 const interval = "2s"
 
 // scrapes is Prometheus' configuration. Targets are called by their names, not by their ports.
-func (in *installation) scrapes() string {
+func (s *system) scrapes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "global: {scrape_interval: %s, evaluation_interval: %s}\nrule_files: [%q]\nscrape_configs:\n",
-		interval, interval, in.Rules)
+		interval, interval, s.Rules)
 	job := func(name, how string, targets ...string) {
 		fmt.Fprintf(&b, "  - job_name: %s\n%s    static_configs:\n", name, how)
 		for i, target := range targets {
@@ -26,25 +26,36 @@ func (in *installation) scrapes() string {
 	}
 	withTLS := func(name string) string {
 		return fmt.Sprintf("    scheme: https\n    tls_config: {ca_file: %q, server_name: %s}\n",
-			in.secret("admin", "ca.crt"), name)
+			secret(s.Rig, "admin", "ca.crt"), name)
 	}
-	job("coordinator", withTLS(coordinatorName), in.coordinatorWeb)
-	job("agents", withTLS(agentsName), in.agentWebs...)
-	job("gateways", "    metrics_path: /stats/prometheus\n", in.admins...)
-	job("etcd", "", in.etcd)
+	var agents, envoys []string
+	for _, g := range s.Gateways {
+		agents, envoys = append(agents, host(g.AgentWeb)), append(envoys, host(g.AdminURL()))
+	}
+	job("coordinator", withTLS(coordinatorName), host(s.Coordinators[0].Web))
+	job("agents", withTLS(agentsName), agents...)
+	job("gateways", "    metrics_path: /stats/prometheus\n", envoys...)
+	job("etcd", "", host(s.Etcd.Probe))
 	return b.String()
 }
 
+// host returns the host:port of a URL.
+func host(of string) string {
+	_, rest, _ := strings.Cut(of, "://")
+	at, _, _ := strings.Cut(rest, "/")
+	return at
+}
+
 // manual returns instructions for the running installation.
-func (in *installation) manual() string {
+func (s *system) manual() string {
 	var b strings.Builder
-	at := "http://" + in.prometheus
+	at := "http://" + s.prometheus
 	fmt.Fprintf(&b, "\nready. Prometheus: %s\n  targets %[1]s/targets   alerts %[1]s/alerts   graphs %[1]s/graph\n\n"+
 		"It scrapes:\n", at)
-	fmt.Fprintf(&b, "  coordinator  https://%s/metrics\n", in.coordinatorWeb)
-	for i := range gateways {
-		fmt.Fprintf(&b, "  %-11s  agent https://%s/metrics   Envoy http://%s/stats/prometheus   requests http://%s/\n",
-			gateway(i), in.agentWebs[i], in.admins[i], in.fronts[i])
+	fmt.Fprintf(&b, "  coordinator  %s/metrics\n", s.Coordinators[0].Web)
+	for _, g := range s.Gateways {
+		fmt.Fprintf(&b, "  %-11s  agent %s/metrics   Envoy %s/stats/prometheus   requests %s\n",
+			g.Name, g.AgentWeb, g.AdminURL(), g.URL())
 	}
 	fmt.Fprintf(&b, `
 The dashboards are %s/charts/titrate/files/dashboards/*.json. In a Grafana of yours: a data source of
@@ -58,6 +69,6 @@ The command line, as an admin:
 The load has clients acme-1 … dart-4; bolt and dart ask for more than their shares, core is
 refused by a limit, acme would be by one in SHADOW.
 Ctrl-C stops everything and leaves nothing behind.
-`, in.Root, in.api, strings.Join(in.tls("admin"), " "))
+`, s.Root, s.API(), strings.Join(tls(s.Rig, "admin"), " "))
 	return b.String()
 }

@@ -27,7 +27,7 @@ const (
 // upstreamOfUnknownCapacity: the upstream serves a third of the example document's initial capacity, and the
 // load is far above. Shares must come down to the served rate, 3:1 for gold and silver, and requests must not
 // wait there for long.
-func (w *installation) upstreamOfUnknownCapacity(t *testing.T) {
+func (w *system) upstreamOfUnknownCapacity(t *testing.T) {
 	w.swapUpstream("--capacity", strconv.Itoa(slowCapacity), "--service-time", slowService, "--queue", "400")
 	defer func() {
 		w.swapUpstream("--capacity", "2000", "--service-time", "5ms", "--queue", "2000")
@@ -35,7 +35,7 @@ func (w *installation) upstreamOfUnknownCapacity(t *testing.T) {
 		w.inForce(t, patience)
 		// A flow that becomes active just after other demand has ended has a small share at first.
 		eventually(t, "the coordinator forgets the load", patience, func() string {
-			if _, out, _ := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml"); strings.Contains(out,
+			if _, out, _ := w.bin.run(t, "", "get", "pools/api", "--server", w.API(), "-o", "yaml"); strings.Contains(out,
 				"demand:") {
 				return out
 			}
@@ -111,21 +111,21 @@ func slowShares(t *testing.T, records []trace.Record, from, until float64) strin
 }
 
 // swapUpstream replaces the upstream by one of another capacity.
-func (w *installation) swapUpstream(args ...string) {
+func (w *system) swapUpstream(args ...string) {
 	w.t.Helper()
-	w.kill(w.upstream)
-	listen := slices.Index(w.upstream.of.Args, "--listen")
-	w.upstream.of.Args = slices.Concat(w.upstream.of.Args[:1], w.upstream.of.Args[listen:listen+2], args)
-	w.upstream.of.Name = "upstream " + args[1]
-	w.start(w.upstream)
+	w.Upstream.Kill()
+	listen := slices.Index(w.Upstream.Args, "--listen")
+	w.Upstream.Args = slices.Concat(w.Upstream.Args[:1], w.Upstream.Args[listen:listen+2], args)
+	w.Upstream.Name = "upstream " + args[1]
+	w.start(w.Upstream)
 }
 
 var capacityShown = regexp.MustCompile(`(?m)^status:(?:\n +.*)*?\n +capacity: ([0-9.e+]+)`)
 
 // capacity returns the capacity shared now, as users see it.
-func (w *installation) capacity(t *testing.T) float64 {
+func (w *system) capacity(t *testing.T) float64 {
 	t.Helper()
-	status, out, complaint := w.bin.run(t, "", "get", "pools/api", "--server", w.api, "-o", "yaml")
+	status, out, complaint := w.bin.run(t, "", "get", "pools/api", "--server", w.API(), "-o", "yaml")
 	found := capacityShown.FindStringSubmatch(out)
 	if status != 0 || found == nil {
 		t.Fatalf("titrate get pools/api: exit status %d, %s, no capacity in its status:\n%s", status, complaint, out)
@@ -138,7 +138,7 @@ func (w *installation) capacity(t *testing.T) float64 {
 }
 
 // offer starts a load of two tenants, evenly on both gateways.
-func (w *installation) offer(t *testing.T, a string, rateA float64, b string, rateB float64) *traffic {
+func (w *system) offer(t *testing.T, a string, rateA float64, b string, rateB float64) *traffic {
 	t.Helper()
 	one := func(name string, rate float64) scenario.Tenant {
 		return scenario.Tenant{Name: name, Weight: 1,

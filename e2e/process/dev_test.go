@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/lab/dev/trace"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // Exit statuses of `titrate-lab dev`.
@@ -226,12 +226,12 @@ func TestTakenPort(t *testing.T) {
 	b, s := need(t), newSandbox(t)
 	// Below the range that kernels give to outgoing connections, since the port before it
 	// must be free.
-	ports, err := local.Ports(1)
+	ports, err := installation.Ports(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := ports[0]
-	taken, err := net.Listen("tcp", local.Address(port))
+	taken, err := net.Listen("tcp", installation.Address(port))
 	if err != nil {
 		t.Fatal(err)
 	}

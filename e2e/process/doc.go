@@ -26,7 +26,7 @@
 // # Invariants
 //
 //   - everything is on loopback, and ends with the test process even when the test
-//     process is killed (lab/dev/child);
+//     process is killed (lab/installation/child);
 //   - only traffic waits for a time to pass: a test polls for a state, with a deadline
 //     that only a broken system reaches;
 //   - rates are checked from above over every window, as the guarantee is, and

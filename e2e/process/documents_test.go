@@ -10,9 +10,9 @@ import (
 )
 
 // resources is everything that is configured.
-func (w *installation) resources(t *testing.T) string {
+func (w *system) resources(t *testing.T) string {
 	t.Helper()
-	status, out, complaint := w.bin.run(t, "", "export", "--server", w.api)
+	status, out, complaint := w.bin.run(t, "", "export", "--server", w.API())
 	if status != 0 {
 		t.Fatalf("titrate export: exit status %d: %s", status, complaint)
 	}
@@ -53,11 +53,11 @@ var badDocuments = []struct{ name, text, names string }{
 }
 
 // documentsRefused: after a mistake in one document, none of the documents is applied.
-func (w *installation) documentsRefused(t *testing.T) {
+func (w *system) documentsRefused(t *testing.T) {
 	before, revision := w.resources(t), w.filter(0, "titrate_config_revision")
 	for _, bad := range badDocuments {
 		text := tenant("innocent", 1) + "---\n" + bad.text
-		status, out, complaint := w.bin.run(t, text, "apply", "--server", w.api, "-f", "-")
+		status, out, complaint := w.bin.run(t, text, "apply", "--server", w.API(), "-f", "-")
 		if status != 1 && status != 2 || !strings.Contains(complaint, bad.names) ||
 			!strings.Contains(complaint, "nothing was applied") {
 			t.Errorf("%s: exit status %d, want 1 and a complaint that names %q and says that nothing was applied:\n"+
@@ -78,7 +78,7 @@ const movedLater = 3 * time.Second
 
 // quotaMoves: requests that wait for a small quota go when it becomes large, on
 // every gateway, and what comes after a cut waits again. No Envoy is reloaded.
-func (w *installation) quotaMoves(t *testing.T) {
+func (w *system) quotaMoves(t *testing.T) {
 	const rounds, waiting = 3, 8
 	w.apply(tenant("moved", 1) + "---\n" + quota("moved", 8))
 	w.linked(t, patience, 0)
@@ -126,7 +126,7 @@ const atOnce = 100 * time.Millisecond
 
 // heldAgain sends requests to all gateways in rounds until one request waits at each gateway. It returns the
 // waiting requests, and the time at which the last was sent.
-func (w *installation) heldAgain(t *testing.T) (waiting []<-chan answer, sent time.Time) {
+func (w *system) heldAgain(t *testing.T) (waiting []<-chan answer, sent time.Time) {
 	t.Helper()
 	pass := slices.Clone(w.fronts) // where requests still pass at once
 	eventually(t, "a request waits at every gateway", patience, func() string {
@@ -158,12 +158,12 @@ func quota(tenant string, max float64) string {
 }
 
 // unmoved returns the state that a reload or a lost link would change.
-func (w *installation) unmoved() string {
+func (w *system) unmoved() string {
 	var all []string
 	for i := range w.admins {
 		stats := w.admins[i] + "/stats/prometheus"
 		all = append(all, fmt.Sprintf("gateway %d: pid %d, %v listeners made, %v modified, %v links",
-			i+1, w.envoys[i].PID(), w.metric(stats, "envoy_listener_manager_listener_create_success", ""),
+			i+1, w.Gateways[i].Process().PID(), w.metric(stats, "envoy_listener_manager_listener_create_success", ""),
 			w.metric(stats, "envoy_listener_manager_listener_modified", ""),
 			w.filter(i, "titrate_link_sessions_total")))
 	}

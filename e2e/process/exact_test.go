@@ -21,7 +21,7 @@ const exactLimits = `
 // exactOverAllGateways sends each of some clients through all gateways at once, four times its
 // burst. All gateways together admit the burst, but for what a ledger decides because the answer
 // of an owner took too long on this machine.
-func (w *installation) exactOverAllGateways(t *testing.T) {
+func (w *system) exactOverAllGateways(t *testing.T) {
 	w.apply(exactLimits)
 	w.inForce(t, patience)
 	const burst, clients = 20, 10
@@ -55,9 +55,9 @@ func (w *installation) exactOverAllGateways(t *testing.T) {
 		if w.total("titrate_exact_waited_total") == waited {
 			return "none waited"
 		}
-		for _, web := range w.agentWeb {
-			if w.metric(web+"/metrics", "titrate_agent_tokens_messages_total", `kind="grant"`) == 0 {
-				return web + " has granted nothing"
+		for _, g := range w.Gateways {
+			if w.metric(g.AgentWeb+"/metrics", "titrate_agent_tokens_messages_total", `kind="grant"`) == 0 {
+				return g.Agent.Name + " has granted nothing"
 			}
 		}
 		return ""
@@ -71,7 +71,7 @@ func (w *installation) exactOverAllGateways(t *testing.T) {
 }
 
 // total is a metric's sum over the Envoys.
-func (w *installation) total(name string) (sum float64) {
+func (w *system) total(name string) (sum float64) {
 	for _, admin := range w.admins {
 		sum += w.metric(admin+"/stats/prometheus", name, "")
 	}
@@ -79,7 +79,7 @@ func (w *installation) total(name string) (sum float64) {
 }
 
 // admits sends a request and reports whether it was admitted.
-func (w *installation) admits(t *testing.T, front, tenant, client string) bool {
+func (w *system) admits(t *testing.T, front, tenant, client string) bool {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front, nil)
 	if err != nil {
 		t.Error(err)

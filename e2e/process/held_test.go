@@ -61,7 +61,7 @@ func askAgain(ctx context.Context, client *http.Client, url, tenant string) answ
 
 // flood sends n requests of a tenant to each gateway at once, and repeats refused requests. The channel is
 // closed after the last request has ended.
-func (w *installation) flood(ctx context.Context, n int, tenant string, urls ...string) <-chan answer {
+func (w *system) flood(ctx context.Context, n int, tenant string, urls ...string) <-chan answer {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}, Timeout: 2 * patience}
 	answers := make(chan answer, n*len(urls))
 	var all sync.WaitGroup
@@ -79,7 +79,7 @@ func (w *installation) flood(ctx context.Context, n int, tenant string, urls ...
 }
 
 // holding waits until the gateways hold at least n requests each.
-func (w *installation) holding(t *testing.T, n float64, indexes ...int) {
+func (w *system) holding(t *testing.T, n float64, indexes ...int) {
 	t.Helper()
 	for _, i := range indexes {
 		eventually(t, fmt.Sprintf("gateway %d holds %v requests", i+1, n), patience, func() string {
@@ -92,7 +92,7 @@ func (w *installation) holding(t *testing.T, n float64, indexes ...int) {
 }
 
 // holdingNone waits until no gateway holds a request.
-func (w *installation) holdingNone(t *testing.T) {
+func (w *system) holdingNone(t *testing.T) {
 	t.Helper()
 	eventually(t, "nothing is held", patience, func() string {
 		for i := range w.admins {
@@ -107,7 +107,7 @@ func (w *installation) holdingNone(t *testing.T) {
 // abortWhileHeld: clients leave by the hundred while their requests wait. Their
 // places are given back, and what comes after gets the share that is due: no less,
 // and no more for the backlog that went away.
-func (w *installation) abortWhileHeld(t *testing.T) {
+func (w *system) abortWhileHeld(t *testing.T) {
 	const flood, rounds, later = 200, 2, 60
 	cancelled := 0.0
 	for range rounds {
@@ -149,17 +149,17 @@ func (w *installation) abortWhileHeld(t *testing.T) {
 
 // termWhileHeld: an Envoy that receives SIGTERM with held requests ends in time, and every held request gets an
 // answer or a closed connection.
-func (w *installation) termWhileHeld(t *testing.T) {
+func (w *system) termWhileHeld(t *testing.T) {
 	const flood = 150
 	w.holdingNone(t) // what an earlier test left would count as held
 	answers := w.flood(t.Context(), flood, "held", w.fronts[0])
 	w.holding(t, flood/2, 0)
 	began := time.Now()
-	if err := syscall.Kill(w.envoys[0].PID(), syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(w.Gateways[0].Process().PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if status := exited(t, w.envoys[0].Process, patience); status != 0 {
-		t.Errorf("%v", w.envoys[0].Obituary())
+	if status := exited(t, w.Gateways[0].Process(), patience); status != 0 {
+		t.Errorf("%v", w.Gateways[0].Process().Obituary())
 	}
 	took := time.Since(began)
 	statuses, closed := map[int]int{}, 0
@@ -175,11 +175,11 @@ func (w *installation) termWhileHeld(t *testing.T) {
 	}
 	// Those still on their way in when Envoy stops accepting are not held.
 	if closed > flood/10 {
-		t.Errorf("%d of %d requests were closed without an answer; %v", closed, flood, w.envoys[0].Obituary())
+		t.Errorf("%d of %d requests were closed without an answer; %v", closed, flood, w.Gateways[0].Process().Obituary())
 	}
 	t.Logf("Envoy ended %.2f s after SIGTERM with status 0; of %d requests: answered %v, closed %d", took.Seconds(),
 		flood, statuses, closed)
-	w.start(w.envoys[0])
+	w.start(w.Gateways[0].Proxy.Server)
 	w.linked(t, patience, 0)
 	if a := ask(t.Context(), w.client, w.fronts[0], "fed"); a.err != nil || a.status != http.StatusOK {
 		t.Errorf("the Envoy that came back: status %d, %v", a.status, a.err)

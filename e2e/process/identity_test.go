@@ -27,7 +27,7 @@ spec: {rate: 6/min, burst: 20, identity: user, classes: [writes]}
 
 const writesBurst = 20
 
-func (w *installation) identitiesTravel(t *testing.T) {
+func (w *system) identitiesTravel(t *testing.T) {
 	w.apply(writes)
 	w.inForce(t, patience)
 	clients := 0

@@ -1,19 +1,17 @@
 package process
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // documents are the installation's configuration. Requests wait for up to ten seconds, so that a test has time
@@ -41,157 +39,124 @@ spec: {rate: 1000/s, burst: 1000, overrides: [{client: thirty, rate: 30/s, burst
   {client: terminated, rate: 6/min, burst: 20}, {client: killed, rate: 6/min, burst: 20}]}
 `
 
-// server is a process of the installation that can be started again after its end.
-type server struct {
-	of local.Server
-	*child.Process
-}
-
-// installation is a small installation under test.
-type installation struct {
+// system is a small installation under test.
+type system struct {
 	*sandbox
-	bin                         binaries
-	client                      *http.Client
-	etcd, upstream, coordinator *server
-	standby                     *server // another coordinator, or nil
-	rig                         *local.Rig
-	receiver                    *receiver // of traces
-	api, standbyAPI             string    // the coordinators' gRPC addresses
-	agents, envoys              []*server
-	fronts, admins, sockets     []string // by gateway: URL for requests, URL of Envoy's admin, the agent's socket
-	agentWeb                    []string // URL of the agent's admin
-	revision                    float64  // of the latest configuration that was applied
+	*installation.Installation
+	bin                     binaries
+	client                  *http.Client
+	receiver                *receiver // of traces
+	fronts, admins, sockets []string  // by gateway: URL for requests, URL of Envoy's admin, the agent's socket
+	revision                float64   // of the latest configuration that was applied
 }
 
 const gateways = 2
 
-func newInstallation(t *testing.T) *installation {
+func newSystem(t *testing.T) *system {
 	t.Helper()
-	w := newInstallationOf(t, need(t), false)
+	w := newSystemOf(t, need(t), false)
 	w.apply(documents)
 	w.linked(t, patience, 0)
 	return w
 }
 
-// newInstallationOf returns an installation of these programs without a configuration. A rolled one has two
+// newSystemOf returns an installation of these programs without a configuration. A rolled one has two
 // coordinators, and Envoys that can be restarted hot. flags are for the coordinators.
-func newInstallationOf(t *testing.T, bin binaries, rolled bool, flags ...string) *installation {
+func newSystemOf(t *testing.T, bin binaries, rolled bool, flags ...string) *system {
 	t.Helper()
-	w := &installation{bin: bin, sandbox: newSandbox(t)}
+	w := &system{bin: bin, sandbox: newSandbox(t)}
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience}
 	t.Cleanup(w.client.CloseIdleConnections)
-	var err error
-	w.rig, err = local.NewRig(local.Programs{Titrate: w.bin.titrate, Module: w.bin.module, Envoy: w.bin.envoy}, w.dir, nil)
+	rig, err := installation.NewRig(installation.Programs{Titrate: w.bin.titrate, Module: w.bin.module, Envoy: w.bin.envoy},
+		w.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.receiver = newReceiver(t)
-	w.rig.Env = []string{"TMPDIR=" + w.dir, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + w.receiver.endpoint}
-	t.Cleanup(w.rig.Close)
-	free, err := local.Addresses(7 + 4*gateways)
+	rig.Env = []string{"TMPDIR=" + w.dir, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + w.receiver.endpoint}
+	t.Cleanup(rig.Close)
+	ports, err := installation.PlanPorts(0, gateways)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := func() string {
-		address := free[0]
-		free = free[1:]
-		return address
+	w.Installation, err = rig.New(installation.Options{Ports: ports, Coordinator: append(flags, "--session-ttl", "2s"),
+		// Never the bottleneck: what is held, a gateway holds.
+		Upstream: []string{"--capacity", "2000", "--service-time", "5ms", "--queue", "2000"}})
+	if err == nil && rolled {
+		err = w.AddCoordinator("coordinator-2")
 	}
-	etcd, web, upstream := next(), next(), next()
-	w.api = next()
-	w.etcd = &server{of: w.rig.Etcd("etcd", etcd, next())}
-	flags = append(flags, "--session-ttl", "2s")
-	w.coordinator = &server{of: w.rig.Coordinator("coordinator", w.api, web, etcd, flags...)}
-	all := w.api
-	if rolled {
-		w.standbyAPI = next()
-		w.standby = &server{of: w.rig.Coordinator("coordinator-2", w.standbyAPI, next(), etcd, flags...)}
-		all += "," + w.standbyAPI
-	}
-	// Never the bottleneck: what is held, a gateway holds.
-	w.upstream = &server{of: w.rig.Upstream(upstream, "--capacity", "2000", "--service-time", "5ms",
-		"--queue", "2000")}
-	var gossip []string
-	for range gateways {
-		gossip = append(gossip, next())
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i := range gateways {
-		w.gateway(fmt.Sprintf("gw-%d", i+1), all, slices.Concat(gossip[i:], gossip[:i]), next(), next(), next(), upstream)
+		w.gateway(fmt.Sprintf("gw-%d", i+1), rolled)
 	}
-	for _, s := range w.servers() {
-		w.start(s)
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	return w
 }
 
-// servers are the processes, in the order in which they are started.
-func (w *installation) servers() []*server {
-	all := []*server{w.etcd, w.upstream, w.coordinator}
-	if w.standby != nil {
-		all = append(all, w.standby)
-	}
-	return slices.Concat(all, w.agents, w.envoys)
-}
-
-// gateway is an agent and an Envoy; peers are the gossip addresses, its own first.
-func (w *installation) gateway(name, coordinators string, peers []string, front, admin, web, upstream string) {
+// gateway plans an agent and an Envoy; hot if the Envoy can be restarted hot.
+func (w *system) gateway(name string, hot bool) {
 	w.t.Helper()
-	a := w.rig.Agent(name, coordinators, web, peers)
 	base := 0
-	if w.standby != nil {
-		base = local.Port(admin) // no other process gets it, as long as Envoy has the port
+	if hot {
+		base = installation.AdminPort
 	}
-	e, err := w.rig.Envoy(local.Envoy{Name: name, Filter: local.Titrate, Port: local.Port(front), Admin: local.Port(admin),
-		Upstream: local.Port(upstream), AnyProtocol: true, Also: whose, Base: base,
-		Spans: local.Port(strings.TrimPrefix(w.receiver.endpoint, "http://"))})
+	g, err := w.AddGateway(installation.Envoy{Name: name, AnyProtocol: true, Also: whose, Base: base,
+		Spans: installation.Port(strings.TrimPrefix(w.receiver.endpoint, "http://"))})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.agents, w.envoys = append(w.agents, &server{of: a}), append(w.envoys, &server{of: e})
-	w.fronts, w.admins = append(w.fronts, "http://"+front+"/"), append(w.admins, "http://"+admin)
-	w.sockets, w.agentWeb = append(w.sockets, w.rig.Socket(name)), append(w.agentWeb, "http://"+web)
+	w.fronts, w.admins = append(w.fronts, g.URL()), append(w.admins, g.AdminURL())
+	w.sockets = append(w.sockets, w.Socket(name))
+}
+
+// servers are the processes, in the order in which they are started.
+func (w *system) servers() []*installation.Server {
+	all := []*installation.Server{w.Etcd, w.Upstream}
+	for _, c := range w.Coordinators {
+		all = append(all, c.Server)
+	}
+	for _, g := range w.Gateways {
+		all = append(all, g.Agent, g.Proxy.Server)
+	}
+	return all
 }
 
 // start starts a server and waits until it serves.
-func (w *installation) start(s *server) {
+func (w *system) start(s *installation.Server) {
 	w.t.Helper()
-	var err error
-	if s.Process, err = w.rig.Launch(s.of.Spec); err != nil {
+	if err := s.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
-	if err := w.rig.Serving(ctx, s.Process, s.of.URL); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// kill sends SIGKILL and waits for the end.
-func (w *installation) kill(s *server) {
-	w.t.Helper()
-	s.Kill()
-	<-s.Exited()
 }
 
 // healthy fails the test if a server has ended without being killed, or a filter has recovered a panic.
-func (w *installation) healthy(t *testing.T) {
+func (w *system) healthy(t *testing.T) {
 	t.Helper()
 	for _, s := range w.servers() {
+		p := s.Process()
+		if p == nil {
+			t.Errorf("%s does not run", s.Name)
+			continue
+		}
 		select {
-		case <-s.Exited():
-			t.Errorf("%v", s.Obituary())
+		case <-p.Exited():
+			t.Errorf("%v", p.Obituary())
 		default:
 		}
 	}
 	for i := range w.admins {
 		if n := w.filter(i, "titrate_panics_total"); n != 0 {
-			t.Errorf("the filter of gateway %d recovered %v panics:\n%s", i+1, n, child.Tail(w.envoys[i].Log, 30))
+			t.Errorf("the filter of gateway %d recovered %v panics:\n%s", i+1, n, child.Tail(w.Gateways[i].Process().Log, 30))
 		}
 	}
 }
 
 // get fetches a URL; status 0 if there is no answer.
-func (w *installation) get(url string) (status int, body string) {
+func (w *system) get(url string) (status int, body string) {
 	resp, err := w.client.Get(url)
 	if err != nil {
 		return 0, err.Error()
@@ -207,7 +172,7 @@ func (w *installation) get(url string) (status int, body string) {
 // metric sums the series of a Prometheus page that have the name and the given
 // piece of their labels; 0 if there is none. Envoy puts a prefix before what
 // modules define, unless a runtime flag takes it away.
-func (w *installation) metric(url, name, labels string) float64 {
+func (w *system) metric(url, name, labels string) float64 {
 	_, body := w.get(url)
 	sum := 0.0
 	for _, found := range regexp.MustCompile(`(?m)^(?:envoy_dynamicmodulescustom_)?`+name+
@@ -220,12 +185,12 @@ func (w *installation) metric(url, name, labels string) float64 {
 }
 
 // filter reads a metric of a gateway's filter.
-func (w *installation) filter(gateway int, name string) float64 {
+func (w *system) filter(gateway int, name string) float64 {
 	return w.metric(w.admins[gateway]+"/stats/prometheus", name, "")
 }
 
 // inForce waits until every filter has the configuration that was applied last.
-func (w *installation) inForce(t *testing.T, within time.Duration) {
+func (w *system) inForce(t *testing.T, within time.Duration) {
 	t.Helper()
 	eventually(t, "every gateway has the latest configuration", within, func() string {
 		for i := range w.admins {
@@ -239,7 +204,7 @@ func (w *installation) inForce(t *testing.T, within time.Duration) {
 
 // linked waits until every filter has its agent, the latest configuration, and
 // shares of an epoch beyond the given one.
-func (w *installation) linked(t *testing.T, within time.Duration, beyond float64) {
+func (w *system) linked(t *testing.T, within time.Duration, beyond float64) {
 	t.Helper()
 	w.inForce(t, within)
 	eventually(t, "every gateway has its agent and shares", within, func() string {
@@ -256,7 +221,7 @@ func (w *installation) linked(t *testing.T, within time.Duration, beyond float64
 }
 
 // apply applies documents with the command that users have.
-func (w *installation) apply(text string) {
+func (w *system) apply(text string) {
 	w.t.Helper()
 	if status, complaint := w.tryApply(text); status != 0 {
 		w.t.Fatalf("titrate apply: exit status %d: %s", status, complaint)
@@ -267,9 +232,9 @@ func (w *installation) apply(text string) {
 var etag = regexp.MustCompile(`etag: "?([0-9a-f]+)"?`)
 
 // tryApply applies documents, and returns the exit status and the output.
-func (w *installation) tryApply(text string) (status int, said string) {
+func (w *system) tryApply(text string) (status int, said string) {
 	w.t.Helper()
-	status, out, complaint := w.bin.run(w.t, text, "apply", "--server", w.api, "-o", "yaml", "-f", "-")
+	status, out, complaint := w.bin.run(w.t, text, "apply", "--server", w.API(), "-o", "yaml", "-f", "-")
 	for _, found := range etag.FindAllStringSubmatch(out, -1) {
 		if n, err := strconv.ParseUint(found[1], 16, 64); err == nil {
 			w.revision = max(w.revision, float64(n))

@@ -9,11 +9,11 @@ import (
 
 // agentKilled: without its agent a gateway goes on with what it last knew; a new
 // agent finds its orders again, and the filter finds it.
-func (w *installation) agentKilled(t *testing.T) {
+func (w *system) agentKilled(t *testing.T) {
 	revision, epoch := w.filter(0, "titrate_config_revision"), w.filter(0, "titrate_shares_epoch")
 	sessions := w.filter(0, "titrate_link_sessions_total")
 	load := w.begin(t)
-	w.kill(w.agents[0])
+	w.Gateways[0].Agent.Kill()
 	eventually(t, "the filter sees that its agent is gone", patience, func() string {
 		return unless(w.filter(0, "titrate_link_connected") == 0, "still connected")
 	})
@@ -22,7 +22,7 @@ func (w *installation) agentKilled(t *testing.T) {
 		t.Errorf("without an agent the filter's configuration is revision %v, it was %v", now, revision)
 	}
 	back := time.Now()
-	w.start(w.agents[0])
+	w.start(w.Gateways[0].Agent)
 	w.linked(t, patience, epoch-1)
 	t.Logf("linked, configured and leased %.2f s after the agent's start", time.Since(back).Seconds())
 	if n := w.filter(0, "titrate_link_sessions_total"); n != sessions+1 {
@@ -37,12 +37,12 @@ func (w *installation) agentKilled(t *testing.T) {
 
 // coordinatorKilled: the shares hold. The new coordinator has a higher epoch, grants leases again, and
 // recognises a change that is repeated with its ID.
-func (w *installation) coordinatorKilled(t *testing.T) {
+func (w *system) coordinatorKilled(t *testing.T) {
 	epoch := w.filter(0, "titrate_shares_epoch")
 	again := w.repeatable(t)
 	again()
 	load := w.begin(t)
-	w.kill(w.coordinator)
+	w.Coordinators[0].Kill()
 	load.pass(t, 1)
 	for i := range w.admins {
 		if now := w.filter(i, "titrate_shares_epoch"); now != epoch {
@@ -50,7 +50,7 @@ func (w *installation) coordinatorKilled(t *testing.T) {
 		}
 	}
 	back := time.Now()
-	w.start(w.coordinator)
+	w.start(w.Coordinators[0].Server)
 	w.linked(t, patience, epoch)
 	t.Logf("shares of epoch %v after %v, %.2f s after the coordinator's start", w.filter(0, "titrate_shares_epoch"),
 		epoch, time.Since(back).Seconds())
@@ -64,9 +64,9 @@ const refusedWithin = 7 * time.Second
 
 // etcdStopped: no request notices that the store is gone. A change during this time gets an error, and succeeds
 // when the store is back.
-func (w *installation) etcdStopped(t *testing.T) {
+func (w *system) etcdStopped(t *testing.T) {
 	load := w.begin(t)
-	w.kill(w.etcd)
+	w.Etcd.Kill()
 	asked := time.Now()
 	status, said := w.tryApply(tenant("absent", 2))
 	took := time.Since(asked)
@@ -74,7 +74,7 @@ func (w *installation) etcdStopped(t *testing.T) {
 	if status != 1 || took > refusedWithin || !strings.Contains(said, "etcd") {
 		t.Errorf("want exit status 1 within %v, and etcd named as what is away", refusedWithin)
 	}
-	w.start(w.etcd)
+	w.start(w.Etcd)
 	back := time.Now()
 	eventually(t, "a change is taken again", patience, func() string {
 		status, said := w.tryApply(tenant("back", 2))

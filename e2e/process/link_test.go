@@ -84,8 +84,8 @@ func strangers(t *testing.T) []stranger {
 
 // strangersOnTheLink: the agent closes them, counts them, and serves its Envoy as
 // if they had never been.
-func (w *installation) strangersOnTheLink(t *testing.T) {
-	metrics := w.agentWeb[0] + "/metrics"
+func (w *system) strangersOnTheLink(t *testing.T) {
+	metrics := w.Gateways[0].AgentWeb + "/metrics"
 	sessions, revision := w.filter(0, "titrate_link_sessions_total"), w.filter(0, "titrate_config_revision")
 	load := w.begin(t)
 	for _, s := range strangers(t) {

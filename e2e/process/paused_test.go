@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // Deadlines of what is said of an agent that hangs.
@@ -20,12 +22,12 @@ const (
 // agentPaused: an agent hangs, and a change does not arrive at its gateway. `check` names the gateway, the
 // missing change, and since when it is missing; the gateway keeps its configuration. After the agent resumes,
 // the change is in force everywhere. No request of clients below their limits is refused.
-func (w *installation) agentPaused(t *testing.T) {
+func (w *system) agentPaused(t *testing.T) {
 	upToDate := []string{`gw-1 +\S+ +\d+ +0 +- +up to date`, `gw-2 +\S+ +\d+ +0 +- +up to date`}
 	w.says(t, patience, "get gateways", upToDate...)
 	asked := w.keepAsking(t)
-	w.signal(t, w.agents[0], syscall.SIGSTOP)
-	t.Cleanup(func() { w.signal(t, w.agents[0], syscall.SIGCONT) })
+	w.signal(t, w.Gateways[0].Agent, syscall.SIGSTOP)
+	t.Cleanup(func() { w.signal(t, w.Gateways[0].Agent, syscall.SIGCONT) })
 	w.apply(tenant("meanwhile", 3))
 	missing := `gw-1 +\S+ +\d+ +1 +\d+s +(behind|agent unreachable for \d+s)`
 	took := w.says(t, behindWithin, "get gateways", missing, upToDate[1])
@@ -38,7 +40,7 @@ func (w *installation) agentPaused(t *testing.T) {
 	if status, body := w.get(w.fronts[0]); status != http.StatusOK {
 		t.Errorf("the gateway of the agent that hangs answers %d: %s", status, body)
 	}
-	w.signal(t, w.agents[0], syscall.SIGCONT)
+	w.signal(t, w.Gateways[0].Agent, syscall.SIGCONT)
 	took = w.says(t, caughtWithin, "get gateways", upToDate...)
 	t.Logf("all was in force %v after the agent went on", took)
 	w.says(t, behindWithin, "get tenants/meanwhile", `tenants/meanwhile +3 +2/2`)
@@ -48,19 +50,19 @@ func (w *installation) agentPaused(t *testing.T) {
 }
 
 // signal sends a signal to a server alone.
-func (w *installation) signal(t *testing.T, s *server, sig syscall.Signal) {
+func (w *system) signal(t *testing.T, s *installation.Server, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(s.PID(), sig); err != nil {
+	if err := syscall.Kill(s.Process().PID(), sig); err != nil {
 		t.Errorf("%v to %s: %v", sig, s.Name, err)
 	}
 }
 
 // says waits until a command succeeds and says all of the patterns, and returns how long that took.
-func (w *installation) says(t *testing.T, within time.Duration, command string, patterns ...string) time.Duration {
+func (w *system) says(t *testing.T, within time.Duration, command string, patterns ...string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	eventually(t, "titrate "+command, within, func() string {
-		status, out, complaint := w.bin.run(t, "", append(strings.Fields(command), "--server", w.api)...)
+		status, out, complaint := w.bin.run(t, "", append(strings.Fields(command), "--server", w.API())...)
 		for _, p := range patterns {
 			if status != 0 || !regexp.MustCompile(`(?m)^`+p).MatchString(out) {
 				return fmt.Sprintf("status %d, no %s in:\n%s%s", status, p, out, complaint)
@@ -72,9 +74,9 @@ func (w *installation) says(t *testing.T, within time.Duration, command string, 
 }
 
 // repeatable is a change with an ID. The function repeats the change, and wants the first answer again.
-func (w *installation) repeatable(t *testing.T) (again func()) {
+func (w *system) repeatable(t *testing.T) (again func()) {
 	change := func() string {
-		status, out, complaint := w.bin.run(t, tenant("repeated", 2), "apply", "--server", w.api, "-f", "-",
+		status, out, complaint := w.bin.run(t, tenant("repeated", 2), "apply", "--server", w.API(), "-f", "-",
 			"--request-id", "made-once", "-m", "made once")
 		if status != 0 {
 			t.Errorf("titrate apply --request-id: status %d: %s", status, complaint)
@@ -90,7 +92,7 @@ func (w *installation) repeatable(t *testing.T) (again func()) {
 		if out := change(); out != first {
 			t.Errorf("repeated: %s, want %s", out, first)
 		}
-		if _, out, _ := w.bin.run(t, "", "history", "--server", w.api); strings.Count(out, "made once") != 1 {
+		if _, out, _ := w.bin.run(t, "", "history", "--server", w.API()); strings.Count(out, "made once") != 1 {
 			t.Errorf("want the change in the history once:\n%s", out)
 		}
 	}

@@ -5,7 +5,7 @@ import "testing"
 // TestWorld breaks one installation in every way that it must survive, one after
 // the other: what a test leaves behind would show in the next.
 func TestWorld(t *testing.T) {
-	w := newInstallation(t)
+	w := newSystem(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // patience is the time that a test waits for states that a sound system reaches at once.

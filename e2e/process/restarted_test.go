@@ -27,7 +27,7 @@ const (
 
 // restarted: an Envoy that is started again while its agent runs, without a hot restart, gives no client its
 // burst again and opens no window without limits.
-func (w *installation) restarted(t *testing.T) {
+func (w *system) restarted(t *testing.T) {
 	for client, signal := range map[string]syscall.Signal{"terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 		began := time.Now()
 		load := w.ask(t, client)
@@ -36,11 +36,11 @@ func (w *installation) restarted(t *testing.T) {
 			eventually(t, client+" is refused", patience, func() string {
 				return unless(load.refused.Load() > was+enough, load.String())
 			})
-			if err := syscall.Kill(w.envoys[0].PID(), signal); err != nil {
+			if err := syscall.Kill(w.Gateways[0].Process().PID(), signal); err != nil {
 				t.Fatal(err)
 			}
-			exited(t, w.envoys[0].Process, patience)
-			w.start(w.envoys[0])
+			exited(t, w.Gateways[0].Process(), patience)
+			w.start(w.Gateways[0].Proxy.Server)
 			w.linked(t, patience, 0)
 			if n := w.metric(w.admins[0]+"/stats/prometheus", "titrate_requests_total", `outcome="booted"`); n != 0 {
 				t.Errorf("%v requests were admitted before the first configuration", n)
@@ -63,7 +63,7 @@ type asking struct {
 	ended                     sync.WaitGroup
 }
 
-func (w *installation) ask(t *testing.T, client string) *asking {
+func (w *system) ask(t *testing.T, client string) *asking {
 	a := &asking{stop: make(chan struct{})}
 	a.ended.Go(func() {
 		tick := time.NewTicker(5 * time.Millisecond)

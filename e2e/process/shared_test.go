@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // one and two are the coordinators' names. By them the second leads the pool api and the first found.
@@ -18,24 +20,24 @@ const found = "{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/found,
 // traffic: the other leads both pools, and no request is affected. It comes back, and the same is done with the
 // other.
 func TestCoordinatorsShare(t *testing.T) {
-	w := newInstallationOf(t, need(t), true, "--share-pools")
+	w := newSystemOf(t, need(t), true, "--share-pools")
 	w.apply(documents + "---\n" + found)
 	w.sharedBy(t, two, one)
 	w.begin(t).end(t, allowance{more: thirtyBurst}) // both gateways begin cold
 	for _, c := range []struct {
-		killed    *server
+		killed    *installation.Coordinator
 		rest, api string // whose name and address
-	}{{w.coordinator, two, w.standbyAPI}, {w.standby, one, w.api}} {
+	}{{w.Coordinators[0], two, w.Coordinators[1].API}, {w.Coordinators[1], one, w.API()}} {
 		epoch := w.filter(0, "titrate_shares_epoch")
 		load := w.begin(t)
-		w.kill(c.killed)
+		c.killed.Kill()
 		killed := time.Now()
 		eventually(t, "the other one leads all", patience, func() string { return w.led(t, c.api, c.rest, c.rest) })
 		t.Logf("%s led all pools %.2f s after the other was killed, whose session lasts 2 s", c.rest,
 			time.Since(killed).Seconds())
 		w.linked(t, patience, epoch)
 		load.pass(t, 1)
-		w.start(c.killed)
+		w.start(c.killed.Server)
 		w.sharedBy(t, two, one)
 		load.pass(t, 1)
 		load.end(t, allowance{})
@@ -45,9 +47,9 @@ func TestCoordinatorsShare(t *testing.T) {
 
 // sharedBy waits until each coordinator says that these lead the pools api and found, and each agent
 // has a stream to each.
-func (w *installation) sharedBy(t *testing.T, api, found string) {
+func (w *system) sharedBy(t *testing.T, api, found string) {
 	t.Helper()
-	for _, server := range []string{w.api, w.standbyAPI} {
+	for _, server := range []string{w.API(), w.Coordinators[1].API} {
 		eventually(t, "the pools are shared", patience, func() string { return w.led(t, server, api, found) })
 		status, said, complaint := w.bin.run(t, "", "check", "--server", server)
 		if status != 0 || !strings.Contains(said, "2 coordinators share the pools") {
@@ -58,12 +60,12 @@ func (w *installation) sharedBy(t *testing.T, api, found string) {
 			t.Errorf("titrate get pools: exit status %d: %s%s", status, said, complaint)
 		}
 	}
-	for i, web := range w.agentWeb {
+	for i, g := range w.Gateways {
 		eventually(t, "each agent has both streams", patience, func() string {
 			var status struct {
 				Streams []struct{ Connected bool }
 			}
-			_, body := w.get(web + "/status")
+			_, body := w.get(g.AgentWeb + "/status")
 			if err := json.Unmarshal([]byte(body), &status); err != nil {
 				return err.Error()
 			}
@@ -79,7 +81,7 @@ func (w *installation) sharedBy(t *testing.T, api, found string) {
 }
 
 // led returns "" if these coordinators lead the pools api and found, as one of them reports, else the leaders.
-func (w *installation) led(t *testing.T, server, api, found string) string {
+func (w *system) led(t *testing.T, server, api, found string) string {
 	t.Helper()
 	for pool, want := range map[string]string{"api": api, "found": found} {
 		status, said, complaint := w.bin.run(t, "", "get", "pools/"+pool, "--server", server, "-o", "yaml")

@@ -21,7 +21,7 @@ const callersSpan = "00f067aa0ba902b7"
 // traceOfHeldRequests sends requests that wait, once for their tenant's share and once for the owner of an
 // EXACT limit's key. Each trace goes on through the wait. It has the caller's span, Envoy's span of the
 // request with the decision, and its span of the call of the upstream, which begins after the wait.
-func (w *installation) traceOfHeldRequests(t *testing.T) {
+func (w *system) traceOfHeldRequests(t *testing.T) {
 	w.apply(exactLimits)
 	w.inForce(t, patience)
 	for _, of := range []struct {
@@ -61,7 +61,7 @@ func (w *installation) traceOfHeldRequests(t *testing.T) {
 }
 
 // traced sends a request of a caller that has a trace.
-func (w *installation) traced(t *testing.T, front, trace, tenant, client string) {
+func (w *system) traced(t *testing.T, front, trace, tenant, client string) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front, nil)
 	if err != nil {
 		t.Error(err)

@@ -28,7 +28,7 @@ type steady struct {
 
 // keepAsking has a steady client for each precision, until the test calls the function that it returns:
 // nothing was refused.
-func (w *installation) keepAsking(t *testing.T) (end func()) {
+func (w *system) keepAsking(t *testing.T) (end func()) {
 	t.Helper()
 	w.apply(steadyLimits)
 	w.inForce(t, patience)

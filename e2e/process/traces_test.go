@@ -65,7 +65,7 @@ func (r *receiver) trace(revision int64) (names []string, traces int) {
 }
 
 // traceOfAChange follows one apply from etcd to the gateways.
-func (w *installation) traceOfAChange(t *testing.T) {
+func (w *system) traceOfAChange(t *testing.T) {
 	w.apply(`{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/traced, spec: {weight: 2}}`)
 	w.inForce(t, patience)
 	want := []string{"agent puts change in force", "agent puts change in force", "coordinator reads change",

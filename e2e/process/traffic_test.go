@@ -52,7 +52,7 @@ type traffic struct {
 }
 
 // begin starts the traffic and returns after a second, so that the next fault hits a system under load.
-func (w *installation) begin(t *testing.T) *traffic {
+func (w *system) begin(t *testing.T) *traffic {
 	t.Helper()
 	s := stage()
 	plan := load.NewPlan(s)

@@ -6,12 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // before are the programs of the version before this one, or skips the test.
@@ -59,51 +58,43 @@ func orders() (all [][]part) {
 
 // change gives a part another version, as an operator does: a service is stopped and started again with its
 // flags and files, an Envoy is restarted hot.
-func (w *installation) change(p part, to binaries) {
+func (w *system) change(p part, to binaries) {
 	w.t.Helper()
-	switch {
-	case p.kind == "filter":
+	switch p.kind {
+	case "filter":
 		w.reload(p.n-1, to)
-	case p.kind == "agent":
-		w.replace(w.agents[p.n-1], to)
-	case p.n == 1:
-		w.replace(w.coordinator, to)
+	case "agent":
+		w.replace(w.Gateways[p.n-1].Agent, to)
 	default:
-		w.replace(w.standby, to)
+		w.replace(w.Coordinators[p.n-1].Server, to)
 	}
 }
 
-func (w *installation) replace(s *server, to binaries) {
+func (w *system) replace(s *installation.Server, to binaries) {
 	w.t.Helper()
-	if err := child.Stop(patience, s.Process); err != nil {
-		w.t.Errorf("%s did not end when it was told to: %v", s.of.Name, err)
+	if err := s.Stop(); err != nil {
+		w.t.Errorf("%s did not end when it was told to: %v", s.Name, err)
 	}
-	s.of.Path = to.titrate
+	s.Path = to.titrate
 	w.start(s)
 }
 
 // reload starts an Envoy with another module while the old one runs, and waits for the old one's end.
-func (w *installation) reload(gateway int, to binaries) {
+func (w *system) reload(gateway int, to binaries) {
 	w.t.Helper()
-	s := w.envoys[gateway]
-	epoch := slices.Index(s.of.Args, "--restart-epoch") + 1
-	n, err := strconv.Atoi(s.of.Args[epoch])
+	g := w.Gateways[gateway]
+	modules, err := os.MkdirTemp(w.Dir, "modules-")
 	if err != nil {
-		w.t.Fatal(err)
-	}
-	next := strconv.Itoa(n + 1)
-	modules := w.rig.File(fmt.Sprintf("modules-%d-%s", gateway, next))
-	if err := os.Mkdir(modules, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := os.Symlink(to.module, filepath.Join(modules, "libtitrate.so")); err != nil {
 		w.t.Fatal(err)
 	}
-	s.of.Args = slices.Clone(s.of.Args)
-	s.of.Args[epoch] = next
-	s.of.Env = append(slices.Clone(s.of.Env), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+modules) // the last one counts
-	parent := s.Process
-	w.start(s)
+	g.Spec.Env = append(slices.Clone(g.Spec.Env), "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+modules) // the last one counts
+	parent, err := g.HotRestart(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	exited(w.t, parent, patience)
 }
 
@@ -132,7 +123,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 func upgrade(t *testing.T, from, to binaries, order []part) {
-	w := newInstallationOf(t, from, true)
+	w := newSystemOf(t, from, true)
 	w.apply(strings.Replace(documents, "delayTarget: 10s", "delayTarget: 1s", 1))
 	w.linked(t, patience, 0)
 	load := w.begin(t)

@@ -22,7 +22,7 @@ const limited = `
 `
 
 // whyNamesTheLimit checks the text of titrate why about a limit that refuses.
-func (w *installation) whyNamesTheLimit(t *testing.T) {
+func (w *system) whyNamesTheLimit(t *testing.T) {
 	w.apply(limited)
 	w.inForce(t, patience)
 	const sent = 40
@@ -68,7 +68,7 @@ func (w *installation) whyNamesTheLimit(t *testing.T) {
 		{"top --once --by gateway", []string{"gw-1 ", "gw-2 "}},
 	} {
 		eventually(t, "titrate "+one.line, patience, func() string {
-			status, out, complaint := w.bin.run(t, "", append(strings.Fields(one.line), "--server", w.api)...)
+			status, out, complaint := w.bin.run(t, "", append(strings.Fields(one.line), "--server", w.API())...)
 			for _, want := range one.wants {
 				if (status != 0) != (one.line == "why request nobody") || !strings.Contains(out, want) {
 					return "no " + want + " in:\n" + out + complaint

@@ -11,8 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // Options of a service.
@@ -37,7 +37,7 @@ func Start(ctx context.Context, launch func(child.Spec) (*child.Process, error),
 	if err != nil {
 		return nil, fmt.Errorf("%w: Debian package redis-server", err)
 	}
-	p, err := local.Ports(4)
+	p, err := installation.Ports(4)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +57,13 @@ func Start(ctx context.Context, launch func(child.Spec) (*child.Process, error),
 		Log: filepath.Join(o.Dir, "ratelimit.log"), Env: append([]string{
 			"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
 			fmt.Sprintf("GRPC_PORT=%d", p[1]), fmt.Sprintf("PORT=%d", p[2]), fmt.Sprintf("DEBUG_PORT=%d", p[3]),
-			"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + local.Address(p[0]),
+			"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + installation.Address(p[0]),
 			"RUNTIME_ROOT=" + o.Dir, "RUNTIME_SUBDIRECTORY=" + subdirectory, "RUNTIME_WATCH_ROOT=false",
 		}, o.Env...)}); err != nil {
 		return nil, err
 	}
 	return s, s.Service.Ready(ctx, func(ctx context.Context) error {
-		_, err := local.Get(ctx, http.DefaultClient, "http://"+local.Address(p[2])+"/healthcheck")
+		_, err := installation.Get(ctx, http.DefaultClient, "http://"+installation.Address(p[2])+"/healthcheck")
 		return err
 	})
 }
@@ -87,7 +87,7 @@ func (o Options) write() error {
 // Listening waits until a port of loopback takes connections, or the process that is to has ended.
 func Listening(ctx context.Context, p *child.Process, port int) error {
 	return p.Ready(ctx, func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", local.Address(port))
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", installation.Address(port))
 		if err != nil {
 			return err
 		}

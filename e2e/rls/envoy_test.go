@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 	"github.com/titrate/titrate/services/rls"
 )
 
@@ -121,7 +121,7 @@ func TestBehindEnvoysFilter(t *testing.T) {
 // envoy starts Envoy in front of a service and returns its URL.
 func envoy(t *testing.T, program, service string) string {
 	t.Helper()
-	ports, err := local.Ports(2)
+	ports, err := installation.Ports(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +147,12 @@ func envoy(t *testing.T, program, service string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := p.Ready(ctx, func(ctx context.Context) error {
-		_, err := local.Get(ctx, http.DefaultClient, "http://"+local.Address(ports[0])+"/ready")
+		_, err := installation.Get(ctx, http.DefaultClient, "http://"+installation.Address(ports[0])+"/ready")
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return "http://" + local.Address(ports[1])
+	return "http://" + installation.Address(ports[1])
 }
 
 func get(t *testing.T, at, name string) (code int, header http.Header) {

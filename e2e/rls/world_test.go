@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 	"github.com/titrate/titrate/services/agent"
 	"github.com/titrate/titrate/services/rls"
 )

@@ -70,7 +70,7 @@ type tally struct {
 // a time.
 const burst = 100
 
-func (w *installation) load(ctx context.Context, inventedPerMinute int, pause time.Duration) *load {
+func (w *system) load(ctx context.Context, inventedPerMinute int, pause time.Duration) *load {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{cancel: cancel, pause: pause}
 	tickets := make(chan struct{}, burst)

@@ -83,7 +83,7 @@ func run(ctx context.Context, o options) (v verdict, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	w, err := newInstallation(ctx, r)
+	w, err := newSystem(ctx, r)
 	if err != nil {
 		return v, err
 	}

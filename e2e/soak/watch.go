@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // sample are the measurements of one instant.
@@ -35,7 +36,7 @@ const unresponsive = 30 * time.Second
 
 // watch samples until ctx ends, and prints a line now and then. Samples that came too late
 // are missed; they are counted.
-func (w *installation) watch(ctx context.Context, o options, l *load) (all []sample, missed int, err error) {
+func (w *system) watch(ctx context.Context, o options, l *load) (all []sample, missed int, err error) {
 	began, said, answered := time.Now(), time.Now(), time.Now()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -69,11 +70,11 @@ func (w *installation) watch(ctx context.Context, o options, l *load) (all []sam
 	}
 }
 
-func (w *installation) sample(ctx context.Context) (s sample, err error) {
+func (w *system) sample(ctx context.Context) (s sample, err error) {
 	for _, g := range w.gateways {
-		found, err := w.statistics(ctx, g)
+		found, err := g.Statistics(ctx, statistics)
 		if err == nil {
-			err = alive(g.Process)
+			err = alive(g.Process())
 		}
 		if err != nil {
 			return s, err
@@ -81,17 +82,21 @@ func (w *installation) sample(ctx context.Context) (s sample, err error) {
 		s.held += found["titrate_held"]
 		s.panics += found["titrate_panics_total"]
 		s.refused += found["http.http.rds.all.update_rejected"]
-		if err := s.add(process{name: g.Name, most: mostEnvoy}, g.Process, found["titrate_goroutines"]); err != nil {
+		if err := s.add(process{name: g.Name, most: mostEnvoy}, g.Process(), found["titrate_goroutines"]); err != nil {
 			return s, err
 		}
 	}
-	agent, url := w.gateways[gateways-1].Agent()
-	goroutines, err := w.goroutines(ctx, url)
-	if err == nil {
-		err = s.add(process{name: "agent of " + w.gateways[gateways-1].Name, most: mostAgent, grown: agentGrown}, agent,
-			goroutines)
+	last := w.gateways[gateways-1]
+	page, err := w.rig.Get(ctx, last.AgentWeb+"/metrics")
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	goroutines, found := installation.Numbers(page, " ")["go_goroutines"]
+	if !found {
+		return s, fmt.Errorf("%s/metrics has no go_goroutines", last.AgentWeb)
+	}
+	return s, s.add(process{name: "agent of " + last.Name, most: mostAgent, grown: agentGrown}, last.Agent.Process(),
+		goroutines)
 }
 
 func (s *sample) add(as process, p *child.Process, goroutines float64) error {
@@ -112,7 +117,7 @@ func alive(p *child.Process) error {
 }
 
 // say prints a line of progress.
-func (w *installation) say(s *sample, t tally) {
+func (w *system) say(s *sample, t tally) {
 	line := fmt.Sprintf("%5.0fs  %9d answered  %8d invented  %7d left  %d failed  held %3.0f  panics %.0f  MiB",
 		s.at.Seconds(), t.Answered, t.Invented, t.Left, t.Failed, s.held, s.panics)
 	for _, p := range s.processes {

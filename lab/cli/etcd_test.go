@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 	titrate "github.com/titrate/titrate/services/cli"
 )
 
@@ -119,7 +119,7 @@ func TestEtcdRefuses(t *testing.T) {
 // The two commands as dev starts them: the coordinator becomes ready on the etcd.
 func TestCoordinatorOnEtcd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	ports, err := local.Addresses(4)
+	ports, err := installation.Addresses(4)
 	if err != nil {
 		t.Fatal(err)
 	}

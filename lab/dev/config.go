@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/lab/dev/scenario"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // EnvoyVersion is the Envoy that the filter is built for.
@@ -80,7 +80,7 @@ func (c Config) Complete() (*Session, error) {
 	if err := errors.Join(c.findTitrate(), c.findEnvoy(), c.findModule(), c.checkOutputs()); err != nil {
 		return nil, err
 	}
-	ports, err := newPorts(c.BasePort, c.Gateways)
+	ports, err := installation.PlanPorts(c.BasePort, c.Gateways)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +93,9 @@ func (c *Config) findTitrate() error {
 		if err != nil {
 			return fmt.Errorf("cannot find where this program is: %w", err)
 		}
-		c.Titrate = local.Beside(self, "titrate")
+		c.Titrate = installation.Beside(self, "titrate")
 	}
-	for _, program := range []string{c.Titrate, local.Beside(c.Titrate, "titrate-lab")} {
+	for _, program := range []string{c.Titrate, installation.Beside(c.Titrate, "titrate-lab")} {
 		if info, err := os.Stat(program); err != nil || info.IsDir() {
 			return fmt.Errorf("no program at %s: run `make build`, which builds titrate and titrate-lab side by side",
 				program)

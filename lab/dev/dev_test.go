@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/titrate/titrate/control/config"
-	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/lab/dev/scenario"
 	"github.com/titrate/titrate/lab/dev/verdict"
 	"github.com/titrate/titrate/lab/dev/view"
+	"github.com/titrate/titrate/lab/installation"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -40,7 +38,7 @@ func fakes(t *testing.T, titrate string) Config {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	program := script(t, "titrate", titrate)
-	if err := os.Symlink(program, local.Beside(program, "titrate-lab")); err != nil {
+	if err := os.Symlink(program, installation.Beside(program, "titrate-lab")); err != nil {
 		t.Fatal(err)
 	}
 	return Config{
@@ -130,40 +128,9 @@ func TestAMissingPartIsExplained(t *testing.T) {
 	}
 }
 
-func TestATakenPortIsNamedWithItsFlag(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	taken := l.Addr().(*net.TCPAddr).Port
-	_, err = newPorts(taken, 3)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d, for the gateway 1, is taken", taken)) ||
-		!strings.Contains(err.Error(), "--base-port") {
-		t.Errorf("err = %v", err)
-	}
-}
-
-func TestFreePortsAreDifferentAndFree(t *testing.T) {
-	p, err := newPorts(0, scenario.MaxGateways)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[int]bool{}
-	for _, s := range p.slots() {
-		if seen[*s.port] || *s.port < local.Lowest || *s.port >= local.Highest {
-			t.Errorf("%s: port %d", s.name, *s.port)
-		}
-		seen[*s.port] = true
-	}
-	if len(seen) != 6+4*scenario.MaxGateways {
-		t.Errorf("%d ports", len(seen))
-	}
-}
-
 // The scenario has the figures of demo.yaml.
 func TestDemoDocumentAgreesWithTheScenario(t *testing.T) {
-	resources, err := demoResources()
+	resources, err := installation.Resources(DemoDocument)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,11 +262,19 @@ func TestTheManualCallsTheProgramAsItWasCalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &ports{gateways: []int{8000, 8001}, envoyAdmin: []int{8002, 8003}, coordinator: 8004, rest: 8005}
-	one := &Session{config: Config{Program: "bin/titrate-lab"}, scenario: s}
-	text := one.manual(&Installation{ports: p})
+	p, err := installation.PlanPorts(0, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &Session{config: Config{Program: "bin/titrate-lab", Module: "libtitrate.so"}, scenario: s, ports: p}
+	w, err := newInstallation(&one.config, s, p, t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	text := one.manual(w)
 	for _, want := range []string{"\n  bin/titrate get pools\n", "\n  bin/titrate-lab load --gateways " +
-		"http://127.0.0.1:8000/,http://127.0.0.1:8001/ --tenant "} {
+		w.Gateways[0].URL() + "," + w.Gateways[1].URL() + " --tenant ", p.REST() + "/v1alpha1/pools"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/local"
 	"github.com/titrate/titrate/lab/dev/scenario"
 )
 
@@ -37,11 +36,11 @@ func (w *Installation) play(ctx context.Context, start time.Time, note func(stri
 func (w *Installation) do(ctx context.Context, e scenario.Event) (string, error) {
 	switch e.Fault {
 	case scenario.KillCoordinator:
-		w.killCoordinator()
+		w.Coordinators[0].Kill()
 		return "coordinator killed", nil
 	case scenario.StartCoordinator:
 		from := time.Now()
-		err := w.startCoordinator(ctx)
+		err := w.Coordinators[0].Start(ctx)
 		return fmt.Sprintf("coordinator back, ready after %.1f s", time.Since(from).Seconds()), err
 	case scenario.CutAgent:
 		return "agent of " + e.Target + " cut off", w.partition(ctx, e.Target, true)
@@ -51,23 +50,14 @@ func (w *Installation) do(ctx context.Context, e scenario.Event) (string, error)
 	return "", fmt.Errorf("unknown fault")
 }
 
-func (w *Installation) killCoordinator() {
-	w.mu.Lock()
-	p := w.coordinator
-	w.asked[p] = true
-	w.mu.Unlock()
-	p.Kill()
-	<-p.Exited()
-}
-
 // partition cuts the agent of a gateway off, or undoes it.
 func (w *Installation) partition(ctx context.Context, gateway string, on bool) error {
 	i := slices.IndexFunc(w.scenario.Gateways, func(g scenario.Gateway) bool { return g.Name == gateway })
 	if i < 0 {
 		return fmt.Errorf("no gateway %q", gateway)
 	}
-	url := fmt.Sprintf("http://%s/fault/partition?on=%v", local.Address(w.ports.agentWeb[i]), on)
-	if _, err := w.rig.Ask(ctx, http.MethodPost, url); err != nil {
+	url := fmt.Sprintf("%s/fault/partition?on=%v", w.Gateways[i].AgentWeb, on)
+	if _, err := w.Ask(ctx, http.MethodPost, url); err != nil {
 		return err
 	}
 	w.mu.Lock()

@@ -99,7 +99,7 @@ func (l *live) note(text string) {
 
 // poll asks the coordinator once a second until ctx ends.
 func (l *live) poll(ctx context.Context) {
-	conn, err := l.installation.dial()
+	conn, err := l.installation.Dial()
 	if err != nil {
 		return
 	}

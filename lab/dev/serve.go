@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/lab/dev/load"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // serve leaves the load to the user until ctx ends or the duration is over.
@@ -38,9 +38,8 @@ func (s *Session) manual(w *Installation) string {
 	lab := cmp.Or(s.config.Program, "titrate-lab")
 	urls := w.URLs()
 	b.WriteString("\nready. The gateways:\n")
-	for i, url := range urls {
-		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: http://%s)\n", s.scenario.Gateways[i].Name, url,
-			local.Address(w.ports.envoyAdmin[i]))
+	for _, g := range w.Gateways {
+		fmt.Fprintf(&b, "  %s  %s   (Envoy's admin: %s)\n", g.Name, g.URL(), g.AdminURL())
 	}
 	fmt.Fprintf(&b, `
 A request says who it is in two headers; tenants are acme, bolt, core and dart:
@@ -56,7 +55,7 @@ See and change the quotas while it runs (lab/dev/demo.yaml is what is applied no
   curl http://%[6]s/v1alpha1/pools          # the same without gRPC; /openapi.json says what there is
 
 Ctrl-C stops everything and leaves nothing behind.
-`, load.TenantHeader, load.ClientHeader, urls[0], strings.Join(urls, ","), local.Address(w.ports.coordinator),
-		local.Address(w.ports.rest), local.Beside(lab, "titrate"), lab)
+`, load.TenantHeader, load.ClientHeader, urls[0], strings.Join(urls, ","), w.API(),
+		s.ports.REST(), installation.Beside(lab, "titrate"), lab)
 	return b.String()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/titrate/titrate/lab/dev/trace"
 	"github.com/titrate/titrate/lab/dev/verdict"
 	"github.com/titrate/titrate/lab/dev/view"
+	"github.com/titrate/titrate/lab/installation"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -35,7 +36,7 @@ var ErrInterrupted = errors.New("interrupted")
 type Session struct {
 	config   Config
 	scenario *scenario.Scenario
-	ports    *ports
+	ports    *installation.PortPlan
 }
 
 // Run starts the installation, plays the scenario, stops everything, and judges. An

@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func run(ctx context.Context, r *rig.Rig, tenants, changes int) (*Figures, error
 		return nil, err
 	}
 	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
-	g, err := in.Gateway(ctx, rig.Spec{Name: name})
+	g, err := in.Join(ctx, rig.Spec{Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -98,10 +99,14 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	f.FileMB = float64(len(text)) / 1e6
 	r.Say("configuration: %d tenants, a file of %.0f MB", f.Tenants, f.FileMB)
 	began := time.Now()
-	if err := in.ApplyFile(ctx, file); err != nil {
-		return err
+	apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(), "--timeout", "10m", "-f", file)
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
 	}
 	f.ApplyS = time.Since(began).Seconds()
+	if err := in.Apply(ctx, pool); err != nil { // stored already: the answer has the revision
+		return err
+	}
 	if err := g.Enforces(ctx); err != nil {
 		return err
 	}
@@ -197,7 +202,7 @@ func used(ctx context.Context, g *rig.Gateway, steps int, step func(i int) error
 func read(g *rig.Gateway) (u use, err error) {
 	all := g.Processes()
 	for i := range all {
-		t, err := all[i : i+1].Of()
+		t, err := rig.CPU(all[i : i+1]).Of()
 		if err != nil {
 			return u, err
 		}

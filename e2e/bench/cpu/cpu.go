@@ -153,7 +153,7 @@ func (v *variant) measure(ctx context.Context, r *rig.Rig) (paired.Sample, error
 	if err != nil {
 		return nil, err
 	}
-	own, err := rig.CPU{v.envoy.Process}.Of()
+	own, err := rig.CPU{v.envoy.Process()}.Of()
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (v *variant) measure(ctx context.Context, r *rig.Rig) (paired.Sample, error
 	if err != nil {
 		return nil, err
 	}
-	ownAfter, err := rig.CPU{v.envoy.Process}.Of()
+	ownAfter, err := rig.CPU{v.envoy.Process()}.Of()
 	return paired.Sample{
 		rate: a.Rate, "refused": a.Refused / a.Count, "broken": a.Broken,
 		Total: float64((after - before).Nanoseconds()) / 1e3 / a.Count,

@@ -45,7 +45,7 @@ func (s *stage) add(v variant, others rig.CPU) {
 	if s.err != nil {
 		return
 	}
-	v.processes = append(rig.CPU{v.envoy.Process}, others...)
+	v.processes = append(rig.CPU{v.envoy.Process()}, others...)
 	v.load.Duration = s.o.Duration
 	if v.load.Tenant == "" {
 		v.load.Tenant = "admit"
@@ -127,7 +127,7 @@ func (s *stage) titrate(upstream int) {
 		return
 	}
 	proxied := func(name string, load rig.Closed) {
-		s.add(variant{name: Proxied(name), base: Proxied(plain), envoy: through.Envoy, load: load},
+		s.add(variant{name: Proxied(name), base: Proxied(plain), envoy: through.Proxy, load: load},
 			through.Processes()[1:])
 	}
 	if s.rig.Wants(rig.TitrateExact) {
@@ -140,7 +140,7 @@ func (s *stage) titrate(upstream int) {
 		return
 	}
 	if !s.o.Comparison {
-		s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Envoy}, direct.Processes()[1:])
+		s.add(variant{name: "titrate, admit", base: plain, envoy: direct.Proxy}, direct.Processes()[1:])
 		s.limiting(upstream)
 	}
 	proxied(rig.TitrateModule, rig.Closed{})
@@ -154,9 +154,9 @@ func (s *stage) limiting(upstream int) {
 	if s.err != nil {
 		return
 	}
-	s.add(variant{name: "titrate, reject", base: plain, envoy: direct.Envoy, rejects: true,
+	s.add(variant{name: "titrate, reject", base: plain, envoy: direct.Proxy, rejects: true,
 		load: rig.Closed{Tenant: "reject", Keys: 1000}}, direct.Processes()[1:])
-	s.add(variant{name: "titrate, queued", base: paced, envoy: direct.Envoy,
+	s.add(variant{name: "titrate, queued", base: paced, envoy: direct.Proxy,
 		load: rig.Closed{Tenant: "queued", Keys: 1000, Connections: 64}}, direct.Processes()[1:])
 }
 
@@ -172,7 +172,7 @@ func (s *stage) installation(name string, upstream int) (direct, through *rig.Ga
 	s.ends = append(s.ends, in.Stop)
 	var gateways [2]*rig.Gateway
 	for i, spec := range []rig.Spec{{Name: name + "-1"}, {Name: name + "-2", Upstream: upstream}} {
-		if gateways[i], s.err = in.Gateway(s.ctx, spec); s.err != nil {
+		if gateways[i], s.err = in.Join(s.ctx, spec); s.err != nil {
 			return nil, nil
 		}
 		s.ends = append(s.ends, gateways[i].Stop)

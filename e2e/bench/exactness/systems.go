@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // ours is Titrate, with limits of one precision.
@@ -42,18 +42,18 @@ func (s *ours) start(ctx context.Context, r *rig.Rig) (err error) {
 	}
 	s.ends = append(s.ends, s.in.Stop)
 	for i := range gateways {
-		g, err := s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-%d", i+1), Stamp: true})
+		g, err := s.in.Join(ctx, rig.Spec{Name: fmt.Sprintf("exact-%d", i+1), Stamp: true})
 		if err != nil {
 			return err
 		}
 		s.ends = append(s.ends, g.Stop)
 		s.all, s.admins = append(s.all, g.Address()), append(s.admins, g.AdminURL())
 	}
-	free, err := local.Ports(1)
+	free, err := installation.Ports(1)
 	if err != nil {
 		return err
 	}
-	s.port, s.all = free[0], append(s.all, local.Address(free[0]))
+	s.port, s.all = free[0], append(s.all, installation.Address(free[0]))
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (s *ours) targets() []string { return s.all }
 
 func (s *ours) join(ctx context.Context) (err error) {
 	s.joins++
-	s.joined, err = s.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("exact-joined-%d", s.joins), Stamp: true,
+	s.joined, err = s.in.Join(ctx, rig.Spec{Name: fmt.Sprintf("exact-joined-%d", s.joins), Stamp: true,
 		Port: s.port})
 	return err
 }

@@ -25,7 +25,7 @@ import (
 
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 	"github.com/titrate/titrate/papers/markdown"
 )
 
@@ -86,13 +86,12 @@ func Run(ctx context.Context, r *rig.Rig, watched time.Duration) (*Figures, []ma
 	all := slices.Clone(in.Processes())
 	var targets []string
 	for i := range gateways {
-		g, err := in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("idle-%d", i+1)})
+		g, err := in.Join(ctx, rig.Spec{Name: fmt.Sprintf("idle-%d", i+1)})
 		if err != nil {
 			return nil, nil, err
 		}
 		defer func() { _ = g.Stop() }()
-		agent, _ := g.Agent()
-		all, targets = append(all, agent, g.Process), append(targets, g.Address())
+		all, targets = append(all, g.Agent.Process(), g.Process()), append(targets, g.Address())
 	}
 	installation := len(all)
 	beside, stop, err := others(ctx, r)
@@ -137,7 +136,7 @@ func others(ctx context.Context, r *rig.Rig) (all []*child.Process, stop func(),
 	if err != nil {
 		return nil, stop, err
 	}
-	all, ends = append(all, plain.Process), append(ends, plain.Stop)
+	all, ends = append(all, plain.Process()), append(ends, plain.Stop)
 	for _, name := range r.Services() {
 		s, err := r.Service(ctx, name, []rig.Limit{{Tenant: "t0", Rate: 100}}, 2)
 		if err != nil {

@@ -177,16 +177,16 @@ func start(ctx context.Context, r *rig.Rig, in *rig.Installation, s rig.Spec) (*
 	if s.Filter != rig.Titrate {
 		return r.Envoy(ctx, s)
 	}
-	g, err := in.Gateway(ctx, s)
+	g, err := in.Join(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return g.Envoy, nil
+	return g.Proxy, nil
 }
 
 // control has callgrind do something.
 func control(ctx context.Context, e *rig.Envoy, what string) error {
-	out, err := exec.CommandContext(ctx, "callgrind_control", what, strconv.Itoa(e.PID())).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "callgrind_control", what, strconv.Itoa(e.Process().PID())).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "OK.") {
 		return fmt.Errorf("callgrind_control %s: %w: %s", what, err, out)
 	}

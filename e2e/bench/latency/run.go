@@ -150,11 +150,11 @@ func (v variant) start(ctx context.Context, r *rig.Rig, in *rig.Installation,
 	spec rig.Spec) (*rig.Envoy, func() error, error) {
 	switch v.filter {
 	case rig.Titrate:
-		g, err := in.Gateway(ctx, spec)
+		g, err := in.Join(ctx, spec)
 		if err != nil {
 			return nil, nil, err
 		}
-		return g.Envoy, g.Stop, nil
+		return g.Proxy, g.Stop, nil
 	case rig.Remote:
 		service, err := r.Service(ctx, v.name, limits, 2)
 		if err != nil {

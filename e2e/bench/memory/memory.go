@@ -75,7 +75,7 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []markdown.Sect
 	var gateways []*rig.Gateway
 	for _, s := range []rig.Spec{{Name: "memory-few", Keys: 10_000}, {Name: "memory-full", Keys: keys * 5 / 4}} {
 		s.Env = []string{"GODEBUG=gctrace=1", "GOGC=1"}
-		g, err := in.Gateway(ctx, s)
+		g, err := in.Join(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -88,8 +88,8 @@ func Run(ctx context.Context, r *rig.Rig, rounds int) (*Figures, []markdown.Sect
 	}
 	targets := []latency.Target{
 		{Name: "no filter", Envoy: plain, Tenant: "admit", Clients: 1000},
-		{Name: "titrate, 10³ clients", Envoy: gateways[0].Envoy, Tenant: "admit", Clients: 1000},
-		{Name: "titrate, 10⁶ clients", Envoy: gateways[1].Envoy, Tenant: "kept", Clients: keys},
+		{Name: "titrate, 10³ clients", Envoy: gateways[0].Proxy, Tenant: "admit", Clients: 1000},
+		{Name: "titrate, 10⁶ clients", Envoy: gateways[1].Proxy, Tenant: "kept", Clients: keys},
 	}
 	if err := f.load(ctx, r, targets, rounds); err != nil {
 		return nil, nil, err
@@ -112,11 +112,11 @@ func (f *Figures) fill(ctx context.Context, r *rig.Rig, few, g *rig.Gateway) err
 	if i := slices.IndexFunc(results, func(r openloop.Result) bool { return r.Status != 200 }); i >= 0 {
 		return fmt.Errorf("client %d was answered with status %d", i+1, results[i].Status)
 	}
-	without, err := rig.AnonymousBytes(few.Process)
+	without, err := rig.AnonymousBytes(few.Process())
 	if err != nil {
 		return err
 	}
-	with, err := rig.AnonymousBytes(g.Process)
+	with, err := rig.AnonymousBytes(g.Process())
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (f *Figures) fill(ctx context.Context, r *rig.Rig, few, g *rig.Gateway) err
 func (f *Figures) count(ctx context.Context, r *rig.Rig, g *rig.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	return g.Ready(ctx, func(ctx context.Context) (err error) {
-		f.Keys, err = r.Metric(ctx, g.Envoy, "titrate_keys")
+	return g.Process().Ready(ctx, func(ctx context.Context) (err error) {
+		f.Keys, err = g.Metric(ctx, "titrate_keys")
 		if err == nil && f.Keys < .99*keys {
 			err = fmt.Errorf("the filter counts %.0f keys of %d: the table gave some away, and the run proves nothing",
 				f.Keys, keys)
@@ -152,7 +152,7 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, targets []latency.Target
 // stopped the world for.
 func (f *Figures) collect(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway) error {
 	r.Say("memory: the configuration changes ten times a second, under load")
-	from, err := os.Stat(g.Log)
+	from, err := os.Stat(g.Log())
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (f *Figures) collect(ctx context.Context, r *rig.Rig, in *rig.Installation,
 	if err := errors.Join(err, <-done); err != nil {
 		return err
 	}
-	f.PausesMs, err = pauses(g.Log, from.Size())
+	f.PausesMs, err = pauses(g.Log(), from.Size())
 	f.Collections = len(f.PausesMs)
 	return err
 }

@@ -43,7 +43,7 @@ func Run(ctx context.Context, r *rig.Rig, duration time.Duration) ([]Figures, []
 		return nil, nil, err
 	}
 	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
-	g, err := in.Gateway(ctx, rig.Spec{Name: "queues", PoolHeader: true})
+	g, err := in.Join(ctx, rig.Spec{Name: "queues", PoolHeader: true})
 	if err != nil {
 		return nil, nil, err
 	}

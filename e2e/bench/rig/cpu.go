@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // CPU is the processes whose time a variant's requests are charged.

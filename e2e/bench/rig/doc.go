@@ -3,7 +3,7 @@
 // # Model
 //
 //	Rig ── Envoy          one real Envoy, one worker, of one variant (Filter)
-//	    ── Installation   etcd, a coordinator, and per gateway an agent and an Envoy
+//	    ── Installation   etcd, a coordinator, and per gateway an agent and an Envoy (lab/installation)
 //	    ── Service        a rate limit service that Envoys ask: ours, or another one
 //
 // All are real processes on free loopback ports, with their logs and configurations in one directory. They are

@@ -2,86 +2,59 @@ package rig
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
-// Spec is an Envoy to be started; Port 0 is any that is free, as are Admin and Host.
-type Spec = local.Envoy
+// Spec is an Envoy to be started.
+type Spec = installation.Envoy
 
 // The filters of an Envoy.
 const (
-	Plain   = local.Plain
-	Local   = local.Local
-	Dynamic = local.Dynamic
-	Remote  = local.Remote
-	Titrate = local.Titrate
+	Plain   = installation.Plain
+	Local   = installation.Local
+	Dynamic = installation.Dynamic
+	Remote  = installation.Remote
+	Titrate = installation.Titrate
 )
 
-// Limit is described at local.Limit.
-type Limit = local.Limit
+// Limit is described at installation.Limit.
+type Limit = installation.Limit
 
-// Filter is described at local.Filter.
-type Filter = local.Filter
+// Filter is described at installation.Filter.
+type Filter = installation.Filter
 
-// Envoy is a running one.
-type Envoy struct {
-	Spec
-	*child.Process
-}
+// Envoy is the server of an Envoy; Gateway has an agent besides, Installation what they share.
+type (
+	Envoy        = installation.Proxy
+	Gateway      = installation.Gateway
+	Installation = installation.Installation
+)
 
 // Envoy starts an Envoy with one worker and waits until it serves.
 func (r *Rig) Envoy(ctx context.Context, s Spec) (*Envoy, error) {
-	found, err := local.Ports(2)
+	e, err := r.Rig.Envoy(s)
 	if err != nil {
 		return nil, err
 	}
-	if s.Port == 0 {
-		s.Port = found[0]
-	}
-	s.Admin, s.Host = found[1], r.o.Host
-	server, err := r.Rig.Envoy(s)
+	return e, e.Start(ctx)
+}
+
+// Installation starts etcd and a coordinator, and applies the documents.
+func (r *Rig) Installation(ctx context.Context, name, documents string) (*Installation, error) {
+	in, err := r.New(installation.Options{Name: name, Documents: documents})
 	if err != nil {
 		return nil, err
 	}
-	e := &Envoy{Spec: s}
-	e.Process, err = r.Serve(ctx, server)
-	return e, err
+	return in, in.Start(ctx)
 }
 
-// Generation starts the n-th Envoy of a hot restart while its parent runs. The parent then ends; n is 1 and up,
-// and Base is not 0. The parent stays e's Process.
-func (r *Rig) Generation(ctx context.Context, e *Envoy, n int) (*child.Process, error) {
-	s := e.Process.Spec
-	s.Args = append(slices.Clone(s.Args[:len(s.Args)-len(e.Generation(n))]), e.Generation(n)...)
-	return r.Start(ctx, s, e.ReadyURL())
-}
-
-// ReadyURL is a URL that answers 2xx once the Envoy serves.
-func (e *Envoy) ReadyURL() string { return e.AdminURL() + "/ready" }
-
-// stopGrace is the time that a process has to end after a signal.
-const stopGrace = 15 * time.Second
-
-// Stop ends the Envoy as an operator would.
-func (e *Envoy) Stop() error { return child.Stop(stopGrace, e.Process) }
-
-// Metric reads a counter or gauge of an Envoy. What stands before the name (Envoy
-// may put a prefix there) does not matter.
-func (r *Rig) Metric(ctx context.Context, e *Envoy, name string) (float64, error) {
-	page, err := r.Get(ctx, e.AdminURL()+"/stats?filter="+name+"$")
+// Upstream starts an HTTP server that is never the bottleneck, and returns its port.
+func (r *Rig) Upstream(ctx context.Context) (int, error) {
+	p, err := installation.Ports(1)
 	if err != nil {
 		return 0, err
 	}
-	_, value, found := strings.Cut(page, name+": ")
-	if !found {
-		return 0, fmt.Errorf("%s has no metric %s: %q", e.Name, name, page)
-	}
-	return strconv.ParseFloat(strings.TrimSpace(value), 64)
+	return p[0], r.Rig.Upstream(installation.Address(p[0]), "--capacity", "100000", "--service-time", "1ms",
+		"--queue", "10000").Start(ctx)
 }

@@ -10,13 +10,12 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // Options name the programs under test.
 type Options struct {
-	local.Programs
+	installation.Programs
 	// RateLimit and Limitador are binaries that tools/sh builds, "" without.
 	RateLimit, Limitador string
 	// Systems matches the names of the systems to be measured; nil is all.
@@ -32,7 +31,7 @@ type Options struct {
 
 // Rig is the place where processes run. Close ends them all.
 type Rig struct {
-	*local.Rig
+	*installation.Rig
 	o Options
 }
 
@@ -45,15 +44,16 @@ func New(o Options) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := local.NewRig(o.Programs, dir, o.Enter)
-	return &Rig{r, o}, err
+	r, err := installation.NewRig(o.Programs, dir, o.Enter)
+	if err != nil {
+		return nil, err
+	}
+	r.Host = o.Host
+	return &Rig{r, o}, nil
 }
 
 // find makes the paths absolute and checks that there are files.
 func (o *Options) find() error {
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
 	for _, f := range []struct {
 		path         *string
 		what, remedy string
@@ -96,6 +96,9 @@ func (r *Rig) Close(save ...func(dir string) error) error {
 // Say writes a line of progress.
 func (r *Rig) Say(format string, args ...any) { fmt.Fprintf(r.o.Progress, format+"\n", args...) }
 
+// patience is the longest time until a rate limit service listens.
+const patience = 60 * time.Second
+
 // Sleep waits for d, or until the context ends, which is its error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
@@ -104,26 +107,4 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// patience is the longest time until a process is ready. Under valgrind Envoy takes 5 s.
-const patience = 60 * time.Second
-
-// Serve starts a server and waits until it serves.
-func (r *Rig) Serve(ctx context.Context, s local.Server) (*child.Process, error) {
-	return r.Start(ctx, s.Spec, s.URL)
-}
-
-// Start starts a process and waits until the URL answers 2xx; "" does not wait.
-func (r *Rig) Start(ctx context.Context, s child.Spec, ready string) (*child.Process, error) {
-	p, err := r.Launch(s)
-	if err != nil || ready == "" {
-		return p, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
-	defer cancel()
-	if err = r.Serving(ctx, p, ready); err != nil {
-		p.Kill()
-	}
-	return p, err
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // Names of rate limiters, in tables and for Options.Systems. Titrate in Envoy has limits of one precision or
@@ -44,6 +45,9 @@ func (s *Service) Processes(gateway int) CPU { return s.charged[gateway%len(s.ch
 
 // Stop ends them all.
 func (s *Service) Stop() error { return child.Stop(stopGrace, s.all...) }
+
+// stopGrace is the time that a process has to end after a signal.
+const stopGrace = 15 * time.Second
 
 // starter starts a service for so many gateways, with a limit per client of each tenant.
 type starter func(ctx context.Context, r *Rig, limits []Limit, gateways int) (*Service, error)

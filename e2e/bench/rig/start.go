@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/e2e/ratelimit"
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // counters is the number of clients that a service has room for: no load has more.
@@ -52,30 +52,31 @@ func startAgents(ctx context.Context, r *Rig, limits []Limit, gateways int) (*Se
 	s := &Service{}
 	var gossip []string
 	for i := range gateways {
-		p, err := local.Ports(3)
+		p, err := installation.Ports(3)
 		if err != nil {
 			return nil, err
 		}
-		gossip = append([]string{local.Address(p[0])}, gossip...)
-		name, web := fmt.Sprintf("rls-%d", i+1), local.Address(p[1])
-		agent, err := r.Serve(ctx, r.Rig.Titrate("agent "+name, "http://"+web+"/readyz", "agent", "--name", name,
+		gossip = append([]string{installation.Address(p[0])}, gossip...)
+		name, web := fmt.Sprintf("rls-%d", i+1), installation.Address(p[1])
+		agent := r.Rig.Titrate("agent "+name, "http://"+web+"/readyz", "agent", "--name", name,
 			"--socket", r.Socket(name), "--gossip", gossip[0], "--join", strings.Join(gossip, ","), "--admin", web,
-			"--rls", local.Address(p[2]), "--rls-config", dir, "--rls-keys", fmt.Sprint(counters)))
-		if err != nil {
+			"--rls", installation.Address(p[2]), "--rls-config", dir, "--rls-keys", fmt.Sprint(counters))
+		if err := agent.Start(ctx); err != nil {
 			return nil, err
 		}
-		s.ports, s.charged, s.all = append(s.ports, p[2]), append(s.charged, CPU{agent}), append(s.all, agent)
+		s.ports, s.charged, s.all = append(s.ports, p[2]), append(s.charged, CPU{agent.Process()}),
+			append(s.all, agent.Process())
 	}
 	return s, nil
 }
 
 // startLimitador starts one server around Limitador's library, for all gateways.
 func startLimitador(ctx context.Context, r *Rig, limits []Limit, _ int) (*Service, error) {
-	p, err := local.Ports(1)
+	p, err := installation.Ports(1)
 	if err != nil {
 		return nil, err
 	}
-	args := []string{local.Address(p[0]), fmt.Sprint(counters)}
+	args := []string{installation.Address(p[0]), fmt.Sprint(counters)}
 	server, err := r.Launch(child.Spec{Name: "limitador", Path: r.o.Limitador, Args: append(args, pairs(limits)...)})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // Thread is the use of the processor by all threads of one name in a process.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/titrate/titrate/lab/dev/child"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // TestMain lets the test binary be a process that prints the time when it is asked.

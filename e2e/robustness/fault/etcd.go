@@ -17,7 +17,7 @@ var killEtcd = Kind{
 		return &simple{"kill -9 " + e.Name, "", func(context.Context) error {
 			e.Kill()
 			return nil
-		}, func(ctx context.Context) error { return e.Start(ctx, true) }}
+		}, func(ctx context.Context) error { return e.Start(ctx) }}
 	},
 }
 

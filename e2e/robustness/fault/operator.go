@@ -48,7 +48,7 @@ func roll(what string, servers []*world.Server) Fault {
 			if err := server.Stop(); err != nil {
 				return err
 			}
-			if err := server.Start(ctx, true); err != nil {
+			if err := server.Start(ctx); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ var stepClock = Kind{
 			at = []*world.Server{g.Agent, g.Envoy}
 			restart = func(ctx context.Context) error {
 				g.Agent.Kill()
-				return g.Agent.Start(ctx, true)
+				return g.Agent.Start(ctx)
 			}
 		}
 		set := func(by time.Duration) error {

@@ -49,7 +49,7 @@ var killAgent = Kind{
 		return &simple{"kill -9 the agent of " + g.Name, g.Name, func(context.Context) error {
 			g.Agent.Kill()
 			return nil
-		}, func(ctx context.Context) error { return g.Agent.Start(ctx, true) }}
+		}, func(ctx context.Context) error { return g.Agent.Start(ctx) }}
 	},
 }
 
@@ -62,7 +62,7 @@ var killCoordinator = Kind{
 		return &simple{"kill -9 the " + c.Name, "", func(context.Context) error {
 			c.Kill()
 			return nil
-		}, func(ctx context.Context) error { return c.Start(ctx, true) }}
+		}, func(ctx context.Context) error { return c.Start(ctx) }}
 	},
 }
 
@@ -110,7 +110,7 @@ var coldGateways = Kind{
 
 // startCold starts the agent and the Envoy of a gateway.
 func startCold(ctx context.Context, g *world.Gateway) error {
-	if err := g.Agent.Start(ctx, true); err != nil {
+	if err := g.Agent.Start(ctx); err != nil {
 		return err
 	}
 	if err := g.StartEnvoy(ctx); err != nil {

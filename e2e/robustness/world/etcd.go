@@ -119,7 +119,7 @@ func (w *World) Restore(ctx context.Context, file string) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", e.Name, err)
 		}
-		e.change(member.Args(e.Host.Name, dir, e.Host.Address.String(), cluster(hosts)))
+		e.Args = member.Args(e.Host.Name, dir, e.Host.Address.String(), cluster(hosts))
 	}
 	return w.StartAll(ctx, w.Etcd)
 }

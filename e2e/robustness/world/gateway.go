@@ -14,8 +14,7 @@ import (
 
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/wire"
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 // Gateway is a host with an agent and an Envoy.
@@ -26,11 +25,10 @@ type Gateway struct {
 	Envoy *Server
 
 	world *World
-	envoy *rig.Envoy
+	envoy *rig.Envoy // the proxy that Envoy starts
 
-	mu         sync.Mutex
-	generation int  // of a hot restart
-	away       bool // out of the load balancer
+	mu   sync.Mutex
+	away bool // out of the load balancer
 }
 
 // Ports at a gateway; other agents are reached at GossipPort.
@@ -56,7 +54,7 @@ func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 	web := address(h, agentPort)
 	g.Agent = w.server(h, r, r.Agent(name, w.coordinatorAddresses(), web, w.seeds(g), "--insecure"))
 	g.Agent.metrics = "http://" + web + "/metrics"
-	if err := g.Agent.Start(ctx, true); err != nil {
+	if err := g.Agent.Start(ctx); err != nil {
 		return nil, err
 	}
 	if err := g.prepare(ctx, r, rig.Spec{Name: name, Filter: rig.Titrate, Port: frontPort, Upstream: UpstreamPort,
@@ -71,15 +69,12 @@ func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 
 // prepare starts the gateway's Envoy.
 func (g *Gateway) prepare(ctx context.Context, r *rig.Rig, s rig.Spec) (err error) {
-	g.Envoy = g.world.server(g.Host, r, local.Server{Spec: child.Spec{Name: "envoy " + g.Name}})
-	s.Born = g.Envoy.Born
-	if g.envoy, err = r.Envoy(ctx, s); err != nil {
+	if g.envoy, err = r.Rig.Envoy(s); err != nil {
 		return err
 	}
+	g.Envoy = g.world.server(g.Host, r, g.envoy.Server)
 	g.Envoy.metrics = g.envoy.AdminURL() + "/stats?filter=titrate_goroutines"
-	g.Envoy.ready, g.Envoy.spec = g.envoy.ReadyURL(), g.envoy.Process.Spec
-	g.Envoy.adopt(g.envoy.Process)
-	return nil
+	return g.Envoy.Start(ctx)
 }
 
 // RemoveGateway drains a gateway and takes it away, as an operator would: no more
@@ -101,14 +96,7 @@ func (w *World) RemoveGateway(g *Gateway) error {
 func (g *Gateway) Join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
-	p := g.Envoy.Process()
-	if p == nil {
-		return fmt.Errorf("the Envoy of %s does not run", g.Name)
-	}
-	err := p.Ready(ctx, func(ctx context.Context) error {
-		_, err := g.Envoy.rig.Get(ctx, g.envoy.ReadyURL())
-		return err
-	})
+	err := g.Envoy.Serving(ctx)
 	if err == nil {
 		g.SetAway(false)
 	}
@@ -138,7 +126,7 @@ func (g *Gateway) AgentURL() string { return "http://" + address(g.Host, agentPo
 // Dropped returns how much of what gateways sent the agent has dropped or cut since its start.
 func (g *Gateway) Dropped(ctx context.Context) (n float64, err error) {
 	page, err := g.Page(ctx, g.AgentURL()+"/metrics")
-	for name, value := range numbers(page, " ") {
+	for name, value := range installation.Numbers(page, " ") {
 		if strings.HasPrefix(name, "titrate_agent_link_dropped_total{") {
 			n += value
 		}
@@ -148,34 +136,20 @@ func (g *Gateway) Dropped(ctx context.Context) (n float64, err error) {
 
 // Statistics are the filter's gauges and counters without labels, by name.
 func (g *Gateway) Statistics(ctx context.Context) (map[string]float64, error) {
-	page, err := g.Envoy.rig.Get(ctx, g.envoy.AdminURL()+"/stats?filter=titrate_")
-	if err != nil {
-		return nil, err
-	}
-	return numbers(page, ": "), nil
+	return g.envoy.Statistics(ctx, "titrate_")
 }
 
 // StartEnvoy starts the Envoy after its end; it begins a new row of hot restarts.
 func (g *Gateway) StartEnvoy(ctx context.Context) error {
-	g.mu.Lock()
-	g.generation = 0
-	g.mu.Unlock()
+	g.envoy.First()
 	g.forgetShared()
-	return g.Envoy.Start(ctx, true)
+	return g.Envoy.Start(ctx)
 }
 
 // HotRestart starts the next Envoy, which takes the listener over, and waits for
 // the end of its parent.
 func (g *Gateway) HotRestart(ctx context.Context) error {
-	g.mu.Lock()
-	g.generation++
-	n := g.generation
-	g.mu.Unlock()
-	parent := g.Envoy.ending()
-	p, err := g.Envoy.rig.Generation(ctx, g.envoy, n)
-	if p != nil {
-		g.Envoy.adopt(p)
-	}
+	parent, err := g.envoy.HotRestart(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,7 @@ import (
 	"slices"
 
 	"github.com/titrate/titrate/e2e/robustness/hostile"
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // firstLiar is the number of the first liar's host.
@@ -24,9 +23,9 @@ func (w *World) AddLiar(ctx context.Context, seed uint64) (*Server, error) {
 	for _, g := range w.Gateways() {
 		join = append(join, address(g.Host, GossipPort))
 	}
-	s := w.server(h, r, local.Server{Spec: child.Spec{Name: h.Name, Path: w.self,
-		Args: hostile.Args(h.Name, address(h, GossipPort), join, seed)}})
-	return s, s.Start(ctx, false)
+	s := w.server(h, r, r.Server(child.Spec{Name: h.Name, Path: w.self,
+		Args: hostile.Args(h.Name, address(h, GossipPort), join, seed)}, ""))
+	return s, s.Launch()
 }
 
 // RemoveLiar kills one and takes it away.
@@ -39,9 +38,9 @@ func (w *World) RemoveLiar(s *Server) error {
 // messages. It names the clients only, tenant/client.
 func (w *World) AddLyingGateway(ctx context.Context, g *Gateway, clients []string, seed uint64) (*Server, error) {
 	name, r := fmt.Sprintf("lying-gateway%d", w.nextLiar()), g.Agent.rig
-	s := w.server(g.Host, r, local.Server{Spec: child.Spec{Name: name, Path: w.self,
-		Args: hostile.GatewayArgs(name, r.Socket(g.Name), clients, seed)}})
-	return s, s.Start(ctx, false)
+	s := w.server(g.Host, r, r.Server(child.Spec{Name: name, Path: w.self,
+		Args: hostile.GatewayArgs(name, r.Socket(g.Name), clients, seed)}, ""))
+	return s, s.Launch()
 }
 
 // RemoveLyingGateway kills one.

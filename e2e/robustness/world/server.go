@@ -11,52 +11,30 @@ import (
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/robustness/clock"
 	"github.com/titrate/titrate/e2e/robustness/wire"
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
 )
 
-// Server is a process at a host that can be ended, frozen and started again.
+// Server is a process at a host. It can be ended, frozen and started again, and its clock can be stepped.
 type Server struct {
-	Name string
+	*installation.Server
 	Host *wire.Host
 
 	rig     *rig.Rig
 	world   *World
-	ready   string // URL that answers 2xx once it serves
 	metrics string // URL of its metrics, "" if they count no goroutines
 
-	mu      sync.Mutex
-	spec    child.Spec
-	process *child.Process // nil while there is none
-	clock   *clock.Clock   // of process; nil if clocks cannot be stepped here
-	step    time.Duration  // of the clock, also of the next process
-	asked   map[*child.Process]bool
+	mu    sync.Mutex
+	clock *clock.Clock  // of the process; nil if clocks cannot be stepped here
+	step  time.Duration // of the clock, also of the next process
 }
 
-func (w *World) server(h *wire.Host, r *rig.Rig, of local.Server) *Server {
-	s := &Server{Name: of.Name, Host: h, rig: r, world: w, ready: of.URL, spec: of.Spec,
-		asked: map[*child.Process]bool{}}
+func (w *World) server(h *wire.Host, r *rig.Rig, of *installation.Server) *Server {
+	s := &Server{Server: of, Host: h, rig: r, world: w}
+	of.Born = s.Born
 	w.mu.Lock()
 	w.servers = append(w.servers, s)
 	w.mu.Unlock()
 	return s
-}
-
-// Start starts the process; if wait, it returns when it serves.
-func (s *Server) Start(ctx context.Context, wait bool) error {
-	ready := s.ready
-	if !wait {
-		ready = ""
-	}
-	s.mu.Lock()
-	spec := s.spec
-	s.mu.Unlock()
-	spec.Born = s.Born
-	p, err := s.rig.Start(ctx, spec, ready)
-	if p != nil {
-		s.adopt(p)
-	}
-	return err
 }
 
 // Born gives a process that begins a clock that can be stepped.
@@ -80,68 +58,14 @@ func (s *Server) Step(by time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.step = by
-	if s.clock == nil || s.process == nil {
+	if s.clock == nil || s.Process() == nil {
 		return nil
 	}
 	return s.clock.Step(by)
 }
 
-// change gives the next processes other arguments.
-func (s *Server) change(args []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spec.Args = args
-}
-
-// adopt watches over a process as the server's own.
-func (s *Server) adopt(p *child.Process) {
-	s.mu.Lock()
-	s.process = p
-	s.mu.Unlock()
-	go func() {
-		<-p.Exited()
-		s.mu.Lock()
-		asked := s.asked[p]
-		delete(s.asked, p)
-		s.mu.Unlock()
-		if !asked {
-			s.world.died(p.Obituary())
-		}
-	}()
-}
-
-// Process returns the running process, or nil.
-func (s *Server) Process() *child.Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process
-}
-
-// ending is the process, whose end is no surprise from now on; nil if there is none.
-func (s *Server) ending() *child.Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.process
-	if p != nil {
-		s.asked[p] = true
-		s.process = nil
-	}
-	return p
-}
-
-// Kill sends SIGKILL and waits for the end.
-func (s *Server) Kill() {
-	if p := s.ending(); p != nil {
-		p.Kill()
-		<-p.Exited()
-	}
-}
-
-// stopGrace is the time that a process has to end after a signal.
+// stopGrace is the time that a process has to end after SIGTERM.
 const stopGrace = 10 * time.Second
-
-// Stop sends SIGTERM and waits for the end.
-func (s *Server) Stop() error { return child.Stop(stopGrace, s.ending()) }
 
 // Freeze stops the process (SIGSTOP), Thaw lets it go on.
 func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
@@ -170,7 +94,7 @@ func (s *Server) Goroutines(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	for _, separator := range []string{" ", ": "} {
-		found := numbers(page, separator)
+		found := installation.Numbers(page, separator)
 		for _, name := range []string{"go_goroutines", "titrate_goroutines"} {
 			if n, is := found[name]; is {
 				return n, nil

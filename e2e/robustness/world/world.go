@@ -25,8 +25,8 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/clock"
 	"github.com/titrate/titrate/e2e/robustness/member"
 	"github.com/titrate/titrate/e2e/robustness/wire"
-	"github.com/titrate/titrate/lab/dev/child"
-	"github.com/titrate/titrate/lab/dev/local"
+	"github.com/titrate/titrate/lab/installation"
+	"github.com/titrate/titrate/lab/installation/child"
 )
 
 // Members of etcd and coordinators, and the gateways to begin with.
@@ -51,7 +51,7 @@ const UpstreamPort = 9000
 
 // Options name the programs.
 type Options struct {
-	local.Programs
+	installation.Programs
 	Share    bool // the coordinators share the pools
 	Progress io.Writer
 }
@@ -129,6 +129,7 @@ func (w *World) host(name string, n int) (*wire.Host, *rig.Rig, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	r.Died, r.Grace = w.died, stopGrace
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rigs = append(w.rigs, r)
@@ -147,15 +148,11 @@ func (w *World) startEtcd(ctx context.Context) error {
 		hosts, rigs = append(hosts, h), append(rigs, r)
 	}
 	for i, h := range hosts {
-		s := w.server(h, rigs[i], local.Server{URL: "http://" + address(h, member.ClientPort) + "/health",
-			Spec: child.Spec{Name: h.Name, Path: w.self,
-				Args: member.Args(h.Name, rigs[i].File("data"), h.Address.String(), cluster(hosts))}})
-		w.Etcd = append(w.Etcd, s)
-		if err := s.Start(ctx, false); err != nil {
-			return err
-		}
+		w.Etcd = append(w.Etcd, w.server(h, rigs[i], rigs[i].Server(child.Spec{Name: h.Name, Path: w.self,
+			Args: member.Args(h.Name, rigs[i].File("data"), h.Address.String(), cluster(hosts))},
+			"http://"+address(h, member.ClientPort)+"/health")))
 	}
-	return w.serving(ctx, w.Etcd...)
+	return w.StartAll(ctx, w.Etcd)
 }
 
 // Ports of a coordinator.
@@ -180,33 +177,21 @@ func (w *World) startCoordinators(ctx context.Context) error {
 		s := w.server(h, r, c)
 		s.metrics = "http://" + web + "/metrics"
 		w.Coordinators = append(w.Coordinators, s)
-		if err := s.Start(ctx, false); err != nil {
-			return err
-		}
 	}
-	return w.serving(ctx, w.Coordinators...)
+	return w.StartAll(ctx, w.Coordinators)
 }
 
 // StartAll starts servers that need each other to serve.
 func (w *World) StartAll(ctx context.Context, servers []*Server) error {
 	for _, s := range servers {
-		if err := s.Start(ctx, false); err != nil {
+		if err := s.Launch(); err != nil {
 			return err
 		}
 	}
-	return w.serving(ctx, servers...)
-}
-
-// serving waits until all serve.
-func (w *World) serving(ctx context.Context, servers ...*Server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
 	for _, s := range servers {
-		err := s.Process().Ready(ctx, func(ctx context.Context) error {
-			_, err := s.rig.Get(ctx, s.ready)
-			return err
-		})
-		if err != nil {
+		if err := s.Serving(ctx); err != nil {
 			return err
 		}
 	}
@@ -300,18 +285,6 @@ func (w *World) keepLogs(dir string) error {
 
 func address(h *wire.Host, port int) string {
 	return net.JoinHostPort(h.Address.String(), strconv.Itoa(port))
-}
-
-// numbers reads lines of name, separator, number.
-func numbers(page, separator string) map[string]float64 {
-	found := map[string]float64{}
-	for line := range strings.Lines(page) {
-		name, text, ok := strings.Cut(strings.TrimSpace(line), separator)
-		if value, err := strconv.ParseFloat(text, 64); ok && err == nil {
-			found[strings.TrimPrefix(name, "dynamicmodulescustom.")] = value
-		}
-	}
-	return found
 }
 
 // Upstream returns the address of the upstream.

@@ -1,4 +1,4 @@
-package local
+package installation
 
 import (
 	_ "embed"
@@ -36,9 +36,9 @@ type Envoy struct {
 	Filter Filter
 	// Limits are the descriptors of Dynamic.
 	Limits []Limit
-	// Host is the address that Envoy listens on; "" is 127.0.0.1.
+	// Host is the address that Envoy listens on; "" is the rig's.
 	Host string
-	// Port takes requests; Admin is the port of Envoy's admin page.
+	// Port takes requests; Admin is the port of Envoy's admin page. 0 is any that is free.
 	Port, Admin int
 	// Upstream is the port that requests are sent on to; 0 answers them.
 	Upstream int
@@ -67,7 +67,7 @@ type Envoy struct {
 	// spans.
 	Spans int
 	// Base is the base ID that the generations of a hot restart share, unique on this machine; 0 is any, and
-	// the Envoy cannot be restarted hot.
+	// the Envoy cannot be restarted hot. AdminPort is the number of its admin port.
 	Base int
 	// Socket is the socket of Titrate's agent; "" is the socket of the agent with this name.
 	Socket string
@@ -78,6 +78,9 @@ type Envoy struct {
 	// Wrap is a command line that Envoy's is appended to, such as valgrind's.
 	Wrap []string
 }
+
+// AdminPort as Envoy.Base is the number of the admin port, which no other process gets while Envoy has it.
+const AdminPort = -1
 
 //go:embed envoy.yaml.tmpl
 var envoyTemplate string
@@ -101,14 +104,6 @@ func (e Envoy) Bootstrap() (string, error) {
 	var b strings.Builder
 	err := bootstrap.Execute(&b, e)
 	return b.String(), err
-}
-
-// Generation returns the arguments that select the n-th Envoy of a hot restart.
-func (e *Envoy) Generation(n int) []string {
-	if e.Base == 0 {
-		return []string{"--disable-hot-restart"}
-	}
-	return []string{"--base-id", strconv.Itoa(e.Base), "--restart-epoch", strconv.Itoa(n)}
 }
 
 func (e *Envoy) address(port int) string {

@@ -3,17 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/dev/local"
 )
 
 const (
@@ -43,13 +37,12 @@ const documents = `
 {apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/held/quotas/api, spec: {max: 60}}
 `
 
-// installation is the system under load.
-type installation struct {
+// system is the installation under load.
+type system struct {
 	rig      *rig.Rig
 	in       *rig.Installation
 	gateways []*rig.Gateway
 	routes   string // the file
-	client   *http.Client
 	broken   counts
 }
 
@@ -60,8 +53,9 @@ func (c *counts) faults() faults {
 	return faults{c.reloads.Load(), c.agents.Load(), c.coordinators.Load()}
 }
 
-func newInstallation(ctx context.Context, r *rig.Rig) (*installation, error) {
-	w := &installation{rig: r, routes: r.File("routes.yaml"), client: &http.Client{Timeout: 10 * time.Second}}
+func newSystem(ctx context.Context, r *rig.Rig) (*system, error) {
+	w := &system{rig: r, routes: r.File("routes.yaml")}
+	r.Client.Timeout = 10 * time.Second // a busy machine is late
 	if err := w.route(0); err != nil {
 		return nil, err
 	}
@@ -73,7 +67,7 @@ func newInstallation(ctx context.Context, r *rig.Rig) (*installation, error) {
 		return nil, err
 	}
 	for i := range gateways {
-		g, err := w.in.Gateway(ctx, rig.Spec{Name: fmt.Sprintf("soak-%d", i+1), Upstream: upstream, Routes: w.routes,
+		g, err := w.in.Join(ctx, rig.Spec{Name: fmt.Sprintf("soak-%d", i+1), Upstream: upstream, Routes: w.routes,
 			Keys: keys, Contended: contended})
 		if err != nil {
 			return nil, err
@@ -85,7 +79,7 @@ func newInstallation(ctx context.Context, r *rig.Rig) (*installation, error) {
 
 // route replaces the routes of all Envoys. Each version overrides the filter for
 // one path in another way, so that overrides come and go.
-func (w *installation) route(version int) error {
+func (w *system) route(version int) error {
 	text := fmt.Sprintf(`version_info: "%d"
 resources:
   - "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
@@ -112,54 +106,12 @@ resources:
 	return os.Rename(w.routes+".new", w.routes) // at once: Envoy watches for it
 }
 
-// page fetches one.
-func (w *installation) page(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return string(b), err
-}
-
-// numbers of an Envoy's statistics, by name.
-var number = regexp.MustCompile(`(?m)^(?:dynamicmodulescustom\.)?(\S+): (\d+)$`)
-
-func (w *installation) statistics(ctx context.Context, g *rig.Gateway) (map[string]float64, error) {
-	page, err := w.page(ctx, fmt.Sprintf("http://%s/stats?filter=%s", local.Address(g.Admin),
-		"titrate_|downstream_rq_active|rds.all"))
-	if err != nil {
-		return nil, fmt.Errorf("statistics of %s: %w", g.Name, err)
-	}
-	found := map[string]float64{}
-	for _, m := range number.FindAllStringSubmatch(page, -1) {
-		found[m[1]], _ = strconv.ParseFloat(m[2], 64)
-	}
-	return found, nil
-}
-
-// goroutines of a process of Titrate's, by its metrics.
-func (w *installation) goroutines(ctx context.Context, url string) (float64, error) {
-	page, err := w.page(ctx, url+"/metrics")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, found := strings.Cut(page, "\ngo_goroutines ")
-	if !found {
-		return 0, fmt.Errorf("%s/metrics has no go_goroutines", url)
-	}
-	line, _, _ := strings.Cut(rest, "\n")
-	return strconv.ParseFloat(line, 64)
-}
+// statistics is a regular expression of the statistics of an Envoy that the soak watches.
+const statistics = "titrate_|downstream_rq_active|rds.all"
 
 // disturb breaks something every few seconds, until ctx ends. The third gateway's
 // agent is left alone, so that its memory can be judged.
-func (w *installation) disturb(ctx context.Context) error {
+func (w *system) disturb(ctx context.Context) error {
 	for turn := 1; ; turn++ {
 		select {
 		case <-ctx.Done():
@@ -169,10 +121,10 @@ func (w *installation) disturb(ctx context.Context) error {
 		var err error
 		switch turn % 6 {
 		case 2:
-			err = w.gateways[turn/6%2].RestartAgent(ctx)
+			err = w.gateways[turn/6%2].Agent.Restart(ctx)
 			w.broken.agents.Add(1)
 		case 5:
-			err = w.in.RestartCoordinator(ctx)
+			err = w.in.Coordinators[0].Restart(ctx)
 			w.broken.coordinators.Add(1)
 		default:
 			err = w.route(turn)
@@ -188,11 +140,11 @@ func (w *installation) disturb(ctx context.Context) error {
 type left struct{ Held, Active float64 }
 
 // left waits until nothing is, for a while.
-func (w *installation) left(ctx context.Context) (l left, err error) {
+func (w *system) left(ctx context.Context) (l left, err error) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		l = left{}
 		for _, g := range w.gateways {
-			s, err := w.statistics(ctx, g)
+			s, err := g.Statistics(ctx, statistics)
 			if err != nil {
 				return l, err
 			}

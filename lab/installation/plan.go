@@ -1,14 +1,10 @@
-package dev
+package installation
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/titrate/titrate/lab/dev/local"
-)
-
-// ports are the run's ports, all on loopback. With a base port they follow each other in the order of these
-// fields, the per-gateway ports last.
-type ports struct {
+// PortPlan is the ports of an installation on loopback. With a base port they follow each other in the order of these
+// fields, those of each gateway last.
+type PortPlan struct {
 	gateways       []int // where requests go
 	coordinator    int   // gRPC: admin API and control
 	coordinatorWeb int   // metrics and health
@@ -27,7 +23,7 @@ type slot struct {
 	port *int
 }
 
-func (p *ports) slots() []slot {
+func (p *PortPlan) slots() []slot {
 	var all []slot
 	for i := range p.gateways {
 		all = append(all, slot{name: fmt.Sprintf("gateway %d", i+1), port: &p.gateways[i]})
@@ -50,9 +46,10 @@ func (p *ports) slots() []slot {
 
 const maxPort = 65535
 
-// newPorts fills in the ports from base on, or free ports if base is 0.
-func newPorts(base, gateways int) (*ports, error) {
-	p := &ports{
+// PlanPorts returns the ports from base on for so many gateways, or free ports if base is 0. Its error names a port
+// that is taken, and titrate-lab's flag --base-port.
+func PlanPorts(base, gateways int) (*PortPlan, error) {
+	p := &PortPlan{
 		gateways:   make([]int, gateways),
 		envoyAdmin: make([]int, gateways),
 		gossip:     make([]int, gateways),
@@ -72,7 +69,7 @@ func given(slots []slot, base int) error {
 	}
 	for i, s := range slots {
 		*s.port = base + i
-		if err := local.Try(*s.port, s.udp); err != nil {
+		if err := Try(*s.port, s.udp); err != nil {
 			return fmt.Errorf("port %d, for the %s, %w: give another --base-port (%d to %d are needed), "+
 				"or none for free ports", *s.port, s.name, err, base, base+len(slots)-1)
 		}
@@ -81,7 +78,7 @@ func given(slots []slot, base int) error {
 }
 
 func free(slots []slot) error {
-	found, err := local.Ports(len(slots))
+	found, err := Ports(len(slots))
 	if err != nil {
 		return fmt.Errorf("%w: give --base-port", err)
 	}

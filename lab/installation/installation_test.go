@@ -1,4 +1,4 @@
-package local
+package installation
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func TestEnvoyFindsTheFilter(t *testing.T) {
 		t.Error(to, err)
 	}
 	s, err := r.Envoy(Envoy{Name: "gw-1", Filter: Titrate})
-	if err != nil || !slices.Contains(s.Env, "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+dir+"/modules") {
+	if err != nil || !slices.Contains(s.Spec.Env, "ENVOY_DYNAMIC_MODULES_SEARCH_PATH="+dir+"/modules") {
 		t.Error(s, err)
 	}
 }
