@@ -124,12 +124,16 @@ func (d *Document) Wrong(field, message string) *Error {
 	return e
 }
 
-// snake is the name of a field of several words in proto spelling.
-var snake = regexp.MustCompile(`\b[a-z]+(_[a-z]+)+\b`)
+// quotedOrSnake is a text in quotes, or the name of a field of several words in proto spelling.
+var quotedOrSnake = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b[a-z]+(_[a-z]+)+\b`)
 
-// spelled is a message in which fields have the names that the document gives them, or would give them.
+// spelled is a message in which fields have the names that the document gives them, or would give them. A text in
+// quotes is a value of the document, and stays.
 func (d *Document) spelled(message string) string {
-	return snake.ReplaceAllStringFunc(message, func(name string) string {
+	return quotedOrSnake.ReplaceAllStringFunc(message, func(name string) string {
+		if name[0] == '"' {
+			return name
+		}
 		for path, p := range d.places {
 			if path == name || strings.HasSuffix(path, "."+name) {
 				return p.shown[strings.LastIndex(p.shown, ".")+1:]

@@ -418,6 +418,8 @@ func TestMessagesRepeatTheDocument(t *testing.T) {
 			"max_wait, which is 2s",
 		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, queue: {delayTarget: 3s}}": "must not be above maxWait, ",
 		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, onLoss: SAFE_RATE}":        "with onLoss SAFE_RATE",
+		head + "kind: Limit\nname: tenants/-/limits/a\nspec: {rate: 5/s, classes: [max_wait, max_wait]}": `"max_wait" ` +
+			`is named twice`,
 		head + "kind: Limit\nname: tenants/-/limits/a\nspec: {rate: .nan}": "want a rate with its unit, such as 100/s, " +
 			"100/min or 100/h, found .nan",
 		head + "kind: Pool\nname: pools/a\nspec: {capacity: 5, alpha: 0}":            "0 must be 0.1 to 10; left out it is 1",
