@@ -20,22 +20,30 @@ import (
 )
 
 // mayBeMisgiven finds what may be such a number. An escape may spell a part of a field's name.
-var mayBeMisgiven = regexp.MustCompile(`"(` + strings.Join(fieldsToCheck(), "|") + `)"\s*:\s*"?-?[0-9]|\\u`)
+var mayBeMisgiven = func() *regexp.Regexp {
+	enums, notZero := fieldsToCheck()
+	return regexp.MustCompile(`"(?:` + strings.Join(enums, "|") + `)"\s*:\s*"?-?[0-9]|"(?:` +
+		strings.Join(notZero, "|") + `)"\s*:\s*"?-?0|\\u`)
+}()
 
-// fieldsToCheck are the names of the API's fields that hold an enumeration, or that may not be given as 0.
-func fieldsToCheck() (names []string) {
+// fieldsToCheck returns the names of the API's fields that hold an enumeration, and of its fields that may not be 0.
+func fieldsToCheck() (enums, notZero []string) {
 	for _, file := range []protoreflect.FileDescriptor{quotav1.File_titrate_quota_v1alpha1_resources_proto,
 		quotav1.File_titrate_quota_v1alpha1_service_proto} {
 		for i := range file.Messages().Len() {
 			fields := file.Messages().Get(i).Fields()
 			for j := range fields.Len() {
-				if f := fields.Get(j); f.Enum() != nil || api.GivenZero(f) != "" {
-					names = append(names, f.JSONName(), string(f.Name()))
+				f := fields.Get(j)
+				if f.Enum() != nil {
+					enums = append(enums, f.JSONName(), string(f.Name()))
+				}
+				if api.GivenZero(f) != "" {
+					notZero = append(notZero, f.JSONName(), string(f.Name()))
 				}
 			}
 		}
 	}
-	return names
+	return enums, notZero
 }
 
 // misgiven refuses numbers that documents refuse and protobuf takes: a number that is given as 0 where 0 would become

@@ -8,6 +8,20 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
+// Only a body that may have a number to refuse is read a second time.
+func TestWhatMayBeMisgiven(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"burst":0}`: true, `{"burst": -0}`: true, `{"burst":"0"}`: true, `{"burst":"-0.0"}`: true, `{"weight" :0}`: true,
+		`{"burst":20}`: false, `{"burst":"-1"}`: false, `{"burst":-1}`: false, `{"burst":null}`: false, `{"capacity":0}`: false,
+		`{"mode":2}`: true, `{"mode":-1}`: true, `{"mode":0}`: true, `{"mode":"-1"}`: true, `{"on_loss":1}`: true,
+		`{"mode":"SHADOW"}`: false, `{"w\u0065ight":0}`: true, `{}`: false,
+	} {
+		if got := mayBeMisgiven.MatchString(text); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
 // measured is a reader that notes the memory in use when its end has been handed out.
 type measured struct {
 	*strings.Reader
