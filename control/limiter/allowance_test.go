@@ -101,7 +101,7 @@ func TestPeekForetellsDecide(t *testing.T) {
 func TestSettleWithoutARoute(t *testing.T) {
 	e := New(Options{Keys: 1024})
 	r := &Request{Tenant: "a", Pool: "api", Cost: 1}
-	if e.Settle(sec, r, 5) != 0 {
+	if e.Settle(sec, r, Plain, 5) != 0 {
 		t.Error("settled without a configuration")
 	}
 	if out, a := e.Peek(sec, r); out.Verdict != Admit || a != (Allowance{}) {
@@ -112,7 +112,7 @@ func TestSettleWithoutARoute(t *testing.T) {
 		t.Errorf("a limit of 0/s: %+v, %+v", out, a)
 	}
 	r.Pool = "elsewhere"
-	if got := e.Settle(sec, r, 5); math.Abs(got-4) > 1e-9 {
+	if got := e.Settle(sec, r, Plain, 5); math.Abs(got-4) > 1e-9 {
 		t.Errorf("forgiven %v of 4 by a limit that admits nothing", got)
 	}
 }

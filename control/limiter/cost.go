@@ -16,6 +16,9 @@ import (
 // MaxCosts bounds the names of costs in one process.
 const MaxCosts = 8
 
+// Plain is the place of a request's plain cost, beside the places in its Costs.
+const Plain = -1
+
 // Costs are the costs of one request by index, in cost units; 0 where it has none.
 type Costs [MaxCosts]float64
 
@@ -112,7 +115,7 @@ func (rt *route) counter(r *Request) costName {
 }
 
 // PoolCost returns what a request counts at its pool, in millionths of a cost unit, and the place
-// among its Costs that it comes from; −1: its plain cost.
+// among its Costs that it comes from, or Plain.
 func (e *Engine) PoolCost(r *Request) (micros int64, place int) {
 	by := plainCost
 	if rt, ok := e.findRoute(r); ok {
@@ -122,9 +125,9 @@ func (e *Engine) PoolCost(r *Request) (micros int64, place int) {
 }
 
 // LeastBurst returns the smallest burst among the limits that can refuse a request by one of its costs. A greater cost
-// never passes them. Place −1 stands for the plain cost, others for the cost at that place of r.Costs, which must not
-// be 0. The burst is +Inf if there is no such limit, never 0, and a whole number of millionths. A replica that is cut
-// off from the others for long has a part of the burst, and that counts.
+// never passes them. The place is Plain, or that of a cost in r.Costs which is not 0. The burst is +Inf if there is no
+// such limit, never 0, and a whole number of millionths. A replica that is cut off from the others for long has a part
+// of the burst, and that counts.
 func (e *Engine) LeastBurst(r *Request, place int) float64 {
 	least := math.Inf(1)
 	rt, ok := e.findRoute(r)

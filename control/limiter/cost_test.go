@@ -100,10 +100,10 @@ func TestSettleOneOfSeveralCosts(t *testing.T) {
 	if micros, place := e.PoolCost(r); micros != 100e6 || place != outputAt {
 		t.Errorf("the pool counts %v millionths of the cost at %d", micros, place)
 	}
-	e.SettleCost(sec, r, outputAt, 340)
-	e.SettleCost(sec, r, inputAt, 5)
-	e.SettleCost(sec, r, 5, 77)   // a cost that it has not
-	e.SettleCost(sec, r, 200, 77) // no place
+	e.Settle(sec, r, outputAt, 340)
+	e.Settle(sec, r, inputAt, 5)
+	e.Settle(sec, r, 5, 77)   // a cost that it has not
+	e.Settle(sec, r, 200, 77) // no place
 	if got := remaining(e, sec); got["requests"] != 999 || got["input"] != 995 || got["output"] != 660 {
 		t.Errorf("left %v, want 999, 995 and 660", got)
 	}
@@ -187,9 +187,9 @@ func TestNamedCostsAreLikePlainOnes(t *testing.T) {
 			case 2:
 				both("a correction", func(e *Engine) string {
 					if e == pair[0] {
-						return fmt.Sprint(e.Settle(now, of(e, 5), cost))
+						return fmt.Sprint(e.Settle(now, of(e, 5), Plain, cost))
 					}
-					return fmt.Sprint(e.SettleCost(now, of(e, 5), outputAt, cost))
+					return fmt.Sprint(e.Settle(now, of(e, 5), outputAt, cost))
 				})
 			case 3:
 				both("a tick", func(e *Engine) string { return fmt.Sprintf("%+v", e.Tick(now, nil)) })
@@ -228,7 +228,7 @@ func TestLeastBurst(t *testing.T) {
 	own.Overrides = map[string]config.RateBurst{"x": {Rate: 1e-6, Burst: 400.0000007}}
 	e := pricedEngine(t, simple(1e9, config.Queue{}, own, slow("wide", "output", 900), watched, elsewhere, never))
 	r := costing(1, 20, 300)
-	for place, want := range map[int]float64{-1: math.Inf(1), inputAt: 1, outputAt: 400, 5: math.Inf(1)} {
+	for place, want := range map[int]float64{Plain: math.Inf(1), inputAt: 1, outputAt: 400, 5: math.Inf(1)} {
 		if got := e.LeastBurst(r, place); got != want {
 			t.Errorf("the least burst for the cost at %d is %v, want %v", place, got, want)
 		}
@@ -242,7 +242,7 @@ func TestLeastBurst(t *testing.T) {
 	if out := e.Decide(sec, r); out.Verdict != Admit {
 		t.Errorf("the least burst: %+v", out)
 	}
-	if got := e.LeastBurst(&Request{Tenant: "nobody", Cost: 1}, -1); !math.IsInf(got, 1) {
+	if got := e.LeastBurst(&Request{Tenant: "nobody", Cost: 1}, Plain); !math.IsInf(got, 1) {
 		t.Errorf("the least burst of an unknown tenant is %v", got)
 	}
 }

@@ -292,7 +292,7 @@ func TestExactSettle(t *testing.T) {
 	f := newExactFleet(t, 2, simple(1000, config.Queue{}, exactly("l", 1, 10)))
 	r := Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
 	f.total(0, sec, r, 1)
-	f.engines[0].Settle(sec, &r, 7)
+	f.engines[0].Settle(sec, &r, Plain, 7)
 	f.settle(sec)
 	if n := f.total(1, sec, r, 10); n != 3 {
 		t.Errorf("%d admitted at the other gateway after a cost of 7, want 3", n)

@@ -64,7 +64,7 @@ func TestKeysSurviveFlippingMembership(t *testing.T) {
 			for i := w; !stop.Load(); i++ {
 				r := Request{Tenant: "a", Client: fmt.Sprint(i % keys), Pool: "api"}
 				if e.Decide(clock.Add(1000), &r).Verdict == Admit && i%5 == 0 {
-					e.Settle(clock.Load(), &r, float64(i%3))
+					e.Settle(clock.Load(), &r, Plain, float64(i%3))
 				}
 				e.Explain(clock.Load(), &r)
 			}

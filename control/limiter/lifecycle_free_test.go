@@ -199,7 +199,7 @@ func TestSettleAfterTheFlowIsGone(t *testing.T) {
 	if !f.gone() {
 		t.Fatal("the flow is not gone")
 	}
-	e.Settle(now, r, 101)
+	e.Settle(now, r, Plain, 101)
 	if out := e.Decide(now, r); out.Verdict != Reject {
 		t.Errorf("a tenant that owes a second of its share: %+v", out)
 	}

@@ -104,7 +104,7 @@ func (m *model) settle(t *rapid.T) {
 	r := m.served[i]
 	m.served = append(m.served[:i:i], m.served[i+1:]...)
 	actual := rapid.SampledFrom([]float64{0, 0.5, 1, 2, 7, 30}).Draw(t, "actual")
-	m.e.Settle(m.now, &r, actual)
+	m.e.Settle(m.now, &r, Plain, actual)
 	m.admittedCost += int64(actual*unit) - r.cost()
 }
 

@@ -19,21 +19,16 @@ import "github.com/titrate/titrate/control/config"
 // debtSeconds bounds what a flow may owe for corrected costs, in seconds of its share.
 const debtSeconds = 2
 
-// Settle corrects the plain cost of a request, see [Engine.SettleCost].
-func (e *Engine) Settle(now int64, r *Request, actual float64) (forgiven float64) {
-	return e.SettleCost(now, r, -1, actual)
-}
-
-// SettleCost corrects a cost of a request that was admitted by an estimate. It is the plain cost
-// if place is −1, else the one at that place of r.Costs. actual is the true cost, in cost units,
-// ≥ 0 and at most MaxCost. What is not a number corrects nothing. Call it at most once per cost
-// of an admitted request, and never for another one. It decides nothing. It returns the cost that
-// the bound on debt forgave the client's limits, at most over them.
+// Settle corrects a cost of a request that was admitted by an estimate: the one at a place of
+// r.Costs, or at Plain. actual is the true cost, in cost units, ≥ 0 and at most MaxCost. What is
+// not a number corrects nothing. Call it at most once per cost of an admitted request, and never
+// for another one. It decides nothing. It returns the cost that the bound on debt forgave the
+// client's limits, at most over them.
 //
 // Not exact, by choice: a limit that was SHADOW and would have refused the request was
 // not charged its estimate, yet gets its refund. A client that had no key at its
 // admission (see Options.Keys) gets no refund.
-func (e *Engine) SettleCost(now int64, r *Request, place int, actual float64) (forgiven float64) {
+func (e *Engine) Settle(now int64, r *Request, place int, actual float64) (forgiven float64) {
 	by := costName(place + 1)
 	if !(actual >= 0) || by >= unnamedCost {
 		return 0

@@ -38,7 +38,7 @@ func TestSettleTable(t *testing.T) {
 			if out := e.Decide(sec, r); out.Verdict != Admit {
 				t.Fatalf("%s: %+v", what, out)
 			}
-			forgiven := e.Settle(sec, r, tc.actual)
+			forgiven := e.Settle(sec, r, Plain, tc.actual)
 			one := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
 			out, a := e.Peek(sec, one)
 			wait := time.Duration(max(0, (1-tc.left)*1e9))
@@ -69,7 +69,7 @@ func TestDebtIsBounded(t *testing.T) {
 		r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 1}
 		for range rapid.IntRange(1, 20).Draw(t, "requests") {
 			if e.Decide(sec, r).Verdict == Admit {
-				e.Settle(sec, r, rapid.SampledFrom([]float64{MaxCost, 1e4, 100}).Draw(t, "actual"))
+				e.Settle(sec, r, Plain, rapid.SampledFrom([]float64{MaxCost, 1e4, 100}).Draw(t, "actual"))
 			}
 		}
 		silent := 2*burst/rate + debtSeconds + 1/rate + 10/share + 0.5
@@ -101,7 +101,7 @@ func TestSettledShareHolds(t *testing.T) {
 		served := 0.0
 		admitted := func(now int64) {
 			served += tc.actual
-			e.Settle(now, r, tc.actual)
+			e.Settle(now, r, Plain, tc.actual)
 		}
 		var out []Event
 		for now := sec; now < 31*sec; now += 5 * ms {
@@ -149,7 +149,7 @@ func TestRefundsInReports(t *testing.T) {
 	}
 	e.Decide(sec, r)
 	tell()
-	e.Settle(sec, r, 10)
+	e.Settle(sec, r, Plain, 10)
 	tell()
 	for range 2 {
 		e.Decide(2*sec, r)
@@ -201,16 +201,16 @@ func TestRefundAfterBeingAlone(t *testing.T) {
 	if c := among(e, sec, 2); len(c.Keys) != 0 {
 		t.Fatalf("the key is contended yet: %+v", c)
 	}
-	e.Settle(sec, r, 4)
+	e.Settle(sec, r, Plain, 4)
 	left(ledgerBurst - 10)
-	e.Settle(sec, r, 1)
-	e.Settle(sec, r, 1)
+	e.Settle(sec, r, Plain, 1)
+	e.Settle(sec, r, Plain, 1)
 	left(ledgerBurst - 6)
 	if c := among(e, sec, 2); len(c.Keys) != 1 || math.Abs(c.Keys[0].Admitted-6) > 1e-3 {
 		t.Errorf("announced: %+v, want 6 admitted", c)
 	}
 	for range 10 { // more than there was
-		e.Settle(sec, r, 0)
+		e.Settle(sec, r, Plain, 0)
 	}
 	left(ledgerBurst)
 	if c := among(e, sec, 2); len(c.Keys) != 1 || math.Abs(c.Keys[0].Admitted) > 1e-3 {
@@ -232,7 +232,7 @@ func TestSettleConcurrently(t *testing.T) {
 					t.Errorf("not admitted: %+v", out)
 					return
 				}
-				e.Settle(sec+int64(i), r, float64(w+1)) // 1 to 4
+				e.Settle(sec+int64(i), r, Plain, float64(w+1)) // 1 to 4
 				e.Peek(sec+int64(i), r)
 			}
 		})

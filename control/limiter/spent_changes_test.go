@@ -66,7 +66,7 @@ func TestSpentChangesOfRefunds(t *testing.T) {
 	r := &Request{Tenant: "a", Client: "x", Pool: "api", Cost: 8}
 	e.Decide(now, r)
 	before := changes(e, now, c)
-	e.Settle(now, r, 0)
+	e.Settle(now, r, Plain, 0)
 	after := changes(e, now, c)
 	if len(before) != 1 || len(after) != 1 {
 		t.Fatalf("reported %v, then %v", before, after)

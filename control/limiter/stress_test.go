@@ -159,7 +159,7 @@ func (s *stress) serve(now int64) {
 		defer out.Flight.Land(r.Micros(), r.Micros(), time.Millisecond)
 	}
 	if out.Verdict == Admit && rand.IntN(4) == 0 {
-		s.e.Settle(now, r, rand.Float64()*4)
+		s.e.Settle(now, r, Plain, rand.Float64()*4)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestMeterFollowsAndGoes(t *testing.T) {
 		t.Fatal("no meter, or nothing in it")
 	}
 	before := m.Spent(key)
-	c.engines[0].Settle(c.now, &s.req, 0)
+	c.engines[0].Settle(c.now, &s.req, Plain, 0)
 	if after := m.Spent(key); after != before-unit {
 		t.Errorf("a request of no cost leaves %d of %d, want %d", after, before, before-unit)
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // BoundEstimate returns the estimate of a cost of a request, at most the smallest burst of the limits that count it:
-// above that they would refuse the request for ever. place is −1 for the plain cost. The request has a cost there,
-// such as the estimate.
+// above that they would refuse the request for ever. The place is limiter.Plain, or that of a cost in r.Costs. The
+// request has a cost there, such as the estimate.
 func (e *Enforcer) BoundEstimate(r *limiter.Request, place int, estimate float64) (bounded float64) {
 	bounded = estimate // in case of a panic
 	defer e.RecoverPanic("the bound of an estimate")

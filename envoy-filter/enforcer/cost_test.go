@@ -64,7 +64,7 @@ func FuzzCostOfResponse(f *testing.F) {
 			t.Fatalf("%q is a cost of %v, %d millionths", text, cost, micros)
 		}
 		if ok && out.Verdict == limiter.Admit {
-			enf.CorrectCharge(&r, -1, cost)
+			enf.CorrectCharge(&r, limiter.Plain, cost)
 		}
 		one := limiter.Request{Tenant: "a", Client: "c", Cost: 1}
 		out, left := enf.Peek(&one)
@@ -89,15 +89,15 @@ func TestEstimatesPassAFullBucket(t *testing.T) {
 	enf := New(Options{Engine: e})
 	r := limiter.Request{Tenant: "a", Client: "c", Cost: 700}
 	for estimate, want := range map[float64]float64{700: 600, 600: 600, 5: 5} {
-		if got := enf.BoundEstimate(&r, -1, estimate); got != want {
+		if got := enf.BoundEstimate(&r, limiter.Plain, estimate); got != want {
 			t.Errorf("an estimate of %v is charged as %v, want %v", estimate, got, want)
 		}
 	}
-	r.Cost = enf.BoundEstimate(&r, -1, 700)
+	r.Cost = enf.BoundEstimate(&r, limiter.Plain, 700)
 	if out := enf.Decide(&r); out.Verdict != limiter.Admit {
 		t.Errorf("a request with the estimate %v: %+v", r.Cost, out)
 	}
-	if got := New(Options{}).BoundEstimate(&r, -1, 7); got != 7 { // it has no engine, and panics
+	if got := New(Options{}).BoundEstimate(&r, limiter.Plain, 7); got != 7 { // it has no engine, and panics
 		t.Errorf("after a panic an estimate of 7 is %v", got)
 	}
 }

@@ -196,11 +196,11 @@ func (e *Enforcer) RefusedAllowance(r *limiter.Request, out limiter.Outcome) lim
 	return e.o.Engine.Allowance(Now(), r, out.Reason)
 }
 
-// CorrectCharge replaces the estimate of a cost of an admitted request by its true cost: of the plain cost if place
-// is −1, else of the one at that place. It returns whether the request's pool counts that cost.
+// CorrectCharge replaces the estimate of a cost of an admitted request by its true cost: of the one at a place of
+// r.Costs, or at limiter.Plain. It returns whether the request's pool counts that cost.
 func (e *Enforcer) CorrectCharge(r *limiter.Request, place int, actual float64) (ofPool bool) {
 	defer e.RecoverPanic("the correction of a charge")
-	e.o.Engine.SettleCost(Now(), r, place, actual)
+	e.o.Engine.Settle(Now(), r, place, actual)
 	_, counted := e.o.Engine.PoolCost(r)
 	return counted == place
 }
