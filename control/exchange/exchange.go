@@ -175,9 +175,9 @@ type FlowReport struct {
 	Counts                               Counts
 }
 
-// Names are the identities and classes that a filter's settings name. A limit may ask for
-// a name that no gateway knows; the coordinator then warns.
-type Names struct{ Identities, Classes []string }
+// Names are the identities, classes and costs that a filter's settings name. A limit or a pool may ask
+// for a name that no gateway knows; the coordinator then warns.
+type Names struct{ Identities, Classes, Costs []string }
 
 // Spent are the keys of limits whose bursts are not whole. The agent keeps them for the
 // process that takes a filter's place, so that no client gets its burst twice. A later

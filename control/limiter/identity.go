@@ -47,13 +47,11 @@ type Names struct {
 	Costs      [MaxCosts]string
 }
 
-// Known lists the identities and classes that have an index.
+// Known lists the identities, classes and costs that have an index.
 func (n *Names) Known() *exchange.Names {
-	return &exchange.Names{Identities: given(n.Identities[:]), Classes: given(n.Classes[:])}
+	return &exchange.Names{Identities: given(n.Identities[:]), Classes: given(n.Classes[:]),
+		Costs: given(n.Costs[:])}
 }
-
-// KnownCosts lists the costs that have an index.
-func (n *Names) KnownCosts() []string { return given(n.Costs[:]) }
 
 // given are the names that are not "".
 func given(names []string) (out []string) {

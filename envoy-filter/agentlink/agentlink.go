@@ -33,7 +33,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -401,9 +400,6 @@ func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {
 	h := &link.Heartbeat{Sequence: sequence, Revision: c.Revision.Load()}
 	if r := c.refusal.Load(); r != nil {
 		h.Refused, h.Reason = r.revision, r.reason
-	}
-	if n := c.o.Engine.Named(); n != nil {
-		h.Costs = strings.Join(n.KnownCosts(), ",")
 	}
 	return h
 }

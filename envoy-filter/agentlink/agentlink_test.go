@@ -308,14 +308,14 @@ func TestChanges(t *testing.T) {
 func TestNamesAreSent(t *testing.T) {
 	b := newFixture(t)
 	b.engine.Name(limiter.Names{Identities: [limiter.MaxIdentities]string{1: "ip"},
-		Classes: [limiter.MaxClasses]string{0: "writes"}})
+		Classes: [limiter.MaxClasses]string{0: "writes"}, Costs: [limiter.MaxCosts]string{2: "output"}})
 	s := b.accept(hello)
 	if n := await(s, func(*exchange.Names) bool { return true }); !slices.Equal(n.Identities, []string{"ip"}) ||
-		!slices.Equal(n.Classes, []string{"writes"}) {
+		!slices.Equal(n.Classes, []string{"writes"}) || !slices.Equal(n.Costs, []string{"output"}) {
 		t.Errorf("sent %+v", n)
 	}
 	b.engine.Name(limiter.Names{})
-	if n := await(s, func(*exchange.Names) bool { return true }); len(n.Identities)+len(n.Classes) != 0 {
+	if n := await(s, func(*exchange.Names) bool { return true }); len(n.Identities)+len(n.Classes)+len(n.Costs) != 0 {
 		t.Errorf("sent %+v after they were gone", n)
 	}
 }

@@ -57,6 +57,7 @@ func code(c *coder, m Message) {
 		text := func(c *coder, s *string) { c.str("name", s) }
 		list(c, "identities", sizeName, &m.Identities, text)
 		list(c, "classes", sizeName, &m.Classes, text)
+		list(c, "costs", sizeName, &m.Costs, text)
 	case *exchange.Spent:
 		list(c, "keys", sizeSpent, &m.Keys, func(c *coder, k *exchange.KeySpent) {
 			c.u64("keys.key", &k.Key)
@@ -83,7 +84,6 @@ func code(c *coder, m Message) {
 			integer(c, "refused", &m.Refused)
 			c.str("reason", &m.Reason)
 			c.u64("parted", &m.Parted)
-			c.str("costs", &m.Costs)
 		})
 	}
 }

@@ -458,7 +458,7 @@ func FuzzReader(f *testing.F) {
 		&exchange.Report{Limits: []exchange.LimitCounts{{Tenant: "a", Limit: "l"}}, Part: 1, Parts: 2,
 			Clients: []exchange.ClientCount{{Tenant: "a", Client: "c", Count: 2}}},
 		&Heartbeat{Reason: "x"},
-		&exchange.Names{Identities: []string{"ip"}, Classes: []string{"writes"}},
+		&exchange.Names{Identities: []string{"ip"}, Classes: []string{"writes"}, Costs: []string{"output"}},
 		&exchange.Spent{Keys: []exchange.KeySpent{{Key: 1, Ahead: 2, Named: true}}},
 		&config.Delta{Base: 3, Revision: 4, Shared: &config.Shared{}, Removed: []string{"b"},
 			Tenants: []config.Tenant{{Name: "a", Limits: []config.Limit{{Name: "l", Rate: 1}}}}},

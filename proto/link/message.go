@@ -102,9 +102,6 @@ type Heartbeat struct {
 	// budget: each replica limits such a key to its own part. 0 from an agent and from a
 	// filter that does not count them.
 	Parted uint64
-	// Costs names the costs in a filter's settings, with commas between them. "" from an agent and
-	// from a filter that knows none.
-	Costs string
 }
 
 // MaxRefused bounds the limits that one [Refused] names.

@@ -352,8 +352,9 @@ func TestHelloAndReport(t *testing.T) {
 	if r := to.Report(0); r.State != nil {
 		t.Errorf("nothing changed: %v", r.State)
 	}
-	c.Received(0, 1, &exchange.Names{Identities: []string{"ip"}})
-	if r := to.Report(0); r.State == nil || r.State.Gateways[0].Identities[0] != "ip" {
+	c.Received(0, 1, &exchange.Names{Identities: []string{"ip"}, Costs: []string{"output"}})
+	if r := to.Report(0); r.State == nil || r.State.Gateways[0].Identities[0] != "ip" ||
+		r.State.Gateways[0].Costs[0] != "output" {
 		t.Errorf("with names: %v", r.State)
 	}
 	to, _ = c.Hello(0)

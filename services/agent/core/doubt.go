@@ -158,7 +158,7 @@ func (c *Core) bound(g *gateway, m link.Message) {
 	case *exchange.Decisions:
 		b.decisions(m)
 	case *exchange.Names:
-		for _, list := range [][]string{m.Identities, m.Classes} {
+		for _, list := range [][]string{m.Identities, m.Classes, m.Costs} {
 			for i := range list {
 				b.texts(&list[i])
 			}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -102,8 +101,8 @@ func (c *Core) state(now time.Duration) *controlv1.State {
 			LeftOut: leftOutMessage(g.leftOut.Limits), LeftOutTotal: int32(g.leftOut.Total),
 		}
 		if n := g.names; n != nil {
-			one.NamesKnown, one.Identities, one.Classes = true, n.Identities, n.Classes
-			one.Costs = strings.FieldsFunc(g.heartbeat.Costs, func(r rune) bool { return r == ',' })
+			one.NamesKnown = true
+			one.Identities, one.Classes, one.Costs = n.Identities, n.Classes, n.Costs
 		}
 		s.Gateways = append(s.Gateways, one)
 	}
