@@ -198,10 +198,9 @@ var instruments = []telemetry.Instrument[measurements]{
 			put(float64(m.gossip.Dropped[schedule.Malformed]), attribute.String("source", "gossip"))
 		}},
 	{Name: "titrate.agent.gossip.dropped", Counter: true, Labels: []string{"reason"},
-		Help: "Packets of other agents that were dropped, by reason: malformed, version (none in common), " +
-			"unknown_sender, forged, replayed. Others are unopened, foreign (of another user of memberlist), " +
-			"overflow (too many at once), stale (came while the process stood still). Unopened is sealed with a " +
-			"key that is not in --gossip-key-file; a connection counts as a packet.",
+		Help: "Packets of other agents that were dropped. Reasons: malformed, version (none in common), " +
+			"unknown_sender, forged, replayed, overflow, foreign (another memberlist). Stale: the process stood " +
+			"still. Unopened: no key in --gossip-key-file opens it; connections too.",
 		Read: func(m measurements, put telemetry.Put) {
 			for why, n := range m.gossip.Dropped {
 				put(float64(n), attribute.String("reason", schedule.Drop(why).String()))

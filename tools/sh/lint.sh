@@ -17,7 +17,7 @@ status=0
 for m in "$@"; do
   [ -n "$(find "$m" -name '*.go' -print -quit)" ] || continue
   echo "lint $m"
-  (cd "$m" && "$bin" run --config "$top/.golangci.yaml" ./...) || status=1
+  (cd "$m" && "$bin" run --allow-parallel-runners --config "$top/.golangci.yaml" ./...) || status=1
 done
 for f in tools/sh/*.sh proto/generate.sh .ci/run; do bash -n "$f" || status=1; done
 tools/sh/prose.sh || status=1

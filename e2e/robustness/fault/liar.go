@@ -40,9 +40,8 @@ var lyingAgent = Kind{
 // lying agent can (docs/guarantees.md).
 var lyingGateway = Kind{
 	Name: "lying-gateway",
-	Does: "a process links with an agent as one more gateway and sends numbers and texts at, below and beyond " +
-		"their bounds. It also sends old messages again, floods and wrong Hellos. It is killed later. The agent " +
-		"counts what it drops",
+	Does: "a process links with an agent as a gateway and sends false numbers and texts, old messages, floods and " +
+		"wrong Hellos until it is killed",
 	Touches: "gateway", Shortest: 3 * second, Longest: 10 * second,
 	Grace: check.Grace{Unfair: invented, Bursts: 4, Ledgers: true, Spares: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {

@@ -167,14 +167,7 @@ const (
 // the agent answers one, or keeps it.
 func knock(ctx context.Context, socket string) error {
 	hello := func(replica string, generation uint64) []byte {
-		var b strings.Builder
-		_ = link.NewWriter(&b).Write(&link.Hello{Version: link.Version, Replica: replica, Generation: generation})
-		return []byte(b.String())
-	}
-	beat := func() []byte {
-		var b strings.Builder
-		_ = link.NewWriter(&b).Write(&link.Heartbeat{})
-		return []byte(b.String())
+		return frame(&link.Hello{Version: link.Version, Replica: replica, Generation: generation})
 	}
 	begins := []struct {
 		what string
@@ -183,7 +176,7 @@ func knock(ctx context.Context, socket string) error {
 		{"a name that is too long", hello(strings.Repeat("n", 257), 1)},
 		{"a name that is not printable", hello("a\x00b", 1)},
 		{"a generation that is too late", hello("later", math.MaxUint64)},
-		{"no Hello", beat()},
+		{"no Hello", frame(&link.Heartbeat{})},
 		{"no message", []byte(strings.Repeat("\xff", 64))},
 	}
 	for n := 0; ; n++ {
@@ -197,6 +190,13 @@ func knock(ctx context.Context, socket string) error {
 			return fmt.Errorf("hostile-gateway: a link that begins with %s: %w", b.what, err)
 		}
 	}
+}
+
+// frame returns a message as a link has it.
+func frame(m link.Message) []byte {
+	var b bytes.Buffer
+	_ = link.NewWriter(&b).Write(m) // a buffer takes all
+	return b.Bytes()
 }
 
 // refused returns an error unless an agent closes a link that begins so, without an answer.

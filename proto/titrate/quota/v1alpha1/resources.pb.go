@@ -592,7 +592,7 @@ type Pool struct {
 	Queue *Queue `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
 	// What a gateway does without a share, or after hardExpiry.
 	OnLoss OnLoss `protobuf:"varint,7,opt,name=on_loss,json=onLoss,proto3,enum=titrate.quota.v1alpha1.OnLoss" json:"on_loss,omitempty"`
-	// How long after the coordinator was last received SAFE_RATE falls to the safe rate. Above 0 with SAFE_RATE;
+	// How long after the coordinator was last reachable SAFE_RATE falls to the safe rate. Above 0 with SAFE_RATE;
 	// the others ignore it. Default 0s (never).
 	HardExpiry *durationpb.Duration `protobuf:"bytes,8,opt,name=hard_expiry,json=hardExpiry,proto3" json:"hard_expiry,omitempty"`
 	// With it the capacity is found: it begins at `capacity`, and the coordinator follows what the

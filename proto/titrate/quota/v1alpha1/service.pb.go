@@ -4953,7 +4953,7 @@ type Gateway struct {
 	Refused     int64                  `protobuf:"varint,7,opt,name=refused,proto3" json:"refused,omitempty"`                // revision that it refused last; 0 = it refuses none
 	Reason      string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                   // of refused
 	LeftOut     int32                  `protobuf:"varint,9,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // limits and quotas of the revision in force that it, or its agent, does not enforce
-	// When its agent was last received, if the agent is not connected any more and has not ended in order. The
+	// When its agent was last reachable, if the agent is not connected any more and has not ended in order. The
 	// gateway goes on with what it has. It is shown for ten minutes.
 	Heard         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=heard,proto3" json:"heard,omitempty"`
 	unknownFields protoimpl.UnknownFields
