@@ -122,6 +122,13 @@ func TestUsageThatIsNotSaid(t *testing.T) {
 			w.Header().Set("content-encoding", "identity")
 			fmt.Fprint(w, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 		}, 1, 1, "read"},
+		"a second line of encodings": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["Content-Encoding"] = []string{"identity", "gzip"}
+			fmt.Fprint(w, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+		}, 50, 20, "encoded"},
+		"a byte order mark": {func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "\ufeff", `{"usage":{"prompt_tokens":4,"completion_tokens":5}}`)
+		}, 4, 5, "read"},
 		"no usage": {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"object":"list"}`) }, 50, 20, "missing"},
 		"no body":  {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }, 50, 20, "missing"},
 		"a long stream without usage": {func(w http.ResponseWriter, r *http.Request) {
@@ -158,6 +165,18 @@ func TestUsageThatIsNotSaid(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}, 70, 20, "cut"},
+		"an upstream that goes away after the last event": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("content-type", "text/event-stream")
+			fmt.Fprint(w, "data: {\"usage\":{\"prompt_tokens\":70,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, 70, 2, "read"},
+		"and after the last event of a stream without usage": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("content-type", "text/event-stream")
+			fmt.Fprint(w, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, 50, 20, "missing"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

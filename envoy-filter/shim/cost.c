@@ -207,9 +207,17 @@ static bool begins(abi_bytes value, const char* with) {
   return value.length >= n && strncasecmp(value.ptr, with, n) == 0;
 }
 
+// Whether a line of content-encoding names an encoding. A response may have several.
 static bool is_encoded(abi_http_filter envoy) {
-  abi_bytes encoding = response_header(envoy, ABI_TEXT("content-encoding"));
-  return encoding.length > 0 && !(encoding.length == 8 && begins(encoding, "identity"));
+  abi_bytes encoding;
+  size_t count = 1;
+  for (size_t i = 0; i < count; i++) {
+    if (!ENVOY(http_get_header)(envoy, ABI_RESPONSE_HEADER, ABI_TEXT("content-encoding"), &encoding,
+                                i, &count))
+      return false;
+    if (encoding.length > 0 && !(encoding.length == 8 && begins(encoding, "identity"))) return true;
+  }
+  return false;
 }
 
 static void begin_reading(abi_http_filter envoy, struct titrate_charge* c) {
@@ -237,6 +245,8 @@ static void end_reading(struct titrate_outcome* o, int unsaid) {
   if (!awaits_usage(o)) return;
   struct titrate_charge* c = o->charge;
   int outcome = TITRATE_USAGE_READ;
+  if (unsaid == TITRATE_USAGE_CUT && c->reader != NULL && titrate_usage_whole(c->reader))
+    unsaid = TITRATE_USAGE_MISSING; // nothing more would have come
   EACH_PENDING(o, i) {
     double tokens;
     if (expected(o, i)->from != TITRATE_COST_USAGE) continue;

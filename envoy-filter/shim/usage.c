@@ -4,27 +4,73 @@
 
 enum { FIELD, AFTER_NAME, DATA, OTHER };
 
+enum { BOM_READ = 3 };
+
+// The lines by which language models end a stream.
+static const char* const last_lines[] = {
+    "data: [DONE]", "data:[DONE]", "event: message_stop", "event:message_stop",
+    "event: response.completed", "event: response.incomplete", "event: response.failed",
+};
+enum { LAST_LINES = sizeof last_lines / sizeof *last_lines, ALL_LAST_LINES = (1 << LAST_LINES) - 1 };
+
 void titrate_usage_begin(struct titrate_usage_reader* r, const struct titrate_usage_format* format,
                          bool events) {
   memset(r, 0, sizeof *r);
   r->format = format;
   r->events = events;
+  r->last = ALL_LAST_LINES;
   titrate_json_begin(r);
 }
 
+// Passes over a byte order mark, with which a body may begin.
+static const char* pass_mark(struct titrate_usage_reader* r, const char* at, const char* end) {
+  static const char mark[BOM_READ] = {'\xef', '\xbb', '\xbf'};
+  while (at < end && r->marked < BOM_READ) {
+    if (*at != mark[r->marked]) {
+      if (r->marked > 0) { // it was another character
+        r->line = OTHER;
+        r->last = 0;
+      }
+      r->marked = BOM_READ;
+      break;
+    }
+    r->marked++;
+    at++;
+  }
+  return at;
+}
+
 // --- event streams ---
+
+// Notes bytes of a line, which may be one by which a stream ends.
+static void match_last(struct titrate_usage_reader* r, const char* at, const char* end) {
+  for (; at < end && r->last != 0; at++, r->column++)
+    for (int i = 0; i < LAST_LINES; i++)
+      if ((r->last >> i & 1) != 0 && (last_lines[i][r->column] != *at || *at == 0))
+        r->last &= (uint8_t) ~(1u << i);
+}
+
+// Whether the line is one of them.
+static bool is_last(const struct titrate_usage_reader* r) {
+  for (int i = 0; i < LAST_LINES; i++)
+    if ((r->last >> i & 1) != 0 && last_lines[i][r->column] == 0) return true;
+  return false;
+}
 
 // An empty line ends an event.
 static void end_line(struct titrate_usage_reader* r, bool empty) {
   if (!empty) {
     if (r->line == DATA || r->line == AFTER_NAME) titrate_json_read(r, "\n", "\n" + 1);
+    r->last_event = r->last_event || is_last(r);
   } else {
     if (r->has_data) r->data_events++;
     r->has_data = false;
+    r->whole = r->whole || r->last_event;
     titrate_json_begin(r);
   }
   r->line = FIELD;
-  r->matched = 0;
+  r->matched = r->column = 0;
+  r->last = ALL_LAST_LINES;
 }
 
 // Takes a byte of a line before its data.
@@ -52,10 +98,14 @@ static bool ends_line(char c) { return c == '\n' || c == '\r'; }
 static const char* read_line(struct titrate_usage_reader* r, const char* at, const char* end) {
   const char* from = at;
   if (r->line == FIELD || r->line == AFTER_NAME) {
-    if (!ends_line(*at)) read_name(r, *at++);
+    if (!ends_line(*at)) {
+      match_last(r, at, at + 1);
+      read_name(r, *at++);
+    }
     return at;
   }
   at = titrate_either(at, end, '\n', '\r');
+  match_last(r, from, at);
   if (r->line == DATA) titrate_json_read(r, from, at);
   return at;
 }
@@ -75,11 +125,15 @@ static void read_events(struct titrate_usage_reader* r, const char* at, const ch
 
 void titrate_usage_read(struct titrate_usage_reader* r, abi_bytes chunk) {
   if (chunk.length == 0) return;
+  const char* end = chunk.ptr + chunk.length;
+  const char* at = pass_mark(r, chunk.ptr, end);
   if (r->events)
-    read_events(r, chunk.ptr, chunk.ptr + chunk.length);
+    read_events(r, at, end);
   else
-    titrate_json_read(r, chunk.ptr, chunk.ptr + chunk.length);
+    titrate_json_read(r, at, end);
 }
+
+bool titrate_usage_whole(const struct titrate_usage_reader* r) { return r->whole; }
 
 // --- sums ---
 

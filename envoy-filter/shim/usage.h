@@ -57,8 +57,12 @@ struct titrate_json {
 struct titrate_usage_reader {
   const struct titrate_usage_format* format;
   bool events;             // the body is an event stream
+  uint8_t marked;          // bytes of a byte order mark that have been read; BOM_READ: no more may come
   uint8_t line, matched;   // where in a line; bytes of "data" that have been read
   bool carriage, has_data; // the last byte was a carriage return; the event has data
+  uint8_t last, column;    // lines of a last event that the line may be, as bits; its bytes so far
+  bool last_event;         // the event is the last one
+  bool whole;              // the body has said all: its JSON text or its last event is complete
   uint64_t data_events;    // events with data
   uint32_t seen;           // fields that have a number, as bits
   double field[TITRATE_USAGE_FIELDS];
@@ -76,7 +80,11 @@ void titrate_usage_read(struct titrate_usage_reader* r, abi_bytes chunk);
 // the body does not say is the sum of input and output. Returns false if nothing was found.
 bool titrate_usage_get(const struct titrate_usage_reader* r, int counts, double* tokens);
 
-// The same at the end of a complete body. Of input and output, a number that it does not say is 0 if
+// Whether the body has said all of its usage, though it may go on: its JSON text is complete, or the
+// event by which a language model ends its stream.
+bool titrate_usage_whole(const struct titrate_usage_reader* r);
+
+// As titrate_usage_get at the end of a complete body. Of input and output, a number that it does not say is 0 if
 // it says the other one.
 bool titrate_usage_final(const struct titrate_usage_reader* r, int counts, double* tokens);
 

@@ -62,6 +62,7 @@ static void open(struct titrate_usage_reader* r, bool object) {
     j->state = SKIP;
     return;
   }
+  if (j->depth == 0 && !r->events) r->whole = false;
   j->depth++;
   j->object[j->depth] = j->key_next = object;
   j->paths[j->depth] = into;
@@ -79,7 +80,9 @@ static void close(struct titrate_usage_reader* r, bool object) {
   j->depth--;
   j->key_next = false;
   j->value = 0;
-  if (j->depth == 0) titrate_json_begin(r); // another text may follow
+  if (j->depth > 0) return;
+  if (!r->events) r->whole = true;
+  titrate_json_begin(r); // another text may follow
 }
 
 // --- numbers ---

@@ -69,6 +69,9 @@ func (u *Usage) Final(counts settings.Usage) (tokens float64, ok bool) {
 	return float64(n), ok
 }
 
+// Whole is titrate_usage_whole.
+func (u *Usage) Whole() bool { return bool(C.titrate_usage_whole(u.reader)) }
+
 // Events is the number of events with data.
 func (u *Usage) Events() uint64 { return uint64(u.reader.data_events) }
 

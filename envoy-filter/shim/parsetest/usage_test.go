@@ -34,6 +34,12 @@ func known(t testing.TB, name string) []settings.UsagePath {
 func read(paths []settings.UsagePath, events bool, body string, cuts ...int) string {
 	u := NewUsage(paths, events)
 	defer u.Free()
+	u.readIn(body, cuts...)
+	return numbers(u.Get)
+}
+
+// readIn reads a body in chunks.
+func (u *Usage) readIn(body string, cuts ...int) {
 	from := 0
 	for _, cut := range append(cuts, len(body)) {
 		for cut-from > 1<<18 { // what the guard has room for
@@ -43,7 +49,6 @@ func read(paths []settings.UsagePath, events bool, body string, cuts ...int) str
 		u.Read(body[from:cut])
 		from = cut
 	}
-	return numbers(u.Get)
 }
 
 // numbers are input, output and total; "-" for none.
@@ -169,6 +174,9 @@ func TestUsageInEventStreams(t *testing.T) {
 		"data\n\ndata:\n\ndata: \n\n":                              "- - -",
 		"{\"in\":3}\n\n":                                           "- - -",
 		"data: {\"in\":3}":                                         "3 - 3",
+		"\ufeffdata: {\"in\":3}\n\ndata: {\"out\":4}\n\n":          "3 4 7",
+		"\n\ufeffdata: {\"in\":3}\n\n":                             "- - -",
+		"\xef\xbbdata: {\"in\":3}\n\n":                             "- - -",
 		"":                                                         "- - -",
 	} {
 		if got := read(paths, true, body); got != want {
@@ -180,6 +188,41 @@ func TestUsageInEventStreams(t *testing.T) {
 	u.Read("data: a\n\nevent: ping\n\ndata:b\r\n\r\ndata: c\ndata: d\n\ndata: unfinished")
 	if n := u.Events(); n != 3 {
 		t.Errorf("%d events with data, want 3", n)
+	}
+}
+
+// A client may go away as soon as it has all: when the JSON text is complete, or the event that ends the stream.
+func TestUsageIsWholeBeforeTheBodyEnds(t *testing.T) {
+	for body, last := range map[string]string{
+		"{\"usage\":{\"prompt_tokens\":3}}": "}",
+		"[{\"x\":{}}]":                      "]",
+		"data: {\"usage\":{\"prompt_tokens\":3}}\n\ndata: [DONE]\n\n": "\n",
+		"data:[DONE]\r\r": "\r",
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n":               "\n",
+		"event: response.completed\r\ndata: {\"response\":{\"usage\":{}}}\r\n\r\n": "\r\n",
+	} {
+		paths, events := known(t, "OPENAI"), !strings.ContainsAny(body[:1], "{[")
+		if body[0] == '[' {
+			paths = known(t, "GEMINI")
+		}
+		for cut := range len(body) + 1 {
+			u := NewUsage(paths, events)
+			u.Read(body[:cut])
+			if want := cut > len(body)-len(last); u.Whole() != want {
+				t.Errorf("%q: %v after %d bytes, want %v", body, u.Whole(), cut, want)
+			}
+			u.Free()
+		}
+	}
+	for _, body := range []string{"data: [DONE]x\n\n", "data: [DONE\n\n", "data: [DONE]\x00\n\n",
+		"event: message_start\n\n", "data: {}\n\n", ": data: [DONE]\n\n", "data: [DONE]\n",
+		"{\"usage\":{}", "event: message_stop\n"} {
+		u := NewUsage(known(t, "OPENAI"), body[0] != '{')
+		u.Read(body)
+		if u.Whole() {
+			t.Errorf("%q has said all", body)
+		}
+		u.Free()
 	}
 }
 
@@ -252,7 +295,8 @@ func walk(d *json.Decoder, paths []settings.UsagePath, keys []string, found map[
 func FuzzUsage(f *testing.F) {
 	for _, s := range []string{`{"u":{"in":3,"out":4.5e1},"x":[{"u":{"in":1}}]}`, `{"\u0075":{"in":1e2},"u":{"in":"\ud83d\ude00"}}`,
 		`[[[{"u":1}]],"\\",-1]`, "data: {\"u\":{\"in\":3}}\r\n\r\ndata: [DONE]\n\n", `{"list":[1,{"a":2}],"u":{"in":1},"u":{"in":2}}`,
-		"data:{\"u\":\ndata:{\"in\":3}}\n\n: c\nevent: e\r\r"} {
+		"data:{\"u\":\ndata:{\"in\":3}}\n\n: c\nevent: e\r\r", "\ufeffdata: {}\n\ndata: [DONE]\r\n\r\n",
+		"event: message_stop\ndata: {}\n\n"} {
 		f.Add([]byte(s), uint64(1))
 	}
 	paths := format(f, `{"format":"JSON_POINTER","input":"/u/in","output":"/u/out","total":"/list/1/a"}`)
@@ -267,8 +311,13 @@ func FuzzUsage(f *testing.F) {
 			at += r.IntN(12)
 		}
 		for _, events := range []bool{false, true} {
-			whole, cut := read(paths, events, string(body)), read(paths, events, string(body), cuts...)
-			if whole != cut {
+			found := func(cuts ...int) string {
+				u := NewUsage(paths, events)
+				defer u.Free()
+				u.readIn(string(body), cuts...)
+				return fmt.Sprint(numbers(u.Get), ", all said: ", u.Whole(), ", events: ", u.Events())
+			}
+			if whole, cut := found(), found(cuts...); whole != cut {
 				t.Fatalf("%q, events %v: %s, in chunks that end at %v %s", body, events, whole, cuts, cut)
 			}
 		}
