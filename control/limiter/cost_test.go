@@ -246,3 +246,24 @@ func TestLeastBurst(t *testing.T) {
 		t.Errorf("the least burst of an unknown tenant is %v", got)
 	}
 }
+
+// A request counts for a configured tenant and a configured pool, whatever names it has.
+func TestCountedAs(t *testing.T) {
+	c := simple(1e9, config.Queue{})
+	c.Tenants = append(c.Tenants, config.Tenant{Name: config.DefaultTenant, Weight: 1})
+	e := pricedEngine(t, c)
+	for _, tc := range []struct{ tenant, pool, want string }{
+		{"a", "api", "a api"}, {"a", "invented", "a "}, {"invented", "api", "- api"}, {"invented", "invented", "- "},
+	} {
+		tenant, pool, ok := e.CountedAs(&Request{Tenant: tc.tenant, Pool: tc.pool})
+		if got := tenant + " " + pool; got != tc.want || !ok {
+			t.Errorf("%s %s counts as %s, %v, want %s", tc.tenant, tc.pool, got, ok, tc.want)
+		}
+	}
+	for what, e := range map[string]*Engine{"without a configuration": New(Options{}),
+		"without a default tenant": pricedEngine(t, simple(1, config.Queue{}))} {
+		if tenant, pool, ok := e.CountedAs(&Request{Tenant: "invented", Pool: "api"}); ok {
+			t.Errorf("%s: %s %s", what, tenant, pool)
+		}
+	}
+}

@@ -85,6 +85,20 @@ func (e *Engine) findRoute(r *Request) (*route, bool) {
 	return e.route(s, t, r.Pool), true
 }
 
+// CountedAs returns the tenant and the pool of the configuration that a request counts for. A tenant that is not
+// configured counts as DefaultTenant, if there is one; the pool is "" if it is not configured. It returns false for a
+// request that no limit can apply to.
+func (e *Engine) CountedAs(r *Request) (tenant, pool string, ok bool) {
+	rt, ok := e.findRoute(r)
+	if !ok {
+		return "", "", false
+	}
+	if rt.flow != nil {
+		pool = rt.flow.pool
+	}
+	return rt.tenant.name, pool, true
+}
+
 // withoutRoute is the answer to a request that has no route.
 func (e *Engine) withoutRoute() Outcome {
 	switch configured := e.snap.Load() != nil; {

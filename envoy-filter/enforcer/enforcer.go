@@ -216,6 +216,13 @@ func (e *Enforcer) PoolCost(r *limiter.Request) (micros int64) {
 	return micros
 }
 
+// CountedAs returns the tenant and the pool of the configuration that a request counts for, see
+// [limiter.Engine.CountedAs].
+func (e *Enforcer) CountedAs(r *limiter.Request) (tenant, pool string, ok bool) {
+	defer e.RecoverPanic("the tenant of a request")
+	return e.o.Engine.CountedAs(r)
+}
+
 // Cancel removes a held request from the queue. It returns false if the request's event
 // was or is being delivered.
 func (e *Enforcer) Cancel(h limiter.Handle) (removed bool) {

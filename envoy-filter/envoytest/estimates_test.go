@@ -126,3 +126,20 @@ func TestRoutesWithoutANameHaveTheirOwnEstimates(t *testing.T) {
 		})
 	}
 }
+
+// Tenants that a client invents count as one, so they share their estimates and displace none. An answer of 12 leaves
+// 18 of a burst of 30: a request that is known to cost 12 passes, and a request that is taken for 20 does not.
+func TestInventedTenantsShareTheirEstimates(t *testing.T) {
+	t.Parallel()
+	e, _ := linked(t, setup(1, config.Queue{}, limited(config.DefaultTenant, .001, 30)),
+		edit{"cost: { literal: 1 }", "response_cost: { header: x-tokens, estimate: { first: 20 } }"})
+	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("x-tokens", "12")
+	})
+	for _, tenant := range []string{"invented-1", "invented-2"} {
+		if a := e.get("/", "x-tenant", tenant); a.status != http.StatusOK {
+			t.Errorf("%s: %+v", tenant, a)
+		}
+	}
+	e.alive()
+}

@@ -36,28 +36,46 @@ func estimate(q *C.struct_titrate_question) {
 func estimateOf(q *C.struct_titrate_question, p *C.struct_titrate_price) float64 {
 	cost := float64(p.response.first)
 	if learns(p.response) {
-		if recent, ok := learned.Estimate(keyOf(q, p)); ok {
-			cost = recent
+		if k, known := keyOf(q, p); known {
+			cost = afterLearning(k, cost)
 		}
 	}
 	return min(max(cost, float64(p.response.least)), float64(p.response.most))
+}
+
+// afterLearning returns the estimate of a key whose requests are taken for first before any answer. Nothing has
+// confirmed an old estimate for long: the greater of both counts.
+func afterLearning(k estimates.Key, first float64) float64 {
+	switch recent, fresh, ok := learned.Estimate(k, enforcer.Now()); {
+	case !ok:
+		return first
+	case !fresh:
+		return max(recent, first)
+	default:
+		return recent
+	}
 }
 
 // learns reports whether the bounds of an estimate leave anything to learn.
 func learns(r *C.struct_titrate_response_cost) bool { return r.least < r.most }
 
 // keyOf returns the key of a request's estimates: durations are alike in a pool, other costs on a route. Routes without
-// a name are taken for one in each pool.
-func keyOf(q *C.struct_titrate_question, p *C.struct_titrate_price) estimates.Key {
+// a name are taken for one in each pool. A key has names of the configuration, so that clients cannot invent keys. There
+// is no key before the first configuration.
+func keyOf(q *C.struct_titrate_question, p *C.struct_titrate_price) (k estimates.Key, known bool) {
 	r := p.response
-	k := estimates.Kind{Tenant: text(q.tenant), Cost: uint8(p.slot + 1), From: uint8(r.from), Usage: uint8(r.usage),
+	tenant, pool, known := theProcess.Load().Enforcer.CountedAs(requestOf(q))
+	if !known {
+		return 0, false
+	}
+	kind := estimates.Kind{Tenant: tenant, Cost: uint8(p.slot + 1), From: uint8(r.from), Usage: uint8(r.usage),
 		Percentile: uint8(r.percentile), Name: text(r.name), Space: text(r.space)}
 	if q.route.length > 0 && r.from != C.int(settings.CostDuration) {
-		k.Route = text(q.route)
+		kind.Route = text(q.route)
 	} else {
-		k.Pool = text(q.pool)
+		kind.Pool = pool
 	}
-	return estimates.KeyOf(&k)
+	return estimates.KeyOf(&kind), true
 }
 
 // titrateCorrectCharge replaces the estimate of a cost of an admitted request by the cost in its response: the
@@ -85,7 +103,9 @@ func titrateCorrectCharge(q *C.struct_titrate_question, price C.size_t, written 
 	p, r := &q.price[price], requestOf(q)
 	*ofPool = C.bool(e.CorrectCharge(r, int(p.slot), actual))
 	if bool(p.learn && learn) && learns(p.response) {
-		learned.Learn(keyOf(q, p), min(actual, limiter.MaxCost), int(p.response.percentile))
+		if k, known := keyOf(q, p); known {
+			learned.Learn(k, enforcer.Now(), min(actual, limiter.MaxCost), int(p.response.percentile))
+		}
 	}
 	return micros
 }
