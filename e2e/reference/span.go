@@ -28,7 +28,7 @@ func (r *reader) span(d protoreflect.FieldDescriptor, s said) string {
 	case d.Kind() == protoreflect.DoubleKind:
 		return doubleSpan(rules.GetDouble())
 	case d.Kind() == protoreflect.Uint32Kind:
-		return "0 to " + grouped(float64(rules.GetUint32().GetLte()))
+		return grouped(float64(rules.GetUint32().GetGte())) + " to " + grouped(float64(rules.GetUint32().GetLte()))
 	case d.Kind() == protoreflect.StringKind:
 		return textSpan(d, rules.GetString())
 	case d.Kind() == protoreflect.BoolKind:

@@ -129,6 +129,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			`f.yaml:6: spec.burst: 0 must be at least 1, or no request ever passes; left out it is the amount`},
 		{"burst of 0 in a list", head + "kind: Limit\nname: tenants/a/limits/b\nspec:\n  rate: 1/s\n  overrides:\n  - " +
 			"client: x\n    rate: 5/s\n    burst: 0.0\n", `f.yaml:9: spec.overrides[0].burst: 0 must be at least 1`},
+		{"maxRequests of 0", head + "kind: Pool\nname: pools/api\nspec:\n  capacity: 1\n  queue: {maxRequests: 0}\n",
+			`f.yaml:6: spec.queue.maxRequests: 0 must be at least 1; left out it is 1024, and aqm POLICE lets no`},
 		{"weight of 0", head + "kind: Tenant\nname: tenants/a\nspec: {weight: 0}\n", `f.yaml:4: spec.weight: 0 must be above 0`},
 		{"Deployment", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api}\nspec: {replicas: 2}\n",
 			`f.yaml:2: kind: a Deployment of Kubernetes (apps/v1) is no document: a document has apiVersion ` +

@@ -117,7 +117,7 @@ func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown
 		f.wrong(n.Line, path, shown, "want %s, found %s%s", want, tree.What(n), meant(n, d))
 		return v, false
 	}
-	if wrong := resource.GivenZero(d); wrong != "" && v.Float() == 0 {
+	if wrong := resource.GivenZero(d); wrong != "" && v.Equal(d.Default()) {
 		f.wrong(n.Line, path, shown, "0 %s", wrong)
 		return v, false
 	}

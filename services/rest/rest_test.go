@@ -168,6 +168,8 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 			"body:1: weight: 0 must be above 0"},
 		{"POST", "/tenants/acme/limits?limit_id=l", "{\"rate\":\"5/s\",\n\"burst\":0}", 400, "INVALID_ARGUMENT",
 			"body:2: burst: 0 must be at least 1"},
+		{"POST", "/pools", `{"name":"pools/b","capacity":5,"queue":{"maxRequests":0}}`, 400, "INVALID_ARGUMENT",
+			"body:1: queue.maxRequests: 0 must be at least 1; left out it is 1024"},
 		{"POST", "/pools", `{"name":"pools/b","capacity":5,"alpha":0}`, 400, "INVALID_ARGUMENT",
 			"body:1: alpha: 0 must be 0.1 to 10; left out it is 1"},
 		{"POST", "/tenants/acme/limits?limit_id=l", `{"rate":"5/s","burst":-1}`, 400, "INVALID_ARGUMENT",

@@ -50,6 +50,9 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 		return SmallBurst
 	case "titrate.quota.v1alpha1.Tenant.weight":
 		return "must be above 0; left out it is 1"
+	case "titrate.quota.v1alpha1.Queue.max_requests":
+		return fmt.Sprintf("must be at least 1; left out it is %d, and aqm POLICE lets no request wait",
+			config.DefaultMaxRequests)
 	case "titrate.quota.v1alpha1.Pool.alpha":
 		return fmt.Sprintf("must be %s to %d; left out it is 1", wording.Number(MinAlpha), MaxAlpha)
 	}

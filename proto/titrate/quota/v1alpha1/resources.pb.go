@@ -1601,15 +1601,15 @@ var File_titrate_quota_v1alpha1_resources_proto protoreflect.FileDescriptor
 
 const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\n" +
-	"&titrate/quota/v1alpha1/resources.proto\x12\x16titrate.quota.v1alpha1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x02\n" +
+	"&titrate/quota/v1alpha1/resources.proto\x12\x16titrate.quota.v1alpha1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x02\n" +
 	"\x05Queue\x127\n" +
 	"\x03aqm\x18\x01 \x01(\x0e2\x1b.titrate.quota.v1alpha1.AqmB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03aqm\x12N\n" +
 	"\fdelay_target\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x02\b\n" +
 	"2\x04\x10\xc0\x84=R\vdelayTarget\x12F\n" +
 	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x02\b<2\x04\x10\xc0\x84=R\amaxWait\x12,\n" +
-	"\fmax_requests\x18\x04 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\vmaxRequests\"\xb0\x01\n" +
+	"\"\x02\b<2\x04\x10\xc0\x84=R\amaxWait\x121\n" +
+	"\fmax_requests\x18\x04 \x01(\rB\x0e\xbaH\v\xd8\x01\x01*\x06\x18\xc0\x84=(\x01R\vmaxRequests\"\xb0\x01\n" +
 	"\bAdaptive\x12+\n" +
 	"\x03min\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03min\x12+\n" +
 	"\x03max\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA!\x00\x00\x00\x00\x00\x00\x00\x00R\x03max:J\xbaHG\x1aE\n" +
