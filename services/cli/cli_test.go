@@ -99,6 +99,14 @@ func (present) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	return doubts, true
 }
 
+func (present) Unknown(_ int, keep func(resource.Message) bool) []string {
+	if !keep(&quotav1.Limit{Name: "tenants/acme/limits/output", Cost: "output"}) {
+		return nil
+	}
+	return []string{`tenants/acme/limits/output: cost "output" is not known to 1 of 2 gateways (gw-2): the limit counts no ` +
+		"request there."}
+}
+
 func (present) Explain(_ context.Context, tenant, pool string) ([]*quotav1.Explanation, error) {
 	if tenant != "tenants/acme" || pool != "" && pool != "pools/api" {
 		return nil, nil

@@ -25,6 +25,7 @@ func many(rows int32) *quotav1.TopResponse {
 		})
 	}
 	r.Other, r.Rows = r.Rows[rows], r.Rows[:rows]
+	r.Notes = []string{"tenants/acme/limits/output: " + strings.Repeat("x", 200)}
 	r.Silent = []string{"gw-1:7501", "gw-2:7501", "gw-3:7501", "gw-4:7501", "gw-5:7501", "gw-6:7501"}
 	return r
 }
@@ -45,12 +46,13 @@ func TestTopFitsATerminal(t *testing.T) {
 				t.Errorf("by %d: %d columns: %s", by, n, line)
 			}
 		}
-		for _, row := range shown[3 : len(shown)-2] {
+		for _, row := range shown[3 : len(shown)-besideRows+1] {
 			if strings.HasSuffix(row, "…") {
 				t.Errorf("by %d: a number is cut: %s", by, row)
 			}
 		}
-		if text := s.View().Content; !strings.Contains(text, "other") || !strings.Contains(text, "6 of 9 agents") {
+		if text := s.View().Content; !strings.Contains(text, "other") || !strings.Contains(text, "6 of 9 agents") ||
+			!strings.Contains(text, "limits/output") {
 			t.Errorf("by %d: the end is missing:\n%s", by, text)
 		}
 		if t.Failed() {

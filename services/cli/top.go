@@ -154,8 +154,8 @@ func topText(by quotav1.Selection_By, r *quotav1.TopResponse, width int) string 
 		bars(t, append(slices.Clone(r.GetRows()), others(r)...), width)
 		text = t.Within(width)
 	}
-	for _, note := range missing(r) {
-		text += note + "\n"
+	for _, note := range append(missing(r), r.GetNotes()...) {
+		text += shown(note) + "\n"
 	}
 	return text
 }
@@ -251,8 +251,8 @@ func clientTop(r *quotav1.TopResponse) *command.Table {
 	return t
 }
 
-// besideRows counts the lines of topText besides the rows: the titles, "other" and the agents that did not answer.
-const besideRows = 3
+// besideRows counts the lines of topText besides the rows: the titles, "other", the agents that did not answer, a note.
+const besideRows = 4
 
 // screen redraws the table until the user ends it, with as many rows as the terminal has room for.
 func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {

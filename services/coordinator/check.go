@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -32,6 +33,7 @@ type facts struct {
 	election election.State
 	agents   int
 	fleet    fleet.Summary
+	names    []string // in the first limit or pool with a name that gateways do not know
 	view     leadership.View
 	shared   []string                  // which coordinator leads how many pools
 	alone    error                     // why the pools are not shared though they should be
@@ -68,6 +70,7 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 		l.askPools(ctx, &f)
 		f.now = time.Now()
 		f.late, f.lost = l.late(ctx, f.now)
+		f.names = l.Unknown(1, func(resource.Message) bool { return true })
 	}
 	return f.findings()
 }
@@ -260,6 +263,10 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 			"the configuration is refused by %s: %v", wording.Count(f.fleet.Refusing, "gateway"), f.fleet.First))
 	} else if f.fleet.First != nil {
 		out = append(out, doubtful(name, "titrate get lists which", "%v", f.fleet.First))
+	}
+	if len(f.names) > 0 {
+		out = append(out, doubtful(name, "name it in the settings of the filters, or correct it; titrate get limits pools "+
+			"lists all", "%s", strings.TrimSuffix(f.names[0], ".")))
 	}
 	if len(f.late) > 0 {
 		out = append(out, doubtful(name, "look at the log and the /status of their agents; titrate get gateways "+

@@ -52,6 +52,7 @@ func TestFindings(t *testing.T) {
 		{"stale", func(f *facts) { f.view.Stale = true }, "gateways", bad},
 		{"refusing", func(f *facts) { f.fleet = fleet.Summary{Refusing: 1, First: errors.New("no")} }, "gateways", bad},
 		{"left out", func(f *facts) { f.fleet = fleet.Summary{LeftOut: 1, First: errors.New("no")} }, "gateways", warning},
+		{"unknown names", func(f *facts) { f.names = []string{"limits/a: no."} }, "gateways", warning},
 		{"late", func(f *facts) { f.late = []*quotav1.Gateway{{Name: "gw-1", Behind: 2}} }, "gateways", warning},
 		{"lost", func(f *facts) {
 			f.lost = []*quotav1.Gateway{{Name: "gw-1", Agent: "gw-1", Heard: timestamppb.Now()}}

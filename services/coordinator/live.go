@@ -260,6 +260,14 @@ func (l *live) Doubts(m resource.Message) (doubts []quota.Doubt, known bool) {
 	return l.coordinator.fleet.Doubts(l.coordinator.streams.Agents(), m)
 }
 
+// Unknown says which limits and pools have names that gateways of connected agents do not know.
+func (l *live) Unknown(most int, keep func(resource.Message) bool) (sentences []string) {
+	if all, known := l.coordinator.configuration.Since(-1); known {
+		sentences = l.coordinator.fleet.Unknown(l.coordinator.streams.Agents(), all.Resources, most, keep)
+	}
+	return sentences
+}
+
 // InForce counts the gateways of connected agents, and among them those with the stored version in force.
 func (l *live) InForce(m resource.Message) (inForce, gateways int) {
 	return l.coordinator.fleet.InForce(l.coordinator.streams.Agents(), m)

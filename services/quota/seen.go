@@ -217,7 +217,24 @@ func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopRe
 			return nil, status(err)
 		}
 	}
+	out.Notes = s.unknown(1, selection.GetTenant(), selection.GetPool(), selection.GetLimit())
 	return out, nil
+}
+
+// unknown says of the first limits and pools which names in them gateways do not know: a limit counts no request there,
+// so no count shows it. "" is any tenant, pool or limit.
+func (s *Server) unknown(most int, tenant, pool, limit string) []string {
+	pool = strings.TrimPrefix(pool, "pools/")
+	return s.live.Unknown(most, func(m resource.Message) bool {
+		ref, err := resource.Parse(m.GetName())
+		l, is := m.(*quotav1.Limit)
+		if !is {
+			return err == nil && limit == "" && (pool == "" || pool == ref.ID)
+		}
+		return err == nil && (limit == "" || limit == ref.ID) &&
+			(tenant == "" || tenant == ref.Tenant || ref.Tenant == resource.AnyTenant) &&
+			(pool == "" || len(l.GetPools()) == 0 || slices.Contains(l.GetPools(), pool))
+	})
 }
 
 // checkSelected returns an error for the first name of a selection that does not exist.

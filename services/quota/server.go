@@ -67,6 +67,9 @@ type Live interface {
 	// not know, gateways that do not enforce it. known is false if it names an identity
 	// or a class and no gateway has reported which ones it knows.
 	Doubts(m resource.Message) (doubts []Doubt, known bool)
+	// Unknown says of the first limits and pools that are kept, by name, which identity, class or cost in them a
+	// gateway does not know.
+	Unknown(most int, keep func(resource.Message) bool) (sentences []string)
 	// InForce counts the gateways that agents report, and those of them with the stored version of a resource in force.
 	InForce(m resource.Message) (inForce, gateways int)
 	// Gateways returns the gateways that agents report, by name, without how far they are behind, and the revision of

@@ -38,6 +38,7 @@ type present struct {
 	explanations []*quotav1.Explanation
 	err          error
 	doubts       map[string][]quota.Doubt
+	unknown      []resource.Message  // that have doubts about their names
 	deaf         bool                // no gateway has reported its names
 	activity     []*quotav1.Activity // single rows, and clients
 	silent       []string

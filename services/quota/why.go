@@ -48,6 +48,9 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 		}
 	}
 	w.note()
+	if !r.GetShadow() {
+		w.out.Notes = append(w.out.Notes, s.unknown(5, w.tenant, r.GetPool(), r.GetLimit())...)
+	}
 	return w.out, nil
 }
 

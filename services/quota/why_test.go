@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // quiet explains a pool only if it is asked about the pool, as a coordinator does for a tenant that asked for nothing
@@ -77,4 +79,60 @@ func TestStrangersCountAsTheDefaultTenant(t *testing.T) {
 	}
 	_, err := c.Top(ctx, &quotav1.TopRequest{Selection: &quotav1.Selection{Tenant: "stranger"}})
 	wantCode(t, err, codes.NotFound, want)
+}
+
+func (p *present) Unknown(most int, keep func(resource.Message) bool) (sentences []string) {
+	for _, m := range p.unknown {
+		if keep(m) && len(sentences) < most {
+			sentences = append(sentences, m.GetName())
+		}
+	}
+	return sentences
+}
+
+// A limit with a cost that gateways do not know is in no count. So why and top say it: of the tenant's limits, of the
+// limits of every tenant, and of pools.
+func TestUnknownNamesAreShown(t *testing.T) {
+	own := &quotav1.Limit{Name: "tenants/acme/limits/output", Rate: "1/s", Cost: "output", Pools: []string{"api"}}
+	every := &quotav1.Limit{Name: "tenants/-/limits/input", Rate: "1/s", Cost: "input"}
+	other := &quotav1.Limit{Name: "tenants/globex/limits/output", Rate: "1/s", Cost: "output"}
+	pool := &quotav1.Pool{Name: "pools/api", Capacity: 300, Cost: "output"}
+	live := &present{unknown: []resource.Message{pool, every, own, other}, activity: []*quotav1.Activity{{Tenant: "acme",
+		Pool: "api", Gateway: "gw-1", Admitted: 60, Window: durationpb.New(10 * time.Second)}}}
+	c, ctx := serve(t, quiet{live}), t.Context()
+	apply(t, c, pool, acme, &quotav1.Tenant{Name: "tenants/globex"}, own, every, other)
+	shown := func(notes []string) string {
+		names := slices.DeleteFunc(notes, func(note string) bool { return strings.Contains(note, " ") })
+		return strings.ReplaceAll(strings.Join(names, " "), "tenants/", "")
+	}
+	for _, tc := range []struct {
+		r    *quotav1.WhyRequest
+		want string
+	}{
+		{&quotav1.WhyRequest{Tenant: "tenants/acme"}, "pools/api -/limits/input acme/limits/output"},
+		{&quotav1.WhyRequest{Tenant: "tenants/acme", Limit: "output"}, "acme/limits/output"},
+		{&quotav1.WhyRequest{Tenant: "tenants/globex", Pool: "pools/api"},
+			"pools/api -/limits/input globex/limits/output"},
+		{&quotav1.WhyRequest{Tenant: "tenants/acme", Shadow: true}, ""},
+	} {
+		got, err := c.Why(ctx, tc.r)
+		if notes := shown(got.GetNotes()); err != nil || notes != tc.want {
+			t.Errorf("%v: %s, want %s (%v)", tc.r, notes, tc.want, err)
+		}
+	}
+	for _, tc := range []struct {
+		s    *quotav1.Selection
+		want string
+	}{
+		{nil, "pools/api"},
+		{&quotav1.Selection{Limit: "output"}, "acme/limits/output"},
+		{&quotav1.Selection{Limit: "output", Tenant: "globex"}, "globex/limits/output"},
+		{&quotav1.Selection{Limit: "output", Tenant: "acme", Pool: "b"}, ""},
+		{&quotav1.Selection{Pool: "b"}, "-/limits/input"},
+	} {
+		got, err := c.Top(ctx, &quotav1.TopRequest{Selection: tc.s})
+		if notes := shown(got.GetNotes()); err != nil || notes != tc.want {
+			t.Errorf("%v: %s, want %s (%v)", tc.s, notes, tc.want, err)
+		}
+	}
 }

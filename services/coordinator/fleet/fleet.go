@@ -158,6 +158,21 @@ func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.D
 	return append(doubts, v.notEnforced(m.GetName())...), known
 }
 
+// Unknown says of the first resources that are kept which names in them a gateway of the connected agents does not know.
+func (f *Fleet) Unknown(connected []string, all []*quotav1.Resource, most int, keep func(resource.Message) bool) (
+	sentences []string) {
+	names := &f.of(connected).names
+	for _, r := range all {
+		m := resource.Unwrap(r)
+		if doubts, _ := names.doubts(m); len(doubts) > 0 && keep(m) {
+			if sentences = append(sentences, m.GetName()+": "+doubts[0].Message+"."); len(sentences) == most {
+				break
+			}
+		}
+	}
+	return sentences
+}
+
 // InForce counts the gateways of the connected agents and of lost ones, and those of them with the stored version of a
 // resource in force.
 func (f *Fleet) InForce(connected []string, m resource.Message) (inForce, gateways int) {

@@ -31,6 +31,37 @@ func fleet() *Fleet {
 	return f
 }
 
+// Of the resources that are asked about, the first are found with a name that a gateway does not know.
+func TestUnknown(t *testing.T) {
+	limit := func(l *quotav1.Limit) *quotav1.Resource {
+		return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: l}}
+	}
+	all := []*quotav1.Resource{
+		limit(&quotav1.Limit{Name: "a", Cost: "output"}), limit(&quotav1.Limit{Name: "b", Identity: "ip"}),
+		limit(&quotav1.Limit{Name: "c", Identity: "user"}), limit(&quotav1.Limit{Name: "d", Classes: []string{"writes"}}),
+		limit(&quotav1.Limit{Name: "new"}),
+		{Kind: &quotav1.Resource_Pool{Pool: &quotav1.Pool{Name: "e", Cost: "input"}}},
+		{Kind: &quotav1.Resource_Tenant{Tenant: &quotav1.Tenant{Name: "f"}}},
+	}
+	f := fleet()
+	for most, want := range map[int]string{2: "c d", 9: "c d e"} {
+		var got []string
+		keep := func(m resource.Message) bool { return m.GetName() != "a" }
+		for _, s := range f.Unknown([]string{"a", "b"}, all, most, keep) {
+			name, what, _ := strings.Cut(s, ": ")
+			if got = append(got, name); !strings.Contains(what, "is not known to") || !strings.HasSuffix(what, ".") {
+				t.Errorf("%q", s)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+	if got := f.Unknown(nil, all, 9, func(resource.Message) bool { return true }); len(got) > 0 {
+		t.Errorf("%v of no agent", got)
+	}
+}
+
 func TestDoubts(t *testing.T) {
 	f := fleet()
 	for _, c := range []struct {

@@ -2843,9 +2843,11 @@ type TopResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Rows  []*Activity            `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	// All that is in no row; absent if nothing is.
-	Other         *Activity `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
-	Agents        int32     `protobuf:"varint,3,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
-	Silent        []string  `protobuf:"bytes,4,rep,name=silent,proto3" json:"silent,omitempty"`  // agents that were asked and did not answer: their gateways are missing
+	Other  *Activity `protobuf:"bytes,2,opt,name=other,proto3" json:"other,omitempty"`
+	Agents int32     `protobuf:"varint,3,opt,name=agents,proto3" json:"agents,omitempty"` // that were asked
+	Silent []string  `protobuf:"bytes,4,rep,name=silent,proto3" json:"silent,omitempty"`  // agents that were asked and did not answer: their gateways are missing
+	// What rows do not show: a limit or a pool names a cost, an identity or a class that gateways do not know.
+	Notes         []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2904,6 +2906,13 @@ func (x *TopResponse) GetAgents() int32 {
 func (x *TopResponse) GetSilent() []string {
 	if x != nil {
 		return x.Silent
+	}
+	return nil
+}
+
+func (x *TopResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
 	}
 	return nil
 }
@@ -5420,12 +5429,13 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06MARKED\x10\x05\"M\n" +
 	"\n" +
 	"TopRequest\x12?\n" +
-	"\tselection\x18\x01 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\"\xab\x01\n" +
+	"\tselection\x18\x01 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\"\xc1\x01\n" +
 	"\vTopResponse\x124\n" +
 	"\x04rows\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
 	"\x05other\x18\x02 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\x05other\x12\x16\n" +
 	"\x06agents\x18\x03 \x01(\x05R\x06agents\x12\x16\n" +
-	"\x06silent\x18\x04 \x03(\tR\x06silent\"<\n" +
+	"\x06silent\x18\x04 \x03(\tR\x06silent\x12\x14\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\"<\n" +
 	"\x14FindDecisionsRequest\x12$\n" +
 	"\arequest\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\arequest\"\xec\x01\n" +
