@@ -24,8 +24,7 @@ import (
 	"github.com/titrate/titrate/services/toplist"
 )
 
-// live answers the admin API's questions about the present from the outcome of the last
-// round.
+// live answers the admin API's questions about the present from the outcome of the last round.
 type live struct{ coordinator *Coordinator }
 
 func (l *live) view() leadership.View { return l.coordinator.loop.View(time.Now()) }
@@ -223,8 +222,7 @@ func decisions(replies stream.Replies) *quotav1.FindDecisionsResponse {
 	return out
 }
 
-// maxDecisions bounds the decisions about requests of one ID, the latest: a client may give many
-// requests the same.
+// maxDecisions bounds the decisions about requests of one ID, the latest: a client may give many requests the same.
 const maxDecisions = 64
 
 // maxAgentRows bounds the rows in one agent's answer.

@@ -23,11 +23,10 @@
 //
 // # Strictness
 //
-// What is not understood is refused, never passed over: unknown fields, fields
-// given twice, a number where text belongs, anchors and aliases (package tree says
-// it all). An object of Kubernetes is called one. Every error has file, line and the field's path, and all errors of a
-// file are reported at once, up to tree.MostErrors. The rules of package valid are
-// checked too, on what could be read, so that most mistakes are found without a server.
+// What is not understood is refused, never passed over: unknown fields, fields given twice, a number where text
+// belongs, anchors and aliases (package tree says it all). An object of Kubernetes is called one. Every error has file,
+// line and the field's path, and all errors of a file are reported at once, up to tree.MostErrors. The rules of package
+// valid are checked too, on what could be read, so that most mistakes are found without a server.
 //
 // # Invariants
 //
@@ -104,9 +103,8 @@ type place struct {
 // Name of the resource.
 func (d *Document) Name() string { return d.Resource.GetName() }
 
-// Wrong returns an error at a field of the resource, given as its path in proto spelling
-// such as queue.max_wait. It points at the nearest field above if that one is not in the
-// file.
+// Wrong returns an error at a field of the resource, given as its path in proto spelling such as queue.max_wait. It
+// points at the nearest field above if that one is not in the file.
 func (d *Document) Wrong(field, message string) *Error {
 	e := &Error{File: d.File, Line: d.Line, Field: tree.Join(d.prefix, shown(field)),
 		Message: d.spelled(message)}
@@ -205,8 +203,7 @@ func Open(file string, in io.Reader) *File {
 	return f
 }
 
-// Read reads the resources that a reader holds. On error, which joins one *Error per
-// mistake, no document is returned.
+// Read reads the resources that a reader holds. On error, which joins one *Error per mistake, no document is returned.
 func Read(file string, in io.Reader) ([]*Document, error) {
 	f := Open(file, in)
 	if err := f.Err(); err != nil {
@@ -276,8 +273,7 @@ func Mistakes(files []*File) error {
 	return errors.Join(errs...)
 }
 
-// TheOnly returns the document of a kind that is no resource, nil without one. A second
-// one is a mistake.
+// TheOnly returns the document of a kind that is no resource, nil without one. A second one is a mistake.
 func TheOnly(files []*File, kind string) (only *Extra) {
 	for _, f := range files {
 		for _, e := range f.Extras {

@@ -1,17 +1,13 @@
-// Package quota serves the admin API, titrate.quota.v1alpha1.QuotaService, on a
-// store.
+// Package quota serves the admin API, titrate.quota.v1alpha1.QuotaService, on a store.
 //
 // # Model
 //
-// Every request goes the same way: checked (package valid), turned into changes
-// of the store, and the store's answer turned into a gRPC status. The twenty
-// standard methods are one line each over five generic ones: get, list, create,
-// update, remove. Defaults are filled in before anything is stored, so that what
-// is shown is what is in force.
+// Every request goes the same way: checked (package valid), turned into changes of the store, and the store's answer
+// turned into a gRPC status. The twenty standard methods are one line each over five generic ones: get, list, create,
+// update, remove. Defaults are filled in before anything is stored, so that what is shown is what is in force.
 //
-// What is configured comes from the store, and any coordinator can serve it. What
-// is happening (status, why) comes from Live, which the coordinator that leads
-// provides.
+// What is configured comes from the store, and any coordinator can serve it. What is happening (status, why) comes from
+// Live, which the coordinator that leads provides.
 //
 // # Errors
 //
@@ -24,9 +20,8 @@
 //
 // # Invariants
 //
-// A request that is refused changes nothing. validate_only answers as the real
-// request would and writes nothing. An update with a mask is a read, a merge and
-// a write guarded by the etag of the read, repeated when somebody was faster.
+// A request that is refused changes nothing. validate_only answers as the real request would and writes nothing. An
+// update with a mask is a read, a merge and a write guarded by the etag of the read, repeated when somebody was faster.
 package quota
 
 import (
@@ -63,9 +58,8 @@ type Live interface {
 	Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)
 	// Findings says what is right and wrong with the installation.
 	Findings(ctx context.Context) []*quotav1.Finding
-	// Doubts returns why a resource may not do what it says: names that gateways do
-	// not know, gateways that do not enforce it. known is false if it names an identity
-	// or a class and no gateway has reported which ones it knows.
+	// Doubts returns why a resource may not do what it says: names that gateways do not know, gateways that do not
+	// enforce it. known is false if it names an identity or a class and no gateway has reported which ones it knows.
 	Doubts(m resource.Message) (doubts []Doubt, known bool)
 	// Unknown says of the first limits and pools that are kept, by name, which identity, class or cost in them a
 	// gateway does not know.
@@ -117,8 +111,7 @@ func (s *Server) Stored(tell func(action string, changes int, revision int64, be
 
 // Ceilings bound what callers may give. An error is a status for the caller.
 type Ceilings interface {
-	// Write is asked about each resource, with its defaults. What it refuses may be written
-	// if it is stored already.
+	// Write is asked about each resource, with its defaults. What it refuses may be written if it is stored already.
 	Write(ctx context.Context, m resource.Message) error
 	Delete(ctx context.Context, name string) error
 	// TakeOver is asked about each resource that may be taken from another set.
@@ -137,8 +130,7 @@ func (s *Server) Bound(by Ceilings) *Server {
 	return s
 }
 
-// New returns a server on the store. With live nil there is no status and Why is
-// UNAVAILABLE.
+// New returns a server on the store. With live nil there is no status and Why is UNAVAILABLE.
 func New(s *store.Store, live Live) *Server { return &Server{store: s, live: live} }
 
 // Register adds the service to a gRPC server.

@@ -14,10 +14,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Why explains what limits a tenant: its share of each pool, and its limits. Without
-// anything to explain it says what is missing: NOT_FOUND for a tenant, pool or limit that is
-// not configured, a note for a tenant that sends nothing. The NOT_FOUND of a tenant names the
-// tenant that its requests count for.
+// Why explains what limits a tenant: its share of each pool, and its limits. Without anything to explain it says what
+// is missing: NOT_FOUND for a tenant, pool or limit that is not configured, a note for a tenant that sends nothing. The
+// NOT_FOUND of a tenant names the tenant that its requests count for.
 func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyResponse, error) {
 	if err := s.checkWhy(r); err != nil {
 		return nil, err

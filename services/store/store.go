@@ -1,5 +1,4 @@
-// Package store keeps the configuration, that is pools, tenants, quotas and
-// limits, in etcd.
+// Package store keeps the configuration, that is pools, tenants, quotas and limits, in etcd.
 //
 // # Model
 //
@@ -12,42 +11,36 @@
 // through a Store changes the head, so this one comparison guards all keys that were read, missing ones too. If the
 // head has changed, Apply reads and decides again. Writers of one process wait for a lock instead of racing.
 //
-// A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A larger one
-// is first written apart from the configuration, under prefix + "changes/", in chunks: a
-// change set. Then the head names the change set. From then on it is in force: readers
-// prefer its values to the resources' own keys. Then the writer carries it out. It writes
-// the keys, one transaction a chunk, each on the condition that the head still names the
-// change set, and removes the name from the head. A writer that crashes before the head
-// names the change set leaves chunks that nobody reads; Tidy removes them. A writer that
-// crashes later leaves work that the next writer, or Tidy, does.
+// A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A larger one is first written apart from
+// the configuration, under prefix + "changes/", in chunks: a change set. Then the head names the change set. From then
+// on it is in force: readers prefer its values to the resources' own keys. Then the writer carries it out. It writes
+// the keys, one transaction a chunk, each on the condition that the head still names the change set, and removes the
+// name from the head. A writer that crashes before the head names the change set leaves chunks that nobody reads; Tidy
+// removes them. A writer that crashes later leaves work that the next writer, or Tidy, does.
 //
 // # History
 //
-// Each change stores an entry under prefix + "changelog/": who, when, why, how many resources;
-// and what it changed, before and after, compressed, under prefix + "diffs/". Both are in the
-// transaction of the change. Those of a staged change are written before, like its chunks, and
-// the entry is in the transaction that changes the head. What no entry names does not count,
-// and Tidy removes it. The same transaction deletes the entries that Retention no longer
-// keeps; the head has the account of the rest. An entry names the revision that it changed, so
-// that a gap is noticed. Undo goes back from entry to entry, and refuses to go over a change
-// that was not recorded.
+// Each change stores an entry under prefix + "changelog/": who, when, why, how many resources; and what it changed,
+// before and after, compressed, under prefix + "diffs/". Both are in the transaction of the change. Those of a staged
+// change are written before, like its chunks, and the entry is in the transaction that changes the head. What no entry
+// names does not count, and Tidy removes it. The same transaction deletes the entries that Retention no longer keeps;
+// the head has the account of the rest. An entry names the revision that it changed, so that a gap is noticed. Undo
+// goes back from entry to entry, and refuses to go over a change that was not recorded.
 //
 // # Revisions
 //
-// A revision is the time of day in milliseconds, or the last revision plus one where the
-// clock is behind it. It does not depend on etcd's own revisions: they start again when
-// etcd is restored from a backup or replaced. The etag of a resource is the revision
-// that last changed it, in hexadecimal. Where a reader has seen a revision that etcd
-// no longer knows, Raise makes the stored one higher.
+// A revision is the time of day in milliseconds, or the last revision plus one where the clock is behind it. It does
+// not depend on etcd's own revisions: they start again when etcd is restored from a backup or replaced. The etag of a
+// resource is the revision that last changed it, in hexadecimal. Where a reader has seen a revision that etcd no longer
+// knows, Raise makes the stored one higher.
 //
 // # When etcd loses something
 //
-// Watch notices an etcd that went back or that is another cluster, and delivers what is stored
-// there now as a whole. It does so under a revision above all that it delivered before. A
-// configuration that is gone, or of which resources are missing that nobody deleted through a
-// Store, is not delivered. It is held (ErrHeld) until Accept or Replace (titrate recover), so
-// that no limit disappears unnoticed. A stored value that cannot be read is named in
-// Batch.Unreadable and stops nothing else.
+// Watch notices an etcd that went back or that is another cluster, and delivers what is stored there now as a whole. It
+// does so under a revision above all that it delivered before. A configuration that is gone, or of which resources are
+// missing that nobody deleted through a Store, is not delivered. It is held (ErrHeld) until Accept or Replace (titrate
+// recover), so that no limit disappears unnoticed. A stored value that cannot be read is named in Batch.Unreadable and
+// stops nothing else.
 //
 // # Invariants
 //
@@ -63,11 +56,10 @@
 //
 // # Cost
 //
-// Get is one read. Apply of n changes is one read of the head, reads of the keys that they
-// name, and a transaction of n+3 operations. Staged, it writes every value twice, and the
-// compressed history. Where the history is full, a change also reads the oldest entries and
-// deletes them in its transaction. Deleting a pool reads all quotas and limits in pages,
-// for any of them may name it. Watch costs one read of the head a second.
+// Get is one read. Apply of n changes is one read of the head, reads of the keys that they name, and a transaction of
+// n+3 operations. Staged, it writes every value twice, and the compressed history. Where the history is full, a change
+// also reads the oldest entries and deletes them in its transaction. Deleting a pool reads all quotas and limits in
+// pages, for any of them may name it. Watch costs one read of the head a second.
 package store
 
 import (
@@ -101,8 +93,7 @@ const (
 	MaxStaged  = 96 << 20
 	// MaxValue is the largest resource, bytes.
 	MaxValue = 1 << 20
-	// MaxBytes is the most bytes of keys and values in one transaction; a larger change is
-	// staged.
+	// MaxBytes is the most bytes of keys and values in one transaction; a larger change is staged.
 	MaxBytes = 1 << 20
 
 	// maxOps is etcd's own default limit of operations in a transaction.
@@ -111,8 +102,7 @@ const (
 	pageKeys = 1000
 )
 
-// Errors of the store, to be tested with errors.Is. The text around them names
-// the resource and what would be right.
+// Errors of the store, to be tested with errors.Is. The text around them names the resource and what would be right.
 var (
 	ErrNotFound    = errors.New("not found")
 	ErrExists      = errors.New("already exists")
@@ -166,8 +156,7 @@ func (s *Store) LogTo(log *slog.Logger) *Store {
 	return s
 }
 
-// Get returns a resource with its etag and update time. Errors: ErrNotFound,
-// ErrCorrupt, ErrHeld, ErrUnavailable.
+// Get returns a resource with its etag and update time. Errors: ErrNotFound, ErrCorrupt, ErrHeld, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, name string) (resource.Message, error) {
 	got, err := s.txn(ctx, clientv3.OpGet(s.headKey()), clientv3.OpGet(s.prefix+name))
 	if err != nil {

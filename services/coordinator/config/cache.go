@@ -1,18 +1,15 @@
-// Package config keeps the configuration in memory, as the store's watch delivers it. The
-// allocator gets it compiled ([Cache.Allocation]). Agents get the whole configuration or
-// what has changed since a revision ([Cache.Since]), or since a configuration that an
-// agent holds from another coordinator ([Cache.Resume]).
+// Package config keeps the configuration in memory, as the store's watch delivers it. The allocator gets it compiled
+// ([Cache.Allocation]). Agents get the whole configuration or what has changed since a revision ([Cache.Since]), or
+// since a configuration that an agent holds from another coordinator ([Cache.Resume]).
 //
 // # Model
 //
-// A Cache applies the batches of the store in order. It keeps the resources by name
-// and the last 128 batches: an agent that is a few revisions behind gets the
-// difference, an agent that is further behind gets everything. The cost of a batch
-// is in proportion to its size; a batch that changes tenants or quotas also copies that table.
+// A Cache applies the batches of the store in order. It keeps the resources by name and the last 128 batches: an agent
+// that is a few revisions behind gets the difference, an agent that is further behind gets everything. The cost of a
+// batch is in proportion to its size; a batch that changes tenants or quotas also copies that table.
 //
-// What an agent holds when it comes is known by its digest and not by its revision. The
-// reason: etcd may have been restored meanwhile, and its two histories may have used one
-// revision for two configurations.
+// What an agent holds when it comes is known by its digest and not by its revision. The reason: etcd may have been
+// restored meanwhile, and its two histories may have used one revision for two configurations.
 //
 // # Invariants
 //
@@ -169,9 +166,8 @@ func (c *Cache) Allocation() (config *allocation.Config, known bool, changed <-c
 	return c.config, c.known, c.changed
 }
 
-// Since returns what a receiver with the given revision lacks: the difference, or
-// everything. ok is false if the receiver is up to date or no configuration is known.
-// A receiver without a configuration asks with −1.
+// Since returns what a receiver with the given revision lacks: the difference, or everything. ok is false if the
+// receiver is up to date or no configuration is known. A receiver without a configuration asks with −1.
 func (c *Cache) Since(revision int64) (change *Change, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,8 +256,7 @@ func (c *Cache) whole() *Change {
 	return change
 }
 
-// difference combines the batches after the revision: of several changes of a resource
-// the last counts.
+// difference combines the batches after the revision: of several changes of a resource the last counts.
 func (c *Cache) difference(revision int64) *Change {
 	touched := map[string]bool{}
 	for _, b := range c.recent {

@@ -148,9 +148,8 @@ func gatewaysOf(s *controlv1.State) (out []*controlv1.GatewayState) {
 	return out
 }
 
-// Doubts returns why a resource may not do what it says at the connected agents' gateways.
-// known is false if the resource names an identity, a class or a cost and no gateway has reported
-// which ones it knows.
+// Doubts returns why a resource may not do what it says at the connected agents' gateways. known is false if the
+// resource names an identity, a class or a cost and no gateway has reported which ones it knows.
 func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.Doubt, known bool) {
 	v := f.of(connected)
 	doubts, named := v.names.doubts(m)
@@ -158,7 +157,7 @@ func (f *Fleet) Doubts(connected []string, m resource.Message) (doubts []quota.D
 	return append(doubts, v.notEnforced(m.GetName())...), known
 }
 
-// Unknown says of the first resources that are kept which names in them a gateway of the connected agents does not know.
+// Unknown says of the first resources that are kept which names in them a gateway of connected agents does not know.
 func (f *Fleet) Unknown(connected []string, all []*quotav1.Resource, most int, keep func(resource.Message) bool) (
 	sentences []string) {
 	names := &f.of(connected).names

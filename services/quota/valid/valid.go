@@ -3,17 +3,14 @@
 //
 // # Model
 //
-// A check has two layers. The first is what the .proto declares (protovalidate): ranges,
-// patterns, required fields. The second is what it cannot declare. Examples: that a rate
-// reads as a rate, that a delay target is below the longest wait, and that gateways take
-// the resource. That is the check that they make themselves (resource.LimitConfig and its
-// likes). The second looks at the resource with its defaults filled in, for that is what
-// will be in force. Both are made, so that all that is wrong is said at once. At a field
-// the first layer counts, and gateways are asked about a resource only when nothing else is
-// wrong with it.
+// A check has two layers. The first has the rules that the .proto declares (protovalidate): ranges, patterns, required
+// fields. The second has the other rules. Examples: that a rate reads as a rate, that a delay target is below the
+// longest wait, and that gateways take the resource, by the check that they make themselves (resource.LimitConfig and
+// its likes). The second looks at the resource with its defaults filled in, for that is what will be in force. Both are
+// made, so that all that is wrong is said at once. At a field the first layer counts, and gateways are asked about a
+// resource only when nothing else is wrong with it.
 //
-// Fields are named by their path in proto spelling, such as
-// resources[2].limit.overrides[0].rate.
+// Fields are named by their path in proto spelling, such as resources[2].limit.overrides[0].rate.
 package valid
 
 import (
@@ -69,8 +66,7 @@ func Resource(m resource.Message) error {
 	return check(m, part{m: m})
 }
 
-// Request checks a request and the resource in its field (pool, tenant, quota,
-// limit). The error is an *Error.
+// Request checks a request and the resource in its field (pool, tenant, quota, limit). The error is an *Error.
 func Request(request proto.Message, field string, m resource.Message) error {
 	return check(request, part{prefix: field + ".", m: m})
 }

@@ -1,11 +1,9 @@
-// Package resource is the vocabulary of what Titrate stores: the four kinds,
-// their names, and the reading of a rate.
+// Package resource is the vocabulary of what Titrate stores: the four kinds, their names, and the reading of a rate.
 //
 // # Model
 //
-// A resource is a pool, a tenant, a quota or a limit. On the wire and in etcd it
-// travels in the envelope quotav1.Resource; in Go it is the message inside. Of
-// and Unwrap go between the two.
+// A resource is a pool, a tenant, a quota or a limit. On the wire and in etcd it travels in the envelope
+// quotav1.Resource; in Go it is the message inside. Of and Unwrap go between the two.
 //
 // A name is a path of Google AIP-122:
 //
@@ -35,8 +33,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// Message is one of *quotav1.Pool, *quotav1.Tenant, *quotav1.Quota and
-// *quotav1.Limit.
+// Message is one of *quotav1.Pool, *quotav1.Tenant, *quotav1.Quota and *quotav1.Limit.
 type Message interface {
 	proto.Message
 	GetName() string
@@ -45,8 +42,7 @@ type Message interface {
 	GetSet() string
 }
 
-// Of puts a resource into the envelope. It shares m, it does not copy. It panics
-// if m is not one of the four kinds.
+// Of puts a resource into the envelope. It shares m, it does not copy. It panics if m is not one of the four kinds.
 func Of(m Message) *quotav1.Resource {
 	switch m := m.(type) {
 	case *quotav1.Pool:
@@ -93,8 +89,7 @@ func Name(r *quotav1.Resource) string {
 	return m.GetName()
 }
 
-// SetOutput sets what the server knows of a stored resource: its etag and the
-// time of its last change (nil clears it).
+// SetOutput sets what the server knows of a stored resource: its etag and the time of its last change (nil clears it).
 func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
 	setText(m, "etag", etag)
 	r := m.ProtoReflect()
@@ -130,8 +125,7 @@ func SetOwner(m Message, set string) { setText(m, "set", set) }
 // SetName sets a resource's name.
 func SetName(m Message, name string) { setText(m, "name", name) }
 
-// Spec returns a copy of m without what only the server writes: etag, update
-// time, owner and status.
+// Spec returns a copy of m without what only the server writes: etag, update time, owner and status.
 func Spec(m Message) Message {
 	c := proto.Clone(m).(Message)
 	SetOutput(c, "", nil)
@@ -143,9 +137,8 @@ func Spec(m Message) Message {
 // Reference is a resource that another one needs, and the field that names it.
 type Reference struct{ Name, Field string }
 
-// References returns what m needs: a quota its tenant and its pool,
-// a limit its tenant and the pools that it names. The tenant "-" needs no entry.
-// A name that does not parse has no references.
+// References returns what m needs: a quota its tenant and its pool, a limit its tenant and the pools that it names. The
+// tenant "-" needs no entry. A name that does not parse has no references.
 func References(m Message) []Reference {
 	ref, err := Parse(m.GetName())
 	if err != nil {
