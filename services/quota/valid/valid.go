@@ -4,9 +4,9 @@
 // # Model
 //
 // A check has two layers. The first has the rules that the .proto declares (protovalidate): ranges, patterns, required
-// fields. The second has the other rules. Examples: that a rate reads as a rate, that a delay target is below the
-// longest wait, and that gateways take the resource, by the check that they make themselves (resource.LimitConfig and
-// its likes). The second looks at the resource with its defaults filled in, for that is what will be in force. Both are
+// fields. The second has the other rules. Examples: a rate reads as a rate, and a delay target is below the longest
+// wait. Gateways take the resource, by the check that they make themselves (resource.LimitConfig and its likes). The
+// second looks at the resource with its defaults filled in, for that is what will be in force. Both are
 // made, so that all that is wrong is said at once. At a field the first layer counts, and gateways are asked about a
 // resource only when nothing else is wrong with it.
 //
