@@ -60,8 +60,8 @@ func afterLearning(k estimates.Key, first float64) float64 {
 func learns(r *C.struct_titrate_response_cost) bool { return r.least < r.most }
 
 // keyOf returns the key of a request's estimates: durations are alike in a pool, other costs on a route. Routes without
-// a name are taken for one in each pool. A key has names of the configuration, so that clients cannot invent keys. There
-// is no key before the first configuration.
+// a name are taken for one in each pool. A key has names of the configuration, so that clients cannot invent keys.
+// There is no key before the first configuration.
 func keyOf(q *C.struct_titrate_question, p *C.struct_titrate_price) (k estimates.Key, known bool) {
 	r := p.response
 	tenant, pool, known := theProcess.Load().Enforcer.CountedAs(requestOf(q))

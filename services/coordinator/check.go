@@ -265,8 +265,8 @@ func (f *facts) ofGateways() (out []*quotav1.Finding) {
 		out = append(out, doubtful(name, "titrate get lists which", "%v", f.fleet.First))
 	}
 	if len(f.names) > 0 {
-		out = append(out, doubtful(name, "name it in the settings of the filters, or correct it; titrate get limits pools "+
-			"lists all", "%s", strings.TrimSuffix(f.names[0], ".")))
+		out = append(out, doubtful(name, "name it in the settings of the filters, or correct it; titrate get limits "+
+			"pools lists all", "%s", strings.TrimSuffix(f.names[0], ".")))
 	}
 	if len(f.late) > 0 {
 		out = append(out, doubtful(name, "look at the log and the /status of their agents; titrate get gateways "+
