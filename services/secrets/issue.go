@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Certificates are valid for ten years: nothing renews them but deleting their secrets. They
-// begin an hour ago, for clocks that are behind.
+// Certificates are valid for ten years: nothing renews them but deleting their secrets. They begin an hour ago, for
+// clocks that are behind.
 const (
 	validity = 10 * 365 * 24 * time.Hour
 	backdate = time.Hour

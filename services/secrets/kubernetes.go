@@ -33,8 +33,7 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Has reports whether the secret has the parts. A secret that Helm made, as the chart once did, is
-// marked to be kept.
+// Has reports whether the secret has the parts. A secret that Helm made, as the chart once did, is marked to be kept.
 func (k *Kubernetes) Has(ctx context.Context, name string, parts ...string) (bool, error) {
 	var there object
 	err := k.Call(ctx, http.MethodGet, k.at(name), "", nil, &there)

@@ -17,8 +17,7 @@ const (
 // gossipBytes is the length of a gossip key: AES-256.
 const gossipBytes = 32
 
-// Certificate is one of a set: the secret that it is put into, and the DNS names and IP
-// addresses that it is for.
+// Certificate is one of a set: the secret that it is put into, and the DNS names and IP addresses that it is for.
 type Certificate struct {
 	Secret string
 	Names  []string
@@ -44,8 +43,8 @@ type Place interface {
 	Put(ctx context.Context, s Secret) error
 }
 
-// Make puts what is missing, and returns the names of the secrets that it made and of the secrets
-// that it left as they were.
+// Make puts what is missing, and returns the names of the secrets that it made and of the secrets that it left as they
+// were.
 func Make(ctx context.Context, in Place, w Wanted) (made, kept []string, err error) {
 	if len(w.Certificates)+len(w.GossipKeys) == 0 {
 		return nil, nil, errors.New("nothing to make: no certificate and no gossip key is named")
@@ -68,8 +67,7 @@ func Make(ctx context.Context, in Place, w Wanted) (made, kept []string, err err
 	return made, kept, nil
 }
 
-// missing are the secrets to put: all certificates if one is missing, and each gossip key
-// that is.
+// missing are the secrets to put: all certificates if one is missing, and each gossip key that is.
 func missing(ctx context.Context, in Place, w Wanted) ([]Secret, error) {
 	whole := true
 	for _, c := range w.Certificates {

@@ -32,21 +32,21 @@ type Change struct {
 	Name     string           // with Delete only: what to delete
 	// Etag that the stored resource must have; "" = any.
 	Etag string
-	// Declared makes a Put or Update of what is stored already Unchanged, whatever the
-	// etag: for documents that declare a state. Without it the etag must match: of two
-	// callers that read a number, add one and write the same result, one is refused.
+	// Declared makes a Put or Update of what is stored already Unchanged, whatever the etag: for documents that declare
+	// a state. Without it the etag must match: of two callers that read a number, add one and write the same result,
+	// one is refused.
 	Declared bool
-	// Set owns the resource from then on; nil leaves its owner as it is. A resource of
-	// another set is refused with ErrOwned, unless TakeOver is set.
+	// Set owns the resource from then on; nil leaves its owner as it is. A resource of another set is refused with
+	// ErrOwned, unless TakeOver is set.
 	Set      *string
 	TakeOver bool
 	// NoTakeOver is the error if the caller may not take over resources of another set; nil = it may.
 	NoTakeOver error
 	// AllowMissing makes the Delete of what does not exist a success.
 	AllowMissing bool
-	// Force makes a Delete also delete what needs the resource: quotas and limits of a
-	// tenant; quotas of a pool, and limits on that pool alone. Limits on several pools
-	// lose that pool. Without Force such a Delete fails with ErrInUse.
+	// Force makes a Delete also delete what needs the resource: quotas and limits of a tenant; quotas of a pool, and
+	// limits on that pool alone. Limits on several pools lose that pool. Without Force such a Delete fails with
+	// ErrInUse.
 	Force bool
 }
 
@@ -72,8 +72,8 @@ const (
 type Result struct {
 	// Revision of the configuration after it.
 	Revision int64
-	// Outcomes and Resources are in the order of the changes. A Resource is as
-	// stored, with etag and update time; nil for a Delete.
+	// Outcomes and Resources are in the order of the changes. A Resource is as stored, with etag and update time; nil
+	// for a Delete.
 	Outcomes  []Outcome
 	Resources []resource.Message
 	// Before has the stored resources under the names of the changes, in their order; nil where nothing was. It must
@@ -81,13 +81,12 @@ type Result struct {
 	Before []resource.Message
 	// Removed are names that a forced Delete took along.
 	Removed []string
-	// Repeated says that a change with the same request ID had been made: this is its result, and
-	// nothing was changed now.
+	// Repeated says that a change with the same request ID had been made: this is its result, and nothing was changed
+	// now.
 	Repeated bool
 }
 
-// ChangeError says which change of an Apply was refused. Err wraps one of the
-// store's errors.
+// ChangeError says which change of an Apply was refused. Err wraps one of the store's errors.
 type ChangeError struct {
 	Index int // in the changes given
 	Name  string
@@ -134,20 +133,18 @@ func (e ChangeErrors) OrNil() error {
 	return e
 }
 
-// Apply makes all the changes in one step, or none. Changes that change nothing are
-// left out; if none is left nothing is written and the revision stands. Etag, update
-// time and status within the resources given are ignored.
+// Apply makes all the changes in one step, or none. Changes that change nothing are left out; if none is left nothing
+// is written and the revision stands. Etag, update time and status within the resources given are ignored.
 //
-// Errors: *ChangeError, or ChangeErrors of all that is refused, with ErrNotFound, ErrExists, ErrEtag,
-// ErrOwned, ErrReference, ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable.
-// After ErrUnavailable the changes may have been made, if etcd's answer was lost: all of them or none. With a
-// request ID in the note the same call can be repeated then.
+// Errors: *ChangeError, or ChangeErrors of all that is refused, with ErrNotFound, ErrExists, ErrEtag, ErrOwned,
+// ErrReference, ErrInUse or ErrBadChange; ErrRevision; ErrRequest; ErrTooLarge; ErrHeld; ErrUnavailable. After
+// ErrUnavailable the changes may have been made, if etcd's answer was lost: all of them or none. With a request ID in
+// the note the same call can be repeated then.
 func (s *Store) Apply(ctx context.Context, note Note, changes []Change) (Result, error) {
 	return s.apply(ctx, note, changes, true)
 }
 
-// Check answers as Apply would, but writes nothing: what would be created has no
-// etag.
+// Check answers as Apply would, but writes nothing: what would be created has no etag.
 func (s *Store) Check(ctx context.Context, note Note, changes []Change) (Result, error) {
 	return s.apply(ctx, note, changes, false)
 }
@@ -171,8 +168,8 @@ func (s *Store) apply(ctx context.Context, note Note, changes []Change, write bo
 	}
 }
 
-// attempt decides on the basis of what is stored now, and writes if write is set.
-// errRaced means that another writer was first: the caller tries again.
+// attempt decides on the basis of what is stored now, and writes if write is set. errRaced means that another writer
+// was first: the caller tries again.
 func (s *Store) attempt(ctx context.Context, note Note, changes []Change, write bool) (Result, error) {
 	h, err := s.headAfterStage(ctx)
 	if err != nil {
@@ -222,8 +219,8 @@ func (s *Store) attempt(ctx context.Context, note Note, changes []Change, write 
 	return p.result(next.Revision, timestamppb.New(now)), nil
 }
 
-// write puts the next head, its changes and their record in force: in one transaction
-// where they fit, otherwise by staging them first.
+// write puts the next head, its changes and their record in force: in one transaction where they fit, otherwise by
+// staging them first.
 func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record) error {
 	history, err := s.retain(ctx, h, &next, &r)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// reconnectMax bounds the wait between attempts to reach etcd again. gRPC's own
-	// 2 minutes would leave a coordinator blind long after etcd is back.
+	// reconnectMax bounds the wait between attempts to reach etcd again. gRPC's own 2 minutes would leave a coordinator
+	// blind long after etcd is back.
 	reconnectMax = time.Second
 	// keepAlive is the interval at which an idle connection is probed; etcd drops clients that probe more often than
 	// each 5 s.
@@ -35,19 +35,16 @@ const PasswordEnv = "TITRATE_ETCD_PASSWORD"
 // Access has the endpoints and credentials of etcd.
 type Access struct {
 	Endpoints []string // host:port or URLs
-	// TLS for endpoints without a scheme or with https; nil = none, and for https the
-	// system's roots.
+	// TLS for endpoints without a scheme or with https; nil = none, and for https the system's roots.
 	TLS credentials.TransportCredentials
 	// User and Password for an etcd with authentication; both or neither.
 	User, Password string
-	// Observe is called for each attempt of a call: its method, such as Range, Put, Txn or LeaseGrant, how
-	// long it took, and how it ended. Streams, which watches and sessions have, are no calls. Nil: none
-	// is called.
+	// Observe is called for each attempt of a call: its method, such as Range, Put, Txn or LeaseGrant, how long it
+	// took, and how it ended. Streams, which watches and sessions have, are no calls. Nil: none is called.
 	Observe func(method string, took time.Duration, code codes.Code)
 }
 
-// Password reads the password of a user from a file, or from PasswordEnv if file is
-// "". Without a user there is none.
+// Password reads the password of a user from a file, or from PasswordEnv if file is "". Without a user there is none.
 func Password(user, file string) (string, error) {
 	switch {
 	case user == "" && file != "":
@@ -72,9 +69,8 @@ func Password(user, file string) (string, error) {
 	return p, nil
 }
 
-// Dial returns an etcd client for a Store and for elections: it tries again at
-// least each second after a loss and finds a dead connection within 10 s. It does
-// not wait for etcd. The caller closes it.
+// Dial returns an etcd client for a Store and for elections: it tries again at least each second after a loss and finds
+// a dead connection within 10 s. It does not wait for etcd. The caller closes it.
 func Dial(a Access) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            a.Endpoints,
@@ -95,8 +91,8 @@ func Dial(a Access) (*clientv3.Client, error) {
 		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(a.observe))
 	}
 	if a.User != "" {
-		// With a user the client would wait for etcd here and fail without it. A token
-		// makes it send credentials; etcd refuses this one, and then the client logs in.
+		// With a user the client would wait for etcd here and fail without it. A token makes it send credentials; etcd
+		// refuses this one, and then the client logs in.
 		config.Token = "none"
 	}
 	client, err := clientv3.New(config)

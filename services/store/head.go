@@ -17,17 +17,15 @@ import (
 type head struct {
 	// Revision of the configuration.
 	Revision int64 `json:"revision"`
-	// Prev is the revision before this one. A reader with another revision has missed
-	// changes.
+	// Prev is the revision before this one. A reader with another revision has missed changes.
 	Prev int64 `json:"prev,omitempty"`
-	// Base is the lowest revision from which differences are enough: a reader with an
-	// older one must read the whole configuration.
+	// Base is the lowest revision from which differences are enough: a reader with an older one must read the whole
+	// configuration.
 	Base int64 `json:"base,omitempty"`
-	// Count of stored resources, −1 if unknown. If etcd has fewer, some were deleted
-	// without a Store.
+	// Count of stored resources, −1 if unknown. If etcd has fewer, some were deleted without a Store.
 	Count int `json:"count"`
-	// Staged names the change set that is part of this revision and is not yet in
-	// the resources' own keys; Chunks is how many keys it has.
+	// Staged names the change set that is part of this revision and is not yet in the resources' own keys; Chunks is
+	// how many keys it has.
 	Staged string `json:"staged,omitempty"`
 	Chunks int    `json:"chunks,omitempty"`
 	// History is the account of the history, nil if it has to be counted.
@@ -39,8 +37,8 @@ type head struct {
 	mod int64  // etcd revision that wrote it
 }
 
-// content is the revision whose change made the configuration what it is. Raise makes the
-// revision higher and changes nothing.
+// content is the revision whose change made the configuration what it is. Raise makes the revision higher and changes
+// nothing.
 func (h *head) content() int64 {
 	if h.History != nil && h.History.Last > 0 {
 		return h.History.Last
@@ -50,8 +48,7 @@ func (h *head) content() int64 {
 
 func (s *Store) headKey() string { return s.prefix + "head" }
 
-// parseHead reads a stored head. An unreadable head holds the configuration; the revision
-// is then etcd's.
+// parseHead reads a stored head. An unreadable head holds the configuration; the revision is then etcd's.
 func parseHead(kv *mvccpb.KeyValue) head {
 	h := head{Revision: kv.ModRevision, Count: -1, raw: string(kv.Value), mod: kv.ModRevision}
 	if err := json.Unmarshal(kv.Value, &h); err != nil {
@@ -95,8 +92,7 @@ func (s *Store) putHead(h head) clientv3.Op {
 // errRaced says that another process moved the head since it was read.
 var errRaced = errors.New("another writer was first")
 
-// commit does the operations if the head is still the one given and the further
-// conditions hold.
+// commit does the operations if the head is still the one given and the further conditions hold.
 func (s *Store) commit(ctx context.Context, h head, ops []clientv3.Op, also ...clientv3.Cmp) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -110,8 +106,7 @@ func (s *Store) commit(ctx context.Context, h head, ops []clientv3.Op, also ...c
 	return nil
 }
 
-// rewrite changes the head alone, until no other writer is faster. change returns
-// false if there is nothing to do.
+// rewrite changes the head alone, until no other writer is faster. change returns false if there is nothing to do.
 func (s *Store) rewrite(ctx context.Context, change func(*head) (bool, error)) error {
 	for attempt := 0; ; attempt++ {
 		h, err := s.readHead(ctx)
@@ -129,18 +124,16 @@ func (s *Store) rewrite(ctx context.Context, change func(*head) (bool, error)) e
 	}
 }
 
-// after is the revision that follows h: the time of day in milliseconds, or the highest of
-// h and floor plus one if the clock is behind. So revisions also rise after etcd was
-// restored from a backup or replaced, if clocks are about right. If they are not, Raise
-// corrects the revision to what readers have seen.
+// after is the revision that follows h: the time of day in milliseconds, or the highest of h and floor plus one if the
+// clock is behind. So revisions also rise after etcd was restored from a backup or replaced, if clocks are about right.
+// If they are not, Raise corrects the revision to what readers have seen.
 func (h *head) after(floor int64, now time.Time) int64 {
 	return max(h.Revision+1, floor+1, now.UnixMilli())
 }
 
-// Raise makes the revision of the stored configuration higher than seen, if it is lower.
-// seen is a revision that a reader has, of a history that etcd has lost. All readers then
-// read the whole configuration. If there is no configuration, it is held instead. Errors:
-// ErrUnavailable.
+// Raise makes the revision of the stored configuration higher than seen, if it is lower. seen is a revision that a
+// reader has, of a history that etcd has lost. All readers then read the whole configuration. If there is no
+// configuration, it is held instead. Errors: ErrUnavailable.
 func (s *Store) Raise(ctx context.Context, seen int64) error {
 	return s.rewrite(ctx, func(h *head) (bool, error) {
 		if h.raw == "" {
@@ -159,8 +152,8 @@ func (s *Store) Raise(ctx context.Context, seen int64) error {
 // Gone is the reason for holding the configuration when etcd had one and has none now.
 const Gone = "the configuration in etcd is gone: the keys were deleted, or etcd was replaced by an empty one"
 
-// hold marks the configuration as not to be trusted, for the reason given: Apply refuses
-// and Watch delivers nothing until Accept or Replace.
+// hold marks the configuration as not to be trusted, for the reason given: Apply refuses and Watch delivers nothing
+// until Accept or Replace.
 func (s *Store) hold(ctx context.Context, revision int64, reason string) error {
 	return s.rewrite(ctx, func(h *head) (bool, error) {
 		if h.Held != "" {
@@ -183,15 +176,14 @@ func (h *head) held() error {
 		ErrHeld, h.Held, h.Revision)
 }
 
-// History notices that etcd is another cluster, or was restored from a backup. The zero
-// value has seen nothing.
+// History notices that etcd is another cluster, or was restored from a backup. The zero value has seen nothing.
 type History struct {
 	cluster  uint64
 	revision int64
 }
 
-// Observe takes the header of a linearizable answer to a request that began after
-// all earlier observations. The error says what has changed.
+// Observe takes the header of a linearizable answer to a request that began after all earlier observations. The error
+// says what has changed.
 func (o *History) Observe(cluster uint64, revision int64) error {
 	was := *o
 	*o = History{cluster, revision}

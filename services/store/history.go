@@ -30,8 +30,8 @@ type Note struct {
 	// answered as that change was, and changes nothing. Fingerprint identifies its contents: with another one it is
 	// refused with ErrRequest.
 	Request, Fingerprint string
-	// Minor marks a change by a caller who is no administrator. A full history puts minor changes
-	// together before it drops older changes.
+	// Minor marks a change by a caller who is no administrator. A full history puts minor changes together before it
+	// drops older changes.
 	Minor bool
 }
 
@@ -123,8 +123,8 @@ func (s *Store) parseEntry(kv *mvccpb.KeyValue) (Entry, error) {
 	return e, nil
 }
 
-// History returns the entries of revisions below the given one (0 = all), the newest first,
-// at most limit. Errors: ErrCorrupt, ErrUnavailable.
+// History returns the entries of revisions below the given one (0 = all), the newest first, at most limit. Errors:
+// ErrCorrupt, ErrUnavailable.
 func (s *Store) History(ctx context.Context, below int64, limit int) ([]Entry, error) {
 	end := clientv3.GetPrefixRangeEnd(s.entryPrefix())
 	if below > 0 {
@@ -161,9 +161,9 @@ func notInHistory(revision int64) error {
 		"changes, or no revision; titrate history lists them", revision, ErrNotFound)
 }
 
-// Undo returns the changes that make the configuration what it was after a revision of the
-// history, in the order of the names. It also returns the revision of the configuration that
-// they are for. Errors: ErrNotFound, ErrNoHistory, ErrHeld, ErrCorrupt, ErrUnavailable.
+// Undo returns the changes that make the configuration what it was after a revision of the history, in the order of the
+// names. It also returns the revision of the configuration that they are for. Errors: ErrNotFound, ErrNoHistory,
+// ErrHeld, ErrCorrupt, ErrUnavailable.
 func (s *Store) Undo(ctx context.Context, revision int64) (changes []Change, on int64, err error) {
 	h, err := s.headAfterStage(ctx)
 	if err == nil {
@@ -179,8 +179,8 @@ func (s *Store) Undo(ctx context.Context, revision int64) (changes []Change, on 
 	return undoing(was), h.Revision, nil
 }
 
-// back returns what each resource that was changed since was after a revision of the history, nil
-// where it did not exist. Revision 0 is before all changes.
+// back returns what each resource that was changed since was after a revision of the history, nil where it did not
+// exist. Revision 0 is before all changes.
 func (s *Store) back(ctx context.Context, h head, revision int64) (map[string]*quotav1.Resource, error) {
 	was := map[string]*quotav1.Resource{}
 	at := h.content()
@@ -206,8 +206,8 @@ func (s *Store) back(ctx context.Context, h head, revision int64) (map[string]*q
 	return was, nil
 }
 
-// unwind goes back from the revision at through the entries, as far as the revision to. It
-// notes what each resource was and returns the revision that it has reached.
+// unwind goes back from the revision at through the entries, as far as the revision to. It notes what each resource was
+// and returns the revision that it has reached.
 func (s *Store) unwind(ctx context.Context, entries []Entry, at, to int64, was map[string]*quotav1.Resource) (int64,
 	error) {
 	for _, e := range entries {
@@ -252,9 +252,8 @@ func undoing(was map[string]*quotav1.Resource) []Change {
 	return changes
 }
 
-// Changes calls visit for each resource that a revision changed, until it returns false.
-// Errors: ErrNoHistory if they are not kept, ErrNotFound if they are no longer kept,
-// ErrCorrupt, ErrUnavailable.
+// Changes calls visit for each resource that a revision changed, until it returns false. Errors: ErrNoHistory if they
+// are not kept, ErrNotFound if they are no longer kept, ErrCorrupt, ErrUnavailable.
 func (s *Store) Changes(ctx context.Context, e Entry, visit func(*quotav1.ResourceChange) bool) error {
 	if e.Parts == 0 {
 		return fmt.Errorf("%w: the changes of revision %d were too large to be kept (--history-bytes)", ErrNoHistory,

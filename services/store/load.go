@@ -10,8 +10,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// load reads all that the changes need: what they name, what that refers to and, for
-// deletions, what may refer to it. The head, read before, guards it.
+// load reads all that the changes need: what they name, what that refers to and, for deletions, what may refer to it.
+// The head, read before, guards it.
 func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error) {
 	v := make(view)
 	names := wanted(changes)
@@ -31,8 +31,8 @@ func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error
 	return v, s.loadDependants(ctx, deleted, v)
 }
 
-// loadDependants reads what refers to deleted pools and tenants: for a few tenants what
-// belongs to each, otherwise all quotas and limits once.
+// loadDependants reads what refers to deleted pools and tenants: for a few tenants what belongs to each, otherwise all
+// quotas and limits once.
 func (s *Store) loadDependants(ctx context.Context, deleted map[string]bool, v view) error {
 	const few = 16
 	var starts []string
@@ -126,9 +126,8 @@ func (s *Store) loadOps(ctx context.Context, ops []clientv3.Op, v view) error {
 	return nil
 }
 
-// decodeKnown decodes a value and passes it to visit, if this version knows its kind. A
-// value that cannot be read counts as an empty resource of its name: it can be replaced
-// and deleted, and references to it stay valid.
+// decodeKnown decodes a value and passes it to visit, if this version knows its kind. A value that cannot be read
+// counts as an empty resource of its name: it can be replaced and deleted, and references to it stay valid.
 func (s *Store) decodeKnown(kv *mvccpb.KeyValue, visit func(resource.Message)) {
 	ref, err := resource.Parse(s.nameOf(kv.Key))
 	if err != nil {

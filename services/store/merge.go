@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// mergeMost bounds the entries of the history that become one. A larger value reads more at once,
-	// less often.
+	// mergeMost bounds the entries of the history that become one. A larger value reads more at once, less often.
 	mergeMost = 64
 	// mergeRuns bounds the runs of entries that one change merges.
 	mergeRuns = 8
@@ -33,11 +32,10 @@ type update struct {
 	when []clientv3.Cmp
 }
 
-// merge makes room in a full history. It puts the oldest minor entries that follow each other
-// together into one, which says what each resource was before the first and is after the last. The
-// revisions between them can no longer be returned to; all others can, however often callers without
-// the administrator's role make changes. A minor change also merges entries that remember request IDs
-// before it takes the place of an older entry.
+// merge makes room in a full history. It puts the oldest minor entries that follow each other together into one, which
+// says what each resource was before the first and is after the last. The revisions between them can no longer be
+// returned to; all others can, however often callers without the administrator's role make changes. A minor change also
+// merges entries that remember request IDs before it takes the place of an older entry.
 func (s *Store) merge(ctx context.Context, a *account, minor bool) (u update, err error) {
 	stored := a.Count - 1
 	for _, among := range []int{stored - s.fresh(), stored} {
@@ -58,8 +56,8 @@ func (s *Store) merge(ctx context.Context, a *account, minor bool) (u update, er
 	return u, err
 }
 
-// mergeRun puts a run of entries together, unless their changes cannot be read or would fill more than
-// the half of the history that minor changes may take.
+// mergeRun puts a run of entries together, unless their changes cannot be read or would fill more than the half of the
+// history that minor changes may take.
 func (s *Store) mergeRun(ctx context.Context, a *account, run []Entry, u *update) error {
 	r, run, err := s.merged(ctx, run)
 	switch {
@@ -101,9 +99,8 @@ func (s *Store) fresh() int {
 // mergeable reports whether an entry may be merged with its neighbours.
 func (e *Entry) mergeable() bool { return e.Minor && e.Parts > 0 && e.Previous >= 0 }
 
-// oldestMinor returns at most mergeMost of the oldest minor entries, from the key start on, that follow
-// each other, and the key behind them. It looks among the given number of the oldest entries of the
-// whole history.
+// oldestMinor returns at most mergeMost of the oldest minor entries, from the key start on, that follow each other, and
+// the key behind them. It looks among the given number of the oldest entries of the whole history.
 func (s *Store) oldestMinor(ctx context.Context, start string, among int) (run []Entry, next string, err error) {
 	end := clientv3.GetPrefixRangeEnd(s.entryPrefix())
 	if start != s.entryPrefix() {
@@ -141,9 +138,9 @@ func (s *Store) oldestMinor(ctx context.Context, start string, among int) (run [
 	return run, start, nil
 }
 
-// merged returns one record of the changes of the first of several entries, as many as it reads in
-// mergeBytes, and these entries. The ID of the record sorts behind the ID of the last entry. The ID is
-// empty if there is none that does.
+// merged returns one record of the changes of the first of several entries, as many as it reads in mergeBytes, and
+// these entries. The ID of the record sorts behind the ID of the last entry. The ID is empty if there is none that
+// does.
 func (s *Store) merged(ctx context.Context, run []Entry) (r record, done []Entry, err error) {
 	all, order := map[string]*quotav1.ResourceChange{}, []string(nil)
 	var authors []string

@@ -32,9 +32,9 @@ type plan struct {
 	usedBy map[string][]string
 }
 
-// decide turns changes into a plan. Or it returns ChangeErrors: all changes that cannot be made, and
-// all changes that need a refused change. It is pure. The view must hold the stored resources that
-// the changes name, what the changes refer to, and what refers to a deleted name.
+// decide turns changes into a plan. Or it returns ChangeErrors: all changes that cannot be made, and all changes that
+// need a refused change. It is pure. The view must hold the stored resources that the changes name, what the changes
+// refer to, and what refers to a deleted name.
 func decide(stored view, changes []Change) (*plan, error) {
 	refused := map[int]error{}
 	for {
@@ -48,8 +48,8 @@ func decide(stored view, changes []Change) (*plan, error) {
 	}
 }
 
-// try plans the changes that are not refused yet. It adds to refused what cannot be made, and
-// reports whether that is more than before.
+// try plans the changes that are not refused yet. It adds to refused what cannot be made, and reports whether that is
+// more than before.
 func try(stored view, changes []Change, refused map[int]error) (*plan, bool) {
 	before := len(refused)
 	p := &plan{changes: changes, before: stored, final: make(map[string]resource.Message), owner: map[string]string{}}
@@ -156,8 +156,7 @@ func (c *Change) same(old resource.Message) bool {
 	return (c.Set == nil || *c.Set == old.GetSet()) && proto.Equal(resource.Spec(old), resource.Spec(c.Resource))
 }
 
-// foreign reports whether a change would take a resource from another set without being asked, or
-// allowed, to.
+// foreign reports whether a change would take a resource from another set without being asked, or allowed, to.
 func (c *Change) foreign(old resource.Message) bool {
 	return c.Op != Delete && c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set &&
 		(!c.TakeOver || c.NoTakeOver != nil)
@@ -220,8 +219,7 @@ func (p *plan) release(c Change) error {
 	if err != nil || ref.Kind.Child() || p.after(c.Name) != nil {
 		return err
 	}
-	// The tenant "-" goes on existing when its settings are deleted, and so may
-	// what belongs to it.
+	// The tenant "-" goes on existing when its settings are deleted, and so may what belongs to it.
 	implicit := ref.Kind == resource.Tenant && ref.ID == resource.AnyTenant
 	if implicit && !c.Force {
 		return nil
@@ -242,9 +240,8 @@ func (p *plan) release(c Change) error {
 	return nil
 }
 
-// takeAlong removes what needs a deleted resource. A limit on several pools only
-// loses the mention of a deleted one: emptying its list would make it a limit on
-// every pool.
+// takeAlong removes what needs a deleted resource. A limit on several pools only loses the mention of a deleted one:
+// emptying its list would make it a limit on every pool.
 func (p *plan) takeAlong(gone resource.Ref, name string) {
 	if l, ok := p.after(name).(*quotav1.Limit); ok && gone.Kind == resource.Pool && len(l.Pools) > 1 {
 		l = proto.Clone(l).(*quotav1.Limit)

@@ -22,9 +22,8 @@ type Query struct {
 	Limit  int    // at most so many; 0 = all
 }
 
-// List returns the resources that the query selects and the name to put into
-// Query.After for the rest, "" at the end. A page is of one revision, two pages
-// need not be. An unreadable resource is left out and logged. Errors: ErrHeld,
+// List returns the resources that the query selects and the name to put into Query.After for the rest, "" at the end. A
+// page is of one revision, two pages need not be. An unreadable resource is left out and logged. Errors: ErrHeld,
 // ErrUnavailable.
 func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, next string, err error) {
 	start, end := s.bounds(q)
@@ -93,9 +92,8 @@ func (s *Store) overlay(ctx context.Context, h head, rev int64) (overlay, error)
 	return overlaid(chunks), nil
 }
 
-// each calls visit for what the head says is in [start, end), in the order of the
-// keys and at one etcd revision, until it returns false. bad says why a stored value
-// cannot be read; the resource is nil then.
+// each calls visit for what the head says is in [start, end), in the order of the keys and at one etcd revision, until
+// it returns false. bad says why a stored value cannot be read; the resource is nil then.
 func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
 	visit func(name string, m resource.Message, bad error) bool) error {
 	over, err := s.overlay(ctx, h, rev)
@@ -128,8 +126,8 @@ func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
 	return err
 }
 
-// Names calls visit for the name of each resource of a kind, of one parent or of all (""), and reads
-// no values. Errors: ErrCorrupt, ErrUnavailable.
+// Names calls visit for the name of each resource of a kind, of one parent or of all (""), and reads no values. Errors:
+// ErrCorrupt, ErrUnavailable.
 func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, visit func(resource.Ref)) error {
 	h, rev, err := s.currentHead(ctx)
 	if err != nil {
@@ -159,8 +157,8 @@ func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, vi
 	}, clientv3.WithKeysOnly())
 }
 
-// scan calls visit for the keys in [start, end) in order, page by page at one
-// revision (0 = now), until it returns false or an error.
+// scan calls visit for the keys in [start, end) in order, page by page at one revision (0 = now), until it returns
+// false or an error.
 func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 	visit func(*mvccpb.KeyValue) (bool, error), also ...clientv3.OpOption) error {
 	for start < end {
@@ -187,13 +185,12 @@ func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 type Snapshot struct {
 	// Revision is the configuration's: 0 when nothing was ever written.
 	Revision int64
-	// Resources are in the order of their names: pools, then each tenant with its
-	// limits and quotas.
+	// Resources are in the order of their names: pools, then each tenant with its limits and quotas.
 	Resources []*quotav1.Resource
 	// Unreadable are the names of stored values that cannot be read, with the reason.
 	Unreadable map[string]error
-	// Held says why the configuration is held, "" = it is not. Missing is the number
-	// of resources in the head's count that are not in etcd.
+	// Held says why the configuration is held, "" = it is not. Missing is the number of resources in the head's count
+	// that are not in etcd.
 	Held    string
 	Missing int
 
@@ -202,8 +199,7 @@ type Snapshot struct {
 	cluster uint64
 }
 
-// Snapshot reads the whole configuration at one revision. Errors: ErrCorrupt (of a
-// staged change), ErrUnavailable.
+// Snapshot reads the whole configuration at one revision. Errors: ErrCorrupt (of a staged change), ErrUnavailable.
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	for {
 		snap, err := s.snapshot(ctx)
@@ -232,8 +228,8 @@ func (s *Store) snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	// Kinds that this version does not know are in the count and not in what was
-	// read: only a difference of all keys counts.
+	// Kinds that this version does not know are in the count and not in what was read: only a difference of all keys
+	// counts.
 	if found := len(snap.Resources) + len(snap.Unreadable); h.raw != "" && found < h.Count {
 		snap.Missing, err = s.missing(ctx, h, snap.seen)
 	}

@@ -24,15 +24,14 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// record is an entry of the history with its changes as they are stored: quotav1.ResourceChange,
-// each after its length, compressed, cut into parts.
+// record is an entry of the history with its changes as they are stored: quotav1.ResourceChange, each after its length,
+// compressed, cut into parts.
 type record struct {
 	Entry
 	parts []string
 }
 
-// record makes the entry of a change from h to next. before has what was stored of the names
-// that the change set has.
+// record makes the entry of a change from h to next. before has what was stored of the names that the change set has.
 func newRecord(n Note, h, next head, now time.Time, before view, set changeSet) (record, error) {
 	r := record{Entry: Entry{
 		Revision: next.Revision, Previous: h.content(), Time: now.UTC(), Author: n.Author, Message: n.Message,
@@ -93,8 +92,7 @@ func (r *record) pack(changes iter.Seq[*quotav1.ResourceChange]) error {
 	return nil
 }
 
-// unread reports whether a resource stands for a stored value that cannot be read, see
-// decodeKnown.
+// unread reports whether a resource stands for a stored value that cannot be read, see decodeKnown.
 func unread(m resource.Message) bool {
 	empty := resource.KindOf(m).New()
 	resource.SetName(empty, m.GetName())
@@ -123,8 +121,8 @@ func decodeChanges(packed io.Reader, visit func(*quotav1.ResourceChange) bool) e
 	}
 }
 
-// retain enters a record into the account of the next head. It returns what stores the entry,
-// without its parts, and deletes or merges what the retention no longer keeps.
+// retain enters a record into the account of the next head. It returns what stores the entry, without its parts, and
+// deletes or merges what the retention no longer keeps.
 func (s *Store) retain(ctx context.Context, h head, next *head, r *record) (u update, err error) {
 	if s.retention.Revisions < 0 {
 		next.History, r.parts = nil, nil
@@ -200,8 +198,8 @@ func (s *Store) account(ctx context.Context, h head) (account, error) {
 // excessPage is the number of the oldest entries that one read asks for, when some have to go.
 const excessPage = 16
 
-// excess takes the oldest entries off the account until it keeps to the retention. It returns
-// the ID of the last entry that goes, "" if all stay.
+// excess takes the oldest entries off the account until it keeps to the retention. It returns the ID of the last entry
+// that goes, "" if all stay.
 func (s *Store) excess(ctx context.Context, a *account) (last string, err error) {
 	start, end := s.entryPrefix(), clientv3.GetPrefixRangeEnd(s.entryPrefix())
 	for a.exceeds(s.retention) {
@@ -239,8 +237,7 @@ func (s *Store) stageParts(ctx context.Context, r record) error {
 	return group.Wait()
 }
 
-// partsThere is the condition that the parts of a record are stored: sweepParts deletes all of
-// a record or none.
+// partsThere is the condition that the parts of a record are stored: sweepParts deletes all of a record or none.
 func (s *Store) partsThere(r record) []clientv3.Cmp {
 	if len(r.parts) == 0 {
 		return nil

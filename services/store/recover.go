@@ -13,10 +13,9 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Accept declares what is stored now, empty or not, to be the configuration: a held
-// configuration is delivered again, as a whole, under a new revision. seen is a
-// revision that agents or coordinators are known to have, 0 if none is known beyond
-// what the head says. It returns what is in force. Errors: ErrUnavailable.
+// Accept declares what is stored now, empty or not, to be the configuration: a held configuration is delivered again,
+// as a whole, under a new revision. seen is a revision that agents or coordinators are known to have, 0 if none is
+// known beyond what the head says. It returns what is in force. Errors: ErrUnavailable.
 func (s *Store) Accept(ctx context.Context, seen int64) (Snapshot, error) {
 	if err := s.dropLost(ctx); err != nil {
 		return Snapshot{}, err
@@ -122,8 +121,7 @@ func replacement(
 	return set, checkSize(set, nil)
 }
 
-// dropLost takes a change set out of the head whose chunks are gone, and carries one
-// out whose chunks are there.
+// dropLost takes a change set out of the head whose chunks are gone, and carries one out whose chunks are there.
 func (s *Store) dropLost(ctx context.Context) error {
 	return s.rewrite(ctx, func(h *head) (bool, error) {
 		if h.Staged == "" {

@@ -13,8 +13,8 @@ import (
 // keeps them. More would make each change with an ID read more of the history.
 const RequestsKept = 256
 
-// Requested returns the change that a note's request ID has made, nil if none of the latest has it.
-// Errors: ErrRequest if it was another request, ErrCorrupt, ErrUnavailable.
+// Requested returns the change that a note's request ID has made, nil if none of the latest has it. Errors: ErrRequest
+// if it was another request, ErrCorrupt, ErrUnavailable.
 func (s *Store) Requested(ctx context.Context, note Note) (*Entry, error) {
 	if note.Request == "" {
 		return nil, nil
@@ -36,8 +36,8 @@ func (s *Store) Requested(ctx context.Context, note Note) (*Entry, error) {
 	return nil, nil
 }
 
-// repeat is the result that the changes had when they made the entry. It decides again on what was
-// stored before the entry.
+// repeat is the result that the changes had when they made the entry. It decides again on what was stored before the
+// entry.
 func (s *Store) repeat(ctx context.Context, h head, e *Entry, changes []Change, err error) (Result, error) {
 	if err != nil {
 		return Result{}, err

@@ -9,9 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Seed returns the seed of the gossip's key hashes. It is drawn at the first call and is
-// the same for all coordinators from then on. A Store that has read the seed stores it
-// again if it was deleted. Errors: ErrCorrupt, ErrUnavailable.
+// Seed returns the seed of the gossip's key hashes. It is drawn at the first call and is the same for all coordinators
+// from then on. A Store that has read the seed stores it again if it was deleted. Errors: ErrCorrupt, ErrUnavailable.
 func (s *Store) Seed(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// chunkBytes is about how large one key of a staged change set gets: half of
-	// etcd's limit of 1.5 MiB a request, so that one more resource of maxValue fits.
+	// chunkBytes is about how large one key of a staged change set gets: half of etcd's limit of 1.5 MiB a request, so
+	// that one more resource of maxValue fits.
 	chunkBytes = 512 << 10
 	// chunkChanges bounds the changes in one: they are carried out in one transaction.
 	chunkChanges = maxOps - 8
-	// staleStage is the age at which a change set that was never committed is
-	// removed. Longer leaves what a crash left behind in etcd for longer; shorter may
-	// take a slow writer's away, which then starts over.
+	// staleStage is the age at which a change set that was never committed is removed. Longer leaves what a crash left
+	// behind in etcd for longer; shorter may take a slow writer's away, which then starts over.
 	staleStage = 10 * time.Minute
 	// inFlight is the number of chunks that are written or read at a time. Default 8: more take no less time, since
 	// etcd writes what comes together to its disk together.
@@ -100,8 +99,8 @@ func chunked(c changeSet) []*controlv1.Configuration {
 	return out
 }
 
-// staged is the condition that a change set is still there: sweep deletes all of
-// one or nothing, so its first key speaks for the others.
+// staged is the condition that a change set is still there: sweep deletes all of one or nothing, so its first key
+// speaks for the others.
 func (s *Store) staged(h head) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(s.chunkKey(h.Staged, 0)), ">", 0)
 }
@@ -125,9 +124,8 @@ func (s *Store) chunks(ctx context.Context, h head, rev int64) ([]*controlv1.Con
 	})
 }
 
-// carryOut carries out the change set of a head: it writes the resources' own keys, then
-// removes the change set. Any process may do it, several at once too: each step
-// holds only while the head is unchanged.
+// carryOut carries out the change set of a head: it writes the resources' own keys, then removes the change set. Any
+// process may do it, several at once too: each step holds only while the head is unchanged.
 func (s *Store) carryOut(ctx context.Context, h head) error {
 	chunks, err := s.chunks(ctx, h, 0)
 	if errors.Is(err, ErrCorrupt) {
@@ -164,8 +162,8 @@ func (s *Store) dropStage(id string) clientv3.Op {
 	return clientv3.OpDelete(s.stagePrefix()+id+"/", clientv3.WithPrefix())
 }
 
-// sweep removes change sets, and changes for the history, that were never committed and that
-// are too old to be written still.
+// sweep removes change sets, and changes for the history, that were never committed and that are too old to be written
+// still.
 func (s *Store) sweep(ctx context.Context, current string) error {
 	var left []string
 	got, err := s.get(ctx, s.stagePrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -196,8 +194,8 @@ func stageAge(id string) time.Duration {
 	return time.Since(time.UnixMilli(ms))
 }
 
-// Tidy finishes a change that a process committed and did not carry out, and
-// removes what crashed writers left. Errors: ErrUnavailable, ErrCorrupt.
+// Tidy finishes a change that a process committed and did not carry out, and removes what crashed writers left. Errors:
+// ErrUnavailable, ErrCorrupt.
 func (s *Store) Tidy(ctx context.Context) error {
 	h, err := s.headAfterStage(ctx)
 	if err != nil {

@@ -87,8 +87,8 @@ const (
 	// Timeout bounds the time for one request to etcd. Longer survives a slow election of etcd's leader; shorter
 	// answers the caller sooner. One API call may make several requests.
 	Timeout = 2 * time.Second
-	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes of all of them:
-	// they are in memory, and for a moment twice in etcd.
+	// MaxChanges is the most changes in one Apply, MaxStaged the most bytes of all of them: they are in memory, and for
+	// a moment twice in etcd.
 	MaxChanges = 500_000
 	MaxStaged  = 96 << 20
 	// MaxValue is the largest resource, bytes.
@@ -133,8 +133,8 @@ type Store struct {
 	astray    atomic.Pointer[astray]                 // nil while a Watch follows what is stored
 }
 
-// Open returns the store under the prefix, Prefix if it is empty. It does not contact
-// etcd: the first call fails if etcd is away. The caller closes the client.
+// Open returns the store under the prefix, Prefix if it is empty. It does not contact etcd: the first call fails if
+// etcd is away. The caller closes the client.
 func Open(client *clientv3.Client, prefix string) *Store {
 	if prefix == "" {
 		prefix = Prefix
@@ -233,8 +233,8 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (resource.Message, error) {
 // Etag returns the etag of a resource that was last changed at the revision.
 func Etag(revision int64) string { return strconv.FormatInt(revision, 16) }
 
-// failed turns an error of a request to etcd into one of the store's errors. The error of a
-// cancelled caller stays; all others that are not about size mean that etcd is away.
+// failed turns an error of a request to etcd into one of the store's errors. The error of a cancelled caller stays; all
+// others that are not about size mean that etcd is away.
 func failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled):

@@ -28,15 +28,12 @@ type Batch struct {
 	Resources []*quotav1.Resource
 	// Deleted names.
 	Deleted []string
-	// Unreadable names resources whose stored value cannot be read. What was in force of
-	// them stays in force.
+	// Unreadable names resources whose stored value cannot be read. What was in force of them stays in force.
 	Unreadable []string
-	// Held says why nothing is delivered until the configuration is recovered. What was
-	// in force stays in force. Of the other fields only Revision is set, to that of the
-	// last batch, 0 if there was none.
+	// Held says why nothing is delivered until the configuration is recovered. What was in force stays in force. Of the
+	// other fields only Revision is set, to that of the last batch, 0 if there was none.
 	Held string
-	// Lost says why etcd's history is not that of the last batches, "" if it is. The batch
-	// is then a Reset, or Held.
+	// Lost says why etcd's history is not that of the last batches, "" if it is. The batch is then a Reset, or Held.
 	Lost string
 }
 
@@ -48,10 +45,9 @@ const (
 	checkEvery = time.Second
 )
 
-// Watch delivers every change after the snapshot from; the zero Snapshot starts with
-// the whole configuration as a Reset. When the history is gone (compacted, or etcd
-// was restored from a backup or replaced) it delivers the whole configuration as a
-// Reset and goes on from there. While etcd is away it waits and tries again.
+// Watch delivers every change after the snapshot from; the zero Snapshot starts with the whole configuration as a
+// Reset. When the history is gone (compacted, or etcd was restored from a backup or replaced) it delivers the whole
+// configuration as a Reset and goes on from there. While etcd is away it waits and tries again.
 //
 // The channel is unbuffered and closes when ctx ends, never before.
 func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
@@ -65,8 +61,8 @@ func (s *Store) Watch(ctx context.Context, from Snapshot) <-chan Batch {
 	return out
 }
 
-// WatchResets counts the watches that have ended and begun again. They resumed where they were, or with the
-// whole configuration, since etcd did not have what is between, or has another history.
+// WatchResets counts the watches that have ended and begun again. They resumed where they were, or with the whole
+// configuration, since etcd did not have what is between, or has another history.
 func (s *Store) WatchResets() (resumed, whole uint64) {
 	return s.resets.resumed.Load(), s.resets.whole.Load()
 }
@@ -210,8 +206,7 @@ func (w *watcher) send(ctx context.Context, b Batch) {
 	}
 }
 
-// checkHistory takes the header of an answer of etcd. It reports whether etcd's history has
-// changed.
+// checkHistory takes the header of an answer of etcd. It reports whether etcd's history has changed.
 func (w *watcher) checkHistory(cluster uint64, revision int64) bool {
 	err := w.history.Observe(cluster, revision)
 	if err != nil {
@@ -220,8 +215,7 @@ func (w *watcher) checkHistory(cluster uint64, revision int64) bool {
 	return err != nil
 }
 
-// follow delivers changes until the watch breaks; it returns whether the history
-// from w.next on is gone.
+// follow delivers changes until the watch breaks; it returns whether the history from w.next on is gone.
 func (w *watcher) follow(ctx context.Context) (lost bool) {
 	// Cancelling ends this watch; a member without a leader ends it too, or it would deliver nothing instead of failing
 	// over to another member.
@@ -248,9 +242,9 @@ func (w *watcher) follow(ctx context.Context) (lost bool) {
 	}
 }
 
-// missesHead reads the head in addition to the watch. It reports whether the watch will not deliver what is stored
-// now. Either the watch delivers nothing, or etcd has another history, though its own revisions may be higher than
-// before. Others may have written since a restore, or it was made with raised ones.
+// missesHead reads the head in addition to the watch. It reports whether the watch will not deliver what is stored now.
+// Either the watch delivers nothing, or etcd has another history, though its own revisions may be higher than before.
+// Others may have written since a restore, or it was made with raised ones.
 func (w *watcher) missesHead(ctx context.Context) bool {
 	got, err := w.store.get(ctx, w.store.headKey())
 	if err != nil {
@@ -276,8 +270,7 @@ func (w *watcher) missesHead(ctx context.Context) bool {
 	return silent
 }
 
-// handle delivers a response of the watch. done means that the watch has ended, lost that
-// its history is gone.
+// handle delivers a response of the watch. done means that the watch has ended, lost that its history is gone.
 func (w *watcher) handle(ctx context.Context, r *clientv3.WatchResponse) (done, lost bool) {
 	if r.Err() != nil {
 		w.store.goesAstray(r.Err())
@@ -311,9 +304,8 @@ func (w *watcher) advance(rev int64) {
 	w.history.revision = max(w.history.revision, rev)
 }
 
-// step delivers the events of one etcd revision, if they move the head. Others carry out
-// what was delivered when the head moved, or were made by hand and do not count. It
-// returns whether the receiver has to start over.
+// step delivers the events of one etcd revision, if they move the head. Others carry out what was delivered when the
+// head moved, or were made by hand and do not count. It returns whether the receiver has to start over.
 func (w *watcher) step(ctx context.Context, events []*clientv3.Event) (over bool) {
 	i := slices.IndexFunc(events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == w.store.headKey() })
 	if i < 0 {
