@@ -23,7 +23,7 @@ type Query struct {
 }
 
 // List returns the resources that the query selects and the name to put into Query.After for the rest, "" at the end. A
-// page is of one revision, two pages need not be. An unreadable resource is left out and logged. Errors: ErrHeld,
+// page shows one revision, two pages may show two. An unreadable resource is left out and logged. Errors: ErrHeld,
 // ErrUnavailable.
 func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, next string, err error) {
 	start, end := s.bounds(q)
