@@ -88,9 +88,9 @@ func (g *Gateway) Enforces(ctx context.Context) error {
 	})
 }
 
-// Enforced waits until the filter has reported to the agent that it enforces the configuration applied last,
+// Reports waits until the filter has reported to the agent that it enforces the configuration applied last,
 // and asks the agent at this interval.
-func (g *Gateway) Enforced(ctx context.Context, every time.Duration) error {
+func (g *Gateway) Reports(ctx context.Context, every time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
 	defer cancel()
 	for {
