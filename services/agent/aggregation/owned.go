@@ -127,11 +127,8 @@ func (t *Aggregator) touch(now time.Duration, r *told) *ownedKey {
 // notAlone has the only agent that used a key send all its counts, when another agent comes. It reports whether the
 // counts of the agents of a group are void until then.
 func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh bool) (void bool) {
-	if t.small() { // no agent learns that it is alone
-		return false
-	}
 	void = t.owned.IsVoid(of, r.Key)
-	if fresh && !r.left {
+	if fresh && !r.left && !t.small() { // of few agents none learns that it is alone
 		t.voidLone(now, of, r)
 	}
 	return void

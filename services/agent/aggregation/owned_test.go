@@ -157,3 +157,47 @@ func TestAPromiseIsKept(t *testing.T) {
 		t.Errorf("%+v, want all 10 that were admitted in a silence of 3 s", s)
 	}
 }
+
+// A key moves to an agent that becomes the only one then. It asked the key's other user for its count, and is alone
+// when the answer comes: its gateway knows that count from the owner before, so it is sent a new epoch.
+func TestALateCountOfAMovedKeyIsNotNews(t *testing.T) {
+	a, now, key := New(Options{Agent: "me", Tell: boxes{}, Everybody: 1}), time.Second, uint64(1)
+	sum := func() (exchange.KeySum, bool) {
+		a.Advance(now)
+		s, _ := a.Sums(now, "gateway", 0)
+		for _, k := range s.Keys {
+			if k.Key == key {
+				return k, true
+			}
+		}
+		return exchange.KeySum{}, false
+	}
+	say := func(seq uint64) {
+		a.Receive(now, Sender{Agent: "second", Life: 1, Promise: promise}, []*gossipv1.Replica{
+			stateOf("gateway of second", seq, &gossipv1.KeyClaim{Key: key, Admitted: 4, Spent: 5, Own: 4, Known: true})})
+	}
+	a.Connect(now, "gateway", 1, 1)
+	a.SetOwners(now, []string{"first", "second"}, nil)
+	if a.Owner(key) != "first" {
+		t.Fatal("want a key of the first agent")
+	}
+	a.Announce(now, "gateway", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: key, Admitted: 1, Spent: 1, Own: 1}}})
+	a.ReceiveSums(now, Sender{Agent: "first", Life: 1, Promise: promise}, 1,
+		[]*gossipv1.Sum{{Key: key, Others: 1, Epoch: 1, Admitted: 4, Spent: 5, Own: 4}})
+	if s, _ := sum(); s.Admitted != 4 {
+		t.Fatalf("%+v, want the 4 that the first owner says", s)
+	}
+	say(1)
+	now += 2 * time.Second
+	a.SetOwners(now, []string{"second"}, nil)
+	now += time.Second
+	was, _ := sum()
+	if a.Owner(key) != "me" {
+		t.Fatal("want a key that moves here")
+	}
+	a.SetOwners(now, nil, nil)
+	say(2)
+	if got, _ := sum(); got.Admitted > was.Admitted && got.Epoch == was.Epoch {
+		t.Errorf("%+v after %+v: the gateway is charged what it knew", got, was)
+	}
+}

@@ -24,6 +24,8 @@ import (
 //     does when the new owner learns of a replica that says that its claim was known to an
 //     owner before: it is not new, but registers late. The same holds for an agent that
 //     starts again, which is a new owner of all keys of its gateways.
+//     What was admitted less than a delay before, and came here by the former owner first,
+//     counts twice: the new one is sent it later.
 
 // listen is the time for which the sum of a former owner holds once the new one has sent one of fewer replicas. The
 // others register there within two periods and the delay.
