@@ -22,13 +22,15 @@
 //	  - {id: agents.example.org, role: agent, names: ["gateway-*"]}
 //	  - {id: "spiffe://example.org/team/acme", role: editor, tenants: [acme]}
 //	  - {subject: alice@example.org, role: editor, tenants: [acme]}
+//	  - {subject: portal@acme.example, role: tenant-viewer, tenants: [acme]}
 //	  - {id: "*", role: viewer}
 //
-//	role     may
-//	agent    open the control stream, under its own name or one of names
-//	viewer   read: get, list, why, top, history
-//	editor   read, and change the named tenants with their quotas and limits
-//	admin    read and change everything, and roll back
+//	role            may
+//	agent           open the control stream, under its own name or one of names
+//	tenant-viewer   read the named tenants with their quotas and limits: get, list, why, top
+//	viewer          read: get, list, why, top, history
+//	editor          read, and change the named tenants with their quotas and limits
+//	admin           read and change everything, and roll back
 //
 // The grant of an editor may have a ceiling, see Ceiling. Of several grants for a resource it is
 // enough that one allows a change.
@@ -67,19 +69,19 @@ type Role string
 
 // The roles.
 const (
-	Agent  Role = "agent"
-	Viewer Role = "viewer"
-	Editor Role = "editor"
-	Admin  Role = "admin"
+	Agent        Role = "agent"
+	TenantViewer Role = "tenant-viewer"
+	Viewer       Role = "viewer"
+	Editor       Role = "editor"
+	Admin        Role = "admin"
 )
 
-// Grant gives a role to the callers whose certificate has the identity, or whose JWT has
-// the subject.
+// Grant gives a role to the callers whose certificate has the identity, or whose JWT has the subject.
 type Grant struct {
 	ID      string   `yaml:"id"`
 	Subject string   `yaml:"subject"`
 	Role    Role     `yaml:"role"`
-	Tenants []string `yaml:"tenants"` // of an editor
+	Tenants []string `yaml:"tenants"` // of an editor or a tenant-viewer
 	Ceiling *Ceiling `yaml:"ceiling"` // of an editor; nil = it may give anything
 	// TakeOver lets an editor take resources from the set that owns them (apply --overwrite).
 	TakeOver bool `yaml:"takeOver"`
@@ -120,21 +122,21 @@ func (g *Grant) check() error {
 		return errors.New("id is missing: want a URI or DNS name of a certificate, or subject, that of a JWT")
 	case g.ID != "" && g.Subject != "":
 		return errors.New("id is of certificates and subject of JWTs: want one of them")
-	case !slices.Contains([]Role{Agent, Viewer, Editor, Admin}, g.Role):
-		return fmt.Errorf("role %q: want agent, viewer, editor or admin", g.Role)
+	case !slices.Contains([]Role{Agent, TenantViewer, Viewer, Editor, Admin}, g.Role):
+		return fmt.Errorf("role %q: want agent, tenant-viewer, viewer, editor or admin", g.Role)
 	case g.Role == Agent && g.ID == "":
 		return errors.New("an agent shows a certificate: want id")
 	case g.Role != Agent && len(g.Names) > 0:
 		return errors.New("only an agent has names")
 	}
-	return checkEditor(g.Role, g.Tenants, g.Ceiling, g.TakeOver)
+	return checkTenants(g.Role, g.Tenants, g.Ceiling, g.TakeOver)
 }
 
-// checkEditor refuses an editor of nothing, and what only an editor has for another role.
-func checkEditor(role Role, tenants []string, ceiling *Ceiling, takeOver bool) error {
+// checkTenants refuses a role of named tenants that names none, and what another role does not have.
+func checkTenants(role Role, tenants []string, ceiling *Ceiling, takeOver bool) error {
 	switch {
-	case (role == Editor) != (len(tenants) > 0):
-		return errors.New("an editor has tenants, and nobody else")
+	case (role == Editor || role == TenantViewer) != (len(tenants) > 0):
+		return errors.New("an editor and a tenant-viewer have tenants, and nobody else")
 	case takeOver && role != Editor:
 		return errors.New("takeOver is of an editor: an administrator may take over anything, and nobody else")
 	}

@@ -46,9 +46,12 @@ func guard(t *testing.T) (*Guard, string) {
 	return g, path
 }
 
+// about are the names of a call.
+func about(names ...string) func([]Grant) []string { return func([]Grant) []string { return names } }
+
 // check is admit without the caller.
 func (g *Guard) check(ctx context.Context, method string, names []string) error {
-	_, err := g.admit(ctx, method, names)
+	_, err := g.admit(ctx, method, about(names...))
 	return err
 }
 

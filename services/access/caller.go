@@ -51,8 +51,7 @@ func Minor(ctx context.Context) bool {
 	return has(Editor) && !has(Admin)
 }
 
-// callerOf is the caller of a call that was let through; without a guard, what is known of
-// the connection.
+// callerOf is the caller of a call that was let through; without a guard, what is known of the connection.
 func callerOf(ctx context.Context) *Caller {
 	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
 		return c
@@ -108,8 +107,7 @@ func bearer(ctx context.Context) (token string, given bool, err error) {
 	return token, true, nil
 }
 
-// byToken is the caller whose token it is. An error says why the token is not good, and does
-// not repeat it.
+// byToken is the caller whose token it is. An error says why the token is not good, and does not repeat it.
 func (g *Guard) byToken(token string) (*Caller, error) {
 	now := time.Now()
 	if g.tokens != nil {

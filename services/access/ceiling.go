@@ -104,8 +104,7 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 	return ""
 }
 
-// rate holds a rate and a burst to the ceiling. A rate that cannot be read is refused by
-// others.
+// rate holds a rate and a burst to the ceiling. A rate that cannot be read is refused by others.
 func (c *Ceiling) rate(where, rate string, burst float64) string {
 	if c.Rate != "" {
 		most, _ := resource.ParseRate(c.Rate)
@@ -196,8 +195,7 @@ func (Ceilings) TakeOver(ctx context.Context, name string) error {
 	return status.Error(codes.PermissionDenied, why)
 }
 
-// within is nil if one of the caller's grants for a resource has no ceiling that is exceeded,
-// or if there is none.
+// within is nil if one of the caller's grants for a resource has no ceiling that is exceeded, or if there is none.
 func within(ctx context.Context, name string, over func(*Ceiling) string) error {
 	c := callerOf(ctx)
 	var why string

@@ -68,8 +68,7 @@ type Settings struct {
 	// Tokens is the file of bearer tokens; "" = none is good.
 	Tokens string
 	JWT    JWT
-	// Clients returns the CA that signs callers' certificates: the same pool until it
-	// changes.
+	// Clients returns the CA that signs callers' certificates: the same pool until it changes.
 	Clients func() *x509.CertPool
 	// AgentsUnknown says that agents show no certificates: any client that can connect may open the
 	// control stream under any name.
@@ -77,8 +76,7 @@ type Settings struct {
 	Log           *slog.Logger
 }
 
-// Guard lets calls through or refuses them, by files that are read again when they change.
-// Safe for concurrent use.
+// Guard lets calls through or refuses them, by files that are read again when they change. Safe for concurrent use.
 type Guard struct {
 	of     Settings
 	fixed  *Policy          // without a file
@@ -163,18 +161,23 @@ func (g *Guard) Trouble() error {
 	return errors.Join(all...)
 }
 
-// admit returns the caller of a call that may be made, or a status that says why it may not.
-func (g *Guard) admit(ctx context.Context, method string, names []string) (*Caller, error) {
+// admit returns the caller of a call that may be made, or a status that says why it may not. names says which
+// resources the call is about.
+func (g *Guard) admit(ctx context.Context, method string, names func(grants []Grant) []string) (*Caller, error) {
 	c, err := g.authenticate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c.grants = g.current().of(c)
-	if g.permits(c, c.grants, need(method), names) {
+	about := names(c.grants)
+	if g.permits(c, c.grants, method, about) {
 		return c, nil
 	}
-	return nil, g.refuse(ctx, c, method, names)
+	return nil, g.refuse(ctx, c, method, about)
 }
+
+// nothing are the names of a call about no resource.
+func nothing([]Grant) []string { return nil }
 
 // Early is nil if a call may be let in of which only the method is known, not the resources; else
 // the status that says why it may not.
@@ -186,7 +189,9 @@ func (g *Guard) Early(ctx context.Context, method string) error {
 	c.grants = g.current().of(c)
 	least := need(method)
 	edits := least == Editor && slices.ContainsFunc(c.grants, func(one Grant) bool { return one.Role == Editor })
-	if edits || g.permits(c, c.grants, least, nil) {
+	_, tenantReads := tenantReads[nameOfMethod(method)]
+	_, only := readsOnly(c.grants)
+	if edits || least == Viewer && only && tenantReads || g.permits(c, c.grants, method, nil) {
 		return nil
 	}
 	return g.refuse(ctx, c, method, nil)
@@ -202,7 +207,7 @@ func (g *Guard) refuse(ctx context.Context, c *Caller, method string, names []st
 	over := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return edits(c.grants, name) })
 	g.of.Log.Warn("call refused by the access policy", "who", c.Name, "method", method, "resources",
 		over[:min(len(over), maxLogged)], "all", len(over))
-	call := method[strings.LastIndexByte(method, '/')+1:]
+	call := nameOfMethod(method)
 	s := status.Newf(codes.PermissionDenied, "%s may not call %s%s: %s; %s", c.Name, call, on(over), g.missing(c),
 		may(c.grants))
 	var details []protoadapt.MessageV1
@@ -216,13 +221,15 @@ func (g *Guard) refuse(ctx context.Context, c *Caller, method string, names []st
 	return s.Err()
 }
 
-// maxLogged and maxNamed bound how many resources of a refused call its log line, and its status,
-// name.
+// maxLogged and maxNamed bound how many resources of a refused call its log line, and its status, name.
 const maxLogged, maxNamed = 5, 1000
 
-// permits reports whether a caller with the grants may do what needs a role, to the named
-// resources.
-func (g *Guard) permits(c *Caller, grants []Grant, least Role, names []string) bool {
+// nameOfMethod is the name of a method without its service.
+func nameOfMethod(method string) string { return method[strings.LastIndexByte(method, '/')+1:] }
+
+// permits reports whether a caller with the grants may call a method for the named resources.
+func (g *Guard) permits(c *Caller, grants []Grant, method string, names []string) bool {
+	least := need(method)
 	switch least {
 	case "":
 		return false
@@ -230,6 +237,8 @@ func (g *Guard) permits(c *Caller, grants []Grant, least Role, names []string) b
 		return true
 	case known:
 		return c.By != ""
+	case Viewer:
+		return reads(grants, nameOfMethod(method), names)
 	case Agent:
 		if g.of.AgentsUnknown {
 			return true
@@ -267,8 +276,7 @@ func (g *Guard) unknown(ctx context.Context, reason int, why string) error {
 	return status.Error(codes.Unauthenticated, why)
 }
 
-// certified says why a certificate is no longer good: the connection may be older than
-// its end.
+// certified says why a certificate is no longer good: the connection may be older than its end.
 func (g *Guard) certified(ctx context.Context) error {
 	c := chain(ctx)
 	if len(c) == 0 || g.of.Clients == nil {
@@ -288,11 +296,16 @@ func (g *Guard) certified(ctx context.Context) error {
 
 // Unary guards calls.
 func (g *Guard) Unary(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	var names []string
-	if m, ok := r.(proto.Message); ok {
-		names = targets(m.ProtoReflect())
-	}
-	c, err := g.admit(ctx, info.FullMethod, names)
+	c, err := g.admit(ctx, info.FullMethod, func(grants []Grant) []string {
+		switch m, ok := r.(proto.Message); {
+		case !ok:
+			return nil
+		case need(info.FullMethod) == Viewer:
+			return readNames(grants, nameOfMethod(info.FullMethod), m)
+		default:
+			return targets(m.ProtoReflect())
+		}
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,7 @@ type JWT struct {
 	Keys     string // file with a JWK set of public keys; "" = no JWT is good
 	Issuer   string // that iss must be
 	Audience string // that aud must have
-	// Claims are the names of the claims for subject, role and tenants. Default sub,
-	// titrate_role, titrate_tenants.
+	// Claims are the names of the claims for subject, role and tenants. Default sub, titrate_role, titrate_tenants.
 	Claims map[string]string
 }
 
@@ -158,19 +157,19 @@ func (j *jwts) valid(c *jwt.Claims, now time.Time) error {
 func (j *jwts) grants(all map[string]any) (out []Grant, lacks string) {
 	role, tenants := j.claims["role"], texts(all[j.claims["tenants"]])
 	roles := texts(all[role])
-	for _, r := range []Role{Viewer, Editor, Admin} {
+	for _, r := range []Role{TenantViewer, Viewer, Editor, Admin} {
 		switch {
 		case !slices.Contains(roles, string(r)):
-		case r != Editor:
+		case r == Viewer, r == Admin:
 			out = append(out, Grant{Role: r})
 		case len(tenants) > 0:
 			out = append(out, Grant{Role: r, Tenants: tenants})
 		default:
-			lacks = fmt.Sprintf("; its claim %s makes it an editor, and %s names no tenant", role, j.claims["tenants"])
+			lacks = fmt.Sprintf("; its claim %s has %s, and %s names no tenant", role, r, j.claims["tenants"])
 		}
 	}
 	if out == nil && lacks == "" {
-		lacks = fmt.Sprintf("; its claim %s has none of viewer, editor, admin", role)
+		lacks = fmt.Sprintf("; its claim %s has none of tenant-viewer, viewer, editor, admin", role)
 	}
 	return out, lacks
 }

@@ -73,21 +73,29 @@ func first(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// named are the full names of tenants.
+func named(tenants []string) (names []string) {
+	for _, t := range tenants {
+		names = append(names, "tenants/"+t)
+	}
+	return names
+}
+
 // may says what a caller with the grants may do.
 func may(grants []Grant) string {
 	var reads, connects bool
-	var tenants []string
+	var tenants, readable []string
 	for _, g := range grants {
 		switch g.Role {
 		case Admin:
 			return "as an admin it may read and change everything"
 		case Agent:
 			connects = true
+		case TenantViewer:
+			readable = append(readable, named(g.Tenants)...)
 		default:
 			reads = true
-			for _, t := range g.Tenants {
-				tenants = append(tenants, "tenants/"+t)
-			}
+			tenants = append(tenants, named(g.Tenants)...)
 		}
 	}
 	var can []string
@@ -96,6 +104,8 @@ func may(grants []Grant) string {
 	}
 	if reads {
 		can = append(can, "read everything")
+	} else if len(readable) > 0 {
+		can = append(can, "read "+first(readable)+" with quotas, limits and activity, if the call names one of them")
 	}
 	if connects {
 		can = append(can, "connect as an agent")

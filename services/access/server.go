@@ -16,7 +16,7 @@ import (
 
 // verbs are the actions that a caller can ask about, each with a method that does it.
 var verbs = map[string]string{
-	"get": "GetPool", "list": "ListPools", "why": "Why", "top": "Top", "plan": "Plan", "history": "ListRevisions",
+	"get": "GetTenant", "list": "ListLimits", "why": "Why", "top": "Top", "plan": "Plan", "history": "ListRevisions",
 	"check": "Check", "apply": "Apply", "create": "CreateLimit", "update": "UpdateLimit", deletes: "DeleteLimit",
 	"rollback": "Rollback",
 }
@@ -24,6 +24,8 @@ var verbs = map[string]string{
 const (
 	connect = "connect" // the verb of agents
 	deletes = "delete"
+
+	quotaService = "/titrate.quota.v1alpha1.QuotaService/"
 )
 
 // Server says to callers what they may do.
@@ -37,7 +39,7 @@ func NewServer(g *Guard) *Server { return &Server{guard: g} }
 
 // GetAccess says who the caller is, and whether it may do something.
 func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*quotav1.GetAccessResponse, error) {
-	least, err := asked(r)
+	method, err := asked(r)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +65,10 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 	var names []string
 	if r.GetResource() != "" {
 		names = []string{r.GetResource()}
+	} else if tenants, _ := readsOnly(c.grants); len(tenants) > 0 {
+		names = []string{"tenants/" + tenants[0]}
 	}
-	if !s.guard.permits(c, c.grants, least, names) {
+	if !s.guard.permits(c, c.grants, method, names) {
 		out.Reason = s.guard.missing(c)
 	} else if r.GetVerb() == deletes {
 		// What is changed is not part of the question, but what a ceiling keeps is.
@@ -74,22 +78,23 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 	return out, nil
 }
 
-// asked is the role that is needed for what a caller asks about.
-func asked(r *quotav1.GetAccessRequest) (Role, error) {
+// asked is a method that does what a caller asks about.
+func asked(r *quotav1.GetAccessRequest) (string, error) {
 	verb, name := r.GetVerb(), r.GetResource()
-	least := quotaRules[verbs[verb]]
 	switch collection, _, _ := strings.Cut(name, "/"); {
 	case verb == connect:
-		return Agent, nil
+		return "/titrate.control.v1alpha1.ControlService/Connect", nil
+	case verb == "get" && collection == "pools":
+		return quotaService + "GetPool", nil
 	case verb != "" && verbs[verb] == "":
 		return "", status.Errorf(codes.InvalidArgument, "verb %q: want %s or %s", verb,
 			strings.Join(slices.Sorted(maps.Keys(verbs)), ", "), connect)
 	case name != "" && collection != "pools" && collection != "tenants":
 		return "", status.Error(codes.InvalidArgument, fmt.Sprintf("resource %q: want a name such as pools/api, "+
 			"tenants/acme or tenants/acme/limits/per-client", name))
-	case verb != "" && name == "" && least == Editor:
+	case name == "" && quotaRules[verbs[verb]] == Editor:
 		return "", status.Errorf(codes.InvalidArgument, "resource is missing: %s of what? Name one such as "+
 			"tenants/acme/limits/per-client", verb)
 	}
-	return least, nil
+	return quotaService + verbs[verb], nil
 }

@@ -27,7 +27,7 @@ type streams struct {
 
 // Stream guards streams, and binds an agent's Hello to its certificate.
 func (g *Guard) Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	c, err := g.admit(s.Context(), info.FullMethod, nil)
+	c, err := g.admit(s.Context(), info.FullMethod, nothing)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (b *bound) still(policy *Policy, roots *x509.CertPool) error {
 			return status.Error(codes.Unauthenticated, err.Error())
 		}
 	}
-	if !b.g.permits(b.caller, policy.of(b.caller), need(b.method), nil) || agent != "" && !b.may(policy, agent) {
+	if !b.g.permits(b.caller, policy.of(b.caller), b.method, nil) || agent != "" && !b.may(policy, agent) {
 		return status.Errorf(codes.PermissionDenied, "%s may no longer keep this stream: %s", b.caller.Name,
 			b.g.missing(b.caller))
 	}

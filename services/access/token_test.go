@@ -180,7 +180,7 @@ func TestEachMethodForEachRoleByEachCredential(t *testing.T) {
 	}
 	for _, c := range g.callers(t) {
 		for _, method := range methods {
-			got, err := g.admit(c.ctx, method, []string{"tenants/acme/limits/l"})
+			got, err := g.admit(c.ctx, method, about("tenants/acme/limits/l"))
 			switch want := slices.Contains(may[need(method)], c.role); {
 			case want && (err != nil || got.Name != c.name):
 				t.Errorf("%s by %s: %v, %v", method, c.name, got, err)
@@ -189,7 +189,7 @@ func TestEachMethodForEachRoleByEachCredential(t *testing.T) {
 			}
 		}
 		const apply = "/titrate.quota.v1alpha1.QuotaService/Apply"
-		if _, err := g.admit(c.ctx, apply, []string{"tenants/bolt"}); (err == nil) != (c.role == Admin) {
+		if _, err := g.admit(c.ctx, apply, about("tenants/bolt")); (err == nil) != (c.role == Admin) {
 			t.Errorf("another tenant by %s: %v", c.name, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestTokensThatAreNotGood(t *testing.T) {
 		"changed":           {good[:len(good)-6] + "AAAAAA", "is of no key in --jwks"},
 	} {
 		before := g.Refused()[byToken]
-		_, err := g.admit(sends(caller("ops.example.com"), c.token), "/titrate.quota.v1alpha1.QuotaService/GetPool", nil)
+		_, err := g.admit(sends(caller("ops.example.com"), c.token), quotaService+"GetPool", nothing)
 		if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: %v, want %q", what, err, c.reason)
 		}
@@ -257,7 +257,7 @@ func TestAuthorization(t *testing.T) {
 		{metadata.MD{}, "no credentials"},
 	} {
 		ctx := metadata.NewIncomingContext(peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{}}), c.sent)
-		_, err := g.admit(ctx, "/titrate.quota.v1alpha1.QuotaService/GetPool", nil)
+		_, err := g.admit(ctx, quotaService+"GetPool", nothing)
 		if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%v: %v", c.sent, err)
 		}
@@ -266,7 +266,7 @@ func TestAuthorization(t *testing.T) {
 		t.Error("a call without credentials is not counted")
 	}
 	plain, _ := guard(t)
-	_, err := plain.admit(sends(caller("ops.example.com"), "x"), "/titrate.quota.v1alpha1.QuotaService/GetPool", nil)
+	_, err := plain.admit(sends(caller("ops.example.com"), "x"), quotaService+"GetPool", nothing)
 	if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "takes no tokens") {
 		t.Errorf("a token where none is taken: %v", err)
 	}
@@ -327,9 +327,12 @@ func TestClaims(t *testing.T) {
 		{map[string]any{"roles": []any{"x", "admin", "viewer", 7}}, []Grant{{Role: Viewer}, {Role: Admin}}, ""},
 		{map[string]any{"roles": "editor", "teams": "acme bolt"},
 			[]Grant{{Role: Editor, Tenants: []string{"acme", "bolt"}}}, ""},
+		{map[string]any{"roles": "tenant-viewer", "teams": "acme"},
+			[]Grant{{Role: TenantViewer, Tenants: []string{"acme"}}}, ""},
 		{map[string]any{"roles": "editor"}, nil, "teams names no tenant"},
-		{map[string]any{"roles": "agent"}, nil, "has none of viewer, editor, admin"},
-		{map[string]any{"titrate_role": "admin"}, nil, "has none of viewer, editor, admin"},
+		{map[string]any{"roles": "tenant-viewer", "teams": ""}, nil, "teams names no tenant"},
+		{map[string]any{"roles": "agent"}, nil, "has none of tenant-viewer, viewer, editor, admin"},
+		{map[string]any{"titrate_role": "admin"}, nil, "has none of tenant-viewer, viewer, editor, admin"},
 	} {
 		got, lacks := j.grants(c.all)
 		if fmt.Sprint(got) != fmt.Sprint(c.want) || !strings.Contains(lacks, c.lacks) || (lacks == "") != (c.lacks == "") {
@@ -396,7 +399,7 @@ func TestGetAccess(t *testing.T) {
 	for _, c := range g.callers(t) {
 		for verb, method := range verbs {
 			for _, name := range []string{"tenants/acme/limits/l", "tenants/bolt", "pools/api"} {
-				_, err := g.admit(c.ctx, "/titrate.quota.v1alpha1.QuotaService/"+method, []string{name})
+				_, err := g.admit(c.ctx, quotaService+method, about(name))
 				got, why := ask(c.ctx, verb, name)
 				if why != nil || got.GetAllowed() != (err == nil) || got.GetAllowed() != (got.GetReason() == "") {
 					t.Errorf("%s: can %s %s: %v, %v; doing it: %v", c.name, verb, name, got, why, err)
@@ -442,7 +445,7 @@ func TestAgentsWithoutCertificates(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if g.check(context.Background(), "/titrate.quota.v1alpha1.QuotaService/GetPool", nil) == nil {
+	if g.check(context.Background(), quotaService+"GetPool", nil) == nil {
 		t.Error("the API is open, too")
 	}
 }

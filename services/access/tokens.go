@@ -27,8 +27,8 @@ import (
 type Token struct {
 	Name    string   `yaml:"name"`
 	SHA256  string   `yaml:"sha256"`
-	Role    Role     `yaml:"role"`    // viewer, editor or admin
-	Tenants []string `yaml:"tenants"` // of an editor
+	Role    Role     `yaml:"role"`    // tenant-viewer, viewer, editor or admin
+	Tenants []string `yaml:"tenants"` // of an editor or a tenant-viewer
 	Ceiling *Ceiling `yaml:"ceiling"` // of an editor
 	// TakeOver is as in Grant.
 	TakeOver bool      `yaml:"takeOver"`
@@ -74,11 +74,11 @@ func (t *Token) check() error {
 		return errors.New("name is missing: the history and the audit log call the caller token:NAME")
 	case err != nil || len(digest) != sha256.Size:
 		return fmt.Errorf("%s: sha256 is not 64 hexadecimal digits: want the SHA-256 of the token", t.Name)
-	case !slices.Contains([]Role{Viewer, Editor, Admin}, t.Role):
-		return fmt.Errorf("%s: role %q: want viewer, editor or admin", t.Name, t.Role)
+	case !slices.Contains([]Role{TenantViewer, Viewer, Editor, Admin}, t.Role):
+		return fmt.Errorf("%s: role %q: want tenant-viewer, viewer, editor or admin", t.Name, t.Role)
 	}
 	t.digest = [sha256.Size]byte(digest)
-	if err := checkEditor(t.Role, t.Tenants, t.Ceiling, t.TakeOver); err != nil {
+	if err := checkTenants(t.Role, t.Tenants, t.Ceiling, t.TakeOver); err != nil {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
 	return nil

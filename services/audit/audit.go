@@ -151,8 +151,7 @@ func (a *File) takeBack(written int) {
 // Lost returns the number of lines that could not be written.
 func (a *File) Lost() uint64 { return a.lost.Load() }
 
-// Trouble says why the last line could not be written, or that the write under way takes long; nil if neither
-// is so.
+// Trouble says why the last line could not be written, or that the write under way takes long; nil if neither is so.
 func (a *File) Trouble() error { return a.troubleAt(time.Now()) }
 
 func (a *File) troubleAt(now time.Time) error {

@@ -102,6 +102,11 @@ const (
 	changes = "apply, create, update, delete"
 )
 
+// ofTenants says what a grant for named tenants is about.
+func ofTenants(g *quotav1.AccessGrant) string {
+	return "tenants/" + strings.Join(g.GetTenants(), ", tenants/") + ", with quotas and limits"
+}
+
 // writeAccess says who the caller is, and a line for each role.
 func writeAccess(w io.Writer, a *quotav1.GetAccessResponse) error {
 	by := "known by a " + a.GetCredential()
@@ -119,11 +124,13 @@ func writeAccess(w io.Writer, a *quotav1.GetAccessResponse) error {
 		switch g.GetRole() {
 		case "agent":
 			t.Add(g.GetRole(), "connect", "as an agent")
+		case "tenant-viewer":
+			t.Add(g.GetRole(), "get, list, why, top", ofTenants(g))
 		case "viewer":
 			t.Add(g.GetRole(), reads, "everything")
 		case "editor":
 			t.Add(g.GetRole(), reads, "everything")
-			what := "tenants/" + strings.Join(g.GetTenants(), ", tenants/") + ", with quotas and limits"
+			what := ofTenants(g)
 			if g.GetCeiling() != "" {
 				what += ", at most " + g.GetCeiling()
 			}

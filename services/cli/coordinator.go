@@ -132,7 +132,7 @@ func callerFlags(f *pflag.FlagSet, c *coordinator.Config) {
 	f.StringVar(&c.JWT.Issuer, "jwt-issuer", "", "what the claim iss of a JWT must be")
 	f.StringVar(&c.JWT.Audience, "jwt-audience", "", "what the claim aud of a JWT must have")
 	f.StringToStringVar(&c.JWT.Claims, "jwt-claims", nil,
-		"claims that name a JWT's subject, roles (viewer, editor, admin) and an editor's tenants (default "+
+		"claims that name a JWT's subject, roles (tenant-viewer, viewer, editor, admin) and their tenants (default "+
 			"subject=sub,role=titrate_role,tenants=titrate_tenants)")
 	f.StringVar(&c.AuditLog, "audit-log", "",
 		"file that a JSON line is appended to for each resource that is changed (default: the log)")

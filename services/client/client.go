@@ -84,8 +84,7 @@ func (c *Client) State(destination string) State {
 	return w.state()
 }
 
-// ThrottledError is returned in place of a request that could not leave before
-// its deadline.
+// ThrottledError is returned in place of a request that could not leave before its deadline.
 type ThrottledError struct {
 	Destination string
 	RetryAt     time.Time // when the gateway will take requests again

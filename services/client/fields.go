@@ -40,8 +40,7 @@ func (a answer) and(pause time.Duration) answer {
 	return a
 }
 
-// retryAfter reads seconds or a date (RFC 9110 §10.2.3); 0 if it is neither or
-// has passed.
+// retryAfter reads seconds or a date (RFC 9110 §10.2.3); 0 if it is neither or has passed.
 func retryAfter(v string, now time.Time) time.Duration {
 	v = strings.TrimSpace(v)
 	if s, err := strconv.ParseUint(v, 10, 32); err == nil {
@@ -79,8 +78,7 @@ func exhausted(fields []string) (pause time.Duration) {
 	return pause
 }
 
-// pushback reads gRPC's grpc-retry-pushback-ms: below 0, or unreadable, forbids
-// retries.
+// pushback reads gRPC's grpc-retry-pushback-ms: below 0, or unreadable, forbids retries.
 func pushback(v []string) (pause time.Duration, never bool) {
 	if len(v) == 0 {
 		return 0, false

@@ -13,9 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Unary returns an interceptor for unary calls, one window per target. It sends a
-// call again that was refused with RESOURCE_EXHAUSTED, unless the gateway's
-// pushback forbids it.
+// Unary returns an interceptor for unary calls, one window per target. It sends a call again that was refused with
+// RESOURCE_EXHAUSTED, unless the gateway's pushback forbids it.
 func (c *Client) Unary() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
@@ -37,9 +36,8 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 	}
 }
 
-// Stream returns an interceptor for streams. A stream holds its place in the window
-// until its first message has come, or its end: what follows is not the gateway's to
-// decide. Streams are not sent again.
+// Stream returns an interceptor for streams. A stream holds its place in the window until its first message has come,
+// or its end: what follows is not the gateway's to decide. Streams are not sent again.
 func (c *Client) Stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
 		opts ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Transport returns a RoundTripper that sends through base (nil:
-// [http.DefaultTransport]), one window per host. It closes a refused response
-// before it tries again; the last one is returned as it came.
+// Transport returns a RoundTripper that sends through base (nil: [http.DefaultTransport]), one window per host. It
+// closes a refused response before it tries again; the last one is returned as it came.
 func (c *Client) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport

@@ -123,8 +123,7 @@ func (w *window) release(sent time.Time, a answer) {
 	w.pump()
 }
 
-// shrink halves the window unless it was halved since the request left: one round
-// trip's marks are one sign.
+// shrink halves the window unless it was halved since the request left: one round trip's marks are one sign.
 func (w *window) shrink(now, sent time.Time) {
 	w.slow = false
 	if sent.Before(w.cut) {

@@ -15,8 +15,7 @@ const (
 	ExitVoid   = 3 // of dev: the run proves nothing
 )
 
-// Exit carries the exit status of a command. Without err nothing more is to
-// be said: the command has said it.
+// Exit carries the exit status of a command. Without err nothing more is to be said: the command has said it.
 type Exit struct {
 	Status int
 	err    error

@@ -58,8 +58,7 @@ func (f wideFormat) Set(s string) error {
 // Tables reports whether the output is for people.
 func (f *Format) Tables() bool { return *f == AsTable || *f == AsWide }
 
-// Flag adds -o.
-// Flag adds -o.
+// Flag adds -o. Flag adds -o.
 func (f *Format) Flag(cmd *cobra.Command) { f.flagAs(cmd, f, AsTable, AsJSON, AsYAML) }
 
 // FlagWide is flag with wide tables.
@@ -121,8 +120,7 @@ func (t *Table) Add(cells ...string) {
 	t.Rows = append(t.Rows, cells)
 }
 
-// Printable replaces what a terminal would obey.
-// Printable is r, or a mark in its place if a terminal would obey it.
+// Printable replaces what a terminal would obey. Printable is r, or a mark in its place if a terminal would obey it.
 func Printable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r
@@ -130,8 +128,7 @@ func Printable(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// Write writes the titles and the rows, columns two spaces apart; nothing if there
-// is no row.
+// Write writes the titles and the rows, columns two spaces apart; nothing if there is no row.
 func (t *Table) Write(w io.Writer) error {
 	_, err := io.WriteString(w, t.Text())
 	return err

@@ -11,9 +11,8 @@ import (
 // Release is the release that this source becomes. No other file states it: `make release` reads it here.
 const Release = "0.1.0"
 
-// built is the version of a build, set by the linker:
-// -ldflags "-X github.com/titrate/titrate/services/command.built=v1.2.3".
-// Without it the version is Release and the source revision.
+// built is the version of a build, set by the linker: -ldflags "-X
+// github.com/titrate/titrate/services/command.built=v1.2.3". Without it the version is Release and the source revision.
 var built string
 
 func newVersion(program string) *cobra.Command {

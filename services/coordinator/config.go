@@ -30,17 +30,14 @@ import (
 
 // Config has the settings of an operator. Zero values mean the stated defaults; fields without a default are required.
 type Config struct {
-	// Listen is the address of the gRPC server: admin API, control stream, health,
-	// reflection. Default 127.0.0.1:7400.
+	// Listen is the address of the gRPC server: admin API, control stream, health, reflection. Default 127.0.0.1:7400.
 	Listen string
 	// ListenAgents is the address of a separate gRPC server for agents: control stream, health, reflection. Listen has
 	// no control stream then. Empty = none.
 	ListenAgents string
-	// Rest is the address of an HTTP server with the admin API as JSON, see package rest. Empty =
-	// none.
+	// Rest is the address of an HTTP server with the admin API as JSON, see package rest. Empty = none.
 	Rest string
-	// Admin is the address of the HTTP server for metrics and health. Default
-	// 127.0.0.1:7401.
+	// Admin is the address of the HTTP server for metrics and health. Default 127.0.0.1:7401.
 	Admin string
 	// Advertise is the address by which agents reach this coordinator, host:port. Default: the address that
 	// ListenAgents got, else Listen, which must then be a definite one.
@@ -92,10 +89,9 @@ type Config struct {
 	// ShutdownTimeout bounds a stop in order. Default 5 s.
 	ShutdownTimeout time.Duration
 
-	// AccessPolicy is the file that grants roles to client certificates, see package
-	// access. Empty: agents alone are let in, by the form of their certificates. Without
-	// a CA in Security there are no certificates, and any client that can connect may do
-	// everything.
+	// AccessPolicy is the file that grants roles to client certificates, see package access. Empty: agents alone are
+	// let in, by the form of their certificates. Without a CA in Security there are no certificates, and any client
+	// that can connect may do everything.
 	AccessPolicy string
 	// AccessAdmins are the identities, URIs or DNS names of certificates, that may do
 	// everything whatever the policy says.
@@ -104,8 +100,7 @@ type Config struct {
 	// says which JWTs are taken there. Tokens need Security.Cert, or a Listen on loopback.
 	Tokens string
 	JWT    access.JWT
-	// AuditLog is the file that the JSON lines about changes are appended to. Empty:
-	// they go to Log.
+	// AuditLog is the file that the JSON lines about changes are appended to. Empty: they go to Log.
 	AuditLog string
 	// AuditRequired makes a change fail, before it is stored, whose line AuditLog does not take.
 	AuditRequired bool
@@ -159,8 +154,7 @@ const (
 	minRound      = 50 * time.Millisecond
 )
 
-// ErrSettings marks errors of Complete that are about the settings alone, not about
-// what they met on this machine.
+// ErrSettings marks errors of Complete that are about the settings alone, not about what they met on this machine.
 var ErrSettings = errors.New("wrong settings")
 
 // fill writes the defaults.

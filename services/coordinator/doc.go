@@ -8,19 +8,17 @@
 //	  └─ election        └── changes ────────┼─────── leases ──────────┘
 //	                                         └──► live: status and why for quota.Server
 //
-// [Config.Complete] checks the settings and opens the ports; [Coordinator.Run]
-// serves until its context ends. Any number of coordinators run on one etcd: one
-// leads (package election), or they share the pools, see below. The others keep
-// the configuration at hand, serve the admin API, and send agents who leads.
+// [Config.Complete] checks the settings and opens the ports; [Coordinator.Run] serves until its context ends. Any
+// number of coordinators run on one etcd: one leads (package election), or they share the pools, see below. The others
+// keep the configuration at hand, serve the admin API, and send agents who leads.
 //
 // # Leadership
 //
-// A leadership begins when this process is elected (package leadership). It begins
-// without knowledge of demand, unless this process was the last leader too. If agents
-// that have obeyed an earlier epoch connect, no leases go out until Settle has passed.
-// The first leases are then computed from the demand of all agents, and until then agents
-// keep the leases that they have. When the session with etcd is lost, the last leases are
-// renewed unchanged. When another coordinator leads, all streams end with its address.
+// A leadership begins when this process is elected (package leadership). It begins without knowledge of demand, unless
+// this process was the last leader too. If agents that have obeyed an earlier epoch connect, no leases go out until
+// Settle has passed. The first leases are then computed from the demand of all agents, and until then agents keep the
+// leases that they have. When the session with etcd is lost, the last leases are renewed unchanged. When another
+// coordinator leads, all streams end with its address.
 //
 // # Sharing
 //
@@ -32,10 +30,9 @@
 //
 // # Rounds
 //
-// A round computes the shares of all pools (package allocation). There is one every
-// max(--round, 2.5·(τ+P)), and at once when the configuration changes. τ is the median
-// gossip delay that agents report, P the gossip period. Quicker rounds would change a
-// share while gateways still agree on how to split the last one.
+// A round computes the shares of all pools (package allocation). There is one every max(--round, 2.5·(τ+P)), and at
+// once when the configuration changes. τ is the median gossip delay that agents report, P the gossip period. Quicker
+// rounds would change a share while gateways still agree on how to split the last one.
 //
 // # Invariants
 //

@@ -164,8 +164,9 @@ func firstRevision(t *testing.T, body string) string {
 func TestRestKnowsItsCallers(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(tokens, fmt.Appendf(nil,
-		"tokens: [{name: ci, sha256: %x, role: editor, tenants: [acme], ceiling: {burst: 20}}]",
-		sha256.Sum256([]byte("s"))), 0o600); err != nil {
+		"tokens: [{name: ci, sha256: %x, role: editor, tenants: [acme], ceiling: {burst: 20}}, "+
+			"{name: portal, sha256: %x, role: tenant-viewer, tenants: [acme]}]",
+		sha256.Sum256([]byte("s")), sha256.Sum256([]byte("p"))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g := startGuarded(t, func(c *coordinator.Config) { c.Rest, c.Tokens = "127.0.0.1:0", tokens })
@@ -200,9 +201,19 @@ func TestRestKnowsItsCallers(t *testing.T) {
 		{as(""), "POST", ":apply", `{"resources":[{"tenant":{"name":"tenants/x"}}]}`, 401, "no credentials"},
 		{as("s"), "GET", ":access", "", 200, `"caller":"token:ci"`},
 		{ops, "GET", "/revisions", "", 200, `"author":"token:ci"`},
+		{as("p"), "GET", "/tenants", "", 200, `{"tenants":[{"name":"tenants/acme"`},
+		{as("p"), "GET", "/tenants/acme/limits/l", "", 200, `"burst":10`},
+		{as("p"), "GET", ":top", "", 503, "no agent is connected"},
+		{as("p"), "GET", ":top?selection.tenant=bolt", "", 403, "token:portal may not call Top on tenants/bolt"},
+		{as("p"), "GET", "/tenants/bolt", "", 403, "it may read tenants/acme"},
+		{as("p"), "GET", "/tenants/nosuch/limits", "", 403, "token:portal may not call ListLimits"},
+		{as("p"), "GET", "/pools/api", "", 403, "token:portal may not call GetPool"},
+		{as("p"), "POST", ":plan", `{}`, 403, "token:portal may not call Plan"},
+		{as("p"), "DELETE", "/tenants/acme/limits/l", "", 403, "token:portal may not call DeleteLimit"},
 	} {
 		status, body, header := c.who.ask(c.method, "/v1alpha1"+c.path, c.body)
-		if status != c.status || !strings.Contains(body, c.want) {
+		if status != c.status || !strings.Contains(body, c.want) || c.who.token == "p" && status == 200 &&
+			strings.Contains(body, "bolt") {
 			t.Errorf("%s %s: %d %s, want %d and %s", c.method, c.path, status, body, c.status, c.want)
 		}
 		if (status == 401) != (header.Get("WWW-Authenticate") == "Bearer") {

@@ -74,7 +74,7 @@ func (o *Coordinator) serve() error {
 	}
 	api := func(to grpc.ServiceRegistrar) {
 		server := quota.New(o.store, answers).Audit(changes, access.Who).Stored(o.traces.stored).
-			Bound(access.Ceilings{}).Minor(access.Minor)
+			Bound(access.Ceilings{}).Minor(access.Minor).Reads(access.ReadsOnly)
 		if o.config.AuditRequired {
 			server.AuditFirst()
 		}

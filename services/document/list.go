@@ -12,9 +12,8 @@ import (
 // Field is one value of a resource, and its path in the spec of its document.
 type Field struct{ Path, Value string }
 
-// Fields lists the values in the spec of a resource's document, such as queue.maxWait: 1s. A
-// list of plain values is one value; of a list of mappings each mapping has its fields, named
-// by its client where it has one.
+// Fields lists the values in the spec of a resource's document, such as queue.maxWait: 1s. A list of plain values is
+// one value; of a list of mappings each mapping has its fields, named by its client where it has one.
 func Fields(m resource.Message) []Field {
 	spec := &yaml.Node{Kind: yaml.MappingNode}
 	layOut(spec, m.ProtoReflect(), true)

@@ -15,8 +15,7 @@ import (
 // parser reads one file.
 type parser struct{ *File }
 
-// top reads what stands between two --- lines: a document, a list of them, or
-// nothing.
+// top reads what stands between two --- lines: a document, a list of them, or nothing.
 func (p *parser) top(n *yaml.Node) {
 	switch {
 	case tree.IsNull(n):

@@ -144,9 +144,8 @@ func add(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, text(key), value)
 }
 
-// text quotes what holds more than printable characters, for the YAML writer's block style
-// loses a leading newline. It also quotes what is a truth value to the readers of YAML 1.1
-// among our users' tools (OFF).
+// text quotes what holds more than printable characters, for the YAML writer's block style loses a leading newline. It
+// also quotes what is a truth value to the readers of YAML 1.1 among our users' tools (OFF).
 func text(s string) *yaml.Node {
 	n := plain("!!str", s)
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || oldBool[strings.ToLower(s)] {
@@ -256,8 +255,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) {
 	}
 }
 
-// quote writes JSON that is YAML too: control characters that JSON takes as they
-// are, such as DEL, are escaped.
+// quote writes JSON that is YAML too: control characters that JSON takes as they are, such as DEL, are escaped.
 func quote(b *bytes.Buffer, s string) {
 	quoted, _ := json.Marshal(s) // of a string never fails
 	for _, r := range string(quoted) {

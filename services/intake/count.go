@@ -16,9 +16,8 @@ var (
 	errTooDeep = fmt.Errorf("messages lie in each other more than %d deep", maxDepth)
 )
 
-// count returns errTooMany if decoding the bytes as a message of the descriptor would make more entries
-// than most: messages, and elements of lists and maps. Unknown fields make none, because protobuf keeps
-// their bytes as they are.
+// count returns errTooMany if decoding the bytes as a message of the descriptor would make more entries than most:
+// messages, and elements of lists and maps. Unknown fields make none, because protobuf keeps their bytes as they are.
 func count(b []byte, d protoreflect.MessageDescriptor, most int) error {
 	left := most
 	return countIn(b, d, &left, maxDepth)

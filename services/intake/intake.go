@@ -5,11 +5,10 @@
 //
 //	HTTP/2 stream ──► Admit (headers, certificate) ──► length ──► bytes ──► entries ──► decode ──► handler
 //
-// gRPC reads and decodes the message of a unary call before the first interceptor runs, with one
-// bound of length for all methods. A message of two bytes per element becomes a hundred times its
-// size in memory, and gzip makes the message itself a thousand times smaller. So this package
-// registers each unary method as a stream. On the wire both are the same; on the server the handler of
-// a stream is called before a byte of the message is read.
+// gRPC reads and decodes the message of a unary call before the first interceptor runs, with one bound of length for
+// all methods. A message of two bytes per element becomes a hundred times its size in memory, and gzip makes the
+// message itself a thousand times smaller. So this package registers each unary method as a stream. On the wire both
+// are the same; on the server the handler of a stream is called before a byte of the message is read.
 //
 // # Invariants
 //
@@ -52,8 +51,7 @@ type Bounds struct {
 }
 
 const (
-	// maxCalls is the most calls of one connection at a time. More lets a caller hold more memory:
-	// each has a window.
+	// maxCalls is the most calls of one connection at a time. More lets a caller hold more memory: each has a window.
 	maxCalls = 256
 	// window bounds the bytes of a stream that are taken before somebody reads them, and connWindow the bytes of a
 	// connection on their way. Reading a long message opens the window of its stream.

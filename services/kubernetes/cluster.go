@@ -46,8 +46,7 @@ func Answered(err error, codes ...int) bool {
 	return errors.As(err, &r) && slices.Contains(codes, r.Code)
 }
 
-// Call asks the API server at a path and reads its answer; into may be nil. An answer other than
-// 2xx is a *Refusal.
+// Call asks the API server at a path and reads its answer; into may be nil. An answer other than 2xx is a *Refusal.
 func (c *Cluster) Call(ctx context.Context, method, path, contentType string, body, into any) error {
 	request, err := c.request(ctx, method, path, contentType, body)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package kubernetes makes the few calls of Kubernetes' API server that Titrate needs: get, list, create,
-// update, patch and watch, as JSON over HTTP. Package secrets puts secrets with it, and package operator
-// follows custom resources.
+// Package kubernetes makes the few calls of Kubernetes' API server that Titrate needs: get, list, create, update, patch
+// and watch, as JSON over HTTP. Package secrets puts secrets with it, and package operator follows custom resources.
 //
 // # Why no client-go
 //

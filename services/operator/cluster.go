@@ -52,8 +52,7 @@ func (c objects) watch(ctx context.Context, kind resource.Kind, changed func()) 
 	return c.Watch(ctx, fmt.Sprintf("%s%s?watch=1&timeoutSeconds=%d", group, kind.Collection(), watchSeconds), changed)
 }
 
-// patch changes an object, or its status. An object that is gone, or has changed since, is left
-// to the next pass.
+// patch changes an object, or its status. An object that is gone, or has changed since, is left to the next pass.
 func (c objects) patch(ctx context.Context, o *object, subresource string, change any) error {
 	at := group + o.kind.Collection() + "/" + url.PathEscape(o.Metadata.Name) + subresource +
 		"?fieldManager=titrate-operator"

@@ -117,9 +117,8 @@ func (p *pass) wanted(ctx context.Context, all []*object) ([]claim, error) {
 	return out, errors.Join(errs...)
 }
 
-// apply applies objects in one transaction. The API names all that it refuses: the rest is applied
-// without them, so that refused objects cost one call more and no revision. What is too large for one
-// request is applied in halves.
+// apply applies objects in one transaction. The API names all that it refuses: the rest is applied without them, so
+// that refused objects cost one call more and no revision. What is too large for one request is applied in halves.
 func (p *pass) apply(ctx context.Context, all []claim) error {
 	for len(all) > 0 {
 		if err := p.leads(ctx); err != nil {
@@ -150,8 +149,7 @@ func tooLarge(err error) bool {
 	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.ResourceExhausted}, grpcstatus.Code(err))
 }
 
-// refuse gives the objects that an error names their verdicts, or all objects if it names none, and returns the
-// others.
+// refuse gives the objects that an error names their verdicts, or all objects if it names none, and returns the others.
 func (p *pass) refuse(all []claim, err error) (rest []claim) {
 	named := reasons(all, err)
 	for i, c := range all {
@@ -236,8 +234,7 @@ func (p *pass) applied(all []claim, response *quotav1.ApplyResponse) {
 	}
 }
 
-// remove lets a deleted object go, after its resource: unless that belongs to another object
-// or another set.
+// remove lets a deleted object go, after its resource: unless that belongs to another object or another set.
 func (p *pass) remove(ctx context.Context, x, owner *object) error {
 	if owner == nil {
 		switch err := p.delete(ctx, x); {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,11 @@ func (s *Server) FindDecisions(ctx context.Context, r *quotav1.FindDecisionsRequ
 	out, err := s.live.Decisions(ctx, r.GetRequest())
 	if err != nil {
 		return nil, explainStatus(err)
+	}
+	if tenants, only := s.readsOnly(ctx); only {
+		out.Decisions = slices.DeleteFunc(out.Decisions, func(d *quotav1.Decision) bool {
+			return !slices.Contains(tenants, d.GetTenant())
+		})
 	}
 	for _, d := range out.Decisions {
 		d.Steps = decisionSteps(d)

@@ -44,8 +44,7 @@ func allPaths(m resource.Message) (paths []string) {
 	return paths
 }
 
-// merged returns old with the fields at the paths taken from m, unset where m has
-// none. Lists are taken whole.
+// merged returns old with the fields at the paths taken from m, unset where m has none. Lists are taken whole.
 func merged(old, m resource.Message, paths []string) resource.Message {
 	out := proto.Clone(old).(resource.Message)
 	for _, path := range paths {

@@ -45,6 +45,10 @@ func (s *Server) GetTenant(ctx context.Context, r *quotav1.GetTenantRequest) (*q
 
 // ListTenants returns a page of tenants in the order of their names.
 func (s *Server) ListTenants(ctx context.Context, r *quotav1.ListTenantsRequest) (*quotav1.ListTenantsResponse, error) {
+	if tenants, only := s.readsOnly(ctx); only {
+		page, err := s.tenants(ctx, r, tenants)
+		return &quotav1.ListTenantsResponse{Tenants: typed[*quotav1.Tenant](page)}, status(err)
+	}
 	page, next, err := s.list(ctx, resource.Tenant, r, "")
 	if err != nil {
 		return nil, err

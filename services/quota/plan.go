@@ -20,8 +20,7 @@ type Rehearsal struct {
 	Flows []*quotav1.FlowEffect
 }
 
-// Plan says what an apply or a rollback would change, and what would happen. It changes
-// nothing.
+// Plan says what an apply or a rollback would change, and what would happen. It changes nothing.
 func (s *Server) Plan(ctx context.Context, r *quotav1.PlanRequest) (*quotav1.PlanResponse, error) {
 	if err := valid.Message(r); err != nil {
 		return nil, status(err)

@@ -217,7 +217,9 @@ func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopRe
 			return nil, status(err)
 		}
 	}
-	out.Notes = s.unknown(1, selection.GetTenant(), selection.GetPool(), selection.GetLimit())
+	if _, only := s.readsOnly(ctx); !only { // they name limits and pools of all
+		out.Notes = s.unknown(1, selection.GetTenant(), selection.GetPool(), selection.GetLimit())
+	}
 	return out, nil
 }
 

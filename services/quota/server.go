@@ -98,6 +98,8 @@ type Server struct {
 	stored func(action string, changes int, revision int64, began time.Time)
 	// minor reports whether the caller is no administrator, see store.Note; nil = everybody is one.
 	minor func(context.Context) bool
+	// reads returns the tenants that a caller may read, if it may not read everything; nil = everybody may.
+	reads func(context.Context) (tenants []string, only bool)
 	// ceilings bound what the caller may write and delete; nil = nothing does.
 	ceilings Ceilings
 }
@@ -122,6 +124,21 @@ type Ceilings interface {
 func (s *Server) Minor(minor func(context.Context) bool) *Server {
 	s.minor = minor
 	return s
+}
+
+// Reads has ListTenants and FindDecisions leave out tenants that the caller may not read. Of other calls the guard has
+// decided before.
+func (s *Server) Reads(only func(context.Context) (tenants []string, only bool)) *Server {
+	s.reads = only
+	return s
+}
+
+// readsOnly returns the tenants that the caller may read, if it may not read everything.
+func (s *Server) readsOnly(ctx context.Context) (tenants []string, only bool) {
+	if s.reads == nil {
+		return nil, false
+	}
+	return s.reads(ctx)
 }
 
 // Bound makes the server ask before it writes or deletes.

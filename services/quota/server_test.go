@@ -1,11 +1,9 @@
 package quota_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -91,11 +89,15 @@ func (p *present) Activity(_ context.Context, s *quotav1.Selection, single bool)
 	return out, p.err
 }
 
-func serve(t *testing.T, live quota.Live) quotav1.QuotaServiceClient {
+func serve(t *testing.T, live quota.Live, set ...func(*quota.Server)) quotav1.QuotaServiceClient {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
-	quota.New(storetest.Open(t), live).Register(server)
+	api := quota.New(storetest.Open(t), live)
+	for _, s := range set {
+		s(api)
+	}
+	api.Register(server)
 	go func() { _ = server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:bufconn",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -561,38 +563,4 @@ func TestTooManyLimits(t *testing.T) {
 		t.Errorf("created: %v", err)
 	}
 	apply(t, c, limit("acme", 5), &quotav1.Tenant{Name: "tenants/other"}, limit("other", 64))
-}
-
-// Each change leaves a line with who, what, before and after; what changes nothing
-// leaves none.
-func TestAudit(t *testing.T) {
-	var lines bytes.Buffer
-	s := quota.New(storetest.Open(t), nil).Audit(slog.New(slog.NewJSONHandler(&lines, nil)),
-		func(context.Context) string { return "spiffe://x/alice" })
-	apply := func(weight float64, only bool) {
-		r := &quotav1.ApplyRequest{Resources: []*quotav1.Resource{envelope(&quotav1.Tenant{Name: "tenants/acme",
-			Weight: weight})}, ValidateOnly: only}
-		if _, err := s.Apply(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apply(2, true)
-	apply(2, false)
-	apply(2, false)
-	apply(3, false)
-	if _, err := s.DeleteTenant(t.Context(), &quotav1.DeleteTenantRequest{Name: "tenants/acme"}); err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Split(strings.TrimSpace(lines.String()), "\n")
-	if len(got) != 3 {
-		t.Fatalf("lines:\n%s", lines.String())
-	}
-	for i, words := range [][]string{{"created", `"after"`, "2}"}, {"updated", `"before"`, "2}", `"after"`, "3}"},
-		{"deleted", `"before"`, "3}"}} {
-		for _, w := range append(words, `"msg":"audit"`, "spiffe://x/alice", "tenants/acme") {
-			if !strings.Contains(got[i], w) {
-				t.Errorf("%q is not in %s", w, got[i])
-			}
-		}
-	}
 }

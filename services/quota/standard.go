@@ -22,8 +22,7 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
-	// maxMerges bounds how often an update with a mask is done over because
-	// somebody else was faster.
+	// maxMerges bounds how often an update with a mask is done over because somebody else was faster.
 	maxMerges = 16
 )
 
@@ -63,8 +62,7 @@ type listing interface {
 	GetPageToken() string
 }
 
-// list returns a page and the token of the next. parent is "" for a kind that has
-// none, tenants/* for all tenants.
+// list returns a page and the token of the next. parent is "" for a kind that has none, tenants/* for all tenants.
 func (s *Server) list(
 	ctx context.Context, kind resource.Kind, r listing, parent string,
 ) ([]resource.Message, string, error) {
@@ -108,6 +106,24 @@ func (s *Server) list(
 	return page, next, nil
 }
 
+// tenants returns those of the tenants that are stored, on one page.
+func (s *Server) tenants(ctx context.Context, r listing, names []string) (page []resource.Message, err error) {
+	if err := valid.Message(r); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		m, err := s.store.Get(ctx, "tenants/"+name)
+		switch {
+		case err == nil:
+			page = append(page, m)
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		}
+	}
+	s.withStatus(ctx, page...)
+	return page, nil
+}
+
 // typed gives a page its type.
 func typed[T resource.Message](page []resource.Message) []T {
 	out := make([]T, len(page))
@@ -140,8 +156,7 @@ func (s *Server) create(
 	return s.write(ctx, "create", store.Change{Op: store.Create, Resource: m}, r.GetValidateOnly())
 }
 
-// setName gives a resource the name that parent and ID make; a name that it has
-// already must be the same.
+// setName gives a resource the name that parent and ID make; a name that it has already must be the same.
 func setName(m resource.Message, kind resource.Kind, parent, id string) error {
 	field := fieldOf(m)
 	if id == "" {

@@ -19,8 +19,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// local calls services in this process. It is a grpc.ClientConnInterface for calls without
-// streams.
+// local calls services in this process. It is a grpc.ClientConnInterface for calls without streams.
 type local struct {
 	methods   map[string]method // by full name: /titrate.quota.v1alpha1.QuotaService/GetPool
 	intercept grpc.UnaryServerInterceptor

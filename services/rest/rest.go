@@ -74,8 +74,7 @@ type Options struct {
 	Answered func(status int)
 }
 
-// Server answers requests. Services are registered with it as with a grpc.Server, before
-// Handler.
+// Server answers requests. Services are registered with it as with a grpc.Server, before Handler.
 type Server struct {
 	of    Options
 	calls local

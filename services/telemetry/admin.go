@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// Admin is the HTTP server of a process: /metrics, /healthz, /readyz and what
-// [Admin.Handle] adds. With a certificate it speaks HTTPS; it never asks for a
-// client certificate, since probes and scrapers have none.
+// Admin is the HTTP server of a process: /metrics, /healthz, /readyz and what [Admin.Handle] adds. With a certificate
+// it speaks HTTPS; it never asks for a client certificate, since probes and scrapers have none.
 type Admin struct {
 	mux     *http.ServeMux
 	metrics *Metrics
@@ -73,9 +72,8 @@ func (a *Admin) Alarm(name string, run func() error) {
 	a.alarms = append(a.alarms, check{name, run})
 }
 
-// Files makes the process say what is wrong with TLS files, see [Security.Trouble], and when
-// their certificates expire. It does so as an alarm of the name, and as metrics with the
-// attribute files.
+// Files makes the process say what is wrong with TLS files, see [Security.Trouble], and when their certificates expire.
+// It does so as an alarm of the name, and as metrics with the attribute files.
 func (a *Admin) Files(name string, s Security) error {
 	if !s.Given() {
 		return nil
@@ -119,8 +117,7 @@ func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) {
 // ServeHTTP answers one request: an Admin can be mounted or tested without a port.
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// Serve answers on listener until ctx ends, then closes it, giving requests under
-// way a second.
+// Serve answers on listener until ctx ends, then closes it, giving requests under way a second.
 func (a *Admin) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           a,

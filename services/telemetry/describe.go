@@ -23,9 +23,8 @@ type Description struct {
 	Help   string
 }
 
-// Describe returns the description of an OpenTelemetry instrument. Prometheus' exporter
-// writes its name with the unit, unless that is a word of the name already, and counters
-// with _total.
+// Describe returns the description of an OpenTelemetry instrument. Prometheus' exporter writes its name with the unit,
+// unless that is a word of the name already, and counters with _total.
 func Describe(name string, kind Kind, unit, help string, labels ...string) Description {
 	name = strings.ReplaceAll(name, ".", "_")
 	word := map[string]string{"s": "seconds", "By": "bytes"}[unit]

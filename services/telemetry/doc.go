@@ -18,6 +18,5 @@
 //
 // # Invariants
 //
-// Nothing here writes to a global. Every error names the flag or the address
-// that it is about and what would be right.
+// Nothing here writes to a global. Every error names the flag or the address that it is about and what would be right.
 package telemetry

@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// Listen opens the TCP port at address (host:port; port 0 = any free one) for
-// what, which errors name, such as "--listen (gRPC)". Without a certificate and
-// without Insecure it refuses an address that is not loopback.
+// Listen opens the TCP port at address (host:port; port 0 = any free one) for what, which errors name, such as
+// "--listen (gRPC)". Without a certificate and without Insecure it refuses an address that is not loopback.
 func (s Security) Listen(ctx context.Context, what, address string) (net.Listener, error) {
 	if err := s.Guard(what, address); err != nil {
 		return nil, err

@@ -38,9 +38,8 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	return l.logger(w, level)
 }
 
-// Open makes the one logger of a process. It is as Logger, but until ctx ends each SIGUSR1 changes the level, to
-// debug and back. What libraries have to say (gRPC, OpenTelemetry's SDK, all that logs with packages log or slog) is
-// a line.
+// Open makes the one logger of a process. It is as Logger, but until ctx ends each SIGUSR1 changes the level, to debug
+// and back. What libraries have to say (gRPC, OpenTelemetry's SDK, all that logs with packages log or slog) is a line.
 func (l Log) Open(ctx context.Context, w io.Writer) (*slog.Logger, error) {
 	usual, err := l.level()
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 // Logs sends the records of a log to an OTLP receiver. Nil sends nothing. Safe for concurrent use.
 type Logs struct{ provider *sdklog.LoggerProvider }
 
-// OpenLogs returns a log whose records go to an OTLP receiver, too: the log itself and nil if no
-// receiver is configured, or the environment switches records off. It does not wait for the
-// receiver, nor does who logs.
+// OpenLogs returns a log whose records go to an OTLP receiver, too: the log itself and nil if no receiver is
+// configured, or the environment switches records off. It does not wait for the receiver, nor does who logs.
 func (m Meters) OpenLogs(ctx context.Context, log *slog.Logger, metrics *Metrics) (*slog.Logger, *Logs, error) {
 	if m.receiver("LOGS") == "" || !wanted("LOGS") {
 		return log, nil, nil

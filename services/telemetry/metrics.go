@@ -27,9 +27,8 @@ type Meters struct {
 	Service  string // service.name, such as titrate-agent
 	Instance string // service.instance.id: the process's unique name
 	Version  string // service.version
-	// Endpoint is a URL of an OTLP gRPC receiver, such as http://otel:4317; the
-	// scheme says whether TLS is used. Empty = OTEL_EXPORTER_OTLP_ENDPOINT, and
-	// without that no push.
+	// Endpoint is a URL of an OTLP gRPC receiver, such as http://otel:4317; the scheme says whether TLS is used. Empty
+	// = OTEL_EXPORTER_OTLP_ENDPOINT, and without that no push.
 	Endpoint string
 	// Log gets a line when the receiver stops taking metrics, and when it takes them again. Nil: it is not logged.
 	Log *slog.Logger

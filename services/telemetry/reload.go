@@ -140,9 +140,8 @@ func (s Security) Trouble() error {
 	return nil
 }
 
-// soonDays and soonPart say when a certificate is about to expire. Then less than so many days
-// are left of it, and less than so much of its lifetime, so that one of a day is not always about
-// to.
+// soonDays and soonPart say when a certificate is about to expire. Then less than so many days are left of it, and less
+// than so much of its lifetime, so that one of a day is not always about to.
 const (
 	soonDays = 14
 	soonPart = .2

@@ -50,9 +50,8 @@ func (s Security) check() error {
 // Given reports whether there are TLS files at all.
 func (s Security) Given() bool { return s.Cert != "" || s.Key != "" || s.CA != "" }
 
-// ServerTLS is the configuration of a server: nil without a certificate.
-// Client certificates are demanded when a CA is given. Each handshake uses what the
-// files hold at that moment.
+// ServerTLS is the configuration of a server: nil without a certificate. Client certificates are demanded when a CA is
+// given. Each handshake uses what the files hold at that moment.
 func (s Security) ServerTLS() (*tls.Config, error) {
 	f, err := s.open()
 	if err != nil || s.Cert == "" {

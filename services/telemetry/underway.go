@@ -15,8 +15,7 @@ const (
 	// mostUnderway spans, or records of the log, are on their way, some 1 KB each. More cost memory
 	// while the receiver is away.
 	mostUnderway = 2048
-	// mostAtOnce is the most that one call sends, and sendEvery how long the first of them waits at
-	// most.
+	// mostAtOnce is the most that one call sends, and sendEvery how long the first of them waits at most.
 	mostAtOnce = 512
 	sendEvery  = time.Second
 	// sendTimeout bounds the time for a call, with the exporter's tries.
@@ -68,8 +67,7 @@ func stop(ctx context.Context, what string, provider interface{ Shutdown(context
 	return nil
 }
 
-// batchedSpans sends spans in batches. Nobody ever waits for the receiver: a span that finds the queue
-// full is lost.
+// batchedSpans sends spans in batches. Nobody ever waits for the receiver: a span that finds the queue full is lost.
 func (u *underway) batchedSpans(to sdktrace.SpanExporter) sdktrace.SpanProcessor {
 	return countedProcessor{sdktrace.NewBatchSpanProcessor(countedExporter{to, u},
 		sdktrace.WithMaxQueueSize(mostUnderway), sdktrace.WithMaxExportBatchSize(mostAtOnce),

@@ -4,9 +4,8 @@
 //
 // # Invariants
 //
-// The rows of an answer and its other row together are all that was summed. A name that is
-// among the first of the fleet but not of some agent is counted too low: by at most what the
-// last row of that agent has.
+// The rows of an answer and its other row together are all that was summed. A name that is among the first of the fleet
+// but not of some agent is counted too low: by at most what the last row of that agent has.
 package toplist
 
 import (
@@ -115,8 +114,7 @@ func longer(a, b *durationpb.Duration) *durationpb.Duration {
 // DefaultMost is the number of rows that are sent unless the selection has another one.
 const DefaultMost = 20
 
-// Most returns the first rows in the selection's order, and the sum of the others, nil if
-// there are none.
+// Most returns the first rows in the selection's order, and the sum of the others, nil if there are none.
 func (s Sum) Most(of *quotav1.Selection) (rows []*quotav1.Activity, other *quotav1.Activity) {
 	rows = make([]*quotav1.Activity, 0, len(s))
 	for _, m := range s {

@@ -1,5 +1,4 @@
-// Package wording puts numbers and suggestions into words for people: what tables, sentences and
-// errors have in common.
+// Package wording puts numbers and suggestions into words for people: what tables, sentences and errors have in common.
 package wording
 
 import (

@@ -158,8 +158,8 @@ func TestAPromiseIsKept(t *testing.T) {
 	}
 }
 
-// A key moves to an agent that becomes the only one then. It asked the key's other user for its count, and is alone
-// when the answer comes: its gateway knows that count from the owner before, so it is sent a new epoch.
+// A key moves to an agent, which asks the key's other user for its count, and is the only agent when the answer comes.
+// Its gateway knows that count from the owner before, so it is sent a new epoch.
 func TestALateCountOfAMovedKeyIsNotNews(t *testing.T) {
 	a, now, key := New(Options{Agent: "me", Tell: boxes{}, Everybody: 1}), time.Second, uint64(1)
 	sum := func() (exchange.KeySum, bool) {

@@ -66,7 +66,7 @@ func (a *fleetAgent) hear(k exchange.KeySum) {
 	a.sums[k.Key] = k
 }
 
-// noteTwice notes that a gateway compares the counts of two owners. What it has heard of by one, the other may hear of
+// noteTwice notes that a gateway compares the counts of two owners. What one of them has sent it, the other may receive
 // later, as long as that is on its way.
 func (f *fleet) noteTwice(a *fleetAgent, k exchange.KeySum) {
 	if was := a.sums[k.Key].Epoch; was == 0 || was == k.Epoch {
@@ -79,7 +79,7 @@ func (f *fleet) noteTwice(a *fleetAgent, k exchange.KeySum) {
 	}
 }
 
-// onTheWay bounds the time until all have heard of a cost, with up to four of ten packets lost.
+// onTheWay bounds the time until all agents have received a cost, with up to four of ten packets lost.
 const onTheWay = time.Second
 
 // most returns the cost of a key that a gateway may take to be spent.

@@ -35,8 +35,7 @@ func New(p Params) *Allocator {
 	}
 }
 
-// Configure puts another configuration in force from the next round on. What is
-// known of demands stays known.
+// Configure puts another configuration in force from the next round on. What is known of demands stays known.
 func (al *Allocator) Configure(c *Config) {
 	al.config, al.quotas, al.stirred = c, c.quotasByPool(), true
 	al.capacities = make(map[string]float64, len(c.Pools))
@@ -76,9 +75,8 @@ func (al *Allocator) Observe(now time.Time, name string, report *Report) (news b
 	return news
 }
 
-// Connect takes the gateways of an agent that has connected, before its first report.
-// Gateways that the agent had before and does not name now stay members for
-// reconnectTime: the agent was restarted, and its gateways still run.
+// Connect takes the gateways of an agent that has connected, before its first report. Gateways that the agent had
+// before and does not name now stay members for reconnectTime: the agent was restarted, and its gateways still run.
 func (al *Allocator) Connect(now time.Time, name string, replicas []Replica) {
 	a := al.agent(name)
 	a.connect(now, a.usable(replicas))

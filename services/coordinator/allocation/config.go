@@ -25,8 +25,7 @@ const (
 	Proportional                // α-fair, see Pool.Alpha
 )
 
-// Config is a whole configuration. An Allocator only reads it: do not change it after
-// Configure.
+// Config is a whole configuration. An Allocator only reads it: do not change it after Configure.
 type Config struct {
 	Revision int64
 	Pools    []Pool
@@ -80,8 +79,7 @@ type Quota struct {
 	Guaranteed float64
 	Max        float64 // +Inf = unbounded
 	Weight     float64 // NaN = the tenant's
-	// Off: the flow is measured and not limited. Its load comes off the capacity before
-	// the others share the rest.
+	// Off: the flow is measured and not limited. Its load comes off the capacity before the others share the rest.
 	Off bool
 }
 
@@ -137,8 +135,7 @@ func (c *Config) quotasByPool() map[string][]Flow {
 	return grouped
 }
 
-// resolve is the flow that a report counts for: all tenants that are not configured
-// count as one.
+// resolve is the flow that a report counts for: all tenants that are not configured count as one.
 func (c *Config) resolve(f Flow) Flow {
 	if _, ok := c.Tenants[f.Tenant]; !ok {
 		f.Tenant = Unknown
@@ -148,10 +145,9 @@ func (c *Config) resolve(f Flow) Flow {
 
 // Params are the numbers of the allocator. Start from [Defaults].
 type Params struct {
-	// Margin is ρ of the package comment: how much may at most be leased beyond a pool's
-	// capacity, as a part of it, to flows that get all they ask for. Default 0.2, range 0
-	// to 1. Larger: fewer requests of those flows wait or are refused when their demand
-	// rises or is noisy. The pool may admit as much beyond its capacity until the next
+	// Margin is ρ of the package comment: how much may at most be leased beyond a pool's capacity, as a part of it, to
+	// flows that get all they ask for. Default 0.2, range 0 to 1. Larger: fewer requests of those flows wait or are
+	// refused when their demand rises or is noisy. The pool may admit as much beyond its capacity until the next
 	// rounds.
 	Margin float64
 	// Smoothing is the time constant of demand between significant changes, which act

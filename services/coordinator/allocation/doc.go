@@ -2,9 +2,8 @@
 //
 //	reports ─► latest of each agent ─► demand of each flow ─► shares of each pool ─► leases
 //
-// A flow is a tenant's use of a pool. [Allocator.Observe] takes reports at any time. Each
-// round, [Allocator.Step] computes the shares. Both are pure functions of their inputs,
-// the time included.
+// A flow is a tenant's use of a pool. [Allocator.Observe] takes reports at any time. Each round, [Allocator.Step]
+// computes the shares. Both are pure functions of their inputs, the time included.
 //
 // # The law
 //
@@ -35,14 +34,12 @@
 // for a pool with sharing PROPORTIONAL; g + w·f where guarantees are ADDITIVE. It comes
 // first, so that the other steps take nothing from anybody.
 //
-// The margin is for what is not known. That is the noise of arrivals, queues, demand that
-// rises before the next round, and demand that clients hide because they slow down when
-// they are marked or refused. A flow that is held by its own demand gets e: first what
-// serves its queue, then a part in proportion to σ/Σσ + w/Σw, up to its fair share. What it
-// uses of e is measured, and is demand in the next round. A pool that is not full has its
-// unused capacity as margin. A full pool has as much beyond its capacity as the noise of
-// those flows needs: more, in proportion, where they are small. B/8, but at most f, is set
-// aside for flows without a lease, which have it as their share.
+// The margin is for what is not known. That is the noise of arrivals, queues, demand that rises before the next round,
+// and demand that clients hide because they slow down when they are marked or refused. A flow that is held by its own
+// demand gets e: first what serves its queue, then a part in proportion to σ/Σσ + w/Σw, up to its fair share. What it
+// uses of e is measured, and is demand in the next round. A pool that is not full has its unused capacity as margin. A
+// full pool has as much beyond its capacity as the noise of those flows needs: more, in proportion, where they are
+// small. B/8, but at most f, is set aside for flows without a lease, which have it as their share.
 //
 // The floor makes a guarantee hold before it is asked for, used or not.
 //
@@ -55,28 +52,24 @@
 //	Σy ≤ (1 + ρ)·C − B/8    and    Σz ≤ Σy + Σ max(s·g − y, 0) ≤ (1 + ρ)·C + μ
 //	s·g ≤ z ≤ M             and    x = d, or Σx = C, or x = M
 //
-// What is leased beyond μ is [PoolShare.Overcommit]. That much is leased all the time and may be
-// used beyond the capacity until the use is measured. That is in the next round if it is significant
-// (4σ of a window), in the second at 2.5σ, with a time constant of Params.Smoothing (1.5 s) below
-// that. Once demands rest, Σ min(z, demand) ≤ C, and κ sinks until what is admitted is μ.
-// Exceptions: k flows without a lease that begin to send in one round may use (k − 1)·B/8 more, for
-// that round. While shares are frozen (no etcd, no coordinator) nothing is measured, and the margin
-// can be used for as long. Where the guarantees that are asked for exceed C
-// ([PoolShare.Infeasible]), the pool admits up to s·Σg ≤ μ more. TestLaw holds all of this for
-// random pools.
+// What is leased beyond μ is [PoolShare.Overcommit]. That much is leased all the time and may be used beyond the
+// capacity until the use is measured. That is in the next round if it is significant (4σ of a window), in the second at
+// 2.5σ, with a time constant of Params.Smoothing (1.5 s) below that. Once demands rest, Σ min(z, demand) ≤ C, and κ
+// sinks until what is admitted is μ. Exceptions: k flows without a lease that begin to send in one round may use (k −
+// 1)·B/8 more, for that round. While shares are frozen (no etcd, no coordinator) nothing is measured, and the margin
+// can be used for as long. Where the guarantees that are asked for exceed C ([PoolShare.Infeasible]), the pool admits
+// up to s·Σg ≤ μ more. TestLaw holds all of this for random pools.
 //
-// The shares of one pool do not depend on another pool. An adaptive pool's μ stays within
-// its Range: each round steps capacity.Upstream with what agents report of the upstream's
-// answers. It begins with the configured capacity, or with the estimate of the leader
-// before, see [Allocator.Resume].
+// The shares of one pool do not depend on another pool. An adaptive pool's μ stays within its Range: each round steps
+// capacity.Upstream with what agents report of the upstream's answers. It begins with the configured capacity, or with
+// the estimate of the leader before, see [Allocator.Resume].
 //
 // # Demand
 //
-// Demand is the cost that passed the client stage, admitted or not. Its mean has no bias: a
-// share above what a flow uses is taken from the others. It follows a significant change at
-// once and noise slowly, see estimate. An unreachable agent keeps its gateways and its
-// mean demand over Params.Smoothing until Params.Membership has passed. A flow without arrivals for Params.Idle
-// leaves the fill.
+// Demand is the cost that passed the client stage, admitted or not. Its mean has no bias: a share above what a flow
+// uses is taken from the others. It follows a significant change at once and noise slowly, see estimate. An unreachable
+// agent keeps its gateways and its mean demand over Params.Smoothing until Params.Membership has passed. A flow without
+// arrivals for Params.Idle leaves the fill.
 //
 // Clients that slow down when they are marked get less than their fair share when other clients do not slow down.
 // What they offer sinks before the margin has risen to it. They get 0.9 of their fair share next to one tenant that
@@ -84,9 +77,8 @@
 //
 // # Bounds on reports
 //
-// Reports with NaN, negative or impossible numbers count as 0 or as the bound, flows of
-// pools that are not configured do not count: see [Suspect]. One agent takes at most the
-// part of a pool for OFF flows that twice its weight is.
+// Reports with NaN, negative or impossible numbers count as 0 or as the bound, flows of pools that are not configured
+// do not count: see [Suspect]. One agent takes at most the part of a pool for OFF flows that twice its weight is.
 //
 // # Complexity
 //

@@ -12,10 +12,9 @@ import (
 //	otherwise mean += g·(sample − mean), g = max(1/n, 1 − e^(−h/τ))
 //	D += .05·(min((sample − mean)²/σ², 16)·D − D), D ≥ 1
 //
-// n counts samples since the last jump. The gain is by the length of the window and not by
-// the time since the last one. A coordinator that stood still for seconds has one short
-// window then, which says little. The mean has no bias: a mean that rises fast and falls
-// slowly would reserve capacity that nobody uses.
+// n counts samples since the last jump. The gain is by the length of the window and not by the time since the last one.
+// A coordinator that stood still for seconds has one short window then, which says little. The mean has no bias: a mean
+// that rises fast and falls slowly would reserve capacity that nobody uses.
 type estimate struct {
 	mean       float64 // units/s
 	dispersion float64
@@ -31,8 +30,7 @@ const (
 	dispersionGain = .05
 )
 
-// observe adds a sample, the mean rate of a window of length span. It reports whether the
-// mean jumped.
+// observe adds a sample, the mean rate of a window of length span. It reports whether the mean jumped.
 func (e *estimate) observe(sample float64, span, tau time.Duration) (jumped bool) {
 	if e.samples == 0 {
 		*e = estimate{mean: sample, dispersion: 1, samples: 1}
@@ -54,8 +52,7 @@ func (e *estimate) observe(sample float64, span, tau time.Duration) (jumped bool
 	return false
 }
 
-// jumps reports whether the sample shows that the rate has changed, and then moves the
-// mean.
+// jumps reports whether the sample shows that the rate has changed, and then moves the mean.
 func (e *estimate) jumps(gap, sample float64) bool {
 	if gap > jumpSigma {
 		e.jump(sample)

@@ -55,8 +55,7 @@ type usageNow struct {
 	limited                 bool
 }
 
-// admittedSmoothing is the time constant of what OFF flows are served, which comes off
-// the capacity.
+// admittedSmoothing is the time constant of what OFF flows are served, which comes off the capacity.
 const admittedSmoothing = 500 * time.Millisecond
 
 // add takes what one agent reported.

@@ -78,8 +78,7 @@ type entry struct {
 	seq  uint64 // last report that named the flow
 	last usage  // units/s, in that report
 	once bool   // they do not go on after it
-	// waiting and inFlight are of that report too: units that wait, and that are at the
-	// upstream of an adaptive pool.
+	// waiting and inFlight are of that report too: units that wait, and that are at the upstream of an adaptive pool.
 	waiting, inFlight float64
 	span              time.Duration // of the reports since the last round that named the flow
 	sum               usage         // units in these

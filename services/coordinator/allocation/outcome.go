@@ -23,9 +23,8 @@ type FlowShare struct {
 	Weight   float64
 	// Guaranteed and Max as configured; Max is +Inf where there is none.
 	Guaranteed, Max float64
-	// Since the flow is known, in cost units: what was admitted, and what the guarantee entitled
-	// it to. At each moment that is the guarantee, or the demand if that is less. Where less is
-	// admitted, the guarantee is not kept.
+	// Since the flow is known, in cost units: what was admitted, and what the guarantee entitled it to. At each moment
+	// that is the guarantee, or the demand if that is less. Where less is admitted, the guarantee is not kept.
 	AdmittedCost, GuaranteedCost float64
 }
 

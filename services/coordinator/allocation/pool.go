@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// idleFlows divides the margin for flows without a lease: each may use B/idleFlows. One
-	// of them is set aside; with more that begin to send in one round, B is exceeded by as
-	// much each. Larger gives each of them less.
+	// idleFlows divides the margin for flows without a lease: each may use B/idleFlows. One of them is set aside; with
+	// more that begin to send in one round, B is exceeded by as much each. Larger gives each of them less.
 	idleFlows = 8
 	// marginSigma is the margin of a full pool, in standard deviations of the arrivals in one second. Larger: fewer
 	// refusals by noise, more overcommitment.

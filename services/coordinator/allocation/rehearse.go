@@ -2,9 +2,8 @@ package allocation
 
 import "math"
 
-// Rehearse returns what the next round would decide under another configuration, if nothing
-// is reported before it: the law of the package comment on the demand that is known now. The
-// allocator stays as it is.
+// Rehearse returns what the next round would decide under another configuration, if nothing is reported before it: the
+// law of the package comment on the demand that is known now. The allocator stays as it is.
 //
 // A tenant that the configuration no longer has counts as Unknown. What tenants ask for that
 // are Unknown now stays Unknown: it is not known which of them asks for what.

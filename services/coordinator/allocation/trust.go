@@ -18,10 +18,9 @@ import (
 //	waiting, in flight                                ≤ maxQueue·μ
 //	weight of a replica                               ≤ maxWeight·(median weight)
 //
-// μ is the capacity of the pool, w the weight of the agent's replicas and W that of all
-// replicas. An OFF flow is not limited: what it is served comes off the capacity before
-// the others get anything. Without the third bound one agent could invent such a flow and
-// leave nothing; with it at least half of the other gateways' part by weight is left.
+// μ is the capacity of the pool, w the weight of the agent's replicas and W that of all replicas. An OFF flow is not
+// limited: what it is served comes off the capacity before the others get anything. Without the third bound one agent
+// could invent such a flow and leave nothing; with it at least half of the other gateways' part by weight is left.
 const (
 	maxDemand = 1000 // times the capacity
 	maxServed = 10   // times the capacity: a burst, within one report

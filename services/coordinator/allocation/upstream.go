@@ -59,8 +59,7 @@ func (u *upstream) add(e *entry) {
 	u.answers.InFlight += e.inFlight
 }
 
-// shortestSpan and longestSpan bound the length of a round that the estimates are stepped
-// by, seconds.
+// shortestSpan and longestSpan bound the length of a round that the estimates are stepped by, seconds.
 const shortestSpan, longestSpan = .05, 2
 
 // stepUpstreams steps the estimates with what was reported over span.
@@ -89,8 +88,7 @@ func (al *Allocator) atPresentCapacity(p *Pool) Pool {
 	return now
 }
 
-// addUpstream adds what is known of an adaptive pool to its outcome, and notes whether
-// the pool is full.
+// addUpstream adds what is known of an adaptive pool to its outcome, and notes whether the pool is full.
 func (al *Allocator) addUpstream(out *PoolShare) {
 	out.Estimate = out.Capacity
 	if u := al.upstreams[out.Pool]; u != nil {

@@ -24,8 +24,7 @@ type Change struct {
 	err    error
 }
 
-// partBytes is about how large one part of a change gets, well below gRPC's default limit of
-// 4 MiB.
+// partBytes is about how large one part of a change gets, well below gRPC's default limit of 4 MiB.
 const partBytes = 512 << 10
 
 // Parts are the messages of the change, each an encoded controlv1.ConnectResponse, without what

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// Step is the relative move of a share that is published at once. Shares that differ by less
-	// are the same to a gateway, which holds a share to within 5 %. Smaller: shares are followed
-	// more closely, at more bytes.
+	// Step is the relative move of a share that is published at once. Shares that differ by less are the same to a
+	// gateway, which holds a share to within 5 %. Smaller: shares are followed more closely, at more bytes.
 	Step = .02
 	// Refresh is the time after which a smaller move is published. Longer saves bytes.
 	Refresh = 5 * time.Second
@@ -172,8 +171,7 @@ func moved(published, share float64) float64 {
 // farthest is more than Budget ever puts off.
 const farthest = Step * (1 << (classes - 1))
 
-// step is the move that is published in this round: Step doubled until it takes at most Budget
-// leases.
+// step is the move that is published in this round: Step doubled until it takes at most Budget leases.
 func (p *Publisher) step(o *allocation.Outcome) float64 {
 	p.stats.Step = 0
 	if !p.selected {
@@ -200,8 +198,7 @@ func (p *Publisher) step(o *allocation.Outcome) float64 {
 	return step
 }
 
-// publishPools takes what moved of the pools. If there are other pools than before, everybody
-// is sent everything.
+// publishPools takes what moved of the pools. If there are other pools than before, everybody is sent everything.
 func (p *Publisher) publishPools(now time.Duration, shares []allocation.PoolShare) {
 	same := func(q pool, s allocation.PoolShare) bool { return q.lease.GetPool() == s.Pool }
 	if !slices.EqualFunc(p.pools, shares, same) {

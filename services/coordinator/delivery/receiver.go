@@ -13,8 +13,7 @@ const (
 	// Renew is the time after which an agent is sent a renewal, if none of its leases has changed. Well below the 5 s
 	// after which it takes an unreachable coordinator for dead.
 	Renew = time.Second
-	// ChunkBytes is about how large the own part of one message gets, well below gRPC's
-	// default limit of 4 MiB.
+	// ChunkBytes is about how large the own part of one message gets, well below gRPC's default limit of 4 MiB.
 	ChunkBytes = 1 << 20
 	// maxRemoved bounds the leases that are taken back one by one; beyond, everything is sent.
 	maxRemoved = 10_000
@@ -48,8 +47,7 @@ func (p *Publisher) Again(r *Receiver) {
 	p.stats.Again++
 }
 
-// Message is one message to an agent: its own leases, and what others are sent as well.
-// One of them may be nil.
+// Message is one message to an agent: its own leases, and what others are sent as well. One of them may be nil.
 type Message struct {
 	Own    *controlv1.Leases
 	Common *Common
@@ -62,8 +60,7 @@ type Common struct {
 	Err     error  // why it cannot be encoded
 }
 
-// Leases is the message as a reader of both parts has it. The pools and members in it are
-// shared.
+// Leases is the message as a reader of both parts has it. The pools and members in it are shared.
 func (m Message) Leases() *controlv1.Leases {
 	if m.Common == nil {
 		return m.Own
@@ -176,8 +173,7 @@ func (p *Publisher) wanted(used func(yield func(*allocation.Lease)), yield func(
 	}
 }
 
-// commonFor returns the common part for a receiver. It is made once for all receivers that have
-// been sent the same.
+// commonFor returns the common part for a receiver. It is made once for all receivers that have been sent the same.
 func (p *Publisher) commonFor(r *Receiver, whole bool) *Common {
 	key := from{changes: r.changes}
 	if r.changes {

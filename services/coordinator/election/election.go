@@ -166,8 +166,7 @@ func (e *Elector) Etcd() error {
 	return e.etcd
 }
 
-// Run takes part until ctx ends. Then it gives the lead back, at most
-// requestTimeout later.
+// Run takes part until ctx ends. Then it gives the lead back, at most requestTimeout later.
 func (e *Elector) Run(ctx context.Context) {
 	backoff := minBackoff
 	for ctx.Err() == nil {
@@ -225,8 +224,7 @@ func (e *Elector) set(s State) {
 
 // campaign holds one session: it campaigns, leads, and returns why the session ended.
 func (e *Elector) campaign(ctx context.Context) (err error) {
-	// What is done under the session ends with it or with ctx; giving the key back
-	// comes after both.
+	// What is done under the session ends with it or with ctx; giving the key back comes after both.
 	under, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	session, err := e.session(ctx, under)
@@ -235,8 +233,7 @@ func (e *Elector) campaign(ctx context.Context) (err error) {
 	}
 	defer context.AfterFunc(session.Ctx(), func() { cancel(nil) })()
 	defer e.close(ctx, session)
-	// Before the session is revoked, which an absent etcd draws out: from here on
-	// nothing new may be granted.
+	// Before the session is revoked, which an absent etcd draws out: from here on nothing new may be granted.
 	defer func() { e.sessionEnded(ctx, err) }()
 	e.mu.Lock()
 	e.etcd = nil

@@ -84,8 +84,7 @@ func (e *Elector) storedEpoch(under context.Context) (epoch int64, unchanged cli
 	return epoch, clientv3.Compare(clientv3.ModRevision(e.epochKey()), "=", kv.ModRevision), nil
 }
 
-// Heard notes the epoch that an agent has obeyed. A leader with a lower one takes one
-// above it within checkEvery.
+// Heard notes the epoch that an agent has obeyed. A leader with a lower one takes one above it within checkEvery.
 func (e *Elector) Heard(epoch int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,9 +99,8 @@ func (e *Elector) epochTooLow() bool {
 	return e.heard > e.state.Epoch
 }
 
-// checkSession returns when the session has become useless, with the reason, or when ctx
-// ends. After etcd was restored from a backup, the events that the campaign and the leader
-// wait for may never come.
+// checkSession returns when the session has become useless, with the reason, or when ctx ends. After etcd was restored
+// from a backup, the events that the campaign and the leader wait for may never come.
 func (e *Elector) checkSession(ctx context.Context, own string) error {
 	var seen store.History
 	for wrong := 0; ctx.Err() == nil; wait(ctx, checkEvery) {

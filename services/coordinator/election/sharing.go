@@ -272,8 +272,7 @@ func (s *Sharing) ChairAddress() string {
 	return ""
 }
 
-// joined notes since when each of the sharers of an epoch has shared: those of the last epoch go on.
-// The lock is held.
+// joined notes since when each of the sharers of an epoch has shared: those of the last epoch go on. The lock is held.
 func (e *Elector) joined(epoch int64, sharers []Sharer) []Sharer {
 	last := e.view.sharing
 	for i := range sharers {

@@ -181,8 +181,7 @@ func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
 	return doubts
 }
 
-// partsOf are the parts that a tenant, quota or limit is enforced with: a quota or a limit goes with
-// its tenant.
+// partsOf are the parts that a tenant, quota or limit is enforced with: a quota or a limit goes with its tenant.
 func partsOf(name string) []part {
 	ref, err := resource.Parse(name)
 	if err != nil {

@@ -5,10 +5,9 @@
 //
 //	Hello, Report ──► allocation.Allocator ──Step──► delivery.Publisher ──Next──► one agent's leases
 //
-// A leadership is the time from an election until another coordinator leads. It begins
-// without knowledge of demand, unless this process was the last leader too. Agents that
-// obeyed an earlier leader get no leases until they had time to report (Options.Settle).
-// Shares that were computed from half of the demand would starve the other half. A leader
+// A leadership is the time from an election until another coordinator leads. It begins without knowledge of demand,
+// unless this process was the last leader too. Agents that obeyed an earlier leader get no leases until they had time
+// to report (Options.Settle). Shares that were computed from half of the demand would starve the other half. A leader
 // that has lost etcd is frozen: it renews the last shares and computes no new ones.
 //
 // Where coordinators share the pools, each leads its part of the configuration (Loop.Part). A change
@@ -50,8 +49,7 @@ type Options struct {
 	Nacked func()        // an agent refused a configuration
 }
 
-// Loop holds the allocator of the present leadership and its last outcome. Safe for
-// concurrent use.
+// Loop holds the allocator of the present leadership and its last outcome. Safe for concurrent use.
 type Loop struct {
 	o Options
 
@@ -83,8 +81,7 @@ func New(o Options) *Loop {
 	return &Loop{o: o, publisher: delivery.New(o.Expiry), stirred: make(chan struct{}, 1)}
 }
 
-// Begin starts a leadership. With goOn it keeps what is known of demand: this process
-// was the last leader too.
+// Begin starts a leadership. With goOn it keeps what is known of demand: this process was the last leader too.
 func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +142,7 @@ func (l *Loop) Freeze() {
 	l.publisher.ForgetUnused()
 }
 
-// Stop ends the leadership and forgets what is known of demand: another coordinator
-// leads.
+// Stop ends the leadership and forgets what is known of demand: another coordinator leads.
 func (l *Loop) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,8 +224,7 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bo
 	return l.allocator.Observe(now, agent, report)
 }
 
-// Left notes that an agent has ended its stream in order: it stops, and none of its gateways
-// lives on.
+// Left notes that an agent has ended its stream in order: it stops, and none of its gateways lives on.
 func (l *Loop) Left(agent string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package stream serves the control stream: one per agent, reports up, and
-// configuration and leases down.
+// Package stream serves the control stream: one per agent, reports up, and configuration and leases down.
 //
 // # Model
 //
@@ -15,9 +14,8 @@
 // of the leases (package delivery). So a slow agent misses rounds, gets the latest leases when it can receive them,
 // and delays no other agent.
 //
-// A stream begins with a configuration in any case. To an agent whose Hello names the
-// present one by its digest it says nothing but revision, epoch and seed. A failover costs
-// some 40 bytes an agent, however many tenants there are.
+// A stream begins with a configuration in any case. To an agent whose Hello names the present one by its digest it says
+// nothing but revision, epoch and seed. A failover costs some 40 bytes an agent, however many tenants there are.
 //
 // Where coordinators share the pools, a stream begins with who they are and which pools are led
 // here, and says so again when it has changed ([Server.Share]). An agent of a release that knows one

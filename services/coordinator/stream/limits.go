@@ -11,14 +11,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Limits bound how many streams are open at a time. A stream costs two goroutines and
-// some tens of KiB.
+// Limits bound how many streams are open at a time. A stream costs two goroutines and some tens of KiB.
 type Limits struct {
 	// Streams in all, also before their Hello. Default 4096.
 	Streams int
-	// PerIdentity are the streams of one client certificate: of its first URI or DNS
-	// name, else its common name. Default 512, for fleets that share a certificate.
-	// Without client certificates only Streams counts.
+	// PerIdentity are the streams of one client certificate: of its first URI or DNS name, else its common name.
+	// Default 512, for fleets that share a certificate. Without client certificates only Streams counts.
 	PerIdentity int
 }
 

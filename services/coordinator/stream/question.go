@@ -66,8 +66,7 @@ func (q *questions) answered(agent string, a *controlv1.Answer) {
 	}
 }
 
-// Ask asks all connected agents, and returns when all have answered, after answerTimeout, or
-// when ctx ends.
+// Ask asks all connected agents, and returns when all have answered, after answerTimeout, or when ctx ends.
 func (s *Server) Ask(ctx context.Context, question *controlv1.Question) Replies {
 	timeout := answerTimeout
 	if deadline, ok := ctx.Deadline(); ok {

@@ -181,8 +181,7 @@ func (s *Server) Epoch() int64 {
 	return s.epoch
 }
 
-// Agents are the names of the agents that are connected, sorted. Callers share them: they must
-// not be changed.
+// Agents are the names of the agents that are connected, sorted. Callers share them: they must not be changed.
 func (s *Server) Agents() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

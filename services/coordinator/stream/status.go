@@ -28,8 +28,7 @@ func NotLeader(leader string) error {
 	return informed(codes.FailedPrecondition, text, NotLeading, map[string]string{LeaderKey: leader})
 }
 
-// Leader is the leader's address in an error of NotLeader; ok says whether err is
-// one.
+// Leader is the leader's address in an error of NotLeader; ok says whether err is one.
 func Leader(err error) (address string, ok bool) {
 	for _, d := range status.Convert(err).Details() {
 		if info, is := d.(*errdetails.ErrorInfo); is && info.GetDomain() == Domain && info.GetReason() == NotLeading {

@@ -65,9 +65,8 @@ func withoutTabs(data []byte) []byte {
 
 var escaped = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
-// asYAML rewrites what only JSON has: \ud83d\ude00, which in YAML is \U0001f600, and
-// tabs between tokens, of which YAML refuses some. Lines stay where they are.
-// Anything but JSON is left alone.
+// asYAML rewrites what only JSON has: \ud83d\ude00, which in YAML is \U0001f600, and tabs between tokens, of which YAML
+// refuses some. Lines stay where they are. Anything but JSON is left alone.
 func asYAML(data []byte) []byte {
 	if !json.Valid(data) {
 		return data

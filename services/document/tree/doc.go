@@ -1,6 +1,5 @@
-// Package tree takes YAML and JSON from people apart, and says what is wrong with
-// it and where. The documents that people write go through it: resources (package
-// document), demands (package solve), scenarios (package simulate/read).
+// Package tree takes YAML and JSON from people apart, and says what is wrong with it and where. The documents that
+// people write go through it: resources (package document), demands (package solve), scenarios (package simulate/read).
 //
 // # Model
 //
@@ -18,10 +17,9 @@
 //
 // # Strictness
 //
-// What is not understood is refused, never passed over. That is unknown fields, fields
-// given twice, a number where text belongs, NaN, infinities, numbers in other bases.
-// Anchors and aliases are refused, too: a file of a hundred lines must not stand for a
-// million.
+// What is not understood is refused, never passed over. That is unknown fields, fields given twice, a number where text
+// belongs, NaN, infinities, numbers in other bases. Anchors and aliases are refused, too: a file of a hundred lines
+// must not stand for a million.
 //
 // # Invariants
 //

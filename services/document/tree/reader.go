@@ -63,8 +63,7 @@ func (r *Reader) Entries(n *yaml.Node, path string) []Entry {
 	return given
 }
 
-// Fields returns the values of a mapping by name; null counts as absent. It refuses
-// names that are not known.
+// Fields returns the values of a mapping by name; null counts as absent. It refuses names that are not known.
 func (r *Reader) Fields(n *yaml.Node, path string, known ...string) map[string]*yaml.Node {
 	values := make(map[string]*yaml.Node, len(known))
 	for _, e := range r.Entries(n, path) {
@@ -82,8 +81,7 @@ func Known(found string, known []string) string {
 	return "known are " + strings.Join(known, ", ") + wording.Meant(found, known)
 }
 
-// List returns the items of a list that must have one at least; line is where to
-// point at if it is absent.
+// List returns the items of a list that must have one at least; line is where to point at if it is absent.
 func (r *Reader) List(n *yaml.Node, line int, path string) []*yaml.Node {
 	switch {
 	case n == nil:

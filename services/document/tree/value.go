@@ -104,8 +104,7 @@ func (r *Reader) Number(n *yaml.Node, path string, fallback float64, in Span) fl
 	return v + 0 // -0 is 0
 }
 
-// Count reads a whole number from least to most; absent or wrong, it is the
-// fallback.
+// Count reads a whole number from least to most; absent or wrong, it is the fallback.
 func (r *Reader) Count(n *yaml.Node, path string, fallback, least, most int) int {
 	before := r.count
 	v := r.Number(n, path, float64(fallback), Span{Least: float64(least), Most: float64(most)})

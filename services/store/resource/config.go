@@ -105,8 +105,7 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	return out, out.Validate()
 }
 
-// queueConfig fills in the defaults, nil being all of them. A queue that holds nothing
-// has no numbers.
+// queueConfig fills in the defaults, nil being all of them. A queue that holds nothing has no numbers.
 func queueConfig(q *quotav1.Queue) (out config.Queue, err error) {
 	if err := byName("queue.aqm", q.GetAqm(), &out.Law); err != nil || out.Law == config.Police {
 		return out, err

@@ -9,10 +9,9 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// Digest names a set of resources by what is in it: equal sets have equal digests, in whatever
-// order and by whatever changes they were made. Two different sets have the same one by a chance
-// of 2⁻⁶⁴. It is the sum of the digests of the resources, each the first 8 bytes of the SHA-256
-// of its encoding, modulo 2⁶⁴. The empty set has 0.
+// Digest names a set of resources by what is in it: equal sets have equal digests, in whatever order and by whatever
+// changes they were made. Two different sets have the same one by a chance of 2⁻⁶⁴. It is the sum of the digests of the
+// resources, each the first 8 bytes of the SHA-256 of its encoding, modulo 2⁶⁴. The empty set has 0.
 //
 // Encodings may differ between releases of the protobuf library. Equal sets then have different
 // digests, which costs the side that compares them a message that was not needed.

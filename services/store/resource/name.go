@@ -85,8 +85,7 @@ func KindOf(m Message) Kind {
 	return 0
 }
 
-// Ref is a name taken apart. Tenant is the owner's ID and only set for a quota or
-// a limit; ID is the last segment.
+// Ref is a name taken apart. Tenant is the owner's ID and only set for a quota or a limit; ID is the last segment.
 type Ref struct {
 	Kind   Kind
 	Tenant string
@@ -101,8 +100,7 @@ func (r Ref) String() string {
 	return r.Kind.Collection() + "/" + r.ID
 }
 
-// Parent returns the name of the tenant that a quota or limit belongs to, "" for
-// the other kinds.
+// Parent returns the name of the tenant that a quota or limit belongs to, "" for the other kinds.
 func (r Ref) Parent() string {
 	if !r.Kind.Child() {
 		return ""

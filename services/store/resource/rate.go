@@ -24,9 +24,8 @@ var secondsPer = map[string]float64{
 	"w": 7 * 86400, "week": 7 * 86400,
 }
 
-// ParseRate reads a rate with its unit, such as 100/s, 10/min, 1000/h, 5000/d,
-// 20000/w or 100/10s, as cost units per second in [0, MaxRate]. A rate of 0, which
-// needs no unit, blocks.
+// ParseRate reads a rate with its unit, such as 100/s, 10/min, 1000/h, 5000/d, 20000/w or 100/10s, as cost units per
+// second in [0, MaxRate]. A rate of 0, which needs no unit, blocks.
 func ParseRate(s string) (float64, error) {
 	if s == "0" {
 		return 0, nil
@@ -89,10 +88,9 @@ func parseWindow(rate, window string) (float64, error) {
 	return seconds * times, nil
 }
 
-// DefaultBurst returns the burst, in cost units, that a limit gets when it is written
-// without one. It is the amount of its window, so that 100/min admits 100 at once and 10/s
-// admits 10; at least 1, at most MaxRate. [FillDefaults] writes it into the limit, so that
-// what is stored says what is in force. It is 1 for a rate that cannot be read.
+// DefaultBurst returns the burst, in cost units, that a limit gets when it is written without one. It is the amount of
+// its window, so that 100/min admits 100 at once and 10/s admits 10; at least 1, at most MaxRate. [FillDefaults] writes
+// it into the limit, so that what is stored says what is in force. It is 1 for a rate that cannot be read.
 func DefaultBurst(rate string) float64 {
 	amount, _, err := parseRate(rate)
 	if err != nil {

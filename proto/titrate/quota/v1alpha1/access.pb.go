@@ -27,8 +27,8 @@ type GetAccessRequest struct {
 	// What the caller would do: get, list, why, top, plan, history, check, apply, create, update, delete,
 	// rollback, connect. "" = only who the caller is.
 	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
-	// What it would change: pools/x, tenants/x, tenants/x/quotas/y, tenants/x/limits/y. Reading is
-	// allowed for all resources or for none.
+	// What it would change: pools/x, tenants/x, tenants/x/quotas/y, tenants/x/limits/y. A tenant-viewer
+	// reads what is of its tenants; other roles read everything, or nothing.
 	Resource      string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -171,9 +171,9 @@ func (x *GetAccessResponse) GetReason() string {
 // A role of a caller.
 type AccessGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// agent, viewer, editor, admin
+	// agent, tenant-viewer, viewer, editor, admin
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// Of an editor, without collection.
+	// Of an editor or a tenant-viewer, without collection.
 	Tenants []string `protobuf:"bytes,2,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// The most that an editor may give, in words such as "rate 1000/s, weight 2"; "" = no bound.
 	Ceiling       string `protobuf:"bytes,3,opt,name=ceiling,proto3" json:"ceiling,omitempty"`
