@@ -190,13 +190,13 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 }
 
 // bound returns the bound of a limit on so many gateways, whose claims take a lag and whose packets a way at
-// most. An EXACT limit is bound by one token bucket while the owner of the key can be reached. Otherwise
+// most. A limit that is stated EXACT is bound by one token bucket while the owner of the key can be reached. Otherwise
 // ledgers decide, as for a LOCAL limit that begins cold, and a gateway that had the bucket alone may admit a
-// burst more.
+// burst more. Agents are near here, so that limits without a precision are EXACT, too, but for those with a queue.
 func (l limit) bound(gateways int, lag, way time.Duration) check.Bound {
 	limit := judge.Limit{Rate: l.rate, Burst: l.burst, Strict: l.strict}
 	slack, cold := limit.Slack(gateways, lag)
-	b := check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold}
+	b := check.Bound{Rate: l.rate, Burst: l.burst, Slack: slack, Cold: cold, Sides: !l.queue}
 	if l.exact {
 		b.Slack, b.Cold, b.Ledgers = limit.ExactSlack(way), 0, slack+cold+l.burst
 	}

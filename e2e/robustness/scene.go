@@ -98,14 +98,14 @@ var tenants = []check.Tenant{
 
 // limit of a client, requests per second and requests.
 type limit struct {
-	rate, burst   float64
-	strict, exact bool
+	rate, burst          float64
+	strict, exact, queue bool
 }
 
 // limits by client, as documents has them.
 var limits = map[string]limit{
 	"two": {rate: 2, burst: 4}, "minute": {rate: 1, burst: 10}, "below": {rate: 6, burst: 6},
-	"strict": {rate: 3, burst: 3, strict: true}, "waits": {rate: 8, burst: 4},
+	"strict": {rate: 3, burst: 3, strict: true}, "waits": {rate: 8, burst: 4, queue: true},
 	"exact": {rate: 3, burst: 6, exact: true}, "within": {rate: 3, burst: 6, exact: true},
 }
 

@@ -16,6 +16,8 @@ type Bound struct {
 	// Ledgers is the cost that ledgers may admit in addition, once for each fault in which they may decide for
 	// an EXACT limit, and for each stall of the machine. It is 0 if the limit is not EXACT.
 	Ledgers float64
+	// Sides says that owners grant the limit: two sides of a cut have an owner, or a ledger, each.
+	Sides bool
 }
 
 // coldUntil is the time after which a cold start has settled.
@@ -48,7 +50,7 @@ func Admitted(arrivals []time.Duration, b Bound, faults []Fault, stalls []Span) 
 			m.amounts = append(m.amounts, amount{f.From, f.over(), b.Ledgers})
 		}
 		more := f.Grace.More
-		if b.Ledgers > 0 && f.Grace.Sides {
+		if b.Sides && f.Grace.Sides {
 			more = 1
 		}
 		if more > 0 {

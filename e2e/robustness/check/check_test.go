@@ -22,7 +22,8 @@ func TestAdmitted(t *testing.T) {
 	cold := Bound{Rate: 2, Burst: 4, Slack: 1, Cold: 1}
 	cut := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{More: .5, Bursts: 1, Sides: true,
 		Unfair: 10 * second}}}
-	exact := Bound{Rate: 2, Burst: 4, Slack: 1, Ledgers: 3}
+	exact := Bound{Rate: 2, Burst: 4, Slack: 1, Ledgers: 3, Sides: true}
+	near := Bound{Rate: 2, Burst: 4, Slack: 1, Sides: true}
 	silent := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{Ledgers: true, Unfair: 10 * second}}}
 	pool := Bound{Rate: 2, Burst: 4, Slack: 1, Frozen: 1}
 	noLeader := []Fault{{From: 20 * second, To: 30 * second, Grace: Grace{Freezes: true, Unfair: 10 * second}}}
@@ -53,6 +54,7 @@ func TestAdmitted(t *testing.T) {
 		"a ledger decides, after it":     {every(41*second, 1e6, 8), exact, silent, false},
 		"a ledger of a LOCAL limit":      {every(22*second, 1e6, 8), limit, silent, false},
 		"two sides":                      {every(20*second, 4, 60), exact, cut, true},
+		"two sides, near":                {every(20*second, 4, 60), near, cut, true},
 		"three sides":                    {every(20*second, 6, 90), exact, cut, false},
 	} {
 		if got := Admitted(c.arrivals, c.bound, c.faults, nil); (got.Beyond <= 0) != c.pass {

@@ -26,7 +26,8 @@ type Grace struct {
 	// Ledgers: the ledgers of gateways may decide for EXACT limits, while the fault lasts and for
 	// Unfair after it.
 	Ledgers bool
-	// Sides: two sides may hold an EXACT limit each, while the fault lasts and for Unfair after it.
+	// Sides: two sides may each hold a limit that is EXACT, stated or because agents are near, while the fault lasts
+	// and for Unfair after it.
 	Sides bool
 	// Delay is the additional gossip delay because of the fault.
 	Delay time.Duration

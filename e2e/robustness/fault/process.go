@@ -37,13 +37,14 @@ var killEnvoy = Kind{
 }
 
 // ownPart is the part of an OPTIMISTIC limit that a gateway without its agent may admit in addition to the use
-// that the other gateways assume: its part by weight.
+// that the other gateways assume: its part by weight. Of an EXACT limit it keeps what the others did not claim last,
+// while their owner grants them all of it.
 const ownPart = 1. / world.Gateways
 
 var killAgent = Kind{
 	Name: "kill-agent", Does: "SIGKILL of an agent, started again later; its Envoy goes on",
 	Touches: "gateway", Shortest: 0, Longest: 8 * second,
-	Grace: check.Grace{Unfair: 5 * second, More: ownPart, Ledgers: true},
+	Grace: check.Grace{Unfair: 5 * second, More: ownPart, Ledgers: true, Sides: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return &simple{"kill -9 the agent of " + g.Name, g.Name, func(context.Context) error {
@@ -140,7 +141,7 @@ var freezeEnvoy = Kind{
 var freezeAgent = Kind{
 	Name: "freeze-agent", Does: "SIGSTOP of an agent, SIGCONT later; its Envoy goes on",
 	Touches: "gateway", Shortest: second, Longest: 12 * second,
-	Grace: check.Grace{Unfair: 8 * second, More: ownPart, Ledgers: true},
+	Grace: check.Grace{Unfair: 8 * second, More: ownPart, Ledgers: true, Sides: true},
 	Draw: func(r *rand.Rand, s Scene) Fault {
 		g := anyGateway(r, s)
 		return freeze(g.Agent, g)
