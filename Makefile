@@ -14,7 +14,9 @@ GATEWAY  := 1.9.1
 GATEWAY_ENVOYS := 1.39.3 $(ENVOY)
 GATEWAY_BIN := $(CACHE)/envoy-gateway-$(GATEWAY)/envoy-gateway
 export ENVOY_BIN ?= $(CACHE)/envoy-$(ENVOY)/envoy
-export GOFLAGS ?= -buildvcs=false
+# Tests use the packages that the programs were built from: the same flags, and cgo for the filter alone.
+export GOFLAGS ?= -buildvcs=false -trimpath
+export CGO_ENABLED ?= 0
 
 # envoyproxy/ratelimit, which tests and benchmarks compare with.
 RATELIMIT := $(CACHE)/ratelimit-$(shell sed -n 's,^\tgithub.com/envoyproxy/ratelimit \(v[^ ]*\).*,\1,p' tools/ratelimit/go.mod)/ratelimit
@@ -73,7 +75,7 @@ envoy-path: # where it is, for .ci/run
 	@echo $(ENVOY_BIN)
 
 older-envoys: $(OLDER_ENVOYS:%=$(CACHE)/envoy-%/envoy) check-go ## the filter's tests in older Envoys; ARGS='-run Held'
-	@for v in $(OLDER_ENVOYS); do (cd envoy-filter && ENVOY_BIN=$(CACHE)/envoy-$$v/envoy go test -count=1 $(ARGS) ./envoytest) || exit 1; done
+	@for v in $(OLDER_ENVOYS); do (cd envoy-filter && CGO_ENABLED=1 ENVOY_BIN=$(CACHE)/envoy-$$v/envoy go test -count=1 $(ARGS) ./envoytest) || exit 1; done
 
 demo: build envoy ## three real Envoys hold one limit and share one upstream; DURATION=60s JSON=file TRACE=file
 	@bin/titrate-lab dev --duration $(DURATION) $(if $(JSON),--json $(JSON)) $(if $(TRACE),--trace $(TRACE)) $(ARGS)
@@ -96,7 +98,7 @@ test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, 
 	@cd lab && go test -p 1 -timeout 30m ./...
 	@cd papers && go test -timeout 30m ./...
 	@cd proto && go test ./link/...
-	@cd envoy-filter && go test ./...
+	@cd envoy-filter && CGO_ENABLED=1 go test ./...
 	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@cd services && go test -p 1 -timeout 30m ./...
 	@cd tools/release && GOWORK=off go test ./...
@@ -110,6 +112,7 @@ docs-check: build envoy ## follows the tutorial and the how-tos with real Envoys
 	@cd e2e && go test -count=1 ./reference
 	@cd e2e && TITRATE_E2E=1 go test -count=1 ./guide && TITRATE_E2E=1 go test -count=1 -run '^TestTutorial$$|^TestHowTos$$|^TestGuideChanges$$|^TestGuideStatic$$|^TestGuideXDS$$' ./process
 
+race: export CGO_ENABLED = 1
 race: build envoy ## the tests that have no C boundary, under the race detector; without long simulations, which run in one goroutine
 	@cd control && go test -race ./...
 	@cd control && go test -race -tags lockrank -run 'Stress|Locks|Flipping|Beside' ./limiter/...
@@ -120,7 +123,7 @@ race: build envoy ## the tests that have no C boundary, under the race detector;
 
 verify: test race ## test, race, and the long suites: older Envoys, fuzzing, compose, upgrades, packages, short soak and robustness, a full demo
 	@$(MAKE) --no-print-directory older-envoys
-	@tools/sh/fuzz.sh 10s
+	@CGO_ENABLED=1 tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory e2e-upgrade e2e-packages
@@ -140,7 +143,7 @@ check-generated: generate
 	@git diff --exit-code --stat -- proto services/rest charts docs/observe.md docs/configuration.md docs/cli.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
 
 standalone: check-go # every module builds without the workspace
-	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
+	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (export GOWORK=off CGO_ENABLED=$$([ $$m = envoy-filter ] && echo 1 || echo 0); cd $$m && go build ./... && go vet ./...) || exit 1; done
 
 tidy: check-go ## go mod tidy everywhere
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done

@@ -26,7 +26,7 @@ var module = sync.OnceValues(func() (string, error) {
 	}
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", filepath.Join(dir, "libtitrate.so"),
 		".")
-	cmd.Dir, cmd.Env = "../../envoy-filter", append(os.Environ(), "GOWORK=off")
+	cmd.Dir, cmd.Env = "../../envoy-filter", append(os.Environ(), "GOWORK=off", "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("build the filter: %w\n%s", err, out)
 	}

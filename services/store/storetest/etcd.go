@@ -19,7 +19,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,11 +63,28 @@ func Main(m *testing.M) int {
 	return status
 }
 
+// startedIn is the folder of the package that is tested.
+var startedIn, _ = os.Getwd()
+
+// labFolder finds lab/ beside the module of the package that is tested. The files of this package have no path in
+// programs that are built with -trimpath.
+func labFolder() (string, error) {
+	for dir := startedIn; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		lab := filepath.Join(dir, "lab")
+		if _, err := os.Stat(filepath.Join(lab, "go.mod")); err == nil {
+			return lab, nil
+		}
+	}
+	return "", fmt.Errorf("no folder above %s has lab/go.mod: run tests in the repository", startedIn)
+}
+
 // program builds the server, lab/cmd/testetcd, and returns its path. The server is a program of its own, so that no
 // package of services needs etcd's server. It is in the user's cache; without a change the build takes a moment.
 var program = sync.OnceValues(func() (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	lab := filepath.Join(filepath.Dir(here), "../../../lab")
+	lab, err := labFolder()
+	if err != nil {
+		return "", err
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
