@@ -71,7 +71,7 @@ func (v *Vessel) euler(h float64) bool {
 // orders larger than the remaining amounts.
 func (v *Vessel) repair(before []float64) {
 	n := len(v.c)
-	for range 2 { // sums that share a species disturb each other
+	for range 8 { // sums that share a species disturb each other, each time less
 		for l := range v.net.pivots {
 			law, excess, at := v.net.laws[l*n:(l+1)*n], 0.0, 0
 			for i, c := range law {
