@@ -199,14 +199,16 @@ func unit(v float64) float64 {
 
 // correct applies the Newton step −f, but lets no amount fall below a tenth of itself, and
 // returns the largest correction relative to its amount. That is +Inf if an amount was
-// limited. Rounding of the flows through an amount does not count.
+// limited, from below or above. Rounding of the flows through an amount does not count.
 func (w *workspace) correct() (worst float64) {
 	for i, d := range w.f {
 		lost := max(1e-15*w.gross[i], 1e-200)
 		next := w.x[i] - d
 		switch {
+		case next > largest: // beyond it all is rounding, which would pass for a solution
+			w.x[i], worst = largest, math.Inf(1)
 		case next >= 0.1*w.x[i]:
-			w.x[i] = min(next, math.MaxFloat64)
+			w.x[i] = next
 		case math.Abs(d) <= lost:
 			w.x[i] = max(next, 0)
 		default:
