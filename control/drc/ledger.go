@@ -288,6 +288,14 @@ func (l *Ledger) Owe(now, cost, deepest float64) float64 {
 	return cost
 }
 
+// Forgive lowers what is spent to the most that the owner of the key's bucket can know of.
+func (l *Ledger) Forgive(now, most float64) {
+	if l.Advance(now); l.d > most {
+		l.own, l.certain = l.own*most/l.d, min(l.certain, most)
+		l.d = most
+	}
+}
+
 // charge counts an admission.
 func (l *Ledger) charge(cost float64) {
 	l.admitted += cost

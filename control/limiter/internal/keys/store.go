@@ -221,6 +221,10 @@ func (s *Store) oweContended(
 	if st.isCutOff(m) {
 		st.oweCutOff(n, m, now, cost)
 	}
+	if mirror && !st.isCutOff(m) && st.sums.Gap == 0 && (st.healed == 0 || now-st.healed >= reportWithin) {
+		// The owner decides, and no gateway is silent: what was assumed of one that came back after T2 is no debt.
+		st.ledger.Forgive(seconds, st.ledger.Top())
+	}
 	deepest := deepestDebt(n)
 	if mirror && !n.Strict { // a STRICT ledger refills less while members are absent, and its owner does not
 		deepest = max(deepest, st.ledger.Deepest())
