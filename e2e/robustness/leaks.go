@@ -22,8 +22,8 @@ type usage struct {
 // are up to 6 while gateways join and leave. Heaps double between collections. A stall
 // of the machine or a fault lets clients open up to 64 connections to each gateway,
 // which stay, as do those to the upstream. Clients of the crowd come to a gateway for the first time
-// during 600 s, and the gateway keeps each for a minute or two: an Envoy that begins has 20 to 27 MiB, 87
-// after 100 s and 20,000 clients, and stays at 100 to 107 from the third minute on.
+// during 600 s, and the gateway keeps each for a minute or two. An Envoy that begins has 20 to 27 MiB, and 87
+// after 100 s and 20,000 clients. From the third minute on it stays at 100 to 107.
 const (
 	moreGoroutines = 40
 	moreFiles      = 200

@@ -22,19 +22,16 @@ type Config struct {
 	Name string
 	// Version of the build, for the coordinator and metrics.
 	Version string
-	// Coordinators are host:port of the coordinators, any of them. None: the
-	// snapshot is served without end.
+	// Coordinators are host:port of the coordinators, any of them. None: the snapshot is served without end.
 	Coordinators []string
-	// Socket is the path of the Unix socket for the filters. Default
-	// /run/titrate/agent.sock.
+	// Socket is the path of the Unix socket for the filters. Default /run/titrate/agent.sock.
 	Socket string
 	// SocketGroup is the name or number of a group whose processes may connect to Socket,
 	// too: the group of the Envoys, where they run as another user. Default: none.
 	SocketGroup string
 	// Gossip is IP:port for the other agents, UDP and TCP. Default 127.0.0.1:7500.
 	Gossip string
-	// GossipAdvertise is the host:port that the others reach Gossip at. Default:
-	// as bound.
+	// GossipAdvertise is the host:port that the others reach Gossip at. Default: as bound.
 	GossipAdvertise string
 	// Join are host:port of any other agents' Gossip; a name may stand for many.
 	Join []string
@@ -42,17 +39,14 @@ type Config struct {
 	// seals, and what any of them has sealed is read. A change is in force within seconds. Required
 	// beyond loopback, unless Security.Insecure.
 	GossipKeyFile string
-	// Admin is the address of the HTTP server for metrics, health and status.
-	// Default 127.0.0.1:7501.
+	// Admin is the address of the HTTP server for metrics, health and status. Default 127.0.0.1:7501.
 	Admin string
 	// SnapshotDir keeps the last good configuration and shares, of this agent alone. Empty: nowhere.
 	SnapshotDir string
-	// Period P between two announcements of contended keys. Default 50 ms, range
-	// 10 ms to 1 s, the same in the whole cluster. Longer costs less and makes
-	// limits slower to settle.
+	// Period P between two announcements of contended keys. Default 50 ms, range 10 ms to 1 s, the same in the whole
+	// cluster. Longer costs less and makes limits slower to settle.
 	Period time.Duration
-	// T1 is the time for which a cut-off agent keeps its last rates before it uses its part by weight.
-	// Default 14 s.
+	// T1 is the time for which a cut-off agent keeps its last rates before it uses its part by weight. Default 14 s.
 	T1 time.Duration
 	// T2 is the time for which an unreachable replica's last claim counts. Default 15 s; it must exceed T1 by the skew
 	// of clocks' rates.
@@ -70,12 +64,10 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// ErrSettings marks errors of Complete that are about the settings alone, not about
-// the machine or a port.
+// ErrSettings marks errors of Complete that are about the settings alone, not about the machine or a port.
 var ErrSettings = errors.New("wrong settings")
 
-// longestSocket is the longest path of a Unix socket on Linux (sun_path, less the
-// final 0).
+// longestSocket is the longest path of a Unix socket on Linux (sun_path, less the final 0).
 const longestSocket = 107
 
 // withDefaults fills in what is zero and checks what is not.

@@ -19,8 +19,7 @@ type Status struct {
 
 	ConfigRevision int64 `json:"configRevision"`
 	Resources      int   `json:"resources"`
-	// LimitsLeftOut of the configuration are not valid and not given to gateways;
-	// the first of them are LeftOut.
+	// LimitsLeftOut of the configuration are not valid and not given to gateways; the first of them are LeftOut.
 	LimitsLeftOut int              `json:"limitsLeftOut,omitempty"`
 	LeftOut       []config.LeftOut `json:"leftOut,omitempty"`
 
@@ -34,8 +33,7 @@ type Status struct {
 	Isolation     string  `json:"isolation"` // CONNECTED, FROZEN or SPLIT
 	LagMs         float64 `json:"lagMs"`
 	GossipDelayMs float64 `json:"gossipDelayMs"`
-	// WayMs is one way to the farthest other agent, in the median; −1 while it is
-	// not known of any.
+	// WayMs is one way to the farthest other agent, in the median; −1 while it is not known of any.
 	WayMs float64 `json:"wayMs"`
 	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not.
 	Exact    bool   `json:"exact"`
@@ -44,8 +42,7 @@ type Status struct {
 	// the last minute, the most first.
 	Unasked       []UnaskedLimit `json:"unasked"`
 	ContendedKeys int            `json:"contendedKeys"`
-	// DoubleReplicas are replica names that several living Envoys have, which are no
-	// parent and child of a hot restart.
+	// DoubleReplicas are replica names that several living Envoys have, which are no parent and child of a hot restart.
 	DoubleReplicas      []string `json:"doubleReplicas,omitempty"`
 	DoubleReplicasTotal uint64   `json:"doubleReplicasTotal"`
 	// SpentKeys are remembered for gateways that restart; SpentKeysLost found no room.
@@ -93,8 +90,7 @@ type GatewayStatus struct {
 	ConfigRevision   int64   `json:"configRevision"` // in force there
 	RefusedRevision  int64   `json:"refusedRevision,omitempty"`
 	RefusedReason    string  `json:"refusedReason,omitempty"`
-	// LimitsLeftOut of the configuration in force are not enforced there; the
-	// first of them are LeftOut.
+	// LimitsLeftOut of the configuration in force are not enforced there; the first of them are LeftOut.
 	LimitsLeftOut int              `json:"limitsLeftOut,omitempty"`
 	LeftOut       []config.LeftOut `json:"leftOut,omitempty"`
 }

@@ -59,14 +59,12 @@ type Options struct {
 	// XDS is a server that has the limits instead of files.
 	XDS  XDS
 	Read ratelimitconfig.Options
-	// Shadow answers OK whatever the limits say. Quota treats every limit of the files as
-	// one with quota_mode.
+	// Shadow answers OK whatever the limits say. Quota treats every limit of the files as one with quota_mode.
 	Shadow, Quota bool
 	// Headers adds RateLimit-Limit, -Remaining and -Reset of the tightest limit to the
 	// responses; Metadata adds what was asked, and the metadata of limits, as dynamic metadata.
 	Headers, Metadata bool
-	// StopOverLimit charges nothing for a descriptor that is refused. Default: it takes
-	// what is left.
+	// StopOverLimit charges nothing for a descriptor that is refused. Default: it takes what is left.
 	StopOverLimit bool
 
 	// Windows is the kind of window in which the limits of the files count.
@@ -77,8 +75,7 @@ type Options struct {
 
 	// Socket of the agent, and the gateway's name there.
 	Socket, Name string
-	// Seed of the keys' hashes until the coordinator's configuration brings one; the same
-	// in all agents.
+	// Seed of the keys' hashes until the coordinator's configuration brings one; the same in all agents.
 	Seed uint64
 	// Alone: no coordinator's configuration will come.
 	Alone       bool

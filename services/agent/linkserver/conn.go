@@ -24,23 +24,20 @@ func checkUser(uid, own int) error {
 type Conn struct {
 	// Number is the connection's own: none comes twice.
 	Number uint64
-	// Hello is the filter's; its Version is the version of the link that both sides
-	// understand.
+	// Hello is the filter's; its Version is the version of the link that both sides understand.
 	Hello link.Hello
-	// PID of the process as the kernel knows it; 0 if it is in another PID namespace or
-	// the system does not know.
+	// PID of the process as the kernel knows it; 0 if it is in another PID namespace or the system does not know.
 	PID int
 
 	conn *net.UnixConn
 	box  mailbox
 }
 
-// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers or *Heartbeat in the mailbox, in
-// the place of an older one of its kind. A *Delta is added to the configuration or the delta before
-// it that was not sent yet. Sums that are only what has changed are added to the Sums, and
-// TokenAnswers to earlier ones. It never blocks. The message belongs to the connection from then on.
-// It must not be changed, nor be sent to another one (but for a *Config and a *Delta, which are only
-// read).
+// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers or *Heartbeat in the mailbox, in the place of an
+// older one of its kind. A *Delta is added to the configuration or the delta before it that was not sent yet. Sums that
+// are only what has changed are added to the Sums, and TokenAnswers to earlier ones. It never blocks. The message
+// belongs to the connection from then on. It must not be changed, nor be sent to another one (but for a *Config and a
+// *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
 
 // Close ends the connection; the handler's Disconnected follows.
@@ -53,9 +50,8 @@ type mailbox struct {
 	wake  chan struct{}
 }
 
-// The slots, in the order in which they are written. What clients have spent comes before
-// the configuration, with which a filter begins to serve. Shares mean nothing without the
-// configuration that names their flows.
+// The slots, in the order in which they are written. What clients have spent comes before the configuration, with which
+// a filter begins to serve. Shares mean nothing without the configuration that names their flows.
 const (
 	slotSpent = iota
 	slotConfig

@@ -3,12 +3,11 @@
 //
 // # Model
 //
-// Each connection is one filter process, a [Conn]. After both Hellos its messages go to a
-// [Handler] in order. Messages to the filter go through a mailbox with one slot per kind: a
-// newer message replaces the older one. Sums that are only what has changed are added to it,
-// and a change of the configuration to the waiting one. So Send never blocks, and a filter
-// that does not read costs one message of each kind; after [link.DeadAfter] without progress
-// its connection is closed. What the messages mean is the handler's business.
+// Each connection is one filter process, a [Conn]. After both Hellos its messages go to a [Handler] in order. Messages
+// to the filter go through a mailbox with one slot per kind: a newer message replaces the older one. Sums that are only
+// what has changed are added to it, and a change of the configuration to the waiting one. So Send never blocks, and a
+// filter that does not read costs one message of each kind; after [link.DeadAfter] without progress its connection is
+// closed. What the messages mean is the handler's business.
 //
 // # Invariants
 //

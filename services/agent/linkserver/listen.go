@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// longestPath is the kernel's room for a path in a Unix socket's address, in
-// bytes, less the zero at its end.
+// longestPath is the kernel's room for a path in a Unix socket's address, in bytes, less the zero at its end.
 const longestPath = 107
 
 // listen opens the socket, in the place of a dead agent's socket. Its mode is
@@ -44,8 +43,7 @@ func listen(path, group string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// admit lets processes of the group connect to the socket. The group is a name or a
-// number; "" is none.
+// admit lets processes of the group connect to the socket. The group is a name or a number; "" is none.
 func admit(path, group string) error {
 	if group == "" {
 		return nil
@@ -71,8 +69,7 @@ func admit(path, group string) error {
 	return nil
 }
 
-// clearStale removes a socket that nobody listens on. Anything else in its
-// place is an error that says what it is.
+// clearStale removes a socket that nobody listens on. Anything else in its place is an error that says what it is.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

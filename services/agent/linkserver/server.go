@@ -29,9 +29,8 @@ const (
 	maxName = 256
 )
 
-// Handler takes the events of connections. For one connection the calls come in order
-// from one goroutine: Connected, any number of Received, Disconnected; ConfigSent comes
-// from another one.
+// Handler takes the events of connections. For one connection the calls come in order from one goroutine: Connected,
+// any number of Received, Disconnected; ConfigSent comes from another one.
 type Handler interface {
 	// Connected: the Hellos are exchanged, Send works.
 	Connected(c *Conn)

@@ -41,8 +41,7 @@ type Agent interface {
 	Hello() *controlv1.Hello
 	// Report returns the report since the last call; seq is set here.
 	Report() *controlv1.Report
-	// Receive takes a message and returns what to answer, nil for nothing. An
-	// error ends the stream.
+	// Receive takes a message and returns what to answer, nil for nothing. An error ends the stream.
 	Receive(*controlv1.ConnectResponse) (*controlv1.ConnectRequest, error)
 }
 
@@ -115,8 +114,7 @@ func (c *Client) Status() Status {
 	return s
 }
 
-// Block closes the stream and opens no other until it is lifted. For tests and
-// demonstrations.
+// Block closes the stream and opens no other until it is lifted. For tests and demonstrations.
 func (c *Client) Block(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,8 +238,7 @@ func leaderOf(err error) string {
 	return ""
 }
 
-// ended notes and logs the end of an attempt: the first failure of a kind is
-// worth a line, its repetition is not.
+// ended notes and logs the end of an attempt: the first failure of a kind is worth a line, its repetition is not.
 func (c *Client) ended(address string, gotAny bool, err error) {
 	if gotAny {
 		c.streams.Add(1)
@@ -293,8 +290,7 @@ func (c *Client) begin(ctx context.Context) (context.Context, context.CancelCaus
 	return ctx, cancel, nil
 }
 
-// attempt runs one stream to its end, which always has an error. gotAny is true
-// if a message came.
+// attempt runs one stream to its end, which always has an error. gotAny is true if a message came.
 func (c *Client) attempt(ctx context.Context, address string) (gotAny bool, err error) {
 	ctx, cancel, err := c.begin(ctx)
 	if err != nil {
