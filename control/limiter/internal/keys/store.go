@@ -222,7 +222,8 @@ func (s *Store) oweContended(
 		st.oweCutOff(n, m, now, cost)
 	}
 	if mirror && !st.isCutOff(m) && st.sums.Gap == 0 && (st.healed == 0 || now-st.healed >= reportWithin) {
-		// The owner decides, and no gateway is unreachable: what was assumed of a gateway that came back after T2 is no debt.
+		// The owner decides, and no gateway is unreachable. What was assumed of a gateway that came back after T2 is no
+		// debt.
 		st.ledger.Forgive(seconds, st.ledger.Top())
 	}
 	deepest := deepestDebt(n)
