@@ -9,8 +9,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Answers about all tenants have what a caller may read, and nothing else. Another tenant's request may have the same ID,
-// and notes name what others have configured.
+// Answers about all tenants have what a caller may read, and nothing else. Another tenant's request may have the same
+// ID, and notes name what others have configured.
 func TestAnswersLeaveOutOtherTenants(t *testing.T) {
 	live := &present{unknown: []resource.Message{&quotav1.Limit{Name: "tenants/bolt/limits/secret"}},
 		decisions: &quotav1.FindDecisionsResponse{Agents: 1,
