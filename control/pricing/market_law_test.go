@@ -142,7 +142,7 @@ func TestMarketScalesAndPermutes(t *testing.T) {
 			all[u.Tenant] = math.Max(all[u.Tenant], x.mu[u.Pool]/u.Cost)
 		}
 		for i, a := range x.shares {
-			// What guarantees leave of a pool is known to the rounding of the pool only: 3e-12 of it in one of 400,000 markets.
+			// What guarantees leave of a pool is known to the rounding of the pool only: 3e-12 of it was seen.
 			if b := y.shares[len(x.ds)-1-i] / k; math.Abs(a-b) > 1e-6*math.Max(a, b)+1e-11*all[i] {
 				t.Fatalf("x[%d] = %v, scaled and reversed %v\n%+v", i, a, b, x)
 			}

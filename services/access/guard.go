@@ -189,9 +189,8 @@ func (g *Guard) Early(ctx context.Context, method string) error {
 	c.grants = g.current().of(c)
 	least := need(method)
 	edits := least == Editor && slices.ContainsFunc(c.grants, func(one Grant) bool { return one.Role == Editor })
-	_, tenantReads := tenantReads[nameOfMethod(method)]
-	_, only := readsOnly(c.grants)
-	if edits || least == Viewer && only && tenantReads || g.permits(c, c.grants, method, nil) {
+	tenants, _ := readsOnly(c.grants)
+	if edits || g.permits(c, c.grants, method, named(tenants)) {
 		return nil
 	}
 	return g.refuse(ctx, c, method, nil)

@@ -68,8 +68,12 @@ func readNames(grants []Grant, method string, request proto.Message) []string {
 	if m.Get(d).String() == "" && len(tenants) == 1 {
 		m.Set(d, protoreflect.ValueOfString(collection+tenants[0]))
 	}
-	if collection == "" && m.Get(d).String() != "" {
-		return []string{"tenants/" + m.Get(d).String()}
+	switch name := m.Get(d).String(); {
+	case name == "":
+		return nil
+	case collection == "":
+		return []string{"tenants/" + name}
+	default:
+		return []string{name}
 	}
-	return []string{m.Get(d).String()}
 }

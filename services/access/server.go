@@ -62,11 +62,10 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 	if r.GetVerb() == "" {
 		return out, nil
 	}
-	var names []string
+	tenants, _ := readsOnly(c.grants)
+	names := named(tenants)
 	if r.GetResource() != "" {
 		names = []string{r.GetResource()}
-	} else if tenants, _ := readsOnly(c.grants); len(tenants) > 0 {
-		names = []string{"tenants/" + tenants[0]}
 	}
 	if !s.guard.permits(c, c.grants, method, names) {
 		out.Reason = s.guard.missing(c)
@@ -84,8 +83,6 @@ func asked(r *quotav1.GetAccessRequest) (string, error) {
 	switch collection, _, _ := strings.Cut(name, "/"); {
 	case verb == connect:
 		return "/titrate.control.v1alpha1.ControlService/Connect", nil
-	case verb == "get" && collection == "pools":
-		return quotaService + "GetPool", nil
 	case verb != "" && verbs[verb] == "":
 		return "", status.Errorf(codes.InvalidArgument, "verb %q: want %s or %s", verb,
 			strings.Join(slices.Sorted(maps.Keys(verbs)), ", "), connect)

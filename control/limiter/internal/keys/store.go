@@ -218,10 +218,10 @@ func (s *Store) oweContended(
 	st, seconds := c.state, s.seconds(now)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
-	if st.isCutOff(m) {
+	switch {
+	case st.isCutOff(m):
 		st.oweCutOff(n, m, now, cost)
-	}
-	if mirror && !st.isCutOff(m) && st.sums.Gap == 0 && (st.healed == 0 || now-st.healed >= reportWithin) {
+	case mirror && st.sums.Gap == 0 && (st.healed == 0 || now-st.healed >= reportWithin):
 		// The owner decides, and no gateway is unreachable. What was assumed of a gateway that came back after T2 is no
 		// debt.
 		st.ledger.Forgive(seconds, st.ledger.Top())
