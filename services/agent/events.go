@@ -160,14 +160,14 @@ func (g gossiped) LastRound() []schedule.Outgoing {
 	return ask(g.a, func(now time.Duration, c *core.Core) []schedule.Outgoing { return c.LastRound(now) })
 }
 
-// ReceivePacket: see [core.Core.ReceivePacket].
-func (g gossiped) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+// ReceivePackets: see [core.Core.ReceivePackets].
+func (g gossiped) ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Drop, soon bool) {
 	g.a.event(func(now time.Duration, c *core.Core) (out core.Effects) {
-		drop, out = c.ReceivePacket(now, p)
+		drops, out = c.ReceivePackets(now, packets...)
 		soon, out.GossipSoon = out.GossipSoon, false // the gossip sees to that itself
 		return out
 	})
-	return drop, soon
+	return drops, soon
 }
 
 // PeerAddresses: see [core.Core.PeerAddresses].

@@ -94,7 +94,7 @@ func newAgent(name string, join []string, seed uint64) *agent {
 		seq: map[string]uint64{}, owned: map[uint64]bool{}}
 }
 
-// PeerAlive, PeerFailed, Round, LastRound, ReceivePacket and PeerAddresses make it a gossip.State.
+// PeerAlive, PeerFailed, Round, LastRound, ReceivePackets and PeerAddresses make it a gossip.State.
 func (a *agent) PeerAlive(name, _ string, _ bool, _ uint8) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,17 +126,20 @@ func (a *agent) Round(bool) (out []schedule.Outgoing, forgotten []string) {
 // LastRound is described at PeerAlive.
 func (a *agent) LastRound() []schedule.Outgoing { return nil }
 
-// ReceivePacket is described at PeerAlive.
-func (a *agent) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+// ReceivePackets is described at PeerAlive.
+func (a *agent) ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Drop, soon bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.speaks.Hear(p)
-	for _, q := range p.GetTokens().GetRequests() {
-		a.owned[q.GetKey()] = true
+	for _, p := range packets {
+		a.speaks.Hear(p)
+		for _, q := range p.GetTokens().GetRequests() {
+			a.owned[q.GetKey()] = true
+		}
+		drops = append(drops, schedule.Accepted)
 	}
-	a.heard = append(a.heard, p)
+	a.heard = append(a.heard, packets...)
 	a.heard = a.heard[max(0, len(a.heard)-remembered):]
-	return schedule.Accepted, false
+	return drops, false
 }
 
 // PeerAddresses is described at PeerAlive.

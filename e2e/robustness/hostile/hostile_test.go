@@ -14,9 +14,9 @@ func TestItLiesInItsOwnName(t *testing.T) {
 	if out, _ := a.Round(false); len(out) > 0 {
 		t.Fatalf("before it has heard anything it sends %v", out)
 	}
-	a.ReceivePacket(&gossipv1.Packet{Agent: "gw1", Seq: 1, Replicas: []*gossipv1.Replica{{Name: "gw1",
+	a.ReceivePackets(&gossipv1.Packet{Agent: "gw1", Seq: 1, Replicas: []*gossipv1.Replica{{Name: "gw1",
 		Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1}, {Key: 8, Claim: 1}}}}})
-	a.ReceivePacket(&gossipv1.Packet{Agent: "gw1", Tokens: &gossipv1.Tokens{
+	a.ReceivePackets(&gossipv1.Packet{Agent: "gw1", Tokens: &gossipv1.Tokens{
 		Requests: []*gossipv1.TokenRequest{{Key: 7, Session: 9}}}})
 	lies, tokens := map[float32]bool{}, 0
 	for range 2000 {

@@ -154,7 +154,7 @@ func (w *World) receivePacket(a *agent, l *letter) {
 	if a.peers[l.from].life != l.life {
 		return
 	}
-	_, out := a.core.ReceivePacket(a.time(w), l.packet)
+	_, out := a.core.ReceivePackets(a.time(w), l.packet)
 	w.perform(a, out)
 }
 

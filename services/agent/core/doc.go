@@ -5,7 +5,7 @@
 // # Events and effects
 //
 //	from a gateway    Connected, Received, ConfigSent, Disconnected, Exited
-//	from a peer       PeerAlive, PeerFailed, ReceivePacket
+//	from a peer       PeerAlive, PeerFailed, ReceivePackets
 //	coordinator       Hello (a stream is open), Configure; Share and Leases of that [Stream]
 //	time              Tick (when it is Due), Round (after it, and soon after fresh claims)
 //

@@ -289,7 +289,7 @@ func (f *crowd) speak(o *other) {
 			if err := proto.Unmarshal(encoded, p); err != nil {
 				panic(err)
 			}
-			_, out := f.agent.ReceivePacket(f.now, p)
+			_, out := f.agent.ReceivePackets(f.now, p)
 			soon = out.GossipSoon
 		})
 		if soon {

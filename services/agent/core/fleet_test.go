@@ -243,7 +243,7 @@ func (f *fleet) run(d time.Duration, each func()) {
 				if err != nil || proto.Unmarshal(b, p) != nil {
 					panic("a packet does not decode")
 				}
-				_, out := to.ReceivePacket(f.at(to), p)
+				_, out := to.ReceivePackets(f.at(to), p)
 				f.take(to, out)
 			}
 		}

@@ -204,7 +204,7 @@ func TestGatewaysAreToldOfExact(t *testing.T) {
 	hear := func(n gossipv1.Nearness) {
 		now += period
 		seq := uint64(now / period)
-		c.ReceivePacket(now, &gossipv1.Packet{Agent: "b", Incarnation: 3, Seq: seq, PromiseMs: 2000, Nearness: n})
+		c.ReceivePackets(now, &gossipv1.Packet{Agent: "b", Incarnation: 3, Seq: seq, PromiseMs: 2000, Nearness: n})
 	}
 	now += time.Second
 	if told() {

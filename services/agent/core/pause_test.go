@@ -26,9 +26,9 @@ func TestWhatWaitedForAPausedAgentIsNoNews(t *testing.T) {
 		closed := 0
 		receive := func() schedule.Drop {
 			seq++
-			drop, out := a.ReceivePacket(now, &gossipv1.Packet{Agent: "b", Incarnation: 1, Seq: seq, PromiseMs: 50})
+			drops, out := a.ReceivePackets(now, &gossipv1.Packet{Agent: "b", Incarnation: 1, Seq: seq, PromiseMs: 50})
 			closed += len(out.Close)
-			return drop
+			return drops[0]
 		}
 		if drop := receive(); drop != schedule.Accepted {
 			t.Fatalf("a packet is dropped as %v", drop)

@@ -76,34 +76,42 @@ func (c *Core) LastRound(now time.Duration) []schedule.Outgoing {
 	return out
 }
 
-// ReceivePacket takes a packet of the agent that it names. It returns why the packet was
-// dropped, if it was; the effects say whether to call Round soon.
-func (c *Core) ReceivePacket(now time.Duration, p *gossipv1.Packet) (schedule.Drop, Effects) {
+// ReceivePackets takes packets, each of the agent that it names. It returns for each why it was dropped, if it was;
+// the effects say whether to call Round soon.
+func (c *Core) ReceivePackets(now time.Duration, packets ...*gossipv1.Packet) (drops []schedule.Drop, out Effects) {
 	c.run(now)
-	c.tokens.Heard(now, p.GetAgent())
-	if m := p.GetTokens(); m != nil {
-		c.setOwners(now)
-		c.tokens.Receive(now, p.GetAgent(), m)
-		return schedule.Accepted, c.take()
+	drops = make([]schedule.Drop, len(packets))
+	soon := false
+	for i, p := range packets {
+		c.tokens.Heard(now, p.GetAgent())
+		switch m := p.GetTokens(); {
+		case m != nil:
+			c.setOwners(now)
+			c.tokens.Receive(now, p.GetAgent(), m)
+			drops[i] = schedule.Accepted
+		case now < c.stale:
+			drops[i] = schedule.Stale
+		default:
+			drops[i] = c.receiveClaims(now, p)
+			soon = c.peers.Pending()
+		}
 	}
-	if now < c.stale {
-		return schedule.Stale, c.take()
-	}
-	drop, soon := c.receiveClaims(now, p)
-	return drop, Effects{GossipSoon: soon}
+	out = c.take()
+	out.GossipSoon = out.GossipSoon || soon
+	return drops, out
 }
 
-func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) schedule.Drop {
 	from, drop := c.peers.Receive(now, p)
 	if drop != schedule.Accepted {
-		return drop, false
+		return drop
 	}
 	sender := aggregation.Sender{Agent: from.Agent, Life: from.Life, Promise: from.Promise,
 		Everybody: p.GetEverybody()}
 	c.aggregator.Receive(now, sender, p.GetReplicas())
 	c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())
 	c.peersChanged = c.peersChanged || p.GetLeaving()
-	return drop, c.peers.Pending()
+	return drop
 }
 
 // PeerAddresses returns where other agents may be found, see [schedule.Peers.Addresses].

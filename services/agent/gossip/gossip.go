@@ -21,6 +21,12 @@ import (
 const (
 	// inboxFrames bounds the frames of 1.4 KB that wait to be read: more are dropped.
 	inboxFrames = 4096
+	// readAtOnce is the number of packets that State is given together. What they wait for, its lock above all, costs as
+	// much for one: an agent with much to do would read a few packets a second.
+	readAtOnce = 64
+	// longestInbox is the longest wait of a frame there: older ones are dropped. An agent that receives more than it
+	// can read would else read only what is old, acknowledge it too late, and be sent all of it again, for ever.
+	longestInbox = schedule.Longest / 2
 	// maxName bounds an agent's name, in bytes.
 	maxName = 256
 	// label keeps other users of memberlist out.
@@ -39,8 +45,9 @@ type State interface {
 	Round(soon bool) (out []schedule.Outgoing, forgotten []string)
 	// LastRound returns the packets to send when the agent stops in order.
 	LastRound() []schedule.Outgoing
-	// ReceivePacket takes a packet of the agent that it names; soon asks for a round.
-	ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool)
+	// ReceivePackets takes packets, each of the agent that it names, and says of each why it was dropped, if it was;
+	// soon asks for a round.
+	ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Drop, soon bool)
 	// PeerAddresses returns the addresses of peers, see [schedule.Peers.Addresses].
 	PeerAddresses() schedule.Addresses
 }
@@ -67,11 +74,13 @@ type Node struct {
 	list  *memberlist.Memberlist
 	self  identity
 	ring  *memberlist.Keyring // the gossip keys in use; nil: no encryption
-	inbox chan *[]byte        // frames
+	inbox chan *frame
 
-	frames sync.Pool // of *[]byte: what was in the inbox
+	frames sync.Pool // of *frame: what was in the inbox
 	boxes  sync.Pool // of *outbox
-	plain  []byte    // the last packet of the inbox; its reader's
+	// Of the inbox's reader: the last packet in the clear, and packets that State is given together.
+	plain []byte
+	read  []*gossipv1.Packet
 
 	joining sync.WaitGroup
 
@@ -82,6 +91,12 @@ type Node struct {
 	dropped  [schedule.Drops]atomic.Uint64
 	conflict rate.Sometimes // bounds the lines about two agents of one name
 	unopened unopened
+}
+
+// frame is a sealed packet that has come.
+type frame struct {
+	bytes []byte
+	came  time.Time
 }
 
 // contact is the address and the session of another agent.
@@ -99,7 +114,7 @@ func Open(o Options, state State) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gossip: --gossip: %w", err)
 	}
-	m := &Node{o: o, state: state, inbox: make(chan *[]byte, inboxFrames),
+	m := &Node{o: o, state: state, inbox: make(chan *frame, inboxFrames),
 		contacts: map[string]*contact{}, senders: map[sender]*contact{},
 		conflict: rate.Sometimes{First: 1, Interval: time.Minute},
 		unopened: unopened{lines: rate.Sometimes{First: 1, Interval: unopenedFor}}}

@@ -87,13 +87,13 @@ func (s *state) LastRound() (out []schedule.Outgoing) {
 	return out
 }
 
-func (s *state) ReceivePacket(p *gossipv1.Packet) (drop schedule.Drop, soon bool) {
+func (s *state) ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Drop, soon bool) {
 	s.do(func(c *core.Core) {
 		var out core.Effects
-		drop, out = c.ReceivePacket(now(), p)
+		drops, out = c.ReceivePackets(now(), packets...)
 		soon = out.GossipSoon
 	})
-	return drop, soon
+	return drops, soon
 }
 
 func (s *state) PeerAddresses() (out schedule.Addresses) {

@@ -100,12 +100,12 @@ func (m *Node) seal(box *outbox, packets []schedule.Outgoing, forgotten []string
 }
 
 // enqueue puts a frame in the inbox; it is dropped if the inbox is full.
-func (m *Node) enqueue(frame []byte) {
-	kept, _ := m.frames.Get().(*[]byte)
+func (m *Node) enqueue(bytes []byte) {
+	kept, _ := m.frames.Get().(*frame)
 	if kept == nil {
-		kept = new([]byte)
+		kept = &frame{}
 	}
-	*kept = append((*kept)[:0], frame...)
+	kept.bytes, kept.came = append(kept.bytes[:0], bytes...), time.Now()
 	select {
 	case m.inbox <- kept:
 	default:
@@ -114,16 +114,46 @@ func (m *Node) enqueue(frame []byte) {
 	}
 }
 
-// readInbox reads frames until ctx ends.
+// readInbox reads frames until ctx ends, as many at once as there are.
 func (m *Node) readInbox(ctx context.Context) {
 	for {
 		select {
-		case frame := <-m.inbox:
-			m.receiveSealed(*frame)
-			m.frames.Put(frame)
+		case f := <-m.inbox:
+			m.readFrame(f)
 		case <-ctx.Done():
 			return
 		}
+		for n := min(len(m.inbox), readAtOnce-1); n > 0; n-- {
+			m.readFrame(<-m.inbox)
+		}
+		m.deliver()
+	}
+}
+
+// readFrame reads a frame of the inbox, unless it has waited there for too long.
+func (m *Node) readFrame(f *frame) {
+	defer m.frames.Put(f)
+	if time.Since(f.came) > longestInbox {
+		m.dropped[schedule.Overflow].Add(1)
+		return
+	}
+	m.receiveSealed(f.bytes)
+}
+
+// deliver gives State the packets that were read.
+func (m *Node) deliver() {
+	if len(m.read) == 0 {
+		return
+	}
+	drops, soon := m.state.ReceivePackets(m.read...)
+	for _, drop := range drops {
+		if drop != schedule.Accepted {
+			m.dropped[drop].Add(1)
+		}
+	}
+	clear(m.read)
+	if m.read = m.read[:0]; soon {
+		m.SendSoon()
 	}
 }
 
@@ -165,16 +195,11 @@ func (m *Node) receive(b []byte, s *session) {
 		m.dropped[schedule.Malformed].Add(1)
 		return
 	}
-	drop, soon := m.authenticate(p.GetAgent(), s), false
-	if drop == schedule.Accepted {
-		drop, soon = m.state.ReceivePacket(p)
-	}
-	if drop != schedule.Accepted {
+	if drop := m.authenticate(p.GetAgent(), s); drop != schedule.Accepted {
 		m.dropped[drop].Add(1)
+		return
 	}
-	if soon {
-		m.SendSoon()
-	}
+	m.read = append(m.read, p)
 }
 
 // contactAddress returns host:port of another agent.
