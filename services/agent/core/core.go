@@ -79,7 +79,7 @@ type Core struct {
 
 // New returns a core that knows nothing.
 func New(o Options) *Core {
-	peers := schedule.NewPeers(o.Name, o.Incarnation, o.Period)
+	peers := schedule.NewPeers(o.Name, o.Incarnation, o.Period, o.T2)
 	c := &Core{o: o,
 		aggregator: aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1,
 			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),

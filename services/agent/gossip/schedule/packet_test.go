@@ -48,7 +48,7 @@ func TestSplit(t *testing.T) {
 }
 
 func TestHeaderFits(t *testing.T) {
-	p := NewPeers(string(bytes.Repeat([]byte{'n'}, 256)), 1<<64-1, time.Second)
+	p := NewPeers(string(bytes.Repeat([]byte{'n'}, 256)), 1<<64-1, time.Second, 15*time.Second)
 	p.Alive(0, "peer", "", true, Version)
 	p.Receive(0, &gossipv1.Packet{Agent: "peer", Incarnation: 1<<64 - 1, Seq: 1<<64 - 1})
 	at := p.by["peer"]

@@ -26,7 +26,7 @@ const (
 	longestPromise = 10 * time.Second
 	// maxAddresses bounds the addresses that are taken from the coordinator.
 	maxAddresses = 4096
-	// resendTold is the number of packets in which a peer that was unreachable is asked to send everything again.
+	// resendTold is the number of packets in which a peer that was silent for long is asked to send everything again.
 	resendTold = 3
 )
 
@@ -60,6 +60,7 @@ type Peers struct {
 	Incarnation uint64 // of this process
 
 	period      time.Duration
+	forgotten   time.Duration
 	by          map[string]*peer
 	list        []*peer          // of by, by name; nil: to be made
 	numbered    []*peer          // by number; nil: a number that is free
@@ -122,9 +123,11 @@ type peer struct {
 	nearness    gossipv1.Nearness // as it says
 }
 
-// NewPeers returns no peers.
-func NewPeers(name string, incarnation uint64, period time.Duration) *Peers {
-	return &Peers{Name: name, Incarnation: incarnation, period: period,
+// NewPeers returns no peers. An agent that is silent for the time forgotten may have forgotten what it was sent, and be forgotten.
+// What it was sent before a shorter silence is not sent again: that is much of many keys, at a time when packets are
+// lost or come late.
+func NewPeers(name string, incarnation uint64, period, forgotten time.Duration) *Peers {
+	return &Peers{Name: name, Incarnation: incarnation, period: period, forgotten: forgotten,
 		by: map[string]*peer{}, down: map[string]*peer{}}
 }
 
@@ -288,11 +291,14 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	}
 	if at.heard > 0 && !p.speaks(now, at) {
 		p.disturb(now)
-		at.resend = resendTold // packets in both directions may be lost
-		at.box.Restart(now, false, func(delivery.Item) bool { return true })
-	} else if m.GetResend() && now-at.resent > time.Second {
+	}
+	switch all := func(delivery.Item) bool { return true }; {
+	case at.heard > 0 && now-at.heard >= p.forgotten/2: // either side may have forgotten the other
+		at.resend = resendTold
+		at.box.Restart(now, false, all)
+	case m.GetResend() && now-at.resent > time.Second:
 		at.resent = now
-		at.box.Restart(now, false, func(delivery.Item) bool { return true })
+		at.box.Restart(now, false, all)
 	}
 	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
 	p.number(now, at, m)

@@ -10,7 +10,7 @@ import (
 
 // failing returns peers of which the i-th failed after i seconds.
 func failing(n int) *Peers {
-	p := NewPeers("me", 1, 50*time.Millisecond)
+	p := NewPeers("me", 1, 50*time.Millisecond, 15*time.Second)
 	for i := range n {
 		name, at := fmt.Sprint("peer-", i), time.Duration(i)*time.Second
 		p.Alive(at, name, fmt.Sprint("127.0.0.1:", 1000+i), true, Version)

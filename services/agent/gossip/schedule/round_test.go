@@ -32,7 +32,7 @@ func (s source) Put(_ time.Duration, m *gossipv1.Packet, _ string, i delivery.It
 // However many items there are, an agent sends no more in a period than its budget; all peers have their turn, and what
 // waits is counted.
 func TestBudget(t *testing.T) {
-	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
+	p, from := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}
 	const peers, keys = 30, 2000
 	for i := range peers {
 		p.Alive(0, fmt.Sprintf("peer-%02d", i), "", true, Version)
@@ -75,7 +75,7 @@ func TestBudget(t *testing.T) {
 // there are.
 func TestKeepalives(t *testing.T) {
 	for peers, want := range map[int]int{2: 2 * 20, 30: 30 * 20, 160: 64 * 10} {
-		p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
+		p, from := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}
 		for i := range peers {
 			p.Alive(0, fmt.Sprint("peer-", i), "", true, Version)
 		}
@@ -97,13 +97,41 @@ func TestKeepalives(t *testing.T) {
 
 // An agent that stops informs all peers, also right after a tick.
 func TestLeavingIsTold(t *testing.T) {
-	p, from := NewPeers("me", 1, period), source{map[delivery.Item]int{}}
+	p, from := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}
 	p.Alive(0, "peer", "", true, Version)
 	p.Round(time.Second, false, false, from)
 	for i := range 3 {
 		out, _ := p.Round(time.Second+time.Millisecond, true, true, from)
 		if len(out) != 1 || !out[0].Packet.GetLeaving() {
 			t.Errorf("last packets, %d: %v", i, out)
+		}
+	}
+}
+
+// What a peer has acknowledged is not sent again when a short silence ends, however many keys that is. After a long one
+// the peer may have forgotten it.
+func TestAShortSilenceRepeatsNothing(t *testing.T) {
+	const forgotten, keys = 15 * time.Second, 100
+	for silence, again := range map[time.Duration]int{time.Second: 0, 7 * time.Second: 0, 8 * time.Second: keys} {
+		p, from := NewPeers("me", 1, period, forgotten), source{map[delivery.Item]int{}}
+		p.Alive(0, "peer", "", true, Version)
+		now, seq := time.Second, uint64(0)
+		hear := func() {
+			seq++
+			p.Receive(now, &gossipv1.Packet{Agent: "peer", Incarnation: 2, Seq: seq, PromiseMs: 50,
+				Ack: &gossipv1.Ack{Incarnation: 1, Seq: p.by["peer"].seq, Earlier: 1<<64 - 1}})
+		}
+		for k := range uint64(keys) {
+			p.Tell(now, "peer", delivery.Item{Key: k, Kind: delivery.Claim}, false)
+		}
+		for range 20 {
+			p.Round(now, false, false, from)
+			hear()
+			now += period
+		}
+		now += silence
+		if hear(); p.by["peer"].box.Waiting() != again {
+			t.Errorf("after a silence of %v %d items wait, want %d", silence, p.by["peer"].box.Waiting(), again)
 		}
 	}
 }

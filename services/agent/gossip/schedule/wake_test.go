@@ -23,7 +23,7 @@ func needsLook(p *Peers, now time.Duration, at *peer) bool {
 // something for.
 func TestNoPeerIsOverlooked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
+		p, from, now := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}, time.Second
 		name := func() string { return fmt.Sprint("peer-", rapid.IntRange(0, 29).Draw(t, "peer")) }
 		for i := range 30 {
 			p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
@@ -79,7 +79,7 @@ func TestNoPeerIsOverlooked(t *testing.T) {
 // The longest delay and the items that wait at peers equal the result of a walk through all.
 func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
+		p, from, now := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}, time.Second
 		for i := range 20 {
 			p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
 		}
@@ -109,7 +109,7 @@ func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 
 // What a peer has acknowledged costs no packet, but for one in refreshCycle periods: however few items it is sent.
 func TestWhatIsKnownCostsNothing(t *testing.T) {
-	p, from, now := NewPeers("me", 1, period), source{map[delivery.Item]int{}}, time.Second
+	p, from, now := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}, time.Second
 	const peers, items = 40, 5
 	for i := range peers {
 		p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)

@@ -28,7 +28,7 @@ func (p *Peers) exchange(now *time.Duration, to string, n int, trip time.Duratio
 // The way is what packets take in the median, to the farthest agent that is alive.
 func TestWay(t *testing.T) {
 	const ms = time.Millisecond
-	p, now := NewPeers("me", 1, 50*ms), time.Duration(0)
+	p, now := NewPeers("me", 1, 50*ms, 15*time.Second), time.Duration(0)
 	if w := p.Way(); !reflect.DeepEqual(w, Way{}) {
 		t.Errorf("alone: %+v", w)
 	}
