@@ -45,13 +45,13 @@ func (k kind) String() string {
 
 // MaxMessage bounds one whole message in bytes, over all its frames. It is 64 MiB for a
 // Config or a Delta (10⁵ tenants with three quotas each take about 40). It is 4 KiB for
-// Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others. That
-// is 3·10⁵ contended keys: more of them go in several messages, see MaxRecords.
+// Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others.
+// Of Sums and Claims there may be several messages, see MaxRecords.
 func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 
-// MaxRecords is the most flows and keys of one Sums or Claims, about 5 MB: a sender of more
-// cuts them (exchange.Sums.Parts, exchange.Claims.Parts).
-const MaxRecords = 100_000
+// MaxRecords is the most flows and keys of one Sums or Claims, about 1 MB: a sender of more cuts them
+// (exchange.Sums.Parts, exchange.Claims.Parts). Writer keeps the memory of a message of that size for the next one.
+const MaxRecords = 1 << 14
 
 // MaxTokens is the most bytes of one TokenRequests or TokenAnswers, so that no message holds up the
 // others for long: a sender of more cuts them (exchange.TokenRequests.Parts).
@@ -76,7 +76,7 @@ func maxMessage(k kind) int {
 // MaxFromFilter bounds one whole message that a filter sends its agent, in bytes; 0: a filter sends no such message
 // after its Hello. Each bound is what the longest honest message needs, and some more:
 //
-//	Claims         8 MiB    MaxRecords of them
+//	Claims         2 MiB    MaxRecords of them
 //	Report        16 MiB    100,000 flows with counts
 //	Decisions      2 MiB    128 with 17 limits each, their texts cut to 128 bytes
 //	Spent          1 MiB    55,000 keys; a filter sends 4,096 at a time
@@ -86,9 +86,7 @@ func MaxFromFilter(m Message) int { return maxFromFilter(kindOf(m)) }
 
 func maxFromFilter(k kind) int {
 	switch k {
-	case kindClaims:
-		return 8 << 20
-	case kindDecisions:
+	case kindClaims, kindDecisions:
 		return 2 << 20
 	case kindSpent:
 		return 1 << 20

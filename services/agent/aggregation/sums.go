@@ -86,6 +86,7 @@ func (t *Aggregator) Sums(now time.Duration, name string, since uint64) (*exchan
 	s.Absent = t.table.Absent(except, now.Seconds())
 	changes, ok := t.notes.after(since)
 	if s.Full = since == 0 || !ok; s.Full {
+		s.Keys = make([]exchange.KeySum, 0, t.notes.inUse)
 		for i, at := range t.keys.keys {
 			t.addSum(now, s, except, name, at, t.keys.values[i])
 		}
