@@ -17,9 +17,13 @@ import (
 // agent is the owner of what is registered at it, whatever it takes for the list of agents
 // itself.
 
-// tellAtOnce bounds the keys of one unreachable replica whose users are sent, in half a period, its assumed admitted
-// cost; of more keys they are sent in turn.
-const tellAtOnce = 512
+// tellAtOnce bounds the keys of unreachable replicas, and of those that are back, whose users are sent in half a period
+// what is assumed of them; of more keys they are sent in turn. leastTold is the number for each replica. An agent that
+// told all keys at once would itself be silent meanwhile, and be taken for unreachable.
+const (
+	tellAtOnce = 256
+	leastTold  = 32
+)
 
 // ownedKey is the state of a key that this agent owns, besides the table's.
 type ownedKey struct {
@@ -281,6 +285,7 @@ type silence struct {
 	on       bool
 	keys     []uint64
 	next     int
+	last     bool          // each of keys is told once more
 	back     float64       // when the last one ended, as the table knows it
 	takeBack time.Duration // when the estimate of the last one is taken back; 0: it was
 }
@@ -291,33 +296,40 @@ type silence struct {
 func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
 	heard, promise time.Duration, changed func(now time.Duration, key uint64),
 ) {
-	quiet, back, all := now-heard, in.Back(id), []uint64(nil)
+	quiet, back := now-heard, in.Back(id)
 	until := silentFrom(t.o.Period, heard, promise)
 	speaks := now < until
 	switch {
 	case speaks && (s.on || back > s.back):
-		*s, all = silence{back: back, takeBack: now + catchUp}, in.KeysOf(id, nil)
+		*s = silence{back: back, takeBack: now + catchUp, keys: in.KeysOf(id, nil), last: true}
 	case speaks && s.takeBack > 0 && now >= s.takeBack:
-		s.takeBack, all = 0, in.KeysOf(id, nil)
+		s.takeBack, s.keys, s.last = 0, in.KeysOf(id, nil), true
 	case speaks:
 	case !s.on:
-		s.on, s.keys = true, in.KeysOf(id, nil)
-	case quiet >= t.o.T2 && len(s.keys) > 0: // its claims are dropped
-		s.keys, s.next, all = nil, 0, s.keys
+		s.on, s.keys, s.next, s.last = true, in.KeysOf(id, nil), 0, false
+	case quiet >= t.o.T2: // its claims are dropped
+		s.last = true
 	}
-	for _, key := range all {
-		changed(now, key)
+	for range min(max(leastTold, tellAtOnce/max(1, t.toTell)), len(s.keys)) {
+		changed(now, s.turn())
 	}
-	for range min(tellAtOnce, len(s.keys)) {
-		s.next = (s.next + 1) % len(s.keys)
-		changed(now, s.keys[s.next])
-	}
-	switch {
-	case speaks:
+	if speaks {
 		t.silent = min(t.silent, until, cmp.Or(s.takeBack, until))
-	case len(s.keys) > 0:
-		t.silent = now
 	}
+	if len(s.keys) > 0 {
+		t.silent = now
+		t.telling++
+	}
+}
+
+// turn returns the key whose turn it is.
+func (s *silence) turn() (key uint64) {
+	if end := len(s.keys) - 1; s.last {
+		key, s.keys = s.keys[end], s.keys[:end]
+		return key
+	}
+	s.next = (s.next + 1) % len(s.keys)
+	return s.keys[s.next]
 }
 
 // Advance does what time brings; call it each half period. It costs nothing for keys that
@@ -351,7 +363,7 @@ func (t *Aggregator) Due() time.Duration {
 
 // goOn extrapolates the counts of unreachable replicas and owners at their last claims.
 func (t *Aggregator) goOn(now time.Duration) {
-	t.silent = math.MaxInt64
+	t.silent, t.toTell, t.telling = math.MaxInt64, t.telling, 0
 	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, several, false) }
 	for _, o := range t.sortedLocals() {
 		if o.presence == disconnected {
