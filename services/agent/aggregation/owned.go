@@ -18,11 +18,11 @@ import (
 // itself.
 
 // tellAtOnce bounds the keys of unreachable replicas, and of those that are back, whose users are sent in half a period
-// what is assumed of them; of more keys they are sent in turn. leastTold is the number for each replica. An agent that
-// told all keys at once would itself be silent meanwhile, and be taken for unreachable.
+// what is assumed of them; of more keys they are sent in turn. leastAtOnce is the number for each replica. An agent that
+// sent all at once would itself send nothing else meanwhile, and be taken for unreachable.
 const (
-	tellAtOnce = 256
-	leastTold  = 32
+	tellAtOnce  = 256
+	leastAtOnce = 32
 )
 
 // ownedKey is the state of a key that this agent owns, besides the table's.
@@ -285,7 +285,7 @@ type silence struct {
 	on       bool
 	keys     []uint64
 	next     int
-	last     bool          // each of keys is told once more
+	last     bool          // keys has the keys that are to be sent once more
 	back     float64       // when the last one ended, as the table knows it
 	takeBack time.Duration // when the estimate of the last one is taken back; 0: it was
 }
@@ -310,7 +310,7 @@ func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.
 	case quiet >= t.o.T2: // its claims are dropped
 		s.last = true
 	}
-	for range min(max(leastTold, tellAtOnce/max(1, t.toTell)), len(s.keys)) {
+	for range min(max(leastAtOnce, tellAtOnce/max(1, t.toTell)), len(s.keys)) {
 		changed(now, s.turn())
 	}
 	if speaks {

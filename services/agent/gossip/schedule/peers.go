@@ -26,7 +26,7 @@ const (
 	longestPromise = 10 * time.Second
 	// maxAddresses bounds the addresses that are taken from the coordinator.
 	maxAddresses = 4096
-	// resendTold is the number of packets in which a peer that was silent for long is asked to send everything again.
+	// resendTold is the number of packets in which a peer that was unreachable for long is asked to send everything again.
 	resendTold = 3
 )
 
@@ -123,9 +123,9 @@ type peer struct {
 	nearness    gossipv1.Nearness // as it says
 }
 
-// NewPeers returns no peers. An agent that is silent for the time forgotten may have forgotten what it was sent, and be forgotten.
-// What it was sent before a shorter silence is not sent again: that is much of many keys, at a time when packets are
-// lost or come late.
+// NewPeers returns no peers. An agent that was unreachable for the time forgotten may have forgotten what it was sent.
+// After a shorter time nothing that it has acknowledged is sent again: of many keys that is much, at a time when packets
+// are lost or come late.
 func NewPeers(name string, incarnation uint64, period, forgotten time.Duration) *Peers {
 	return &Peers{Name: name, Incarnation: incarnation, period: period, forgotten: forgotten,
 		by: map[string]*peer{}, down: map[string]*peer{}}
