@@ -117,7 +117,7 @@ type Aggregator struct {
 
 	membership
 	silent time.Duration // not before then may another peer become unreachable
-	// telling is the number of replicas with keys to tell, see silence; toTell was that in the round before.
+	// telling is the number of replicas with sums to send, see silence; toTell was that in the round before.
 	telling, toTell int
 
 	refused   uint64 // records with bad numbers, or beyond MaxKeys

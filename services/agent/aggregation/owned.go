@@ -17,9 +17,9 @@ import (
 // agent is the owner of what is registered at it, whatever it takes for the list of agents
 // itself.
 
-// tellAtOnce bounds the keys of unreachable replicas, and of those that are back, whose users are sent in half a period
-// what is assumed of them; of more keys they are sent in turn. leastAtOnce is the number for each replica. An agent that
-// sent all at once would itself send nothing else meanwhile, and be taken for unreachable.
+// tellAtOnce bounds the keys of replicas that become unreachable, or are back, whose sums are sent in half a period.
+// Those of more keys are sent in turn. leastAtOnce is the number for each replica. An agent that sent all at once would
+// itself send nothing else meanwhile, and be taken for unreachable.
 const (
 	tellAtOnce  = 256
 	leastAtOnce = 32

@@ -7,9 +7,9 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
-// The users of a replica's many keys are sent what is assumed of it in turn, when it is silent, when it is back, and
-// when that is taken back: an agent that tells them all at once has no time for others, which takes it for silent.
-func TestManyKeysOfASilentReplicaAreToldInTurn(t *testing.T) {
+// A replica with many keys becomes unreachable, is back, and its estimate is taken back. Each time the users of its
+// keys are sent the new sums in turn. An agent that sends them all at once has no time for others.
+func TestManyKeysOfAnUnreachableReplicaAreSentInTurn(t *testing.T) {
 	const keys = 5000
 	a, now := New(Options{Agent: "me", Tell: boxes{}}), time.Second
 	a.SetOwners(now, []string{"other"}, nil)
@@ -22,8 +22,8 @@ func TestManyKeysOfASilentReplicaAreToldInTurn(t *testing.T) {
 		}
 		a.Receive(now, Sender{Agent: "other", Life: 1, Promise: promise}, []*gossipv1.Replica{r})
 	}
-	// told lets half a period pass so often, and returns the keys that were told.
-	told := func(times int, heard uint64) (n int) {
+	// sent lets half a period pass so often, and returns the number of sums that were to be sent.
+	sent := func(times int, heard uint64) (n int) {
 		for range times {
 			now += 25 * time.Millisecond
 			if heard > 0 {
@@ -32,7 +32,7 @@ func TestManyKeysOfASilentReplicaAreToldInTurn(t *testing.T) {
 			}
 			a.Advance(now)
 			if len(a.news) > tellAtOnce {
-				t.Fatalf("%d keys told in half a period, want %d at most", len(a.news), tellAtOnce)
+				t.Fatalf("%d sums sent in half a period, want %d at most", len(a.news), tellAtOnce)
 			}
 			n += len(a.news)
 			a.Gather(now)
@@ -43,13 +43,13 @@ func TestManyKeysOfASilentReplicaAreToldInTurn(t *testing.T) {
 	a.Advance(now)
 	a.Gather(now)
 	const round = keys/tellAtOnce + 1
-	if n := told(2*round+80, 0); n < 2*keys {
-		t.Errorf("%d keys told while it is silent, want each again and again", n)
+	if n := sent(2*round+80, 0); n < 2*keys {
+		t.Errorf("%d sums sent while it is unreachable, want each again and again", n)
 	}
-	if n := told(2*round+80, 2); n != 2*keys {
-		t.Errorf("%d keys told when it is back, want each of %d twice", n, keys)
+	if n := sent(2*round+80, 2); n != 2*keys {
+		t.Errorf("%d sums sent when it is back, want each of %d twice", n, keys)
 	}
-	if n := told(round, 2000); n != 0 {
-		t.Errorf("%d keys told while it speaks, want none", n)
+	if n := sent(round, 2000); n != 0 {
+		t.Errorf("%d sums sent while it speaks, want none", n)
 	}
 }

@@ -21,8 +21,8 @@ import (
 const (
 	// inboxFrames bounds the frames of 1.4 KB that wait to be read: more are dropped.
 	inboxFrames = 4096
-	// readAtOnce is the number of packets that State is given together. What they wait for, its lock above all, costs as
-	// much for one: an agent with much to do would read a few packets a second.
+	// readAtOnce is the number of packets that State is given together. Their wait, for its lock above all, is as long
+	// for one: an agent with much to do would read a few packets a second.
 	readAtOnce = 64
 	// longestInbox is the longest wait of a frame there: older ones are dropped. An agent that receives more than it
 	// can read would else read only what is old, acknowledge it too late, and be sent all of it again, for ever.

@@ -26,7 +26,7 @@ const (
 	longestPromise = 10 * time.Second
 	// maxAddresses bounds the addresses that are taken from the coordinator.
 	maxAddresses = 4096
-	// resendTold is the number of packets in which a peer that was unreachable for long is asked to send everything again.
+	// resendTold is the number of packets in which a peer that was unreachable for long is asked to send all again.
 	resendTold = 3
 )
 
@@ -124,8 +124,8 @@ type peer struct {
 }
 
 // NewPeers returns no peers. An agent that was unreachable for the time forgotten may have forgotten what it was sent.
-// After a shorter time nothing that it has acknowledged is sent again: of many keys that is much, at a time when packets
-// are lost or come late.
+// After a shorter time nothing that it has acknowledged is sent again: of many keys that is much, at a time when
+// packets are lost or come late.
 func NewPeers(name string, incarnation uint64, period, forgotten time.Duration) *Peers {
 	return &Peers{Name: name, Incarnation: incarnation, period: period, forgotten: forgotten,
 		by: map[string]*peer{}, down: map[string]*peer{}}
