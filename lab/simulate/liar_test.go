@@ -15,9 +15,9 @@ import (
 	"github.com/titrate/titrate/lab/simulate/system"
 	"github.com/titrate/titrate/lab/simulate/traffic"
 	"github.com/titrate/titrate/lab/simulate/world"
+	"github.com/titrate/titrate/proto/liar"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/agent/liar"
 	"github.com/titrate/titrate/services/store/resource"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/lab/simulate/system"
 	"github.com/titrate/titrate/lab/simulate/world"
+	"github.com/titrate/titrate/proto/liar"
 	"github.com/titrate/titrate/proto/link"
-	"github.com/titrate/titrate/services/agent/liar"
 )
 
 // playGateway plays a gateway, gw-3, that sends its agent the result of falsify for each of its messages, until its

@@ -11,8 +11,8 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/liar"
 	"github.com/titrate/titrate/proto/link"
-	"github.com/titrate/titrate/services/agent/liar"
 	"github.com/titrate/titrate/services/agent/linkserver"
 )
 

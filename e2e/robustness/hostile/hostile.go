@@ -33,10 +33,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/titrate/titrate/proto/liar"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
-	"github.com/titrate/titrate/services/agent/liar"
 )
 
 // Command is the first argument of a program that is to be a hostile agent.

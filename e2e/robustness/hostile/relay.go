@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/liar"
 	"github.com/titrate/titrate/proto/link"
-	"github.com/titrate/titrate/services/agent/liar"
 )
 
 // relay passes messages between a filter and an agent. It falsifies those of the filter, sends some of them again, and

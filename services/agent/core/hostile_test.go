@@ -14,11 +14,11 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/proto/liar"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/agent/applied"
-	"github.com/titrate/titrate/services/agent/liar"
 )
 
 // hostileLink is the link of a gateway that lies, beside that of an honest gateway of the same agent.
