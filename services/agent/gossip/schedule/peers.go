@@ -60,7 +60,7 @@ type Peers struct {
 	Incarnation uint64 // of this process
 
 	period      time.Duration
-	forgotten   time.Duration
+	forgotten   time.Duration // see NewPeers
 	by          map[string]*peer
 	list        []*peer          // of by, by name; nil: to be made
 	numbered    []*peer          // by number; nil: a number that is free
@@ -289,11 +289,12 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	if at == nil || at.version == 0 {
 		return Sender{}, Unknown
 	}
-	if at.heard > 0 && !p.speaks(now, at) {
+	unreachable := at.heard > 0 && !p.speaks(now, at)
+	if unreachable {
 		p.disturb(now)
 	}
 	switch all := func(delivery.Item) bool { return true }; {
-	case at.heard > 0 && now-at.heard >= p.forgotten/2: // either side may have forgotten the other
+	case unreachable && now-at.heard >= p.forgotten/2: // either side may have forgotten the other
 		at.resend = resendTold
 		at.box.Restart(now, false, all)
 	case m.GetResend() && now-at.resent > time.Second:

@@ -109,16 +109,20 @@ func TestLeavingIsTold(t *testing.T) {
 }
 
 // What a peer has acknowledged is not sent again when a short silence ends, however many keys that is. After a long one
-// the peer may have forgotten it.
+// the peer may have forgotten it, unless it had announced that.
 func TestAShortSilenceRepeatsNothing(t *testing.T) {
 	const forgotten, keys = 15 * time.Second, 100
-	for silence, again := range map[time.Duration]int{time.Second: 0, 7 * time.Second: 0, 8 * time.Second: keys} {
+	for _, c := range []struct {
+		silence time.Duration
+		promise uint32 // ms
+		again   int
+	}{{time.Second, 50, 0}, {7 * time.Second, 50, 0}, {8 * time.Second, 50, keys}, {8 * time.Second, 4000, 0}} {
 		p, from := NewPeers("me", 1, period, forgotten), source{map[delivery.Item]int{}}
 		p.Alive(0, "peer", "", true, Version)
 		now, seq := time.Second, uint64(0)
 		hear := func() {
 			seq++
-			p.Receive(now, &gossipv1.Packet{Agent: "peer", Incarnation: 2, Seq: seq, PromiseMs: 50,
+			p.Receive(now, &gossipv1.Packet{Agent: "peer", Incarnation: 2, Seq: seq, PromiseMs: c.promise,
 				Ack: &gossipv1.Ack{Incarnation: 1, Seq: p.by["peer"].seq, Earlier: 1<<64 - 1}})
 		}
 		for k := range uint64(keys) {
@@ -129,9 +133,9 @@ func TestAShortSilenceRepeatsNothing(t *testing.T) {
 			hear()
 			now += period
 		}
-		now += silence
-		if hear(); p.by["peer"].box.Waiting() != again {
-			t.Errorf("after a silence of %v %d items wait, want %d", silence, p.by["peer"].box.Waiting(), again)
+		now += c.silence
+		if hear(); p.by["peer"].box.Waiting() != c.again {
+			t.Errorf("%+v: %d items wait", c, p.by["peer"].box.Waiting())
 		}
 	}
 }
