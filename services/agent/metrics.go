@@ -200,7 +200,8 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.gossip.dropped", Counter: true, Labels: []string{"reason"},
 		Help: "Packets of other agents that were dropped. Reasons: malformed, version (none in common), " +
 			"unknown_sender, forged, replayed, foreign (another memberlist). Overflow: too many, or not read within " +
-			"half a second. Stale: the process stood still. Unopened: no key in --gossip-key-file opens it; connections too.",
+			"half a second. Stale: the process stood still. " +
+			"Unopened: no key in --gossip-key-file opens it; connections too.",
 		Read: func(m measurements, put telemetry.Put) {
 			for why, n := range m.gossip.Dropped {
 				put(float64(n), attribute.String("reason", schedule.Drop(why).String()))
