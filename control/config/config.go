@@ -105,6 +105,8 @@ var Unbounded = math.Inf(1)
 type RateBurst struct {
 	Rate  float64 `json:"rate"`  // ≥ 0
 	Burst float64 `json:"burst"` // 0: one second's worth; below 1 is raised to 1
+	// Concurrency is as in [Limit].
+	Concurrency int64 `json:"concurrency,omitempty"`
 }
 
 // WithDefaults fills in a burst that is 0.
@@ -118,11 +120,13 @@ func (rb RateBurst) WithDefaults() RateBurst {
 
 // Limit holds each client of a tenant, or all of them together, to a rate.
 type Limit struct {
-	Name      string   `json:"name"`
-	PerTenant bool     `json:"per_tenant,omitempty"` // one key for the whole tenant, not one per client
-	Rate      float64  `json:"rate"`                 // cost units/s
-	Burst     float64  `json:"burst"`                // cost units; 0: one second's worth, at least 1
-	Pools     []string `json:"pools,omitempty"`      // it applies to; empty: all
+	Name      string  `json:"name"`
+	PerTenant bool    `json:"per_tenant,omitempty"` // one key for the whole tenant, not one per client
+	Rate      float64 `json:"rate"`                 // cost units/s
+	Burst     float64 `json:"burst"`                // cost units; 0: one second's worth, at least 1
+	// Concurrency is the most requests in flight, over all replicas. Such a limit has no rate. 0: a limit with a rate.
+	Concurrency int64    `json:"concurrency,omitempty"`
+	Pools       []string `json:"pools,omitempty"` // it applies to; empty: all
 	// Overrides are other numbers for single clients, by their names.
 	Overrides map[string]RateBurst `json:"overrides,omitempty"`
 	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0

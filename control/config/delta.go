@@ -103,6 +103,14 @@ func (d *Delta) LeaveOut(in Shared) []LeftOut {
 	return out
 }
 
+// LeaveOutConcurrency is [Config.LeaveOutConcurrency] for a delta.
+func (d *Delta) LeaveOutConcurrency() []LeftOut {
+	c := &Config{Tenants: d.Tenants}
+	out := c.LeaveOutConcurrency()
+	d.Tenants = c.Tenants
+	return out
+}
+
 // Set is a configuration that deltas keep current. The zero value is empty, of revision 0. It
 // shares what it is given: nobody may change that any more.
 type Set struct {

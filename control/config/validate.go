@@ -35,6 +35,8 @@ func join(path, field string) string {
 const (
 	// MaxLimits is the most limits of one tenant, inherited ones included.
 	MaxLimits = 64
+	// MaxConcurrency bounds the requests in flight of a limit.
+	MaxConcurrency = 1_000_000
 	// MaxRate bounds rates in cost units/s and bursts in cost units.
 	MaxRate = 1e12
 	// MaxWeight bounds a tenant's weight.
@@ -90,6 +92,27 @@ func (c *Config) leaveOut(faults func(found func(place, error) bool)) (out []Lef
 		c.remove(bad)
 	}
 	return out
+}
+
+// unheld says why a rate limit service leaves out a limit with a concurrency.
+const unheld = "none here: a rate limit service does not see when a request ends. Envoys with the filter hold it"
+
+// LeaveOutConcurrency removes the limits with a concurrency, for a process that does not see the ends of requests, and
+// returns what it removed. The lists are copied before they change.
+func (c *Config) LeaveOutConcurrency() []LeftOut {
+	return c.leaveOut(func(found func(place, error) bool) {
+		note := func(i int, list []Limit) {
+			for j := range list {
+				if l := &list[j]; l.Concurrency > 0 {
+					found(place{i, j, -1}, &FieldError{"limits[" + l.Name + "].concurrency", l.Concurrency, unheld})
+				}
+			}
+		}
+		note(-1, c.Defaults)
+		for i := range c.Tenants {
+			note(i, c.Tenants[i].Limits)
+		}
+	})
 }
 
 // place is a part of a configuration, by its index in each list; −1 is none. A
@@ -314,7 +337,10 @@ func (l *Limit) validate(path string) error {
 	if l.Unknown != nil {
 		return l.Unknown.under(path)
 	}
-	if err := (RateBurst{l.Rate, l.Burst}).validate(path); err != nil {
+	if err := (RateBurst{Rate: l.Rate, Burst: l.Burst, Concurrency: l.Concurrency}).validate(path); err != nil {
+		return err
+	}
+	if err := l.validateKind(path); err != nil {
 		return err
 	}
 	for client, rb := range l.Overrides {
@@ -334,7 +360,39 @@ func (l *Limit) validate(path string) error {
 	return l.Queue.validate(path)
 }
 
+// validateKind refuses fields of the other kind of limit.
+func (l *Limit) validateKind(path string) error {
+	for client, rb := range l.Overrides {
+		if (rb.Concurrency > 0) != (l.Concurrency > 0) {
+			return &FieldError{join(path, "overrides["+client+"].concurrency"), rb.Concurrency,
+				"above 0 if the limit has a concurrency, else none"}
+		}
+	}
+	switch {
+	case l.Concurrency == 0:
+		return nil
+	case l.Queued():
+		return &FieldError{join(path, "queue"), "set", "none for a limit with a concurrency"}
+	case l.Strict:
+		return &FieldError{join(path, "strict"), l.Strict, "false for a limit with a concurrency"}
+	case l.Precision != Unstated:
+		return &FieldError{join(path, "precision"), l.Precision, "none for a limit with a concurrency"}
+	case l.Cost != "":
+		return &FieldError{join(path, "cost"), l.Cost, "none for a limit with a concurrency, which counts requests"}
+	}
+	return nil
+}
+
 func (rb RateBurst) validate(path string) error {
+	if rb.Concurrency < 0 || rb.Concurrency > MaxConcurrency {
+		return &FieldError{join(path, "concurrency"), rb.Concurrency, "a number of requests from 1 to 1000000"}
+	}
+	switch {
+	case rb.Concurrency > 0 && rb.Rate != 0:
+		return &FieldError{join(path, "rate"), rb.Rate, "none beside a concurrency: make another limit for the rate"}
+	case rb.Concurrency > 0 && rb.Burst != 0:
+		return &FieldError{join(path, "burst"), rb.Burst, "none beside a concurrency"}
+	}
 	if !(rb.Rate >= 0 && rb.Rate <= MaxRate) {
 		return &FieldError{join(path, "rate"), rb.Rate, "a rate from 0 to 1e12"}
 	}

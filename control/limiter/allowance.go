@@ -16,6 +16,9 @@ type Allowance struct {
 	Limit string
 	// Rate in cost units/s and Burst in cost units, of all replicas together.
 	Rate, Burst float64
+	// Concurrency is the number of requests that may be in flight, over all replicas; such a limit has no Rate and
+	// no Burst. 0: a limit with a rate.
+	Concurrency int64
 	// Cost of the request there, cost units.
 	Cost float64
 	// Remaining is the cost that could pass at once, ≥ 0.
@@ -68,6 +71,12 @@ func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool
 	rt, ok := e.findRoute(r)
 	if !ok {
 		return Allowance{}, false
+	}
+	for _, l := range rt.slots {
+		if l.name == out.Limit {
+			s := subject{r.Client, r.Identities, 0}
+			return l.noSlot(s.under(l)), true
+		}
 	}
 	for _, l := range rt.limits {
 		if l.name == out.Limit {
@@ -128,8 +137,13 @@ func peekLimit(by *limit, queue bool, left Allowance) Outcome {
 
 // leastAllowance returns the enforced limit that leaves the least, or the first limit that
 // would refuse, which is then also returned. Limits that count different costs compare by the
-// number of such requests that they leave.
+// number of such requests that they leave. A concurrency limit counts only if it would refuse.
 func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
+	for _, l := range c.route.slots { // what is left of them over all replicas is not known here
+		if l.mode == config.Enforce && c.counts(l) && !e.slotState(l, c).passes() {
+			return l.noSlot(c.under(l)), l
+		}
+	}
 	for _, l := range c.route.limits {
 		if l.mode != config.Enforce || !c.counts(l) {
 			continue

@@ -126,7 +126,7 @@ func (e *Engine) decideByLimits(c *call) (out Outcome) {
 // observe decides a request whose own mode is not Enforce: the caller may ask for less
 // than enforcement, such as a proxy's route that is to be watched first. It is always
 // admitted. SHADOW then holds for every limit and for the share, whatever their own
-// modes; OFF charges no limit and measures the traffic as load on the pool.
+// modes; OFF charges no limit and measures the traffic as load on the pool. It takes no slot of a concurrency limit.
 func (e *Engine) observe(now int64, r *Request) Outcome {
 	rt, ok := e.findRoute(r)
 	if !ok {
@@ -141,6 +141,7 @@ func (e *Engine) observe(now int64, r *Request) Outcome {
 	var out Outcome
 	if r.Mode == config.Shadow {
 		out = e.chargeWatched(&c)
+		e.watchSlots(&c, &out)
 	}
 	f := rt.flow
 	if f == nil {

@@ -21,6 +21,7 @@ type Engine struct {
 	keys   keys.Store
 	tokens tokens.Store[*tokenWait]
 	places tokenPlaces
+	slots  slotStore
 	snap   atomic.Pointer[snapshot]
 	member atomic.Pointer[members.View]
 	shares atomic.Pointer[shares]
@@ -77,6 +78,7 @@ func New(o Options) *Engine {
 	e.heard.version.Store(1)
 	e.keys.Init(keys.Options{Keys: o.Keys, Contended: o.Contended, View: &e.member, Rand: o.Rand, Start: o.Start})
 	e.tokens.Init(exactKeys, o.Ask, e.allow)
+	e.slots.init(o.Start, o.Ask)
 	return e
 }
 

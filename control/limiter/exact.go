@@ -46,7 +46,7 @@ const (
 // exactnessOf says when a limit is EXACT. One with a queue, or that is not enforced, never is.
 func exactnessOf(c *config.Limit) exactness {
 	switch {
-	case c.Mode != config.Enforce || c.Queued():
+	case c.Mode != config.Enforce || c.Queued() || c.Concurrency > 0:
 		return never
 	case c.Precision == config.Unstated:
 		return whileNear
@@ -111,6 +111,14 @@ func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
 // decideExact is Decide for a request with EXACT limits; not done: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) decideExact(c *call, out *Outcome) (done bool) {
+	if len(c.route.slots) > 0 {
+		return e.decideSlots(c, out)
+	}
+	return e.decidePaid(c, out)
+}
+
+// decidePaid is decideExact for a request that has its slots.
+func (e *Engine) decidePaid(c *call, out *Outcome) (done bool) {
 	silent, left := uint64(0), uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
 		if !e.isExact(l.exact) || !c.counts(l) {
@@ -261,6 +269,9 @@ func (e *Engine) usage(c *call, l *limit) keys.Usage {
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been
 // freed, and nothing was charged.
 func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
+	if len(c.route.slots) > 0 {
+		return e.enqueueSlots(c, r, ticket)
+	}
 	ledger := uint64(0) // bit i: limit i is left to the ledger
 	for i, l := range c.route.limits {
 		if !e.isExact(l.exact) || !c.counts(l) {
@@ -328,7 +339,10 @@ func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64)
 // LinkTokens says whether an agent carries what PollTokens returns, and answers. While none
 // does, no request waits for an owner: what this replica has of a bucket it goes on with, and
 // the ledger decides the rest.
-func (e *Engine) LinkTokens(now int64, up bool) { e.tokens.Link(now, up) }
+func (e *Engine) LinkTokens(now int64, up bool) {
+	e.tokens.Link(now, up)
+	e.slots.keys.Link(up)
+}
 
 // ForgetTokens drops what owners have granted: the agent is gone for so long that they take it
 // for spent.
@@ -336,4 +350,7 @@ func (e *Engine) ForgetTokens() { e.tokens.Forget() }
 
 // ReleaseTokens gives back what owners have granted, because this process ends; PollTokens
 // has what they are sent.
-func (e *Engine) ReleaseTokens(now int64) { e.tokens.Release(now) }
+func (e *Engine) ReleaseTokens(now int64) {
+	e.tokens.Release(now)
+	e.slots.keys.Release(now)
+}

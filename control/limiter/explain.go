@@ -36,6 +36,10 @@ type LimitState struct {
 	Passes  bool          // the request asked about would pass now
 	Wait    time.Duration // until it would; 0 when it passes, or never will
 	Claimed *Claimed      // what is known of the others; nil when the key is not contended
+	// Concurrency is set of a limit on requests in flight, which has no Rate and no Burst. Free are its idle slots
+	// here, InFlight the requests here. Without an owner no request may start.
+	Concurrency int64
+	InFlight    int
 }
 
 // Claimed sums up the claims of replicas on one key or flow, cost units/s.
@@ -98,6 +102,7 @@ func (e *Engine) Bearing(now int64, r *Request) Explanation {
 	x.Tenant = rt.tenant.name
 	x.Limits = make([]LimitState, 0, len(rt.limits))
 	c := newCall(now, r, rt)
+	x.Limits = e.explainSlots(&c, x.Limits)
 	for _, l := range rt.limits {
 		if l.classes&c.classes != 0 && (l.cost == plainCost || c.costOf(l) != 0) {
 			x.Limits = append(x.Limits, e.limitState(l, &c))
@@ -175,7 +180,7 @@ func (f *flow) state(e *Engine) FlowState {
 	out := FlowState{
 		Tenant: f.tenant, Pool: f.pool, Mode: t.mode, Law: t.queueing.Law, Share: t.vmax,
 		Rate: c.Rate(), Demand: c.Want(), Credit: units(f.credit.amount.Load()),
-		Waiting: int(f.credit.waiting.Load()), Held: f.held.Load().count(), Admitted: f.counts.admitted.Load(),
+		Waiting: int(f.credit.waiting.Load()), Held: f.held.Load().count(), Admitted: f.counts.admittedSoFar(),
 		Lost: t.expired || f.credit.open.Load(), Flight: f.flight.Load(),
 		Claimed: Claimed{Others: t.sums.Claims, Active: t.sums.Active, Unsaturated: t.sums.Unsaturated, Fair: 1},
 	}

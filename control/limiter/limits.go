@@ -28,6 +28,7 @@ type limit struct {
 	cost      costName  // that it counts,
 	counted   string    // and the cost's name
 	exact     exactness
+	slots     *slotNumbers               // of a concurrency limit; nil: it has a rate
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 

@@ -69,9 +69,11 @@ func (p *tokenPlaces) move(w *tokenWait) {
 // sweep frees the places of requests that do not wait in the queue of their flow any more.
 func (p *tokenPlaces) sweep(e *Engine) {
 	for _, w := range p.takeMoved() {
-		if e.waits(Handle(w.moved.Load())) {
+		switch moved := Handle(w.moved.Load()); {
+		case moved == 0: // it waits for a slot, and its place is freed after that
+		case e.waits(moved):
 			p.move(w)
-		} else {
+		default:
 			p.free(w)
 		}
 	}

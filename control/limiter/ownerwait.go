@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
 	"github.com/titrate/titrate/control/limiter/internal/tokens"
+	"github.com/titrate/titrate/control/slots/keys"
 )
 
 // Requests that wait for the owners of their EXACT limits' keys. Such a request has one time, from
@@ -33,15 +35,27 @@ type tokenWait struct {
 	at     int    // limit that it waits for, and which that is
 	by     *limit
 	over   bool          // its event is made, or it is cancelled
-	moved  atomic.Uint64 // Handle in the queue of its flow, once it waits there
+	moved  atomic.Uint64 // Handle in the queue of its flow, while it waits there
+
+	// Of a request with concurrency limits, see slots.go.
+	standIn  bool                    // it is no request, see shadowSlot
+	released bool                    // all but slots has let it go: it is charged
+	outcome  Outcome                 // then, or the answer when it began to wait in the queue of its flow
+	heldBy   string                  // what it has waited for there; "": nothing
+	slotsAt  int                     // the next limit of which it needs one
+	slots    []uint64                // keys of which it has slots
+	slot     keys.Waiter[*tokenWait] // its place in the line of another one
 }
 
 // newTokenWait makes the wait of a request for the i-th limit of its route, with those before it that are left
 // to the ledger.
 func (e *Engine) newTokenWait(c *call, r *Request, ticket uint64, i int, ledger uint64) *tokenWait {
-	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, ledger: ledger, at: i,
-		by: c.route.limits[i]}
-	w.Of, w.Cost, w.Since = w, c.costOf(w.by), c.now
+	w := &tokenWait{ticket: ticket, req: *r, route: c.route, asked: c.now, paid: c.paid, ledger: ledger, at: i}
+	w.Of, w.Cost, w.Since = w, c.cost, c.now
+	if i < len(c.route.limits) { // else the caller says for what it waits
+		w.by = c.route.limits[i]
+		w.Cost = c.costOf(w.by)
+	}
 	w.req.Tenant, w.req.Client, w.req.Pool = strings.Clone(r.Tenant), strings.Clone(r.Client), strings.Clone(r.Pool)
 	w.req.Identities, w.req.Costs = r.Identities.clone(), r.Costs.clone()
 	e.places.take(w)
@@ -57,6 +71,9 @@ func (e *Engine) freeTokenWait(w *tokenWait) {
 
 // AnswerTokens takes in what owners say, and appends the events of requests that this ends.
 func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) []Event {
+	if len(a.Owners.List) > 0 {
+		e.slots.keys.SetOwners(now, a.Owners)
+	}
 	for _, ended := range e.tokens.Answer(now, a, nil) {
 		out = e.resume(now, ended, out)
 	}
@@ -78,7 +95,7 @@ func (e *Engine) drainTokens(now int64, out []Event) []Event {
 	for _, ended := range e.tokens.Drain(nil) {
 		out = e.drainTokenWait(now, ended.Waiter.Of, out)
 	}
-	return out
+	return e.resumeSlots(now, e.slots.keys.Drain(now, e.slots.takeEnded()), out)
 }
 
 func (e *Engine) drainTokenWait(now int64, w *tokenWait, out []Event) []Event {
@@ -90,7 +107,7 @@ func (e *Engine) drainTokenWait(now int64, w *tokenWait, out []Event) []Event {
 		return out
 	}
 	o := Outcome{Waited: time.Duration(now - w.Since)}
-	if e.boot != BootOpen {
+	if e.boot != BootOpen || len(w.route.slots) > 0 {
 		e.putBack(&c)
 		o.Verdict, o.Reason, o.RetryAfter = Reject, QueueTimeout, drained
 	}
@@ -183,11 +200,18 @@ func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
 	if !ok { // the flow has just been freed
 		return e.beginAnew(c, w, out)
 	}
-	if o.Verdict == Wait {
+	switch {
+	case o.Verdict == Wait:
+		w.outcome = o
+		e.slots.queue(w)
 		w.moved.Store(uint64(h))
 		e.waiting.Add(-1)
 		e.places.move(w)
 		return out
+	case o.Verdict == Admit && len(w.route.slots) > 0:
+		w.released, w.outcome, w.paid = true, o, charged{}
+		c.paid = charged{}
+		return e.takeSlots(c, w, out)
 	}
 	o.Flight, o.Waited = nil, time.Duration(c.now-w.Since) // its Flight was given when the wait began
 	return e.endTokenWait(w, o, out)
@@ -217,7 +241,7 @@ func (e *Engine) endTokenWait(w *tokenWait, o Outcome, out []Event) []Event {
 		pool = w.req.Pool
 	}
 	return append(out, Event{Ticket: w.ticket, Outcome: o, Tenant: w.route.tenant.name, Client: w.req.Client,
-		Pool: pool, HeldBy: w.by.name})
+		Pool: pool, HeldBy: cmp.Or(w.heldBy, w.by.name)})
 }
 
 // cancelTokenWait is Cancel for a request that waits for an owner, or has waited.
@@ -236,10 +260,15 @@ func (e *Engine) cancelTokenWait(now int64, h Handle) bool {
 		if !e.Cancel(now, moved) {
 			return false
 		}
+		e.slots.unqueue(w.ticket)
 		e.places.free(w)
 		return true
 	}
-	if w.over = true; e.tokens.Leave(&w.Waiter, now) {
+	w.over = true
+	switch {
+	case w.released && e.slots.keys.Leave(now, &w.slot):
+		e.unrelease(now, w)
+	case !w.released && e.tokens.Leave(&w.Waiter, now):
 		c := w.call(now)
 		e.putBack(&c)
 	} // else the thread that has ended its wait puts back what it has paid

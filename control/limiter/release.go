@@ -93,15 +93,17 @@ func (f *flow) released(e *Engine, i int32, now int64) Event {
 const drained = time.Second
 
 // Drain ends all waiting, for shutdown: what waits is admitted when the boot policy is
-// OPEN and rejected as queue_timeout when it is CLOSED. Call it after the last Enqueue.
+// OPEN and rejected as queue_timeout when it is CLOSED. A request for which a concurrency limit has no slot here is
+// rejected. Call it after the last Enqueue.
 func (e *Engine) Drain(now int64, out []Event) []Event {
 	e.work.Lock()
 	defer e.work.Unlock()
-	out = e.drainTokens(now, out)
+	from := len(out)
 	for _, f := range e.live() {
 		out = e.drainFlow(f, now, out)
 	}
-	return out
+	out = e.releaseToSlots(now, from, out)
+	return e.drainTokens(now, out) // and refuses the requests that wait for a slot
 }
 
 func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/tokens"
+	slotkeys "github.com/titrate/titrate/control/slots/keys"
 )
 
 // counters count the requests of one flow, and the cost of some.
@@ -16,10 +17,24 @@ type counters struct {
 	bypassed                            atomic.Int64 // cost that passed without credit: OFF, SHADOW, OPEN
 	waited, marked, shadowed, cancelled atomic.Uint64
 	rejected                            [Reasons]atomic.Uint64
+	withdrawn, shownAdmitted            atomic.Uint64 // see admittedSoFar
 	clientRejected, shadowedCost        atomic.Int64
 	// Parts of what is counted above that are due to limits: of waited, of
 	// rejected[QueueTimeout] and of shadowed.
 	held, heldLate, limitShadowed atomic.Uint64
+}
+
+// admittedSoFar returns how many requests were admitted, but for requests that got no slot of a concurrency limit
+// at their release. It never falls: a request that is withdrawn after it was shown is left out of the later ones.
+func (c *counters) admittedSoFar() uint64 {
+	withdrawn := c.withdrawn.Load() // first: admitted has them, too
+	n := c.admitted.Load() - withdrawn
+	for {
+		shown := c.shownAdmitted.Load()
+		if n <= shown || c.shownAdmitted.CompareAndSwap(shown, n) {
+			return max(n, shown)
+		}
+	}
 }
 
 // reporting is the state of the flow's reports to the coordinator. The flow's lock guards it.
@@ -122,7 +137,7 @@ func (f *flow) requests() exchange.Counts {
 	c := &f.counts
 	late := c.heldLate.Load()
 	return exchange.Counts{
-		Admitted: c.admitted.Load(), Waited: c.waited.Load(), Marked: c.marked.Load(), Shadowed: c.shadowed.Load(),
+		Admitted: c.admittedSoFar(), Waited: c.waited.Load(), Marked: c.marked.Load(), Shadowed: c.shadowed.Load(),
 		ClientLimit: c.rejected[ClientLimit].Load() + late, TenantShare: c.rejected[TenantShare].Load(),
 		QueueFull: c.rejected[QueueFull].Load(), QueueTimeout: c.rejected[QueueTimeout].Load() - late,
 		LimitWaited: c.held.Load(), LimitShadowed: c.limitShadowed.Load(),
@@ -165,8 +180,12 @@ type Stats struct {
 	Held    int64 // requests waiting
 	Flows   int   // in use, see lifecycle.go
 	Exact   ExactStats
+	Slots   SlotStats
 	Shares  SharesStats
 }
+
+// SlotStats count for concurrency limits, see slots.go.
+type SlotStats = slotkeys.Stats
 
 // ExactStats count for EXACT limits, see exact.go.
 type ExactStats = tokens.Stats
@@ -200,7 +219,8 @@ func (e *Engine) Stats(now int64, s *Stats) {
 		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(), Unpooled: e.stats.unknownPool.Load(),
 		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
 		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
-		Held: e.waiting.Load(), Exact: e.tokens.Stats(), Shares: e.shares.Load().stats(),
+		Held: e.waiting.Load(), Exact: e.tokens.Stats(), Slots: e.slots.keys.Stats(),
+		Shares: e.shares.Load().stats(),
 	}
 	if s.Keys >= 0 {
 		s.Keys = e.keys.Live(now)
@@ -259,7 +279,7 @@ func poolOf(pools []PoolStats, pool string) ([]PoolStats, *PoolStats) {
 // poolStats returns the flow's counters.
 func (f *flow) poolStats() PoolStats {
 	s := PoolStats{
-		Admitted: f.counts.admitted.Load(), Waited: f.counts.waited.Load(), Marked: f.counts.marked.Load(),
+		Admitted: f.counts.admittedSoFar(), Waited: f.counts.waited.Load(), Marked: f.counts.marked.Load(),
 		Shadowed: f.counts.shadowed.Load(), Cancelled: f.counts.cancelled.Load(), Adaptive: f.flight.Load() != nil,
 	}
 	for r := range s.Rejected {

@@ -111,6 +111,9 @@ type Outcome struct {
 	// Flight counts the request once it is released: it is set for an Admit, and for
 	// a Wait by Enqueue, to a pool that is adaptive. Nil otherwise.
 	Flight *Flight
+	// Slots is set for an Admit that has slots of concurrency limits: [Engine.FreeSlots] is to be called at the end of
+	// its stream.
+	Slots Slots
 	// Limit is the name of the limit that refused the request, would have in
 	// SHADOW, or holds it; ShareName for the tenant's share. "" when neither is so,
 	// and of events that timed out.

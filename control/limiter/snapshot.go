@@ -44,7 +44,8 @@ type tenant struct {
 // route holds the limits and the flow of requests of one tenant to one pool.
 type route struct {
 	tenant  *tenant
-	limits  []*limit
+	limits  []*limit // with a rate
+	slots   []*limit // concurrency limits
 	mode    config.Mode
 	queue   config.Queue
 	flow    *flow   // nil for an unknown pool
@@ -226,6 +227,7 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 		counted: c.Cost,
 	}
 	l.exact, l.part, l.cost = exactnessOf(c.Limit), budget.Of(tenant, c.Name), names.cost(c.Cost)
+	l.slots = slotNumbersOf(c.Limit)
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}
@@ -311,6 +313,10 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 	}
 	for _, l := range t.limits {
 		if i < len(s.list) && l.isIn(pool) || len(l.pools) == 0 {
+			if l.slots != nil { // such a request takes the way of EXACT limits
+				rt.slots, rt.exact = append(rt.slots, l), always
+				continue
+			}
 			rt.limits = append(rt.limits, l)
 			rt.apart.add(l)
 			rt.exact = max(rt.exact, l.exact)

@@ -34,7 +34,7 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	e.takeAwakened()
 	m := e.member.Load()
 	busy := false
-	keep := e.running[:0]
+	keep, from := e.running[:0], len(out)
 	for _, f := range e.running {
 		var s flowState
 		if out, s = e.tickFlow(f, m, now, out); s.rests {
@@ -47,7 +47,9 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	clear(e.running[len(keep):])
 	e.running = keep
 	e.busy.Store(busy)
+	out = e.releaseToSlots(now, from, out)
 	out = e.tickTokens(now, out)
+	out = e.tickSlots(now, out)
 	e.freeIdle(now)
 	e.keys.FreeIdle(now, keepIdle, freeBatch)
 	return out

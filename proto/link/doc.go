@@ -25,6 +25,8 @@
 //	  Decisions        ─────────────►   (about single requests, if the agent's Hello wants them)
 //	  TokenRequests    ─────────────►   (at once, if the agent's Hello takes them)
 //	                   ◄─────────────   TokenAnswers           (at once)
+//	  SlotAsks         ─────────────►   (at once, if the agent's Hello takes them)
+//	                   ◄─────────────   SlotReplies              (at once)
 //	  Refused          ─────────────►   (after each Config or Delta)
 //	  Names            ─────────────►   (then on change)
 //	  Spent            ─────────────►   (keys whose use has changed)

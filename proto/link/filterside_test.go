@@ -19,7 +19,7 @@ func TestAgentReader(t *testing.T) {
 		ok   bool
 	}{
 		{"a filter", []Message{hello, &Heartbeat{}, &exchange.Claims{}, &exchange.Report{}, &Refused{}, &exchange.Names{},
-			&exchange.Spent{}, &exchange.Decisions{}, &exchange.TokenRequests{}}, true},
+			&exchange.Spent{}, &exchange.Decisions{}, &exchange.TokenRequests{}, &exchange.SlotAsks{}}, true},
 		{"no Hello", []Message{&Heartbeat{}}, false},
 		{"a second Hello", []Message{hello, hello}, false},
 		{"a configuration", []Message{hello, &config.Config{}}, false},
@@ -27,6 +27,7 @@ func TestAgentReader(t *testing.T) {
 		{"shares", []Message{hello, &exchange.Shares{}}, false},
 		{"sums", []Message{hello, &exchange.Sums{}}, false},
 		{"answers", []Message{hello, &exchange.TokenAnswers{}}, false},
+		{"messages of an owner of slots", []Message{hello, &exchange.SlotReplies{}}, false},
 		{"more questions than a message has", []Message{hello,
 			&exchange.TokenRequests{List: make([]exchange.TokenRequest, 1000)}}, false},
 		{"more keys than a message has", []Message{hello, &exchange.Spent{Keys: make([]exchange.KeySpent, 100_000)}}, false},
@@ -57,12 +58,18 @@ func TestLongestPartsOfAFilterFit(t *testing.T) {
 	for i := range long {
 		long[i].KeyName = name
 	}
+	asks := make([]exchange.SlotAsk, 500)
+	for i := range asks {
+		asks[i].KeyName = name
+	}
 	for _, m := range []Message{
 		&exchange.Claims{Keys: make([]exchange.KeyClaim, MaxRecords)},
 		&exchange.Claims{Flows: make([]exchange.FlowClaim, MaxRecords)},
 		&exchange.Spent{Keys: make([]exchange.KeySpent, 4096)},
 		(&exchange.TokenRequests{List: make([]exchange.TokenRequest, 5000)}).Parts(MaxTokens)[0],
 		(&exchange.TokenRequests{List: long}).Parts(MaxTokens)[0],
+		(&exchange.SlotAsks{List: asks}).Parts(MaxTokens)[0],
+		(&exchange.SlotAsks{List: make([]exchange.SlotAsk, 5000)}).Parts(MaxTokens)[0],
 	} {
 		b, err := encode(nil, m)
 		if err != nil || len(b) > MaxFromFilter(m) {

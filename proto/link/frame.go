@@ -31,10 +31,12 @@ const (
 	kindDecisions     // if the agent's Hello says so
 	kindTokenRequests // likewise
 	kindTokenAnswers  // to a gateway that has sent TokenRequests
+	kindSlotAsks      // if the agent's Hello says so
+	kindSlotReplies   // to a gateway that has sent SlotAsks
 )
 
 var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
-	"Names", "Spent", "Delta", "Decisions", "TokenRequests", "TokenAnswers"}
+	"Names", "Spent", "Delta", "Decisions", "TokenRequests", "TokenAnswers", "SlotAsks", "SlotReplies"}
 
 func (k kind) String() string {
 	if int(k) < len(kindStrings) {
@@ -53,7 +55,7 @@ func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 // (exchange.Sums.Parts, exchange.Claims.Parts). Writer keeps the memory of a message of that size for the next one.
 const MaxRecords = 1 << 14
 
-// MaxTokens is the most bytes of one TokenRequests or TokenAnswers, so that no message holds up the
+// MaxTokens is the most bytes of one TokenRequests, TokenAnswers, SlotAsks or SlotReplies. So no message holds up the
 // others for long: a sender of more cuts them (exchange.TokenRequests.Parts).
 const MaxTokens = 64 << 10
 
@@ -67,7 +69,8 @@ func maxMessage(k kind) int {
 		return 256 << 10
 	case kindConfig, kindDelta:
 		return 64 << 20
-	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions, kindTokenRequests, kindTokenAnswers:
+	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions, kindTokenRequests, kindTokenAnswers,
+		kindSlotAsks, kindSlotReplies:
 		return 16 << 20
 	}
 	return 0
@@ -81,6 +84,7 @@ func maxMessage(k kind) int {
 //	Decisions      2 MiB    128 with 17 limits each, their texts cut to 128 bytes
 //	Spent          1 MiB    55,000 keys; a filter sends 4,096 at a time
 //	TokenRequests 128 KiB   MaxTokens, and one more of them with a long name
+//	SlotAsks      128 KiB   likewise
 //	the others     as MaxMessage
 func MaxFromFilter(m Message) int { return maxFromFilter(kindOf(m)) }
 
@@ -90,7 +94,7 @@ func maxFromFilter(k kind) int {
 		return 2 << 20
 	case kindSpent:
 		return 1 << 20
-	case kindTokenRequests:
+	case kindTokenRequests, kindSlotAsks:
 		return 2 * MaxTokens
 	case kindReport, kindHeartbeat, kindRefused, kindNames:
 		return maxMessage(k)

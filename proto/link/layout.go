@@ -13,28 +13,32 @@ import (
 // that is shorter is malformed. They never change; appended fields are
 // optional.
 const (
-	sizeHeartbeat  = 3*8 + 2
-	sizeShares     = 2*8 + 1
-	sizeShare      = 2*2 + 2*8
-	sizePoolShare  = 2 + 2*8
-	sizeSums       = 5*8 + 1
-	sizeFlow       = 4 * 8
-	sizeKeySum     = 9*8 + 4
-	sizeKeyClaim   = 7 * 8
-	sizeReport     = 8
-	sizeFlowReport = 2*2 + 7*8 + 1
-	sizeKey        = 8
-	sizeRefused    = 2 * 8
-	sizeRefusal    = 3 * 2
-	sizeName       = 2
-	sizeSpent      = 2*8 + 1
-	sizeRequest    = 15*8 + 3*4 + 4
-	sizeGrant      = 9*8 + 2*4 + 4
-	sizeRecall     = 4*8 + 3*4
-	sizeRequests   = 8
-	sizeAnswers    = 8
-	sizeOwner      = 2 * 8
-	sizeDecision   = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
+	sizeHeartbeat   = 3*8 + 2
+	sizeShares      = 2*8 + 1
+	sizeShare       = 2*2 + 2*8
+	sizePoolShare   = 2 + 2*8
+	sizeSums        = 5*8 + 1
+	sizeFlow        = 4 * 8
+	sizeKeySum      = 9*8 + 4
+	sizeKeyClaim    = 7 * 8
+	sizeReport      = 8
+	sizeFlowReport  = 2*2 + 7*8 + 1
+	sizeKey         = 8
+	sizeRefused     = 2 * 8
+	sizeRefusal     = 3 * 2
+	sizeName        = 2
+	sizeSpent       = 2*8 + 1
+	sizeRequest     = 15*8 + 3*4 + 4
+	sizeGrant       = 9*8 + 2*4 + 4
+	sizeRecall      = 4*8 + 3*4
+	sizeRequests    = 8
+	sizeAnswers     = 8
+	sizeOwner       = 2 * 8
+	sizeSlotAsks    = 2 * 8
+	sizeSlotAsk     = 10*8 + 2*4 + 3 + 3*2
+	sizeSlotReplies = 2 * 8
+	sizeSlotReply   = 6*8 + 2*4 + 3
+	sizeDecision    = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
 )
 
 // code writes or reads the binary messages; the order here is the layout.
@@ -77,6 +81,18 @@ func code(c *coder, m Message) {
 		})
 		list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
 		list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
+	case *exchange.SlotAsks:
+		c.record("asks", sizeSlotAsks, func() {
+			c.u64("owner", &m.Owner)
+			integer(c, "sent", &m.Sent)
+		})
+		list(c, "list", sizeSlotAsk, &m.List, codeSlotAsk)
+	case *exchange.SlotReplies:
+		c.record("replies", sizeSlotReplies, func() {
+			c.u64("owner", &m.Owner)
+			integer(c, "echo", &m.Echo)
+		})
+		list(c, "list", sizeSlotReply, &m.List, codeSlotReply)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -84,6 +100,7 @@ func code(c *coder, m Message) {
 			integer(c, "refused", &m.Refused)
 			c.str("reason", &m.Reason)
 			c.u64("parted", &m.Parted)
+			c.str("features", &m.Features)
 		})
 	}
 }
@@ -213,6 +230,7 @@ func codeDecision(c *coder, d *exchange.Decision) {
 		c.boolean("list.limits.exact", &l.Exact)
 		c.boolean("list.limits.silent", &l.Silent)
 		c.boolean("list.limits.unasked", &l.Unasked)
+		integer(c, "list.limits.concurrency", &l.Concurrency)
 	})
 	c.str("list.held_by", &d.HeldBy)
 }
@@ -267,6 +285,37 @@ func codeTokenRecall(c *coder, r *exchange.TokenRecall) {
 	c.u32("recalls.number", &r.Number)
 	c.u32("recalls.seq", &r.Seq)
 	c.u32("recalls.seen", &r.Seen)
+}
+
+func codeSlotAsk(c *coder, a *exchange.SlotAsk) {
+	for _, v := range []*uint64{&a.Key, &a.Owner, &a.Session} {
+		c.u64("list", v)
+	}
+	for _, v := range []*int64{&a.Brought, &a.Received, &a.Returned, &a.Want, &a.Patience, &a.Rate, &a.Stay} {
+		integer(c, "list", v)
+	}
+	c.u32("list.number", &a.Number)
+	c.u32("list.heard", &a.Heard)
+	c.boolean("list.register", &a.Register)
+	c.boolean("list.confirm", &a.Confirm)
+	c.boolean("list.released", &a.Released)
+	for _, v := range []*string{&a.Tenant, &a.Limit, &a.Client} {
+		c.str("list.name", v)
+	}
+}
+
+func codeSlotReply(c *coder, t *exchange.SlotReply) {
+	for _, v := range []*uint64{&t.Key, &t.Owner, &t.Session} {
+		c.u64("list", v)
+	}
+	for _, v := range []*int64{&t.Granted, &t.Short, &t.Keep} {
+		integer(c, "list", v)
+	}
+	c.u32("list.number", &t.Number)
+	c.u32("list.seen", &t.Seen)
+	for _, v := range []*bool{&t.Full, &t.Answer, &t.Begin} {
+		c.boolean("list", v)
+	}
 }
 
 func codeCounts(c *coder, field string, counts *exchange.Counts) {
@@ -336,6 +385,10 @@ func blank(k kind) Message {
 		return &exchange.TokenRequests{}
 	case kindTokenAnswers:
 		return &exchange.TokenAnswers{}
+	case kindSlotAsks:
+		return &exchange.SlotAsks{}
+	case kindSlotReplies:
+		return &exchange.SlotReplies{}
 	}
 	return &Heartbeat{}
 }

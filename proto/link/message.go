@@ -16,9 +16,9 @@ const (
 	DeadAfter = 3 * time.Second
 )
 
-// Message is one of *Hello, *config.Config, *config.Delta, *exchange.Shares, *exchange.Sums,
-// *exchange.Claims, *exchange.Report, *exchange.Decisions, *Refused, *exchange.Names,
-// *exchange.Spent, *exchange.TokenRequests, *exchange.TokenAnswers and *Heartbeat. A [Writer] refuses anything else.
+// Message is one of *Hello, *Heartbeat, *Refused, *config.Config and *config.Delta, or of these types of package
+// exchange. These are *Shares, *Sums, *Claims, *Report, *Decisions, *Names, *Spent, *TokenRequests, *TokenAnswers,
+// *SlotAsks and *SlotReplies. A [Writer] refuses anything else.
 type Message any
 
 // kindOf is the message's kind, 0 if it is none.
@@ -50,6 +50,10 @@ func kindOf(m Message) kind {
 		return kindTokenRequests
 	case *exchange.TokenAnswers:
 		return kindTokenAnswers
+	case *exchange.SlotAsks:
+		return kindSlotAsks
+	case *exchange.SlotReplies:
+		return kindSlotReplies
 	case *Heartbeat:
 		return kindHeartbeat
 	}
@@ -83,6 +87,8 @@ type Hello struct {
 	Decisions bool `json:"decisions,omitempty"`
 	// Tokens is set by an agent that takes [exchange.TokenRequests]: others know no such message.
 	Tokens bool `json:"tokens,omitempty"`
+	// Slots is set by an agent that takes [exchange.SlotAsks]: others know no such message.
+	Slots bool `json:"slots,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }
@@ -102,6 +108,9 @@ type Heartbeat struct {
 	// budget: each replica limits such a key to its own part. 0 from an agent and from a
 	// filter that does not count them.
 	Parted uint64
+	// Features names what the filter can do that an earlier one cannot, with commas between the names:
+	// [exchange.FeatureConcurrency]. "" from an agent.
+	Features string
 }
 
 // MaxRefused bounds the limits that one [Refused] names.

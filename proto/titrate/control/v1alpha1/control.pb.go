@@ -759,6 +759,7 @@ type GatewayState struct {
 	Identities    []string               `protobuf:"bytes,8,rep,name=identities,proto3" json:"identities,omitempty"`                    // that its filter's settings name
 	Classes       []string               `protobuf:"bytes,9,rep,name=classes,proto3" json:"classes,omitempty"`
 	Costs         []string               `protobuf:"bytes,10,rep,name=costs,proto3" json:"costs,omitempty"`
+	Features      []string               `protobuf:"bytes,11,rep,name=features,proto3" json:"features,omitempty"` // what its filter can do that an earlier one cannot: "concurrency"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -859,6 +860,13 @@ func (x *GatewayState) GetClasses() []string {
 func (x *GatewayState) GetCosts() []string {
 	if x != nil {
 		return x.Costs
+	}
+	return nil
+}
+
+func (x *GatewayState) GetFeatures() []string {
+	if x != nil {
+		return x.Features
 	}
 	return nil
 }
@@ -1878,7 +1886,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x0eleft_out_total\x18\x03 \x01(\x05R\fleftOutTotal\x12\x14\n" +
 	"\x05exact\x18\x04 \x01(\bR\x05exact\x12\x1b\n" +
 	"\texact_why\x18\x05 \x01(\tR\bexactWhy\x12+\n" +
-	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xc5\x02\n" +
+	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xe1\x02\n" +
 	"\fGatewayState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x18\n" +
@@ -1893,7 +1901,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"identities\x12\x18\n" +
 	"\aclasses\x18\t \x03(\tR\aclasses\x12\x14\n" +
 	"\x05costs\x18\n" +
-	" \x03(\tR\x05costs\"O\n" +
+	" \x03(\tR\x05costs\x12\x1a\n" +
+	"\bfeatures\x18\v \x03(\tR\bfeatures\"O\n" +
 	"\aLeftOut\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +

@@ -735,6 +735,7 @@ type Tokens struct {
 	Recalls       []*TokenRecall         `protobuf:"bytes,3,rep,name=recalls,proto3" json:"recalls,omitempty"`    // likewise
 	Lost          []uint64               `protobuf:"fixed64,4,rep,packed,name=lost,proto3" json:"lost,omitempty"` // processes of the sender's gateways that are gone: what they had is spent
 	View          *TokenView             `protobuf:"bytes,5,opt,name=view,proto3" json:"view,omitempty"`
+	Slots         *Slots                 `protobuf:"bytes,6,opt,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -804,6 +805,512 @@ func (x *Tokens) GetView() *TokenView {
 	return nil
 }
 
+func (x *Tokens) GetSlots() *Slots {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+// Messages about keys of concurrency limits.
+type Slots struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        uint64                 `protobuf:"fixed64,1,opt,name=agents,proto3" json:"agents,omitempty"`      // digest of the list of agents that the sender has
+	Asks          []*SlotAsks            `protobuf:"bytes,2,rep,name=asks,proto3" json:"asks,omitempty"`            // of gateways of the sender, to keys that the addressee owns
+	Replies       []*SlotReplies         `protobuf:"bytes,3,rep,name=replies,proto3" json:"replies,omitempty"`      // for keys that the sender owns, to gateways of the addressee
+	Ended         []uint64               `protobuf:"fixed64,4,rep,packed,name=ended,proto3" json:"ended,omitempty"` // processes of gateways of the sender that have ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Slots) Reset() {
+	*x = Slots{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Slots) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Slots) ProtoMessage() {}
+
+func (x *Slots) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Slots.ProtoReflect.Descriptor instead.
+func (*Slots) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Slots) GetAgents() uint64 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *Slots) GetAsks() []*SlotAsks {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+func (x *Slots) GetReplies() []*SlotReplies {
+	if x != nil {
+		return x.Replies
+	}
+	return nil
+}
+
+func (x *Slots) GetEnded() []uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+// A gateway's messages to an owner. Without a list they only keep its lease.
+type SlotAsks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Process       uint64                 `protobuf:"fixed64,1,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Sent          int64                  `protobuf:"varint,2,opt,name=sent,proto3" json:"sent,omitempty"`        // ns of the gateway's clock
+	List          []*SlotAsk             `protobuf:"bytes,3,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotAsks) Reset() {
+	*x = SlotAsks{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotAsks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotAsks) ProtoMessage() {}
+
+func (x *SlotAsks) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotAsks.ProtoReflect.Descriptor instead.
+func (*SlotAsks) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SlotAsks) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *SlotAsks) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *SlotAsks) GetList() []*SlotAsk {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// A gateway says which slots of a key it has returned, and how many it needs.
+type SlotAsk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Whose key of which limit it is, until the owner has answered. The owner takes the number of slots from its own
+	// configuration.
+	Tenant        string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Limit         string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Client        []byte `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"`
+	Owner         uint64 `protobuf:"varint,5,opt,name=owner,proto3" json:"owner,omitempty"` // life of the owner; 0: not known
+	Session       uint64 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint32 `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`      // of this message: the highest is the latest
+	Heard         uint32 `protobuf:"varint,8,opt,name=heard,proto3" json:"heard,omitempty"`        // the latest message of the owner that was received
+	Register      bool   `protobuf:"varint,9,opt,name=register,proto3" json:"register,omitempty"`  // none was received in this session
+	Brought       int64  `protobuf:"varint,10,opt,name=brought,proto3" json:"brought,omitempty"`   // slots that the gateway had when the session began
+	Received      int64  `protobuf:"varint,11,opt,name=received,proto3" json:"received,omitempty"` // slots granted in this session, as far as received
+	Returned      int64  `protobuf:"varint,12,opt,name=returned,proto3" json:"returned,omitempty"` // in this session
+	Want          int64  `protobuf:"varint,13,opt,name=want,proto3" json:"want,omitempty"`         // requests that wait
+	Patience      int64  `protobuf:"varint,14,opt,name=patience,proto3" json:"patience,omitempty"` // ns until the last of them gives up
+	Rate          int64  `protobuf:"varint,15,opt,name=rate,proto3" json:"rate,omitempty"`         // requests that come, per 1000 s
+	Stay          int64  `protobuf:"varint,16,opt,name=stay,proto3" json:"stay,omitempty"`         // ns for which a request is in flight
+	Released      bool   `protobuf:"varint,17,opt,name=released,proto3" json:"released,omitempty"` // the gateway forgets the key
+	Confirm       bool   `protobuf:"varint,18,opt,name=confirm,proto3" json:"confirm,omitempty"`   // it says something new: the owner confirms it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotAsk) Reset() {
+	*x = SlotAsk{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotAsk) ProtoMessage() {}
+
+func (x *SlotAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotAsk.ProtoReflect.Descriptor instead.
+func (*SlotAsk) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SlotAsk) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SlotAsk) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *SlotAsk) GetClient() []byte {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *SlotAsk) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetHeard() uint32 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetRegister() bool {
+	if x != nil {
+		return x.Register
+	}
+	return false
+}
+
+func (x *SlotAsk) GetBrought() int64 {
+	if x != nil {
+		return x.Brought
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetReturned() int64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetWant() int64 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetPatience() int64 {
+	if x != nil {
+		return x.Patience
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetRate() int64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetStay() int64 {
+	if x != nil {
+		return x.Stay
+	}
+	return 0
+}
+
+func (x *SlotAsk) GetReleased() bool {
+	if x != nil {
+		return x.Released
+	}
+	return false
+}
+
+func (x *SlotAsk) GetConfirm() bool {
+	if x != nil {
+		return x.Confirm
+	}
+	return false
+}
+
+// The messages of the sender's owners to a gateway.
+type SlotReplies struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Process       uint64                 `protobuf:"fixed64,1,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Echo          int64                  `protobuf:"varint,2,opt,name=echo,proto3" json:"echo,omitempty"`        // SlotAsks.sent of the latest message that was received
+	List          []*SlotReply           `protobuf:"bytes,3,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotReplies) Reset() {
+	*x = SlotReplies{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotReplies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotReplies) ProtoMessage() {}
+
+func (x *SlotReplies) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotReplies.ProtoReflect.Descriptor instead.
+func (*SlotReplies) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SlotReplies) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *SlotReplies) GetEcho() int64 {
+	if x != nil {
+		return x.Echo
+	}
+	return 0
+}
+
+func (x *SlotReplies) GetList() []*SlotReply {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// An owner says how many slots it has granted, and whether it is short.
+type SlotReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Owner         uint64                 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"` // life of the owner
+	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint32                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`   // of this message: the highest is the latest
+	Seen          uint32                 `protobuf:"varint,5,opt,name=seen,proto3" json:"seen,omitempty"`       // the latest message of the gateway that was taken in
+	Granted       int64                  `protobuf:"varint,6,opt,name=granted,proto3" json:"granted,omitempty"` // in this session, cumulative
+	Short         int64                  `protobuf:"varint,7,opt,name=short,proto3" json:"short,omitempty"`     // ns for which idle slots go back at once
+	Full          bool                   `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`       // no slot is idle anywhere
+	Answer        bool                   `protobuf:"varint,9,opt,name=answer,proto3" json:"answer,omitempty"`   // to be confirmed at once
+	Keep          int64                  `protobuf:"varint,10,opt,name=keep,proto3" json:"keep,omitempty"`      // slots that the gateway may keep; −1: all
+	Begin         bool                   `protobuf:"varint,11,opt,name=begin,proto3" json:"begin,omitempty"`    // the owner does not know the session
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotReply) Reset() {
+	*x = SlotReply{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotReply) ProtoMessage() {}
+
+func (x *SlotReply) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotReply.ProtoReflect.Descriptor instead.
+func (*SlotReply) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SlotReply) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *SlotReply) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *SlotReply) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *SlotReply) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SlotReply) GetSeen() uint32 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *SlotReply) GetGranted() int64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *SlotReply) GetShort() int64 {
+	if x != nil {
+		return x.Short
+	}
+	return 0
+}
+
+func (x *SlotReply) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
+func (x *SlotReply) GetAnswer() bool {
+	if x != nil {
+		return x.Answer
+	}
+	return false
+}
+
+func (x *SlotReply) GetKeep() int64 {
+	if x != nil {
+		return x.Keep
+	}
+	return 0
+}
+
+func (x *SlotReply) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
+}
+
 // After a change of the agents the owner of a key that is new to it waits until all gateways have
 // registered what they hold of the key.
 type TokenView struct {
@@ -817,7 +1324,7 @@ type TokenView struct {
 
 func (x *TokenView) Reset() {
 	*x = TokenView{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1336,7 @@ func (x *TokenView) String() string {
 func (*TokenView) ProtoMessage() {}
 
 func (x *TokenView) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1349,7 @@ func (x *TokenView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenView.ProtoReflect.Descriptor instead.
 func (*TokenView) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TokenView) GetAgents() uint64 {
@@ -906,7 +1413,7 @@ type TokenRequest struct {
 
 func (x *TokenRequest) Reset() {
 	*x = TokenRequest{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1425,7 @@ func (x *TokenRequest) String() string {
 func (*TokenRequest) ProtoMessage() {}
 
 func (x *TokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1438,7 @@ func (x *TokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRequest.ProtoReflect.Descriptor instead.
 func (*TokenRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TokenRequest) GetKey() uint64 {
@@ -1148,7 +1655,7 @@ type Refill struct {
 
 func (x *Refill) Reset() {
 	*x = Refill{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1667,7 @@ func (x *Refill) String() string {
 func (*Refill) ProtoMessage() {}
 
 func (x *Refill) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1680,7 @@ func (x *Refill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refill.ProtoReflect.Descriptor instead.
 func (*Refill) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Refill) GetRefilled() int64 {
@@ -1215,7 +1722,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1734,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1747,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TokenGrant) GetKey() uint64 {
@@ -1372,7 +1879,7 @@ type TokenRecall struct {
 
 func (x *TokenRecall) Reset() {
 	*x = TokenRecall{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1891,7 @@ func (x *TokenRecall) String() string {
 func (*TokenRecall) ProtoMessage() {}
 
 func (x *TokenRecall) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1904,7 @@ func (x *TokenRecall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRecall.ProtoReflect.Descriptor instead.
 func (*TokenRecall) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{11}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TokenRecall) GetKey() uint64 {
@@ -1523,13 +2030,60 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	" \x01(\bR\x03ask\x12\x10\n" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
 	"\x03gap\x18\f \x01(\x02R\x03gap\x12\x18\n" +
-	"\aassumed\x18\r \x01(\x01R\aassumed\"\x94\x02\n" +
+	"\aassumed\x18\r \x01(\x01R\aassumed\"\xca\x02\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
 	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
 	"\x04lost\x18\x04 \x03(\x06R\x04lost\x126\n" +
-	"\x04view\x18\x05 \x01(\v2\".titrate.gossip.v1alpha1.TokenViewR\x04view\"U\n" +
+	"\x04view\x18\x05 \x01(\v2\".titrate.gossip.v1alpha1.TokenViewR\x04view\x124\n" +
+	"\x05slots\x18\x06 \x01(\v2\x1e.titrate.gossip.v1alpha1.SlotsR\x05slots\"\xac\x01\n" +
+	"\x05Slots\x12\x16\n" +
+	"\x06agents\x18\x01 \x01(\x06R\x06agents\x125\n" +
+	"\x04asks\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.SlotAsksR\x04asks\x12>\n" +
+	"\areplies\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.SlotRepliesR\areplies\x12\x14\n" +
+	"\x05ended\x18\x04 \x03(\x06R\x05ended\"n\n" +
+	"\bSlotAsks\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\x06R\aprocess\x12\x12\n" +
+	"\x04sent\x18\x02 \x01(\x03R\x04sent\x124\n" +
+	"\x04list\x18\x03 \x03(\v2 .titrate.gossip.v1alpha1.SlotAskR\x04list\"\xbb\x03\n" +
+	"\aSlotAsk\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x04 \x01(\fR\x06client\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\x04R\x05owner\x12\x18\n" +
+	"\asession\x18\x06 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\a \x01(\rR\x06number\x12\x14\n" +
+	"\x05heard\x18\b \x01(\rR\x05heard\x12\x1a\n" +
+	"\bregister\x18\t \x01(\bR\bregister\x12\x18\n" +
+	"\abrought\x18\n" +
+	" \x01(\x03R\abrought\x12\x1a\n" +
+	"\breceived\x18\v \x01(\x03R\breceived\x12\x1a\n" +
+	"\breturned\x18\f \x01(\x03R\breturned\x12\x12\n" +
+	"\x04want\x18\r \x01(\x03R\x04want\x12\x1a\n" +
+	"\bpatience\x18\x0e \x01(\x03R\bpatience\x12\x12\n" +
+	"\x04rate\x18\x0f \x01(\x03R\x04rate\x12\x12\n" +
+	"\x04stay\x18\x10 \x01(\x03R\x04stay\x12\x1a\n" +
+	"\breleased\x18\x11 \x01(\bR\breleased\x12\x18\n" +
+	"\aconfirm\x18\x12 \x01(\bR\aconfirm\"s\n" +
+	"\vSlotReplies\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\x06R\aprocess\x12\x12\n" +
+	"\x04echo\x18\x02 \x01(\x03R\x04echo\x126\n" +
+	"\x04list\x18\x03 \x03(\v2\".titrate.gossip.v1alpha1.SlotReplyR\x04list\"\xff\x01\n" +
+	"\tSlotReply\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\x04R\x05owner\x12\x18\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\rR\x06number\x12\x12\n" +
+	"\x04seen\x18\x05 \x01(\rR\x04seen\x12\x18\n" +
+	"\agranted\x18\x06 \x01(\x03R\agranted\x12\x14\n" +
+	"\x05short\x18\a \x01(\x03R\x05short\x12\x12\n" +
+	"\x04full\x18\b \x01(\bR\x04full\x12\x16\n" +
+	"\x06answer\x18\t \x01(\bR\x06answer\x12\x12\n" +
+	"\x04keep\x18\n" +
+	" \x01(\x03R\x04keep\x12\x14\n" +
+	"\x05begin\x18\v \x01(\bR\x05begin\"U\n" +
 	"\tTokenView\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x06R\x06agents\x12\x1e\n" +
 	"\n" +
@@ -1618,7 +2172,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_gossip_v1alpha1_gossip_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(Nearness)(0),        // 0: titrate.gossip.v1alpha1.Nearness
 	(*Packet)(nil),       // 1: titrate.gossip.v1alpha1.Packet
@@ -1628,11 +2182,16 @@ var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(*KeyClaim)(nil),     // 5: titrate.gossip.v1alpha1.KeyClaim
 	(*Sum)(nil),          // 6: titrate.gossip.v1alpha1.Sum
 	(*Tokens)(nil),       // 7: titrate.gossip.v1alpha1.Tokens
-	(*TokenView)(nil),    // 8: titrate.gossip.v1alpha1.TokenView
-	(*TokenRequest)(nil), // 9: titrate.gossip.v1alpha1.TokenRequest
-	(*Refill)(nil),       // 10: titrate.gossip.v1alpha1.Refill
-	(*TokenGrant)(nil),   // 11: titrate.gossip.v1alpha1.TokenGrant
-	(*TokenRecall)(nil),  // 12: titrate.gossip.v1alpha1.TokenRecall
+	(*Slots)(nil),        // 8: titrate.gossip.v1alpha1.Slots
+	(*SlotAsks)(nil),     // 9: titrate.gossip.v1alpha1.SlotAsks
+	(*SlotAsk)(nil),      // 10: titrate.gossip.v1alpha1.SlotAsk
+	(*SlotReplies)(nil),  // 11: titrate.gossip.v1alpha1.SlotReplies
+	(*SlotReply)(nil),    // 12: titrate.gossip.v1alpha1.SlotReply
+	(*TokenView)(nil),    // 13: titrate.gossip.v1alpha1.TokenView
+	(*TokenRequest)(nil), // 14: titrate.gossip.v1alpha1.TokenRequest
+	(*Refill)(nil),       // 15: titrate.gossip.v1alpha1.Refill
+	(*TokenGrant)(nil),   // 16: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),  // 17: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	2,  // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
@@ -1642,16 +2201,21 @@ var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	0,  // 4: titrate.gossip.v1alpha1.Packet.nearness:type_name -> titrate.gossip.v1alpha1.Nearness
 	4,  // 5: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
 	5,  // 6: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	9,  // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	11, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	12, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	8,  // 10: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
-	10, // 11: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	14, // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	16, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	17, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	13, // 10: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
+	8,  // 11: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
+	9,  // 12: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
+	11, // 13: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
+	10, // 14: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
+	12, // 15: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
+	15, // 16: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -1665,7 +2229,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

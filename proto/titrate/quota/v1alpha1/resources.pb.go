@@ -1262,6 +1262,7 @@ type Limit struct {
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
 	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d, 20000/w, or a number of units:
 	// 100/10s. 0 = blocked: every request is refused at once. Range 0, or up to 1e9/s; a window of 1s to 366d.
+	// Needed, except beside a concurrency. Default none.
 	// Unit: cost units.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
 	// What a client may use at once after a pause. The server stores the default if it is left out. A 0 that
@@ -1290,7 +1291,11 @@ type Limit struct {
 	// What of a request it counts: a name among the filter's `costs`. A request without that cost is not
 	// counted. Default the plain `cost`.
 	Cost string `protobuf:"bytes,13,opt,name=cost,proto3" json:"cost,omitempty"`
-	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Most requests in flight at the same time, over all gateways, instead of a rate. A request is in flight from its
+	// release to the end of its stream. Not with burst, queue, strict, precision or cost. Default none. Range 1 to
+	// 1000000. Unit: requests.
+	Concurrency int64  `protobuf:"varint,14,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	Etag        string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1422,6 +1427,13 @@ func (x *Limit) GetCost() string {
 	return ""
 }
 
+func (x *Limit) GetConcurrency() int64 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
 func (x *Limit) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -1538,10 +1550,12 @@ type Override struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The client's name, as the filter makes it.
 	Client string `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
-	// As in Limit. Range 0, or up to 1e9/s. Unit: cost units.
+	// As in Limit. Default none. Range 0, or up to 1e9/s. Unit: cost units.
 	Rate string `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
 	// As in Limit. Default the amount of the rate, at least 1. Range 1 to 1e9. Unit: cost units.
-	Burst         float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	Burst float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	// As in Limit: in each override of a limit that has one. Default none. Range 1 to 1000000. Unit: requests.
+	Concurrency   int64 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1593,6 +1607,13 @@ func (x *Override) GetRate() string {
 func (x *Override) GetBurst() float64 {
 	if x != nil {
 		return x.Burst
+	}
+	return 0
+}
+
+func (x *Override) GetConcurrency() int64 {
+	if x != nil {
+		return x.Concurrency
 	}
 	return 0
 }
@@ -1684,11 +1705,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\x9d\b\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xcd\b\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
-	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x80\x01\n" +
-	"\x04rate\x18\x03 \x01(\tBl\xbaHirg2e^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))$R\x04rate\x12/\n" +
+	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
+	"\x04rate\x18\x03 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
 	"\x05burst\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12\x14\n" +
 	"\x05pools\x18\x05 \x03(\tR\x05pools\x12>\n" +
 	"\toverrides\x18\x06 \x03(\v2 .titrate.quota.v1alpha1.OverrideR\toverrides\x123\n" +
@@ -1699,7 +1720,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	" \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\bidentity\x12N\n" +
 	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12I\n" +
 	"\tprecision\x18\f \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionB\b\xbaH\x05\x82\x01\x02\x10\x01R\tprecision\x12D\n" +
-	"\x04cost\x18\r \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12\x12\n" +
+	"\x04cost\x18\r \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12-\n" +
+	"\vconcurrency\x18\x0e \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -1710,12 +1732,13 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
 	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
 	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
-	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xe2\x01\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\x92\x02\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x80\x01\n" +
-	"\x04rate\x18\x02 \x01(\tBl\xbaHirg2e^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))$R\x04rate\x12/\n" +
-	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst*A\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x81\x01\n" +
+	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
+	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12-\n" +
+	"\vconcurrency\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency*A\n" +
 	"\aSharing\x12\x17\n" +
 	"\x13SHARING_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aMAX_MIN\x10\x01\x12\x10\n" +

@@ -1,0 +1,468 @@
+package limiter
+
+import (
+	"sync"
+	"time"
+
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/slots"
+	"github.com/titrate/titrate/control/slots/keys"
+)
+
+// Concurrency limits (package slots). A request takes a slot of each such limit when it is released: when all other
+// limits and its share have let it go. While it waits for them it has none.
+//
+//	Decide ──► slots ──► decidePaid                      slots were here
+//	   │ Wait
+//	Enqueue ─► enqueuePaid ─► released ─► line of the key ── a slot ──► next limit … ──► Event with Slots
+//	                                            └── slots.MaxWait, or all are in use: refused
+//
+// A request that gets no slot is charged nothing: what it was charged at its release is given back.
+
+// Slots names the slots of a request; the zero Slots has none.
+type Slots uint64
+
+// slotNumbers are the slots of a limit by client.
+type slotNumbers struct {
+	most      int64
+	overrides map[string]int64
+}
+
+// slotNumbersOf returns the slots of a limit; nil: it has a rate.
+func slotNumbersOf(l *config.Limit) *slotNumbers {
+	if l.Concurrency == 0 {
+		return nil
+	}
+	n := &slotNumbers{most: l.Concurrency}
+	for client, o := range l.Overrides {
+		if n.overrides == nil {
+			n.overrides = make(map[string]int64, len(l.Overrides))
+		}
+		n.overrides[client] = o.Concurrency
+	}
+	return n
+}
+
+// SlotKey returns the hash of a key of a concurrency limit, and its number of slots by a configuration. Not ok: the
+// configuration has no such limit. O(limits of the tenant).
+func SlotKey(in *config.Set, n *exchange.KeyName) (key uint64, most int64, ok bool) {
+	l := limitNamed(in, n.Tenant, n.Limit)
+	if l == nil || l.Concurrency == 0 || l.PerTenant && n.Client != "" {
+		return 0, 0, false
+	}
+	if l.PerTenant {
+		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
+	} else {
+		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
+	}
+	return key, slotNumbersOf(l).of(n.Client), true
+}
+
+// of returns the number of slots of a client.
+func (n *slotNumbers) of(client string) int64 {
+	if o, found := n.overrides[client]; found {
+		return o
+	}
+	return n.most
+}
+
+// noSlot is the allowance of a client all of whose slots are in use.
+func (l *limit) noSlot(client string) Allowance {
+	return Allowance{Limit: l.name, Concurrency: l.slots.of(client), Cost: 1, Next: time.Duration(slotRetry),
+		Wait: time.Duration(slotRetry)}
+}
+
+// slotState is the state of the key of a request.
+type slotState keys.State
+
+func (e *Engine) slotState(l *limit, c *call) slotState {
+	name := c.slotName(l)
+	return slotState(e.slots.keys.Look(c.now, &name))
+}
+
+// passes reports whether a request would get a slot, as far as is known here: the owner may say otherwise.
+func (s slotState) passes() bool { return s.Next == slots.Admitted || s.Next == slots.Waits }
+
+// explainSlots appends the states of the concurrency limits that apply to a request.
+func (e *Engine) explainSlots(c *call, out []LimitState) []LimitState {
+	for _, l := range c.route.slots {
+		if l.classes&c.classes == 0 {
+			continue
+		}
+		s, client := e.slotState(l, c), c.under(l)
+		state := LimitState{Name: l.name, Mode: l.mode, Concurrency: l.slots.of(client), InFlight: s.Used,
+			Free: float64(s.Idle), Passes: s.passes(), Silent: s.Next == slots.CutOff}
+		if !state.Passes {
+			state.Wait = time.Duration(slotRetry)
+		}
+		if !l.perTenant {
+			state.Client = client
+		}
+		out = append(out, state)
+	}
+	return out
+}
+
+// slotStore has the slots of this replica.
+type slotStore struct {
+	keys *keys.Store[*tokenWait]
+
+	mu     sync.Mutex
+	latest Slots
+	held   map[Slots][]uint64    // keys, by the name that a request has
+	queued map[uint64]*tokenWait // by ticket: they wait for their share
+	ended  []keys.Ended[*tokenWait]
+}
+
+func (s *slotStore) init(start int64, wake func()) {
+	if wake == nil {
+		wake = func() {}
+	}
+	s.keys = keys.New[*tokenWait](uint64(max(start, 0))&^(1<<20-1), wake)
+	s.held, s.queued = map[Slots][]uint64{}, map[uint64]*tokenWait{}
+}
+
+// queue notes that a request waits in the queue of its flow, and needs slots when it is released.
+func (s *slotStore) queue(w *tokenWait) {
+	if len(w.route.slots) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queued[w.ticket] = w
+}
+
+func (s *slotStore) unqueue(ticket uint64) *tokenWait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queued) == 0 {
+		return nil
+	}
+	w := s.queued[ticket]
+	delete(s.queued, ticket)
+	return w
+}
+
+// name gives the slots of a request a name.
+func (s *slotStore) name(list []uint64) Slots {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest++
+	s.held[s.latest] = list
+	return s.latest
+}
+
+// free frees slots. The waits that this ends are kept until takeEnded.
+func (s *slotStore) free(now int64, list []uint64) {
+	for _, key := range list {
+		if ended := s.keys.Free(now, key, nil); len(ended) > 0 {
+			s.addEnded(ended)
+		}
+	}
+}
+
+// undo gives back slots that a request had which does not start. The waits that this ends are kept until takeEnded.
+func (s *slotStore) undo(now int64, list []uint64) {
+	for _, key := range list {
+		if ended := s.keys.Undo(now, key, nil); len(ended) > 0 {
+			s.addEnded(ended)
+		}
+	}
+}
+
+func (s *slotStore) addEnded(ended []keys.Ended[*tokenWait]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = append(s.ended, ended...)
+}
+
+// take returns the slots that have a name, which they lose.
+func (s *slotStore) take(name Slots) []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.held[name]
+	delete(s.held, name)
+	return list
+}
+
+func (s *slotStore) takeEnded() (ended []keys.Ended[*tokenWait]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ended, s.ended = s.ended, nil
+	return ended
+}
+
+// slotName says which key of a limit a request uses.
+func (c *call) slotName(l *limit) keys.Name {
+	client := c.under(l)
+	n := keys.Name{Key: l.keys.Key(client), Rest: l.keys.Key(""),
+		KeyName: exchange.KeyName{Tenant: l.tenant, Limit: l.name}}
+	if !l.perTenant {
+		n.Client = client
+	}
+	return n
+}
+
+// decideSlots is decideExact for a request with concurrency limits.
+func (e *Engine) decideSlots(c *call, out *Outcome) (done bool) {
+	list, full, got := e.trySlots(c, out)
+	switch got {
+	case slots.Admitted:
+	case slots.Waits:
+		*out = Outcome{Verdict: Wait, Reason: ClientLimit, Limit: full.name}
+		return true
+	default:
+		*out = e.refuseExact(c, refusal{by: full, wait: slotRetry})
+		return true
+	}
+	shadow := *out
+	done = e.decidePaid(c, out)
+	if !done || out.Verdict != Admit {
+		e.slots.undo(c.now, list)
+		return done
+	}
+	if shadow.Shadow && !out.Shadow {
+		out.Shadow, out.Reason, out.Limit = true, shadow.Reason, shadow.Limit
+	}
+	out.Slots = e.nameSlots(list)
+	return true
+}
+
+// slotRetry is the advice to a request that found all slots in use: nothing says when one becomes free.
+const slotRetry = int64(time.Second)
+
+// trySlots takes a slot of each concurrency limit. If one has none the request takes no slot, and full is that limit.
+// A limit in SHADOW is noted in out.
+func (e *Engine) trySlots(c *call, out *Outcome) (list []uint64, full *limit, got slots.Outcome) {
+	for _, l := range c.route.slots {
+		if !c.counts(l) {
+			continue
+		}
+		name := c.slotName(l)
+		switch key, got := e.slots.keys.Try(c.now, &name); {
+		case got == slots.Admitted:
+			list = append(list, key)
+		case l.mode == config.Shadow:
+			e.shadowSlot(c, l, &name, got, out)
+		default:
+			e.slots.undo(c.now, list)
+			return nil, l, got
+		}
+	}
+	return list, nil, slots.Admitted
+}
+
+// watchSlots takes the slots that there are for a request that is admitted anyway, since its route is in SHADOW.
+func (e *Engine) watchSlots(c *call, out *Outcome) {
+	var list []uint64
+	for _, l := range c.route.slots {
+		if !c.counts(l) {
+			continue
+		}
+		name := c.slotName(l)
+		if key, got := e.slots.keys.Try(c.now, &name); got == slots.Admitted {
+			list = append(list, key)
+		} else {
+			e.shadowSlot(c, l, &name, got, out)
+		}
+	}
+	out.Slots = e.nameSlots(list)
+}
+
+func (e *Engine) nameSlots(list []uint64) Slots {
+	if len(list) == 0 {
+		return 0
+	}
+	return e.slots.name(list)
+}
+
+// shadowSlot lets a request pass for which a limit in SHADOW has no slot here. If it would have to wait, a stand-in
+// waits in its place: so the owner is asked, and the limit counts whether the request would have been refused.
+func (e *Engine) shadowSlot(c *call, l *limit, name *keys.Name, got slots.Outcome, out *Outcome) {
+	if got == slots.Waits {
+		w := &tokenWait{by: l, standIn: true}
+		w.slot.Of = w
+		switch got = e.slots.keys.Join(c.now, name, &w.slot); got {
+		case slots.Waits:
+			return
+		case slots.Admitted: // it came meanwhile
+			e.slots.undo(c.now, []uint64{w.slot.Key})
+			return
+		}
+	}
+	if !out.Shadow {
+		e.setShadow(l, out)
+	}
+}
+
+// enqueueSlots is enqueueExact for a request with concurrency limits.
+func (e *Engine) enqueueSlots(c *call, r *Request, ticket uint64) (out Outcome, h Handle, ended bool) {
+	w := e.newTokenWait(c, r, ticket, len(c.route.limits), 0)
+	w.by = c.route.slots[0]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if events := e.payRest(c, w, nil); len(events) > 0 {
+		if out = events[0].Outcome; out.Verdict == Admit {
+			out.Flight = c.route.flight
+		}
+		return out, 0, true
+	}
+	if w.moved.Load() != 0 {
+		return w.outcome, w.handle, true
+	}
+	c.route.flow.countHeld()
+	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(slots.MaxWait), Limit: w.by.name,
+		Flight: c.route.flight}, w.handle, true
+}
+
+// takeSlots takes the slots that a released request does not have, until it has to wait for one. w.mu is locked.
+func (e *Engine) takeSlots(c *call, w *tokenWait, out []Event) []Event {
+	for ; w.slotsAt < len(w.route.slots); w.slotsAt++ {
+		l := w.route.slots[w.slotsAt]
+		if !c.counts(l) {
+			continue
+		}
+		name := c.slotName(l)
+		if l.mode == config.Shadow {
+			if key, got := e.slots.keys.Try(c.now, &name); got == slots.Admitted {
+				w.slots = append(w.slots, key)
+			} else {
+				e.shadowSlot(c, l, &name, got, &w.outcome)
+			}
+			continue
+		}
+		w.by, w.asked, w.slot.Of = l, c.now, w
+		switch e.slots.keys.Join(c.now, &name, &w.slot) {
+		case slots.Waits:
+			w.slotsAt++ // resumeSlot has the slot
+			return out
+		case slots.Admitted:
+			w.slots = append(w.slots, w.slot.Key)
+		default:
+			return e.refuseSlot(c, w, out)
+		}
+	}
+	o := w.outcome
+	o.Flight, o.Waited = nil, time.Duration(c.now-w.Since) // its Flight was given when the wait began
+	o.Slots = e.nameSlots(w.slots)
+	w.slots = nil
+	return e.endTokenWait(w, o, out)
+}
+
+// refuseSlot refuses a released request for which there is no slot. w.mu is locked.
+func (e *Engine) refuseSlot(c *call, w *tokenWait, out []Event) []Event {
+	e.unrelease(c.now, w)
+	o := e.refuseExact(c, refusal{by: w.by, wait: slotRetry})
+	o.Waited = time.Duration(c.now - w.Since)
+	return e.endTokenWait(w, o, out)
+}
+
+// unrelease gives back what a released request was charged, and its slots: it does not start. w.mu is locked.
+func (e *Engine) unrelease(now int64, w *tokenWait) {
+	e.slots.undo(now, w.slots)
+	w.slots = nil
+	e.Settle(now, &w.req, Plain, 0)
+	if w.req.Costs != nil {
+		for i, cost := range w.req.Costs {
+			if cost > 0 {
+				e.Settle(now, &w.req, i, 0)
+			}
+		}
+	}
+	if f := w.route.flow; f != nil {
+		f.counts.withdrawn.Add(1)
+	}
+}
+
+// resumeSlots lets requests go on whose waits for slots have ended.
+func (e *Engine) resumeSlots(now int64, ended []keys.Ended[*tokenWait], out []Event) []Event {
+	for len(ended) > 0 {
+		for _, one := range ended {
+			out = e.resumeSlot(now, one, out)
+		}
+		ended = e.slots.takeEnded()
+	}
+	return out
+}
+
+func (e *Engine) resumeSlot(now int64, one keys.Ended[*tokenWait], out []Event) []Event {
+	w := one.Waiter.Of
+	if w.standIn {
+		if one.Outcome == slots.Admitted {
+			e.slots.undo(now, []uint64{one.Waiter.Key})
+		} else {
+			e.count(w.by, didShadow)
+		}
+		return out
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.call(now)
+	if one.Outcome == slots.Admitted {
+		w.slots = append(w.slots, w.slot.Key)
+	}
+	if w.over { // cancelled after its wait had ended
+		e.unrelease(now, w)
+		return out
+	}
+	e.countAsked(w.by, now-w.asked)
+	if one.Outcome != slots.Admitted {
+		return e.refuseSlot(&c, w, out)
+	}
+	return e.takeSlots(&c, w, out)
+}
+
+// releaseToSlots takes the slots of the requests that queues have released: out from the given place on. Requests that
+// have to wait for one are taken out.
+func (e *Engine) releaseToSlots(now int64, from int, out []Event) []Event {
+	kept := out[:from]
+	for _, released := range out[from:] {
+		w := e.slots.unqueue(released.Ticket)
+		switch {
+		case w == nil:
+			kept = append(kept, released)
+		case released.Outcome.Verdict != Admit:
+			e.places.free(w)
+			kept = append(kept, released)
+		default:
+			kept = e.releaseToSlot(now, w, released, kept)
+		}
+	}
+	return kept
+}
+
+func (e *Engine) releaseToSlot(now int64, w *tokenWait, released Event, out []Event) []Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.waiting.Add(1)
+	w.moved.Store(0)
+	w.released, w.outcome, w.heldBy, w.paid = true, released.Outcome, released.HeldBy, charged{}
+	c := w.call(now)
+	return e.takeSlots(&c, w, out)
+}
+
+// tickSlots ends the waits for slots that have lasted too long.
+func (e *Engine) tickSlots(now int64, out []Event) []Event {
+	return e.resumeSlots(now, e.slots.keys.Expire(now, e.slots.takeEnded()), out)
+}
+
+// FreeSlots notes that the stream of a request with slots has ended, and appends the events of requests that go on
+// by that. A second call for the same slots does nothing.
+func (e *Engine) FreeSlots(now int64, s Slots, out []Event) []Event {
+	e.slots.free(now, e.slots.take(s))
+	return e.resumeSlots(now, e.slots.takeEnded(), out)
+}
+
+// AnswerSlots takes in what an owner of slots says, and appends the events of requests that go on by that.
+func (e *Engine) AnswerSlots(now int64, m *exchange.SlotReplies, out []Event) []Event {
+	return e.resumeSlots(now, e.slots.keys.Answer(now, m, e.slots.takeEnded()), out)
+}
+
+// PollSlots appends what the owners of slots are to be sent now, and returns when there is more to send; 0: when
+// Options.Ask is called. registered is as TokenRequests.Registered.
+func (e *Engine) PollSlots(now int64, out []*exchange.SlotAsks) (all []*exchange.SlotAsks, next int64,
+	registered uint64) {
+	return e.slots.keys.Poll(now, out)
+}

@@ -1,0 +1,363 @@
+package slots
+
+import "math"
+
+// Outcome of a request at a gateway.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Refused  Outcome = iota // all slots are in use
+	Admitted                // it has a slot
+	Waits                   // ask again with Retry after each Reply and each Free, or end it with Leave
+	CutOff                  // the owner is unreachable: nothing is started
+)
+
+// Gateway is the state of one key at one gateway. See the package comment.
+type Gateway struct {
+	lease   *Lease
+	owner   uint64 // its life; 0: no message of this session was received yet
+	session uint64
+	// Of the session, cumulative.
+	brought, granted, returned int64
+
+	used    int64 // requests in flight with a slot
+	orphans int64 // slots to be returned as requests end: the owner may have granted them again
+	waiting int64
+
+	number   uint32 // of the latest Ask
+	seen     uint32 // of the latest Ask that the owner has taken in
+	firm     uint32 // of the latest Ask that is to be confirmed
+	heard    uint32 // of the latest Reply
+	asked    int64  // requests of the open question; 0: none is open
+	patience int64  // end of the open question
+	silent   bool   // the owner does not answer
+
+	due      bool  // an Ask is to be sent now
+	news     bool  // it is to be confirmed
+	later    int64 // an Ask is to be sent then; 0: none
+	sentAt   int64
+	interval int64 // of repeats
+	answered int64 // when a Reply was last received
+
+	short int64 // idle slots go back at once until then
+	full  int64 // new requests are refused until then
+	keep  int64 // while short: slots that it may keep; −1: any number
+
+	rate, ends mean  // requests that come and that end
+	busy       level // requests in flight
+
+	idleLeast int64 // fewest idle slots since idleSince
+	idleSince int64
+}
+
+// NewGateway returns the state of a key that this gateway has not used. A session must be greater than all
+// earlier ones of the key at this process, by 2^20 or more.
+func NewGateway(lease *Lease, session uint64) *Gateway {
+	return &Gateway{lease: lease, session: session, keep: -1}
+}
+
+// has returns how many slots are here.
+func (g *Gateway) has() int64 { return g.brought + g.granted - g.returned }
+
+// idle returns how many slots can be used now.
+func (g *Gateway) idle() int64 { return max(0, g.has()-g.used) }
+
+// Used returns how many requests are in flight with a slot.
+func (g *Gateway) Used() int64 { return g.used }
+
+// Has returns how many slots are here, in use or idle.
+func (g *Gateway) Has() int64 { return g.has() }
+
+// Try is Take for a request that does not wait: after Waits nothing has changed.
+func (g *Gateway) Try(now int64) Outcome {
+	switch {
+	case g.waiting == 0 && g.start(now):
+		g.rate.add(now)
+		return Admitted
+	case g.silent, g.waiting >= g.places(now):
+		return g.Take(now)
+	}
+	return Waits
+}
+
+// Take asks for a slot for a new request.
+func (g *Gateway) Take(now int64) Outcome {
+	g.rate.add(now)
+	switch {
+	case g.waiting == 0 && g.start(now):
+		return Admitted
+	case g.silent:
+		g.question(now) // so that it is found out when the owner answers again
+		return CutOff
+	case g.waiting >= g.places(now):
+		return Refused
+	}
+	g.waiting++
+	g.question(now)
+	return Waits
+}
+
+// Look returns what Try would return, and changes nothing.
+func (g *Gateway) Look(now int64) Outcome {
+	switch {
+	case g.waiting == 0 && g.idle() > 0 && g.lease.Live(now):
+		return Admitted
+	case g.silent:
+		return CutOff
+	case g.waiting >= g.places(now):
+		return Refused
+	}
+	return Waits
+}
+
+// start gives a request an idle slot.
+func (g *Gateway) start(now int64) bool {
+	if g.idle() == 0 || !g.lease.Live(now) {
+		return false
+	}
+	g.busy.set(now, g.used)
+	g.used++
+	g.idleLeast = min(g.idleLeast, g.idle())
+	return true
+}
+
+// places returns how many requests may wait: while all slots are in use as many as will have one in time.
+func (g *Gateway) places(now int64) int64 {
+	if now >= g.full {
+		return math.MaxInt64
+	}
+	return int64(math.Ceil(MaxWait*g.ends.per(now))) + 2
+}
+
+// Surplus returns how many of the requests that wait, the latest ones, are to be refused.
+func (g *Gateway) Surplus(now int64) int64 {
+	if now >= g.full {
+		return 0
+	}
+	return max(0, g.waiting-g.places(now))
+}
+
+// Retry gives the first request that waits a slot, if there is one.
+func (g *Gateway) Retry(now int64) bool {
+	if g.waiting == 0 || !g.start(now) {
+		return false
+	}
+	g.waiting--
+	return true
+}
+
+// Leave notes that a request waits no longer. late: it has waited for as long as it may.
+func (g *Gateway) Leave(now int64, late bool) {
+	g.waiting--
+	g.silent = g.silent || late && g.asked > 0 && now-g.answered >= 4*MaxWait
+}
+
+// Free notes that a request with a slot has ended. Call Retry afterwards.
+func (g *Gateway) Free(now int64) {
+	g.ends.add(now)
+	g.putBack(now)
+}
+
+// Undo takes back a Take or Try that was Admitted: the request was not started. Call Retry afterwards.
+func (g *Gateway) Undo(now int64) {
+	g.rate.undo(now)
+	g.putBack(now)
+}
+
+func (g *Gateway) putBack(now int64) {
+	g.busy.set(now, g.used)
+	g.used--
+	if g.orphans > 0 {
+		g.orphans--
+		g.giveBack(1)
+	} else if now < g.short && g.keep >= 0 && g.has() > g.keep {
+		g.giveBack(1)
+	}
+}
+
+func (g *Gateway) giveBack(n int64) {
+	if n > 0 {
+		g.returned += n
+		g.due, g.news = true, true
+	}
+}
+
+// question has the owner asked, unless an open question is for as many requests and as long a time.
+func (g *Gateway) question(now int64) {
+	if g.asked == 0 || g.waiting > g.asked || now+MaxWait/2 > g.patience {
+		g.news = true
+		g.due = g.due || !g.silent || now-g.sentAt >= repeatMost
+	}
+}
+
+// Reply takes in a message of an owner. Call Retry and Surplus afterwards.
+func (g *Gateway) Reply(now int64, m Reply) {
+	if m.Session != g.session || g.owner != 0 && m.Owner != g.owner {
+		return
+	}
+	if m.Begin {
+		g.Lapse(now, g.session+1)
+		return
+	}
+	g.owner = m.Owner
+	g.answered, g.silent = now, false
+	g.seen = max(g.seen, m.Seen)
+	more := m.Granted > g.granted
+	if more {
+		g.asked = max(0, g.asked-(m.Granted-g.granted))
+		g.granted = m.Granted
+	}
+	if more && g.later == 0 {
+		g.later = now + confirmWithin
+	}
+	if m.Number <= g.heard {
+		return
+	}
+	g.heard = m.Number
+	g.short, g.keep = 0, -1
+	if m.Short > 0 {
+		g.short, g.keep = now+m.Short, m.Keep
+	}
+	switch {
+	case m.Full:
+		g.full = g.short
+	case more, m.Short == 0:
+		g.full = 0
+	}
+	g.due = g.due || m.Answer
+	g.returnExcess(now)
+}
+
+// returnExcess gives back idle slots while the owner is short, if no request waits.
+func (g *Gateway) returnExcess(now int64) {
+	if now < g.short && g.waiting == 0 {
+		g.giveBack(g.idle())
+	}
+}
+
+// Poll returns the message that is to be sent to the owner now; not ok: none is.
+func (g *Gateway) Poll(now int64) (a Ask, ok bool) {
+	g.returnExcess(now)
+	g.rest(now)
+	if !g.due && (g.next() == 0 || now < g.next()) {
+		return Ask{}, false
+	}
+	if g.due {
+		g.interval = repeatFirst
+	} else {
+		g.interval = min(2*max(g.interval, repeatFirst), repeatMost)
+	}
+	g.number++
+	if g.news || g.firm > g.seen {
+		g.firm = g.number
+	}
+	g.due, g.news, g.later, g.sentAt = false, false, 0, now
+	g.asked, g.patience = g.waiting, now+MaxWait
+	return g.message(now), true
+}
+
+func (g *Gateway) message(now int64) Ask {
+	return Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Register: g.heard == 0,
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Want: g.waiting, Patience: MaxWait,
+		Confirm: g.firm == g.number, Rate: int64(g.rate.per(now) * second * 1000), Stay: g.stay(now)}
+}
+
+// stay returns how long a request is in flight in the mean, by Little's law.
+func (g *Gateway) stay(now int64) int64 {
+	ends := g.ends.per(now)
+	if ends <= 0 {
+		return 0
+	}
+	return int64(min(g.busy.mean(now, g.used)/ends, 3600*second))
+}
+
+// rest gives back slots that were idle for keepIdle.
+func (g *Gateway) rest(now int64) {
+	if now-g.idleSince < keepIdle {
+		return
+	}
+	g.giveBack(min(g.idleLeast, g.idle()))
+	g.idleLeast, g.idleSince = g.idle(), now
+}
+
+// Due returns when Poll has something to do; 0: never.
+func (g *Gateway) Due(now int64) int64 {
+	if g.due {
+		return now
+	}
+	due := g.next()
+	if g.idle() > 0 {
+		due = sooner(due, g.idleSince+keepIdle)
+	} else if now < g.full {
+		due = sooner(due, g.full)
+	}
+	return due
+}
+
+// next returns when an Ask is to be sent without a cause: it is to be repeated or it confirms a Reply.
+func (g *Gateway) next() int64 {
+	due := g.later
+	if g.firm > g.seen && (g.heard == 0 || g.asked > 0 || g.orphans > 0) {
+		due = sooner(due, g.sentAt+max(g.interval, repeatFirst))
+	} else if g.firm > g.seen {
+		due = sooner(due, g.sentAt+max(2*confirmWithin, g.interval))
+	}
+	return due
+}
+
+// sooner returns the earlier of two times; 0 is never.
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Lapse begins another session, because the lease has run out: idle slots are dropped, see rule 5.
+func (g *Gateway) Lapse(now int64, session uint64) {
+	g.begin(now, session)
+	g.brought, g.orphans = g.used, g.used
+}
+
+// Move begins another session with another owner of the key. The gateway keeps what it has.
+func (g *Gateway) Move(now int64, lease *Lease, session uint64) {
+	has := max(0, g.has())
+	g.begin(now, session)
+	g.lease, g.brought = lease, has
+}
+
+func (g *Gateway) begin(now int64, session uint64) {
+	g.owner, g.session, g.granted, g.returned, g.brought = 0, session, 0, 0, 0
+	g.number, g.seen, g.firm, g.heard, g.asked = 0, 0, 0, 0, 0
+	g.due, g.news, g.silent = true, true, false
+	g.later, g.interval, g.answered = 0, 0, now
+	g.short, g.full, g.keep = 0, 0, -1
+}
+
+// Registered reports whether the owner knows what the gateway has.
+func (g *Gateway) Registered() bool { return g.heard > 0 || g.has() == 0 && g.used == 0 }
+
+// Idle reports whether the gateway has no slot and no request, and the owner knows it. It may be forgotten after
+// Release is sent. A no of the owner is kept until it ends.
+func (g *Gateway) Idle(now int64) bool {
+	return g.has() == 0 && g.used == 0 && g.waiting == 0 && !g.due && g.later == 0 && g.firm <= g.seen && now >= g.full
+}
+
+// Release returns all slots, because the process ends or the key is forgotten. Slots of requests in flight stay.
+func (g *Gateway) Release(now int64) Ask {
+	g.giveBack(g.idle())
+	g.number++
+	a := g.message(now)
+	a.Want, a.Released = 0, g.used == 0
+	return a
+}
+
+// Unknown answers a Reply about a key that the gateway has forgotten: all that was granted since comes back.
+func Unknown(m Reply) (a Ask, ok bool) {
+	if m.Begin {
+		return Ask{}, false
+	}
+	return Ask{Owner: m.Owner, Session: m.Session, Number: m.Seen + 1, Heard: m.Number, Received: m.Granted,
+		Returned: math.MaxInt64, Released: true}, true
+}

@@ -1,0 +1,536 @@
+package keys
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/slots"
+)
+
+const (
+	// sessions is the difference between two sessions of a key that this process begins.
+	sessions = 1 << 20
+	// MaxPerLimit is the most keys of one limit at a gateway. Clients beyond have the slots of Name.Rest together, so
+	// inventing names wins nothing.
+	MaxPerLimit = 1 << 13
+)
+
+// Name says which key a request uses, and of which limit.
+type Name struct {
+	Key  uint64
+	Rest uint64 // key of the limit's client "", for clients beyond MaxPerLimit
+	exchange.KeyName
+}
+
+// Store has the keys. W is the caller's record of a request that waits. All methods may be called from any thread.
+type Store[W any] struct {
+	wake func()
+
+	mu      sync.Mutex
+	session uint64
+	keys    map[uint64]*entry[W]
+	roads   map[uint64]*road // by the life of the owner
+	owners  exchange.Owners
+	view    uint64 // that was reported as registered
+	out     []outgoing
+	linked  bool
+	due     slots.Agenda
+	lines   map[uint64]*entry[W] // keys for which requests wait
+	limits  map[uint64]int       // keys by limit: by Name.Rest
+	lapseAt int64                // no lease runs out before
+	unknown int                  // keys whose owners do not know yet what is here
+	counts  Stats
+}
+
+// road is the way to an owner.
+type road struct {
+	lease slots.Lease
+	beat  int64 // when the owner was last sent anything
+	keys  int
+}
+
+// outgoing is a message for an owner that is ready.
+type outgoing struct {
+	owner uint64
+	ask   exchange.SlotAsk
+}
+
+// entry is a key.
+type entry[W any] struct {
+	hash  uint64
+	rest  uint64 // Name.Rest
+	name  exchange.KeyName
+	g     *slots.Gateway
+	owner uint64
+	line  []*Waiter[W]
+	told  bool // the owner knows what is here
+}
+
+// Waiter is a request that waits for a slot of one key at a time.
+type Waiter[W any] struct {
+	Of    W
+	Since int64  // when it began to wait; set by Join
+	Key   uint64 // of which it waits for a slot; likewise
+}
+
+// Ended is a wait that has ended.
+type Ended[W any] struct {
+	Waiter  *Waiter[W]
+	Outcome slots.Outcome // not Waits
+}
+
+// Stats are counters since the start, but for Keys, Used and Slots, which are of now.
+type Stats struct {
+	Keys, Used, Slots                int
+	Started, Waited, Refused, CutOff uint64
+	Lapses                           uint64 // leases that have run out while keys were in use
+}
+
+// New returns a store without owners. first is the first session: greater than all that an earlier process of this
+// identity has used. wake is called when Poll has messages.
+func New[W any](first uint64, wake func()) *Store[W] {
+	return &Store[W]{wake: wake, session: first, keys: map[uint64]*entry[W]{}, roads: map[uint64]*road{},
+		lines: map[uint64]*entry[W]{}, limits: map[uint64]int{}}
+}
+
+func (s *Store[W]) nextSession() uint64 {
+	s.session += sessions
+	return s.session
+}
+
+// find returns the key that a request uses, and its entry; nil: there is none yet.
+func (s *Store[W]) find(n *Name) (key uint64, e *entry[W]) {
+	if e = s.keys[n.Key]; e == nil && s.limits[n.Rest] >= MaxPerLimit {
+		return n.Rest, s.keys[n.Rest]
+	}
+	return n.Key, e
+}
+
+// Try takes a slot for a request that would not wait, and returns the key whose slot it is. Waits says that it has to
+// Join.
+func (s *Store[W]) Try(now int64, n *Name) (key uint64, out slots.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	key, e := s.find(n)
+	switch {
+	case e != nil:
+		out = s.count(e.g.Try(now))
+		s.poll(now, e)
+		return key, out
+	case !s.linked || len(s.owners.List) == 0:
+		return key, s.count(slots.CutOff)
+	}
+	return key, slots.Waits
+}
+
+// Join takes a slot, or has the request wait in the line of the key: w.Key.
+func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) slots.Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	key, e := s.find(n)
+	w.Since, w.Key = now, key
+	if e == nil {
+		if !s.linked || len(s.owners.List) == 0 {
+			return s.count(slots.CutOff)
+		}
+		e = s.begin(key, n)
+	}
+	out := e.g.Take(now)
+	if s.count(out); out == slots.Waits {
+		s.counts.Waited++
+		e.line = append(e.line, w)
+		s.lines[key] = e
+	}
+	s.poll(now, e)
+	return out
+}
+
+func (s *Store[W]) begin(key uint64, n *Name) *entry[W] {
+	e := &entry[W]{hash: key, rest: n.Rest, told: true, owner: s.owners.Of(key)}
+	e.name = exchange.KeyName{Tenant: strings.Clone(n.Tenant), Limit: strings.Clone(n.Limit)}
+	if key == n.Key {
+		e.name.Client = strings.Clone(n.Client)
+	}
+	s.limits[n.Rest]++
+	r := s.road(e.owner)
+	r.keys++
+	e.g = slots.NewGateway(&r.lease, s.nextSession())
+	s.keys[key] = e
+	return e
+}
+
+func (s *Store[W]) road(owner uint64) *road {
+	r := s.roads[owner]
+	if r == nil {
+		r = &road{}
+		s.roads[owner] = r
+	}
+	return r
+}
+
+func (s *Store[W]) count(out slots.Outcome) slots.Outcome {
+	switch out {
+	case slots.Admitted:
+		s.counts.Started++
+	case slots.Refused:
+		s.counts.Refused++
+	case slots.CutOff:
+		s.counts.CutOff++
+	}
+	return out
+}
+
+// Free notes that a request with a slot has ended, and appends the waits that end by that.
+func (s *Store[W]) Free(now int64, key uint64, ended []Ended[W]) []Ended[W] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	e := s.keys[key]
+	if e == nil {
+		return ended
+	}
+	e.g.Free(now)
+	return s.settle(now, e, ended)
+}
+
+// Undo takes back a slot that Try or Join gave to a request that does not start. It appends the waits that end by that.
+func (s *Store[W]) Undo(now int64, key uint64, ended []Ended[W]) []Ended[W] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	e := s.keys[key]
+	if e == nil {
+		return ended
+	}
+	s.counts.Started--
+	e.g.Undo(now)
+	return s.settle(now, e, ended)
+}
+
+// State is the state of one key at this gateway.
+type State struct {
+	Used, Idle, Waiting int           // requests with a slot, idle slots, requests in line
+	Next                slots.Outcome // of another request, now
+}
+
+// Look returns the state of the key that a request uses, and changes nothing.
+func (s *Store[W]) Look(now int64, n *Name) State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, e := s.find(n)
+	switch {
+	case e != nil:
+		used := int(e.g.Used())
+		return State{Used: used, Idle: max(0, int(e.g.Has())-used), Waiting: len(e.line), Next: e.g.Look(now)}
+	case !s.linked || len(s.owners.List) == 0:
+		return State{Next: slots.CutOff}
+	}
+	return State{Next: slots.Waits}
+}
+
+// settle gives slots to requests that wait, and refuses those for which there will be none in time.
+func (s *Store[W]) settle(now int64, e *entry[W], ended []Ended[W]) []Ended[W] {
+	for len(e.line) > 0 && e.g.Retry(now) {
+		ended = append(ended, Ended[W]{e.line[0], s.count(slots.Admitted)})
+		e.line = slices.Delete(e.line, 0, 1)
+	}
+	for n := e.g.Surplus(now); n > 0 && len(e.line) > 0; n-- {
+		last := len(e.line) - 1
+		ended = append(ended, Ended[W]{e.line[last], s.count(slots.Refused)})
+		e.line = slices.Delete(e.line, last, last+1)
+		e.g.Leave(now, false)
+	}
+	s.poll(now, e)
+	return ended
+}
+
+// Leave takes a request out of its line; false: its wait has ended.
+func (s *Store[W]) Leave(now int64, w *Waiter[W]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.keys[w.Key]
+	if e == nil {
+		return false
+	}
+	i := slices.Index(e.line, w)
+	if i < 0 {
+		return false
+	}
+	e.line = slices.Delete(e.line, i, i+1)
+	e.g.Leave(now, false)
+	s.poll(now, e)
+	return true
+}
+
+// Expire appends the waits that have lasted for MaxWait.
+func (s *Store[W]) Expire(now int64, ended []Ended[W]) []Ended[W] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	for _, key := range slices.Sorted(maps.Keys(s.lines)) {
+		e, n := s.lines[key], 0
+		for n < len(e.line) && now-e.line[n].Since >= slots.MaxWait {
+			e.g.Leave(now, true)
+			ended = append(ended, Ended[W]{e.line[n], s.count(slots.Refused)})
+			n++
+		}
+		if n > 0 {
+			e.line = slices.Delete(e.line, 0, n)
+			s.poll(now, e)
+		}
+	}
+	return ended
+}
+
+// Drain ends all waits, as CutOff.
+func (s *Store[W]) Drain(now int64, ended []Ended[W]) []Ended[W] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(s.lines)) {
+		e := s.lines[key]
+		for _, w := range e.line {
+			e.g.Leave(now, false)
+			ended = append(ended, Ended[W]{w, slots.CutOff})
+		}
+		e.line = nil
+		s.poll(now, e)
+	}
+	return ended
+}
+
+// isLined keeps lines up to date.
+func (s *Store[W]) isLined(e *entry[W]) {
+	if len(e.line) == 0 {
+		delete(s.lines, e.hash)
+	}
+}
+
+// inOrder returns the keys in the same order in each run.
+func (s *Store[W]) inOrder() []*entry[W] {
+	all := slices.Collect(maps.Values(s.keys))
+	slices.SortFunc(all, func(a, b *entry[W]) int { return cmp.Compare(a.hash, b.hash) })
+	return all
+}
+
+// lapse ends what leases allowed that have run out.
+func (s *Store[W]) lapse(now int64) {
+	if now < s.lapseAt {
+		return
+	}
+	s.lapseAt = math.MaxInt64
+	defer func() {
+		for _, r := range s.roads {
+			s.leased(r)
+		}
+	}()
+	for owner, r := range s.roads {
+		if !r.lease.Lapsed(now) {
+			continue
+		}
+		s.counts.Lapses++
+		for _, e := range s.inOrder() {
+			if e.owner == owner {
+				e.g.Lapse(now, s.nextSession())
+				s.poll(now, e)
+			}
+		}
+	}
+}
+
+// leased notes when a lease runs out.
+func (s *Store[W]) leased(r *road) {
+	if until := r.lease.Until(); until != 0 {
+		s.lapseAt = min(s.lapseAt, until)
+	}
+}
+
+// Answer takes in what an owner says, and appends the waits that it ends.
+func (s *Store[W]) Answer(now int64, m *exchange.SlotReplies, ended []Ended[W]) []Ended[W] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	r := s.roads[m.Owner]
+	if r != nil && m.Echo != 0 {
+		r.lease.Renew(now, m.Echo)
+		s.leased(r)
+	}
+	for i := range m.List {
+		t := &m.List[i]
+		e := s.keys[t.Key]
+		switch {
+		case e == nil:
+			if a, ok := slots.Unknown(t.Reply); ok {
+				s.out = append(s.out, outgoing{m.Owner, exchange.SlotAsk{Key: t.Key, Ask: a}})
+				s.wake()
+			}
+		case e.owner == m.Owner:
+			e.g.Reply(now, t.Reply)
+			ended = s.settle(now, e, ended)
+		}
+	}
+	if m.Echo != 0 { // requests may have waited for the lease
+		for _, key := range slices.Sorted(maps.Keys(s.lines)) {
+			if e := s.lines[key]; e.owner == m.Owner {
+				ended = s.settle(now, e, ended)
+			}
+		}
+	}
+	return ended
+}
+
+// poll has the message of a key sent that is due now, and forgets the key if it is at rest.
+func (s *Store[W]) poll(now int64, e *entry[W]) {
+	s.isLined(e)
+	if a, ok := e.g.Poll(now); ok {
+		m := exchange.SlotAsk{Key: e.hash, Ask: a}
+		if m.Named() {
+			m.KeyName = e.name
+		}
+		s.out = append(s.out, outgoing{e.owner, m})
+		s.wake()
+	}
+	if told := e.g.Registered(); told != e.told {
+		e.told = told
+		s.unknown += map[bool]int{true: -1, false: 1}[told]
+	}
+	if e.g.Idle(now) && len(e.line) == 0 {
+		s.forget(now, e)
+		return
+	}
+	s.due.Set(e.hash, e.g.Due(now))
+}
+
+// Poll appends the messages that are due for the owners, and returns when the next ones are due; 0: when wake is
+// called. registered is the number of the list of owners that all know what is here; 0: not all of them do, or it was
+// said before.
+func (s *Store[W]) Poll(now int64, out []*exchange.SlotAsks) (all []*exchange.SlotAsks, next int64, registered uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.linked {
+		return out, 0, 0
+	}
+	s.lapse(now)
+	for key, ok := s.due.Take(now); ok; key, ok = s.due.Take(now) {
+		if e := s.keys[key]; e != nil {
+			s.poll(now, e)
+		}
+	}
+	next = s.due.Next()
+	out = s.take(now, out)
+	for _, r := range s.roads {
+		if r.keys > 0 {
+			next = sooner(next, r.beat+slots.BeatEvery)
+			next = sooner(next, r.lease.Until())
+		}
+	}
+	if s.unknown == 0 && s.view != s.owners.View {
+		s.view, registered = s.owners.View, s.owners.View
+	}
+	return out, next, registered
+}
+
+// take groups what is ready by owner, and adds what keeps the leases.
+func (s *Store[W]) take(now int64, out []*exchange.SlotAsks) []*exchange.SlotAsks {
+	by := map[uint64]*exchange.SlotAsks{}
+	for _, o := range s.out {
+		if by[o.owner] == nil {
+			by[o.owner] = &exchange.SlotAsks{Owner: o.owner, Sent: now}
+		}
+		by[o.owner].List = append(by[o.owner].List, o.ask)
+	}
+	s.out = s.out[:0]
+	for owner, r := range s.roads {
+		if r.keys > 0 && by[owner] == nil && now >= r.beat+slots.BeatEvery {
+			by[owner] = &exchange.SlotAsks{Owner: owner, Sent: now}
+		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(by)) {
+		if r := s.roads[owner]; r != nil {
+			r.beat = now
+		}
+		out = append(out, by[owner])
+	}
+	return out
+}
+
+// forget forgets a key at rest. Its owner forgets this process with it.
+func (s *Store[W]) forget(now int64, e *entry[W]) {
+	a := e.g.Release(now)
+	s.out = append(s.out, outgoing{e.owner, exchange.SlotAsk{Key: e.hash, Ask: a}})
+	s.roads[e.owner].keys--
+	s.due.Set(e.hash, 0)
+	delete(s.keys, e.hash)
+	if s.limits[e.rest]--; s.limits[e.rest] == 0 {
+		delete(s.limits, e.rest)
+	}
+}
+
+// SetOwners puts other owners in force. A new owner of a key is sent what is here of the key.
+func (s *Store[W]) SetOwners(now int64, o exchange.Owners) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapse(now)
+	s.owners, s.view = o, 0
+	for _, e := range s.inOrder() {
+		owner := o.Of(e.hash)
+		if owner == e.owner {
+			continue
+		}
+		was, r := s.road(e.owner), s.road(owner)
+		r.lease.Inherit(&was.lease)
+		s.leased(r)
+		was.keys--
+		r.keys++
+		e.owner = owner
+		e.g.Move(now, &r.lease, s.nextSession())
+		s.poll(now, e)
+	}
+	maps.DeleteFunc(s.roads, func(_ uint64, r *road) bool { return r.keys == 0 })
+	s.wake()
+}
+
+// Link notes whether an agent carries messages. Without one the gateway goes on until its leases run out.
+func (s *Store[W]) Link(up bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.linked = up
+}
+
+// Release gives back what is idle here, because the process ends.
+func (s *Store[W]) Release(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.inOrder() {
+		a := e.g.Release(now)
+		s.out = append(s.out, outgoing{e.owner, exchange.SlotAsk{Key: e.hash, Ask: a}})
+	}
+	s.wake()
+}
+
+// Stats returns the counters.
+func (s *Store[W]) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.counts
+	st.Keys = len(s.keys)
+	for _, e := range s.keys {
+		st.Used += int(e.g.Used())
+		st.Slots += int(e.g.Has())
+	}
+	return st
+}
+
+// sooner returns the earlier of two times; 0 is never.
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
