@@ -33,19 +33,22 @@ type PoolExplanation struct {
 
 // Limit is the client's state in one limit.
 type Limit struct {
-	Name    string  `json:"name"`
-	Client  string  `json:"client"` // the client as the limit identifies it
-	Mode    string  `json:"mode"`
-	Queued  bool    `json:"queued"`
-	Strict  bool    `json:"strict"`
-	Exact   bool    `json:"exact"`
-	Counts  string  `json:"counts,omitempty"` // the name of a cost
-	Rate    number  `json:"rate"`
-	Burst   number  `json:"burst"`
-	Free    number  `json:"free"`
-	Passes  bool    `json:"passes"`
-	Wait    number  `json:"waitSeconds"`
-	Claimed *Claims `json:"claimed,omitempty"`
+	Name   string `json:"name"`
+	Client string `json:"client"` // the client as the limit identifies it
+	Mode   string `json:"mode"`
+	Queued bool   `json:"queued"`
+	Strict bool   `json:"strict"`
+	Exact  bool   `json:"exact"`
+	Counts string `json:"counts,omitempty"` // the name of a cost
+	Rate   number `json:"rate"`
+	Burst  number `json:"burst"`
+	Free   number `json:"free"`
+	// Concurrency is the number of requests in flight that the limit allows over all gateways; inFlight are here.
+	Concurrency int64   `json:"concurrency,omitempty"`
+	InFlight    int     `json:"inFlight,omitempty"`
+	Passes      bool    `json:"passes"`
+	Wait        number  `json:"waitSeconds"`
+	Claimed     *Claims `json:"claimed,omitempty"`
 }
 
 // Claims are the other gateways' claims, cost units/s.
@@ -110,7 +113,8 @@ func limit(l *limiter.LimitState) Limit {
 	return Limit{
 		Name: l.Name, Client: l.Client, Mode: l.Mode.String(), Queued: l.Queued, Strict: l.Strict, Exact: l.Exact,
 		Rate: number(l.Rate), Burst: number(l.Burst), Free: number(l.Free), Passes: l.Passes,
-		Wait: number(l.Wait.Seconds()), Claimed: claims(l.Claimed), Counts: l.Counts,
+		Wait: number(l.Wait.Seconds()), Claimed: claims(l.Claimed), Counts: l.Counts, Concurrency: l.Concurrency,
+		InFlight: l.InFlight,
 	}
 }
 
@@ -135,6 +139,10 @@ func why(p *PoolExplanation, cost float64) string {
 	}
 	act := map[string]string{limiter.Wait.String(): "held", limiter.Reject.String(): "refused"}[p.Verdict]
 	for _, l := range p.Limits {
+		if l.Name == p.Limit && l.Concurrency > 0 {
+			return act + fmt.Sprintf(" by limit %q: %d requests may be in flight over all gateways, %d are here, "+
+				"and no slot is idle", l.Name, l.Concurrency, l.InFlight)
+		}
 		if l.Name == p.Limit {
 			const text = " by limit %q: %s free of a burst of %s, refilled at %s/s over all gateways; %s passes %s"
 			return act + fmt.Sprintf(text,
@@ -192,6 +200,10 @@ func (l *Limit) row() []string {
 	}
 	if !l.Passes {
 		passes = in(float64(l.Wait))
+	}
+	if l.Concurrency > 0 {
+		return []string{quote(l.Name), quote(l.Client), "in flight", "-", fmt.Sprint(l.Concurrency), show(l.Free),
+			passes, "-", "-", l.Mode}
 	}
 	return []string{
 		quote(l.Name), quote(l.Client), cmp.Or(l.Counts, "-"), show(l.Rate), show(l.Burst), show(l.Free), passes,

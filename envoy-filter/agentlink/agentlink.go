@@ -85,6 +85,9 @@ type Options struct {
 	// (limiter.Options.Ask). Answer receives the owners' answers.
 	Asked  Bell
 	Answer func(*exchange.TokenAnswers)
+	// AnswerSlots receives the messages of owners of slots. Without it limits with a concurrency are left out: the
+	// process does not see the ends of requests.
+	AnswerSlots func(*exchange.SlotReplies)
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)
@@ -156,7 +159,7 @@ type Client struct {
 	// and not after the first configuration.
 	restored, configured, summed bool
 
-	takesTokens bool // the agent does; of connect's goroutine
+	takesTokens, takesSlots bool // the agent does; of connect's goroutine
 
 	finishing chan struct{} // closed by Finish
 	finish    sync.Once
@@ -303,7 +306,7 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Write
 		return err
 	}
 	w.SetVersion(version)
-	c.takesTokens = hello.Tokens
+	c.takesTokens, c.takesSlots = hello.Tokens, hello.Slots
 	if c.o.Decisions != nil {
 		c.o.Decisions.Want(hello.Decisions)
 	}
@@ -341,6 +344,10 @@ func (c *Client) receive(r *link.Reader) error {
 		case *exchange.TokenAnswers:
 			if c.o.Answer != nil {
 				c.o.Answer(m)
+			}
+		case *exchange.SlotReplies:
+			if c.o.AnswerSlots != nil {
+				c.o.AnswerSlots(m)
 			}
 		case *link.Heartbeat, *link.Hello:
 		default:
@@ -400,6 +407,9 @@ func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {
 	h := &link.Heartbeat{Sequence: sequence, Revision: c.Revision.Load()}
 	if r := c.refusal.Load(); r != nil {
 		h.Refused, h.Reason = r.revision, r.reason
+	}
+	if c.o.AnswerSlots != nil {
+		h.Features = exchange.FeatureConcurrency
 	}
 	return h
 }

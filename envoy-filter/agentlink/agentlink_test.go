@@ -164,6 +164,24 @@ func TestStateInAndOut(t *testing.T) {
 	await(s, func(h *link.Heartbeat) bool { return h.Refused == 0 && h.Reason == "" })
 }
 
+// A process that does not see the ends of requests, a rate limit service, leaves limits with a concurrency out.
+func TestConcurrencyIsLeftOut(t *testing.T) {
+	b := newFixture(t)
+	s := b.accept(hello)
+	c := *configuration
+	c.Revision = 7
+	c.Tenants = append(c.Tenants, config.Tenant{Name: "many", Weight: 1, Limits: []config.Limit{
+		{Name: "flight", Concurrency: 2}, {Name: "rate", Rate: 5}}})
+	s.send(&c)
+	r := await(s, func(r *link.Refused) bool { return r.Revision == 7 })
+	if r.Total != 1 || r.Limits[0].Limit != "flight" || !strings.Contains(r.Limits[0].Reason, "rate limit service") {
+		t.Errorf("%+v", r)
+	}
+	if h := await(s, func(h *link.Heartbeat) bool { return h.Revision == 7 }); h.Features != "" {
+		t.Errorf("features %q", h.Features)
+	}
+}
+
 // A part of a configuration that this filter cannot read, or that is not valid, is
 // left out and reported; the rest holds. After a new link it is reported again.
 func TestLeftOutIsReported(t *testing.T) {

@@ -18,6 +18,9 @@ type inForce struct {
 func (c *Client) apply(m *config.Config) {
 	valid := *m
 	left := valid.LeaveOut()
+	if c.o.AnswerSlots == nil {
+		left = append(left, valid.LeaveOutConcurrency()...)
+	}
 	if err := c.o.Apply(&valid); err != nil {
 		c.refuse(m.Revision, err)
 		return
@@ -43,6 +46,9 @@ func (c *Client) change(d *config.Delta) {
 	}
 	valid := *d
 	left := valid.LeaveOut(now.given.Shared())
+	if c.o.AnswerSlots == nil {
+		left = append(left, valid.LeaveOutConcurrency()...)
+	}
 	if err := c.o.Change(&valid); err != nil {
 		c.refuse(d.Revision, err)
 		return

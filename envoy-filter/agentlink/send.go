@@ -40,7 +40,9 @@ type sender struct {
 	spent exchange.Spent // memory for the next message
 	stats limiter.Stats  // reused for each message
 
-	tokens exchange.TokenRequests // reused for each message
+	tokens     exchange.TokenRequests // reused for each message
+	slots      []*exchange.SlotAsks   // likewise
+	registered exchange.Registered
 }
 
 // send sends until the link ends, the process ends, or a write fails: that is the error.
@@ -86,6 +88,13 @@ func (s *sender) sendTokens(again *time.Timer) error {
 	if next := s.o.Engine.PollTokens(now, &s.tokens); next != 0 {
 		wait = time.Duration(max(next-now, 1))
 	}
+	slotsDue, err := s.sendSlots(now)
+	if err != nil {
+		return err
+	}
+	if slotsDue != 0 {
+		wait = min(wait, time.Duration(max(slotsDue-now, 1)))
+	}
 	again.Reset(wait)
 	if len(s.tokens.List) == 0 && s.tokens.Registered == 0 {
 		return nil
@@ -96,6 +105,25 @@ func (s *sender) sendTokens(again *time.Timer) error {
 		}
 	}
 	return nil
+}
+
+// sendSlots sends what owners of slots are to be sent, and returns when there is more to send; 0: when the engine asks.
+// The gateway has registered with all owners once tokens and slots have.
+func (s *sender) sendSlots(now int64) (next int64, err error) {
+	if !s.takesSlots {
+		return 0, nil
+	}
+	var known uint64
+	s.slots, next, known = s.o.Engine.PollSlots(now, s.slots[:0])
+	s.tokens.Registered = s.registered.Add(s.tokens.Registered, known)
+	for _, m := range s.slots {
+		for _, part := range m.Parts(link.MaxTokens) {
+			if err := s.w.Write(part); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return next, nil
 }
 
 func (s *sender) tick(tick int) error {

@@ -22,6 +22,11 @@ import (
 //
 //	r ≤ q;   t ≤ w, unless the bucket is in debt
 //	of a refusal: r < the request's cost;   t ≤ Retry-After
+//
+// A limit on requests in flight has a quota without a window, in the draft's unit for that:
+//
+//	RateLimit-Policy: "in-flight";q=20;qu="concurrent-requests"
+//	RateLimit: "in-flight";r=0;t=1
 
 // rounding is the relative error of a burst or rate that was written as a quotient.
 const rounding = 1e-9
@@ -33,6 +38,11 @@ const largest = 999_999_999_999_999
 // grants nothing has q=0 and no window.
 func AppendPolicy(b []byte, a limiter.Allowance) []byte {
 	b = appendString(b, a.Limit)
+	if a.Concurrency > 0 {
+		b = append(b, ";q="...)
+		b = appendWhole(b, float64(a.Concurrency))
+		return append(b, `;qu="concurrent-requests"`...)
+	}
 	window := 1.0
 	if a.Rate > 0 {
 		window = max(1, math.Ceil(a.Burst/a.Rate*(1-rounding)))
@@ -106,9 +116,13 @@ func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 			key   string
 			value float64
 		}{
-			{"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining},
+			{"concurrency", float64(a.Concurrency)}, {"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining},
 			{"reset", a.Reset.Seconds()}, {"wait", a.Wait.Seconds()},
 		} {
+			if of := n.key == "concurrency"; of != (a.Concurrency > 0) && (of || n.key == "rate" || n.key == "burst" ||
+				n.key == "reset") {
+				continue
+			}
 			b = append(b, `,"`...)
 			b = append(b, n.key...)
 			b = append(b, `":`...)

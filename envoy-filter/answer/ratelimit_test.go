@@ -29,6 +29,8 @@ func TestRateLimitFields(t *testing.T) {
 		{limiter.Allowance{Limit: "a", Rate: 3, Burst: 10, Remaining: 10}, `"a";q=12;w=4`, `"a";r=10`},
 		{limiter.Allowance{Limit: "a", Rate: 1e9, Burst: 1e9, Remaining: 1e9}, `"a";q=1000000000;w=1`, `"a";r=1000000000`},
 		{limiter.Allowance{Limit: "none", Rate: 0, Burst: 1}, `"none";q=0`, `"none";r=0`},
+		{limiter.Allowance{Limit: "in-flight", Concurrency: 20, Cost: 1, Next: time.Second, Wait: time.Second},
+			`"in-flight";q=20;qu="concurrent-requests"`, `"in-flight";r=0;t=1`},
 		{limiter.Allowance{Limit: "a\"b\\é", Rate: 1e30, Burst: 1e30, Remaining: math.Inf(1)},
 			`"a\"b\\__";q=999999999999999;w=1`, `"a\"b\\__";r=999999999999999`},
 	} {

@@ -243,6 +243,25 @@ func (e *Enforcer) Answer(a *exchange.TokenAnswers) {
 	e.send(e.answered)
 }
 
+// FreeSlots notes that a stream with slots of concurrency limits has ended, and delivers the requests that go on by
+// that.
+func (e *Enforcer) FreeSlots(s limiter.Slots) {
+	defer e.RecoverPanic("the end of a stream")
+	e.send(e.o.Engine.FreeSlots(Now(), s, nil))
+}
+
+// AnswerSlots passes on what an owner of slots says, and delivers the requests that go on by that.
+func (e *Enforcer) AnswerSlots(m *exchange.SlotReplies) {
+	defer e.RecoverPanic("an owner's message about slots")
+	e.answering.Lock()
+	defer e.answering.Unlock()
+	if e.draining.Load() {
+		return
+	}
+	e.answered = e.o.Engine.AnswerSlots(Now(), m, e.answered[:0])
+	e.send(e.answered)
+}
+
 // Start runs the ticker.
 func (e *Enforcer) Start() { e.start.Do(func() { go e.run() }) }
 

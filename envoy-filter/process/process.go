@@ -117,7 +117,7 @@ func New(o Options) *Process {
 			Generation: uint64(time.Now().UnixNano()),
 		},
 		Log:   func(text string) { o.Log(Info, text) },
-		Asked: bell, Answer: p.Enforcer.Answer,
+		Asked: bell, Answer: p.Enforcer.Answer, AnswerSlots: p.Enforcer.AnswerSlots,
 		Clients: p.observer.report, ClientParts: clientParts, Decisions: &p.decisions,
 	})
 	p.page = p.newPage()

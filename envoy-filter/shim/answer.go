@@ -104,6 +104,7 @@ func writeVerdict(a *C.struct_titrate_answer, out limiter.Outcome) {
 	a.verdict, a.reason = C.int(out.Verdict), C.uint8_t(out.Reason)
 	a.mark, a.shadow = C.bool(out.Mark), C.bool(out.Shadow)
 	a.flight = nil
+	a.slots = C.uint64_t(out.Slots)
 	a.limit_length, a.policy_length, a.rate_limit_length = 0, 0, 0
 	if out.Reason != limiter.None {
 		put(a.reason_name[:], &a.reason_length, answer.ReasonName(out.Reason))

@@ -69,6 +69,7 @@ struct titrate_answer {
   // (titrate_answer_begin).
   struct titrate_flight* flight;
   int64_t micros;                // its cost there; if flight is set
+  uint64_t slots;                // of concurrency limits, to be freed at the end of the stream; 0: none
   size_t limit_length, policy_length, rate_limit_length;
   // Written if there is a reason.
   size_t reason_length;
@@ -103,6 +104,8 @@ struct titrate_event {
   uint32_t wait_ms;
   uint8_t verdict, reason;
   bool mark, shadow;
+  bool dropped;   // written by titrate_release: no stream will see the event
+  uint64_t slots; // as in struct titrate_answer
   size_t held_by_length;
   char held_by[72]; // the limit that it waited for, or "tenant-share"
 };

@@ -49,10 +49,16 @@ func (d *deliverer) deliver(events []limiter.Event) {
 		c.reason = C.uint8_t(e.Outcome.Reason)
 		c.mark = C.bool(e.Outcome.Mark)
 		c.shadow = C.bool(e.Outcome.Shadow)
+		c.slots = C.uint64_t(e.Outcome.Slots)
 		put(c.held_by[:], &c.held_by_length, e.HeldBy)
 		d.events = append(d.events, c)
 	}
 	C.titrate_release(&d.events[0], C.size_t(len(d.events)))
+	for i := range d.events {
+		if c := &d.events[i]; bool(c.dropped) && c.slots != 0 {
+			go theProcess.Load().Enforcer.FreeSlots(limiter.Slots(c.slots)) // which delivers, too
+		}
+	}
 }
 
 // sink publishes metrics in Envoy's stats; on Envoy's main thread only.

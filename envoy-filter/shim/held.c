@@ -42,15 +42,18 @@ void titrate_held_free(struct titrate_held* held) {
   free(held);
 }
 
-void titrate_held_detach(struct titrate_held* held) {
-  if (atomic_exchange(&held->state, GONE) == RELEASED) titrate_held_free(held);
+uint64_t titrate_held_detach(struct titrate_held* held) {
+  if (atomic_exchange(&held->state, GONE) != RELEASED) return 0;
+  uint64_t slots = held->event.slots;
+  titrate_held_free(held);
+  return slots;
 }
 
 const struct titrate_event* titrate_held_event(const struct titrate_held* held) {
   return &held->event;
 }
 
-static void release(const struct titrate_event* event) {
+static void release(struct titrate_event* event) {
   struct titrate_held* held = (struct titrate_held*)(uintptr_t)event->ticket;
   int expected = QUEUED;
   if (atomic_compare_exchange_strong(&held->state, &expected, RELEASING)) {
@@ -59,9 +62,10 @@ static void release(const struct titrate_event* event) {
     expected = RELEASING;
     if (atomic_compare_exchange_strong(&held->state, &expected, RELEASED)) return;
   }
+  event->dropped = true;
   titrate_held_free(held);
 }
 
-void titrate_release(const struct titrate_event* events, size_t n) {
+void titrate_release(struct titrate_event* events, size_t n) {
   for (size_t i = 0; i < n; i++) release(&events[i]);
 }

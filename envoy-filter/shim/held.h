@@ -11,11 +11,12 @@ struct titrate_held* titrate_held_new(abi_http_filter envoy);
 void titrate_held_free(struct titrate_held* held);
 
 // The worker needs the held request no longer, but the ticker may be about to release
-// it. The later of the two frees it.
-void titrate_held_detach(struct titrate_held* held);
+// it. The later of the two frees it. Returns the slots of the event if the ticker has posted it: if the
+// event has not reached the stream, the worker frees them.
+uint64_t titrate_held_detach(struct titrate_held* held);
 
 // The event that woke the stream. In on_scheduled only.
 const struct titrate_event* titrate_held_event(const struct titrate_held* held);
 
-// Releases the requests of one tick. On the ticker's thread.
-void titrate_release(const struct titrate_event* events, size_t n);
+// Releases the requests of one tick, and notes which events no stream will see. On the ticker's thread.
+void titrate_release(struct titrate_event* events, size_t n);

@@ -16,9 +16,17 @@ struct stream {
   uint64_t handle;                   // of held, for the cancel
   struct titrate_outcome outcome;    // for its response
   struct titrate_inflight inflight;  // at the upstream, for an adaptive pool
+  uint64_t slots;                    // of concurrency limits; 0: none
   struct titrate_handoff* handoff;   // of the stream that was redirected to this one
   bool passed, answered;             // the request went on; a response has come
 };
+
+// Frees the request's slots. It may be called again.
+static void free_slots(struct stream* s) {
+  uint64_t slots = s->slots;
+  s->slots = 0;
+  if (slots != 0) titrateFreeSlots(slots);
+}
 
 // --- requests ---
 
@@ -51,7 +59,7 @@ static bool pass_redirected(abi_http_filter envoy, struct stream* s, struct titr
   struct titrate_handoff* h = s->handoff;
   if (h == NULL) return false;
   s->handoff = NULL;
-  bool charged = titrate_handoff_apply(envoy, h, q, &s->outcome, &s->inflight);
+  bool charged = titrate_handoff_apply(envoy, h, q, &s->outcome, &s->inflight, &s->slots);
   if (charged) pass(envoy, s, q, &TITRATE_PLAIN_ADMISSION);
   titrate_handoff_free(h);
   return charged;
@@ -75,6 +83,7 @@ int envoy_dynamic_module_on_http_filter_request_headers(abi_http_filter envoy, c
   if (a.verdict == TITRATE_WAIT) hold(envoy, s, &q, &a);
   s->inflight.flight = a.flight;
   s->inflight.micros = a.micros;
+  s->slots = a.slots;
   switch (a.verdict) {
   case TITRATE_WAIT:
     return ABI_HEADERS_STOP_ALL_AND_WATERMARK;
@@ -114,6 +123,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   struct titrate_event event = *titrate_held_event(s->held);
   titrate_held_detach(s->held);
   s->held = NULL;
+  s->slots = event.slots;
   // Envoy has sent a response meanwhile (the request took too long to arrive, say). A second
   // one would reset the stream, and nothing goes to the upstream.
   if (s->answered) {
@@ -194,7 +204,7 @@ static void abandon(struct stream* s) {
   if (titrateCancel(s->handle))
     titrate_held_free(s->held);
   else
-    titrate_held_detach(s->held);
+    s->slots = titrate_held_detach(s->held);
   s->held = NULL;
 }
 
@@ -202,7 +212,9 @@ void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
                                                          const void* stream) {
   struct stream* s = (struct stream*)stream;
   abandon(s);
-  if (s->passed && !s->answered) titrate_handoff_put(envoy, s->rules, &s->outcome, &s->inflight);
+  if (s->passed && !s->answered)
+    titrate_handoff_put(envoy, s->rules, &s->outcome, &s->inflight, &s->slots);
+  free_slots(s);
   titrate_settle_end(envoy, &s->outcome);
   if (s->outcome.cost_known) titrate_inflight_set_cost(&s->inflight, s->outcome.micros);
   titrate_inflight_end(&s->inflight);
@@ -211,6 +223,7 @@ void envoy_dynamic_module_on_http_filter_stream_complete(abi_http_filter envoy,
 void envoy_dynamic_module_on_http_filter_destroy(const void* stream) {
   struct stream* s = (struct stream*)stream;
   abandon(s);
+  free_slots(s);
   titrate_inflight_end(&s->inflight);
   titrate_outcome_free(&s->outcome);
   titrate_handoff_free(s->handoff);

@@ -22,6 +22,7 @@
 
 #include <stdlib.h>
 
+#include "_cgo_export.h"
 #include "cost.h"
 #include "identify.h"
 
@@ -32,6 +33,7 @@ struct titrate_handoff {
   struct titrate_outcome outcome;
   struct titrate_flight* flight;
   int64_t micros;
+  uint64_t slots;
   double cost;
   abi_bytes tenant, pool; // in text
   char text[];
@@ -70,7 +72,8 @@ static struct titrate_outcome moved(struct titrate_outcome* from) {
 }
 
 void titrate_handoff_put(abi_http_filter envoy, const struct titrate_rules* rules,
-                         struct titrate_outcome* o, const struct titrate_inflight* r) {
+                         struct titrate_outcome* o, const struct titrate_inflight* r,
+                         uint64_t* slots) {
   struct titrate_question q;
   struct titrate_scratch scratch;
   if (!redirected(envoy)) return;
@@ -84,6 +87,8 @@ void titrate_handoff_put(abi_http_filter envoy, const struct titrate_rules* rule
   h->cost = q.cost;
   h->flight = r->flight;
   h->micros = r->micros;
+  h->slots = *slots;
+  *slots = 0;
   h->outcome = moved(o);
   titrate_charge_hold(h->outcome.charge);
   h->next = handoffs;
@@ -110,7 +115,7 @@ void titrate_handoff_clear(void) {
 
 bool titrate_handoff_apply(abi_http_filter envoy, struct titrate_handoff* h,
                            struct titrate_question* q, struct titrate_outcome* o,
-                           struct titrate_inflight* r) {
+                           struct titrate_inflight* r, uint64_t* slots) {
   abi_bytes url;
   if (!ENVOY(http_get_header)(envoy, ABI_REQUEST_HEADER, ABI_TEXT("x-envoy-original-url"), &url, 0,
                               NULL) ||
@@ -123,11 +128,14 @@ bool titrate_handoff_apply(abi_http_filter envoy, struct titrate_handoff* h,
   q->cost = h->cost;
   r->flight = h->flight;
   r->micros = h->micros;
+  *slots = h->slots;
+  h->slots = 0;
   return true;
 }
 
 void titrate_handoff_free(struct titrate_handoff* h) {
   if (h == NULL) return;
+  if (h->slots != 0) titrateFreeSlots(h->slots);
   titrate_outcome_free(&h->outcome);
   free(h);
 }

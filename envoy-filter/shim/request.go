@@ -44,6 +44,11 @@ func titrateCancel(handle C.uint64_t) C.bool {
 	return C.bool(theProcess.Load().Enforcer.Cancel(limiter.Handle(handle)))
 }
 
+// titrateFreeSlots notes that a stream with slots of concurrency limits has ended.
+//
+//export titrateFreeSlots
+func titrateFreeSlots(slots C.uint64_t) { theProcess.Load().Enforcer.FreeSlots(limiter.Slots(slots)) }
+
 // titratePeek returns the rest of the limit, and charges nothing.
 //
 //export titratePeek

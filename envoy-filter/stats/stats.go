@@ -48,6 +48,10 @@ const (
 	ExactUnanswered
 	ExactOverBudget
 	ExactKeys
+	ConcurrencyInFlight
+	ConcurrencySlots
+	ConcurrencyKeys
+	ConcurrencyCutOff
 	LinkConnected
 	ConfigRevision
 	SharesEpoch
@@ -136,6 +140,15 @@ var Table = [metrics]Definition{
 			"questions or keys, or the owner had no room."},
 	ExactKeys: {"titrate_exact_keys", nil, Gauge,
 		"Keys of EXACT limits that this gateway knows."},
+	ConcurrencyInFlight: {"titrate_concurrency_in_flight", nil, Gauge,
+		"Requests in flight here that have a slot of a limit with a concurrency, counted for each such limit."},
+	ConcurrencySlots: {"titrate_concurrency_slots", nil, Gauge,
+		"Slots of limits with a concurrency that are here, in use or idle."},
+	ConcurrencyKeys: {"titrate_concurrency_keys", nil, Gauge,
+		"Keys of limits with a concurrency that this gateway uses."},
+	ConcurrencyCutOff: {"titrate_concurrency_cut_off_total", nil, Counter,
+		"Requests that a limit with a concurrency refused because the key's owner did not answer, or without an " +
+			"agent."},
 	LinkConnected: {"titrate_link_connected", nil, Gauge,
 		"1 while the agent is linked."},
 	ConfigRevision: {"titrate_config_revision", nil, Gauge,
@@ -237,6 +250,7 @@ func (p *Publisher) Publish(process Process) {
 	p.count(ExactWaited, s.Exact.Waited)
 	p.count(ExactUnanswered, s.Exact.Unanswered)
 	p.count(ExactOverBudget, s.Exact.Unowned)
+	p.count(ConcurrencyCutOff, s.Slots.CutOff)
 	p.count(Panics, process.Panics)
 	p.count(LinkSessions, process.LinkSessions)
 	p.count(LinkMalformed, process.LinkMalformed)
@@ -278,6 +292,9 @@ func (p *Publisher) setGauges(process Process, keys bool) {
 	p.sink.Set(KeysBudget, uint64(s.Budget))
 	p.sink.Set(Flows, uint64(s.Flows))
 	p.sink.Set(ExactKeys, uint64(s.Exact.Keys))
+	p.sink.Set(ConcurrencyInFlight, uint64(max(s.Slots.Used, 0)))
+	p.sink.Set(ConcurrencySlots, uint64(max(s.Slots.Slots, 0)))
+	p.sink.Set(ConcurrencyKeys, uint64(s.Slots.Keys))
 	p.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
 	p.sink.Set(LimitsLeftOut, uint64(max(process.LimitsLeftOut, 0)))
 	p.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))

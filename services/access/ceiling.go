@@ -93,6 +93,9 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 	if unenforced(l.GetMode()) {
 		return fmt.Sprintf("mode %s enforces no rate", l.GetMode())
 	}
+	if l.GetConcurrency() > 0 {
+		return "a concurrency bounds no rate"
+	}
 	if over := c.rate("", l.GetRate(), l.GetBurst()); over != "" {
 		return over
 	}

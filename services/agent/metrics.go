@@ -8,6 +8,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
+	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/agent/tokens"
 	"github.com/titrate/titrate/services/rls"
@@ -182,6 +183,22 @@ var instruments = []telemetry.Instrument[measurements]{
 		Read: func(m measurements, put telemetry.Put) {
 			for why := tokens.Astray; why < tokens.Drops; why++ {
 				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))
+			}
+		}},
+	{Name: "titrate.agent.concurrency.keys", Help: "Keys of limits with a concurrency whose free slots this agent has.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Slots.Keys) })},
+	{Name: "titrate.agent.concurrency.slots", Help: "Slots of these keys that gateways have, in use or idle.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Slots.Out) })},
+	{Name: "titrate.agent.concurrency.expired", Counter: true,
+		Help: "Gateways whose slots this agent has freed because it received nothing from them for 3.5 s.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Slots.Expired) })},
+	{Name: "titrate.agent.concurrency.dropped", Counter: true, Labels: []string{"reason"},
+		Help: "Messages of gateways about slots that were not taken, by reason: astray (another owner), unusable " +
+			"(numbers out of bounds) or unknown (no such limit here). Or it is processes (more than 512 of an agent) " +
+			"or crowded (no room for the key).",
+		Read: func(m measurements, put telemetry.Put) {
+			for why := slots.Astray; why < slots.Drops; why++ {
+				put(float64(m.core.Slots.Dropped[why]), attribute.String("reason", why.String()))
 			}
 		}},
 	{Name: "titrate.agent.gossip.records", Counter: true, Help: "Claims and sums sent to other agents.",

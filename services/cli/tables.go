@@ -157,7 +157,11 @@ func limitRow(l *quotav1.Limit) []string {
 	if rate, err := resource.ParseRate(l.Rate); err == nil && rate > 0 {
 		burst = command.Number(l.Burst)
 	}
-	return []string{l.Name, l.Rate + blocks(blocked(l.Rate)), burst, cmp.Or(l.Identity, l.Key.String()),
+	rate := l.Rate + blocks(blocked(l.Rate))
+	if l.Concurrency > 0 {
+		rate = fmt.Sprintf("%d in flight", l.Concurrency)
+	}
+	return []string{l.Name, rate, burst, cmp.Or(l.Identity, l.Key.String()),
 		orAll(l.Classes), l.Mode.String(), inForce(l.Status)}
 }
 

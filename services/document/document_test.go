@@ -53,13 +53,25 @@ func TestParseReadsEveryField(t *testing.T) {
 		}
 		fields := d.Resource.ProtoReflect().Descriptor().Fields()
 		for j := range fields.Len() {
-			if f := fields.Get(j); !beside[f.Name()] && !d.Resource.ProtoReflect().Has(f) {
+			if f := fields.Get(j); !beside[f.Name()] && f.Name() != "concurrency" && !d.Resource.ProtoReflect().Has(f) {
 				t.Errorf("all.yaml says nothing of %s", f.FullName())
 			}
 		}
 	}
 	if got[1].Line != 16 {
 		t.Errorf("second document at line %d, want 16", got[1].Line)
+	}
+}
+
+// A concurrency stands in the place of a rate.
+func TestParseReadsConcurrency(t *testing.T) {
+	const text = "apiVersion: titrate.dev/v1alpha1\nkind: Limit\nname: tenants/a/limits/l\n" +
+		"spec: {concurrency: 7, overrides: [{client: b, concurrency: 2}]}\n"
+	got, err := Parse("f.yaml", []byte(text))
+	want := &quotav1.Limit{Name: "tenants/a/limits/l", Concurrency: 7,
+		Overrides: []*quotav1.Override{{Client: "b", Concurrency: 2}}}
+	if err != nil || len(got) != 1 || !proto.Equal(got[0].Resource, want) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

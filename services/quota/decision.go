@@ -108,6 +108,9 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	if l.GetClient() == "" {
 		who = "all clients together, or requests without a client,"
 	}
+	if l.GetConcurrency() > 0 {
+		return slotStep(d, l, who)
+	}
 	out := fmt.Sprintf("Limit %s lets %s have %s, burst %s: %s was free", l.GetLimit(), who, rate(l.GetRate()),
 		wording.Number(l.GetBurst()), wording.Rough(max(l.GetFree(), 0), 3))
 	if over := -l.GetFree(); over >= .005 {
@@ -134,6 +137,26 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 			"new one"
 	case l.GetExact():
 		out += "; it is EXACT, so that is the one bucket of all gateways"
+	}
+	if l.GetShadow() {
+		out += "; it is in SHADOW"
+	}
+	return out + "."
+}
+
+// slotStep is limitStep for a limit on requests in flight.
+func slotStep(d *quotav1.Decision, l *quotav1.LimitStep, who string) string {
+	out := fmt.Sprintf("Limit %s lets %s have %s in flight over all gateways", l.GetLimit(), who,
+		wording.Count(int(l.GetConcurrency()), "request"))
+	switch named := d.GetLimit() == l.GetLimit(); {
+	case l.GetSilent() && named && d.GetRefused():
+		out += ": the agent that counts them did not answer, so it refused"
+	case named && d.GetRefused():
+		out += ": all slots were in use, so it refused"
+	case named:
+		out += ": all slots were in use, so it would have refused the request"
+	default:
+		out += fmt.Sprintf(": %s idle at this gateway", wording.Count(int(l.GetFree()), "slot"))
 	}
 	if l.GetShadow() {
 		out += "; it is in SHADOW"

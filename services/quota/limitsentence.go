@@ -115,7 +115,11 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 		of = " of " + l.GetCost()
 	}
 	out := fmt.Sprintf("it lets %s have %s%s, burst %s", who, rate(e.GetRate()), of, wording.Number(e.GetBurst()))
-	if e.GetRate() == 0 {
+	switch {
+	case e.GetConcurrency() > 0:
+		out = fmt.Sprintf("it lets %s have %s in flight over all gateways", who,
+			wording.Count(int(e.GetConcurrency()), "request"))
+	case e.GetRate() == 0:
 		out = "its rate is 0, so it lets nothing pass"
 	}
 	if n := len(l.GetOverrides()); n > 0 {

@@ -189,6 +189,9 @@ func halved(before, after resource.Message) (what string, was, is float64) {
 		}
 	case *quotav1.Limit:
 		if a, ok := after.(*quotav1.Limit); ok {
+			if less("concurrency", float64(b.GetConcurrency()), float64(a.GetConcurrency())) {
+				break
+			}
 			wasRate, _ := resource.ParseRate(b.GetRate())
 			isRate, err := resource.ParseRate(a.GetRate())
 			if err == nil {

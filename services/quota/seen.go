@@ -175,7 +175,7 @@ func (w *seen) limit(name string) (*quotav1.LimitExplanation, error) {
 			return nil, err
 		}
 		out.Limit, out.Rate, out.Burst, out.Configured = l.GetName(), c.Rate, c.Burst, true
-		out.Key, out.Mode = l.GetKey(), l.GetMode()
+		out.Key, out.Mode, out.Concurrency = l.GetKey(), l.GetMode(), l.GetConcurrency()
 	}
 	out.Sentence = limitSentence(w, out, l)
 	return out, nil

@@ -104,6 +104,13 @@ func (a anything) resource() resource.Message {
 		Classes:  of(a, "classes", [][]string{nil, {"writes", "b"}}, [][]string{{""}, {"A b"}}),
 		Pools:    of(a, "pools", [][]string{nil, {"api", "gone"}}, [][]string{{""}, {"a", "a"}}),
 	}
+	if rapid.IntRange(0, 3).Draw(a.t, "kind") == 0 { // mostly refused, for the other fields
+		l.Concurrency = rapid.Int64Range(-1, 1_000_001).Draw(a.t, "concurrency")
+		l.Rate, l.Burst = of(a, "rate beside", []string{""}, []string{"1/s"}), 0
+		if rapid.Bool().Draw(a.t, "alone") {
+			l.Queue, l.Strict, l.Cost = nil, false, ""
+		}
+	}
 	for range rapid.IntRange(0, 2).Draw(a.t, "overrides") {
 		l.Overrides = append(l.Overrides, &quotav1.Override{Client: a.id("client"), Rate: a.rate(),
 			Burst: a.number("burst")})

@@ -26,6 +26,7 @@ func (c *Core) Configure(next *applied.Configuration) (Effects, error) {
 	}
 	c.out.Save, c.whole = true, next.Config
 	in := c.applied.Configuration()
+	c.slots.Configured(c.ran)
 	c.logConfiguration(in, next.LeftOut)
 	for _, g := range c.connected() {
 		c.sendConfigurationTo(g)

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/agent/reports"
+	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/spent"
 	"github.com/titrate/titrate/services/agent/tokens"
 	"golang.org/x/time/rate"
@@ -42,6 +43,7 @@ type Core struct {
 	activity      *activity.Activity
 	decisions     decisions.Store
 	tokens        *tokens.Desk
+	slots         *slots.Desk
 	own           OwnLimits           // nil: there are none
 	processes     map[uint64]*gateway // by their numbers for tokens
 	spent         spent.Store
@@ -91,7 +93,11 @@ func New(o Options) *Core {
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
-		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision})
+		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,
+		Registered: func(now time.Duration) { c.slots.Settled(now) }})
+	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
+		Limit: c.slotLimit, Revision: c.revision})
+	c.slotOwners(0)
 	c.peers.SetNearness(0, c.near.mine)
 	return c
 }
@@ -127,6 +133,7 @@ type Entry struct {
 // take returns the effects of an event.
 func (c *Core) take() Effects {
 	c.sendTokens()
+	c.sendSlots()
 	out := c.out
 	c.out = Effects{}
 	return out
@@ -175,6 +182,9 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.sendState()
 	}
 	c.setOwners(now)
+	if c.slots.HasKeys() {
+		c.slotPart(now)
+	}
 	c.forgetGateways(now)
 	c.aggregator.Advance(now)
 	second := now-c.beat >= link.HeartbeatEvery

@@ -171,6 +171,7 @@ func (c *Core) bound(g *gateway, m link.Message) {
 		}
 	case *link.Heartbeat:
 		m.Reason = b.text(m.Reason, maxReason)
+		m.Features = b.text(m.Features, maxReason)
 	}
 	for why, n := range b.dropped {
 		c.doubt(g.Gateway, Doubt(why), n)

@@ -166,6 +166,9 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 	case *exchange.TokenRequests:
 		c.setOwners(now)
 		c.tokens.Ask(now, g.number, m)
+	case *exchange.SlotAsks:
+		c.setOwners(now)
+		c.slots.Ask(now, g.number, m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)
 	case *exchange.Spent:
@@ -260,6 +263,7 @@ func (c *Core) Exited(now time.Duration, p Process) Effects {
 	g.state, g.since = exited, now
 	c.reports.Drop(p)
 	c.tokens.Lost(now, g.number)
+	c.slots.Exited(now, g.number)
 	c.aggregator.Exit(now, p.Gateway, p.Generation)
 	c.peers.HeadsChanged(now)
 	c.out.GossipSoon = true

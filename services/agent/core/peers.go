@@ -8,6 +8,7 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/tokens"
 )
 
@@ -46,6 +47,7 @@ func (c *Core) setOwners(now time.Duration) {
 		if !slices.Equal(others, c.alive) {
 			c.alive = others
 			c.tokens.Changed(now, others, c.hasFailed)
+			c.slotOwners(now)
 		}
 	}
 }
@@ -88,6 +90,9 @@ func (c *Core) ReceivePackets(now time.Duration, packets ...*gossipv1.Packet) (d
 		case m != nil:
 			c.setOwners(now)
 			c.tokens.Receive(now, p.GetAgent(), m)
+			if m.GetSlots() != nil {
+				c.slots.Receive(now, p.GetAgent(), slots.Decode(m.GetSlots()))
+			}
 			drops[i] = schedule.Accepted
 		case now < c.stale:
 			drops[i] = schedule.Stale

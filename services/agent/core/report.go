@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -99,6 +100,7 @@ func (c *Core) state(now time.Duration) *controlv1.State {
 		one := &controlv1.GatewayState{
 			Name: g.Gateway, Revision: in.Revision, Refused: in.Refused, Reason: in.Reason,
 			LeftOut: leftOutMessage(g.leftOut.Limits), LeftOutTotal: int32(g.leftOut.Total),
+			Features: named(g.heartbeat.Features),
 		}
 		if n := g.names; n != nil {
 			one.NamesKnown = true
@@ -107,6 +109,11 @@ func (c *Core) state(now time.Duration) *controlv1.State {
 		s.Gateways = append(s.Gateways, one)
 	}
 	return s
+}
+
+// named returns names that have commas between them.
+func named(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
 func leftOutMessage(in []config.LeftOut) (out []*controlv1.LeftOut) {

@@ -80,12 +80,19 @@ func (c *Core) logDropped(now time.Duration) {
 }
 
 // TokensDue returns the time for the next TickTokens; 0: none.
-func (c *Core) TokensDue() time.Duration { return c.tokens.Due() }
+func (c *Core) TokensDue() time.Duration {
+	due := c.tokens.Due()
+	if at := c.slots.Due(); at != 0 && (due == 0 || at < due) {
+		due = at
+	}
+	return due
+}
 
-// TickTokens does what is due for the keys of EXACT limits that this agent owns.
+// TickTokens does what is due for the keys of EXACT limits and of concurrency limits that this agent owns.
 func (c *Core) TickTokens(now time.Duration) Effects {
 	c.run(now)
 	c.tokens.Tick(now)
+	c.slots.Tick(now)
 	return c.take()
 }
 

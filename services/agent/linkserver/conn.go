@@ -33,11 +33,11 @@ type Conn struct {
 	box  mailbox
 }
 
-// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers or *Heartbeat in the mailbox, in the place of an
-// older one of its kind. A *Delta is added to the configuration or the delta before it that was not sent yet. Sums that
-// are only what has changed are added to the Sums, and TokenAnswers to earlier ones. It never blocks. The message
-// belongs to the connection from then on. It must not be changed, nor be sent to another one (but for a *Config and a
-// *Delta, which are only read).
+// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers, *SlotReplies or *Heartbeat in the mailbox, in the
+// place of an older one of its kind. A *Delta is added to the configuration or the delta before it that was not sent
+// yet. Sums that are only what has changed are added to the Sums, and TokenAnswers and SlotReplies to earlier ones. It
+// never blocks. The message belongs to the connection from then on. It must not be changed, nor be sent to another one
+// (but for a *Config and a *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
 
 // Close ends the connection; the handler's Disconnected follows.
@@ -59,6 +59,7 @@ const (
 	slotSums
 	slotHeartbeat
 	slotTokens
+	slotReplies
 	slots
 )
 
@@ -75,6 +76,8 @@ func (b *mailbox) put(m link.Message) {
 		slot = slotSums
 	case *exchange.TokenAnswers:
 		slot = slotTokens
+	case *exchange.SlotReplies:
+		slot = slotReplies
 	}
 	b.mu.Lock()
 	b.slots[slot] = merged(b.slots[slot], m)
@@ -88,6 +91,10 @@ func (b *mailbox) put(m link.Message) {
 // merged returns the message to write for a message and an older one of its slot that was not written yet,
 // nil if there is none.
 func merged(waits, m link.Message) link.Message {
+	if t, ok := m.(*exchange.SlotReplies); ok {
+		before, _ := waits.(allReplies)
+		return before.add(t)
+	}
 	switch waits := waits.(type) {
 	case *exchange.Sums:
 		waits.Add(m.(*exchange.Sums))
@@ -107,6 +114,19 @@ func merged(waits, m link.Message) link.Message {
 		}
 	}
 	return m
+}
+
+// allReplies are the messages of owners of slots, one for each owner.
+type allReplies []*exchange.SlotReplies
+
+func (all allReplies) add(t *exchange.SlotReplies) allReplies {
+	for _, before := range all {
+		if before.Owner == t.Owner {
+			before.Add(t)
+			return all
+		}
+	}
+	return append(all, t)
 }
 
 // next returns the first message that waits, by slot; nil if none does.

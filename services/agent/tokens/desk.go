@@ -35,6 +35,8 @@ type Options struct {
 	// such EXACT limit. Revision distinguishes one configuration from another.
 	Allowed  func(*exchange.KeyName) (key uint64, p grant.Params, ok bool)
 	Revision func() int64
+	// Registered, if set, is called when all gateways of all agents have registered with the owners of now.
+	Registered func(now time.Duration)
 }
 
 // Process is a gateway's process, at an agent.

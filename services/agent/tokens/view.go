@@ -152,6 +152,16 @@ func (d *Desk) setView(now time.Duration, others []Agent) {
 		earlier: earlier, listening: v.listening}
 }
 
+// Agents returns the agents among which keys have owners, by the lives that gateways here know, and the digest of their
+// names.
+func (d *Desk) Agents() (lives map[uint64]string, digest uint64) {
+	lives = map[uint64]string{d.o.Life: d.o.Agent}
+	for _, a := range d.view.agents {
+		lives[a.Life] = a.Name
+	}
+	return lives, d.view.digest
+}
+
 // sendOwners sends a gateway here the owners, unless all will be sent them.
 func (d *Desk) sendOwners(process uint64) {
 	if d.view.tellAt == 0 {
@@ -186,6 +196,9 @@ func (d *Desk) settle(now time.Duration) {
 	all := own && len(missing) == 0
 	if all && d.away {
 		d.disownAway()
+	}
+	if all && d.o.Registered != nil {
+		d.o.Registered(now)
 	}
 	switch {
 	case all, now-v.change >= unsettled:

@@ -105,6 +105,22 @@ func TestDoubts(t *testing.T) {
 }
 
 // A resource is in force where the gateway has the revision that stored it, and nobody there leaves it out.
+// Rate limit services and gateways of older releases do not hold limits with a concurrency.
+func TestDoubtsAboutConcurrency(t *testing.T) {
+	f := &Fleet{}
+	f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
+		{Name: "gw-1", Revision: 3, Features: []string{"concurrency"}}, {Name: "rls-1", Revision: 3}, {Name: "begins"}}})
+	flight := &quotav1.Limit{Name: "tenants/acme/limits/a", Concurrency: 2}
+	doubts, known := f.Doubts([]string{"a"}, flight)
+	if !known || len(doubts) != 1 || doubts[0].Field != "concurrency" ||
+		!strings.Contains(doubts[0].Message, "1 of 2 gateways do not hold") || !strings.Contains(doubts[0].Message, "(rls-1)") {
+		t.Errorf("%v %v", doubts, known)
+	}
+	if doubts, _ := f.Doubts([]string{"a"}, &quotav1.Limit{Name: flight.Name, Rate: "1/s"}); len(doubts) != 0 {
+		t.Errorf("a limit with a rate: %v", doubts)
+	}
+}
+
 func TestInForce(t *testing.T) {
 	reported := func(connected ...string) *Fleet {
 		f := fleet()

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota"
@@ -209,19 +210,25 @@ func (v *view) reasons(name string) map[string][]string {
 	return by
 }
 
-// names says which gateways know which identity, class and cost.
+// names says which gateways know which identity, class and cost, and have which feature.
 type names struct {
 	gateways                   []string // that have reported their names, sorted
+	all                        []string // with a configuration in force, sorted
 	identities, classes, costs map[string]map[string]bool
+	concurrency                map[string]bool // gateways that hold limits with a concurrency
 }
 
 func newNames() names {
 	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{},
-		costs: map[string]map[string]bool{}}
+		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}}
 }
 
 // add takes the names of a gateway.
 func (n *names) add(g *controlv1.GatewayState) {
+	if g.GetRevision() > 0 {
+		n.all = append(n.all, g.GetName())
+		n.concurrency[g.GetName()] = slices.Contains(g.GetFeatures(), exchange.FeatureConcurrency)
+	}
 	if !g.GetNamesKnown() {
 		return
 	}
@@ -242,6 +249,8 @@ func (n *names) add(g *controlv1.GatewayState) {
 func (n *names) finish() {
 	slices.Sort(n.gateways)
 	n.gateways = slices.Compact(n.gateways) // two processes of a hot restart
+	slices.Sort(n.all)
+	n.all = slices.Compact(n.all)
 }
 
 // doubts returns the names in a limit or a pool that gateways do not know, and whether it has any names.
@@ -268,7 +277,22 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	if cost := l.GetCost(); cost != "" {
 		ask("cost", "cost", cost, "the limit counts no request there", n.costs)
 	}
+	if without := lacking(n.all, n.concurrency); l.GetConcurrency() > 0 && len(without) > 0 {
+		doubts = append(doubts, quota.Doubt{Field: "concurrency", Message: fmt.Sprintf("%d of %s do not hold limits "+
+			"with a concurrency and leave this one out (%s): they are rate limit services or of an older release",
+			len(without), wording.Count(len(n.all), "gateway"), few(without))})
+	}
 	return doubts, named
+}
+
+// lacking returns the gateways that are not among the known ones.
+func lacking(gateways []string, known map[string]bool) (out []string) {
+	for _, g := range gateways {
+		if !known[g] {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // doubt is "" if all gateways that have reported their names know this one.
@@ -276,12 +300,7 @@ func (n *names) doubt(kind, name, effect string, known map[string]map[string]boo
 	if len(known[name]) == len(n.gateways) {
 		return ""
 	}
-	var without []string
-	for _, g := range n.gateways {
-		if !known[name][g] {
-			without = append(without, g)
-		}
-	}
+	without := lacking(n.gateways, known[name])
 	hint := "they know none"
 	if len(known) > 0 {
 		hint = "known are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")

@@ -72,7 +72,7 @@ func queue(q *quotav1.Queue) []Violation {
 }
 
 func limit(l *quotav1.Limit) []Violation {
-	found := append(numbers("", l.Rate, l.Burst), queue(l.Queue)...)
+	found := append(numbers("", l), queue(l.Queue)...)
 	found = append(found, limitPools(l.Pools)...)
 	found = append(found, twice("classes", l.Classes)...)
 	if l.Key == quotav1.Key_TENANT && len(l.Overrides) > 0 {
@@ -84,15 +84,34 @@ func limit(l *quotav1.Limit) []Violation {
 			[]string{"key"}})
 	}
 	for i, o := range l.Overrides {
-		found = append(found, numbers(fmt.Sprintf("overrides[%d].", i), o.Rate, o.Burst)...)
+		prefix := fmt.Sprintf("overrides[%d].", i)
+		switch {
+		case l.Concurrency > 0 && o.Concurrency == 0:
+			found = append(found, Violation{prefix + "concurrency", "missing: the limit has a concurrency",
+				[]string{"concurrency"}})
+		case l.Concurrency == 0 && o.Concurrency > 0:
+			found = append(found, Violation{prefix + "concurrency", "must be left out: the limit has a rate",
+				[]string{"rate"}})
+		default:
+			found = append(found, numbers(prefix, o)...)
+		}
 	}
 	return found
 }
 
-func numbers(prefix, rate string, burst float64) []Violation {
+func numbers(prefix string, of resource.Numbers) []Violation {
 	var found []Violation
-	if _, err := resource.ParseRate(rate); err != nil {
-		found = append(found, Violation{Field: prefix + "rate", Message: err.Error()})
+	burst := of.GetBurst()
+	switch {
+	case of.GetConcurrency() > 0:
+		return nil // gateways say what is wrong
+	case of.GetRate() == "":
+		found = append(found, Violation{Field: prefix + "rate",
+			Message: "missing: a limit has a rate, such as 100/s, or a concurrency"})
+	default:
+		if _, err := resource.ParseRate(of.GetRate()); err != nil {
+			found = append(found, Violation{Field: prefix + "rate", Message: err.Error()})
+		}
 	}
 	if burst > 0 && burst < 1 {
 		found = append(found, Violation{Field: prefix + "burst",

@@ -20,6 +20,12 @@ func TestResource(t *testing.T) {
 		change(l)
 		return l
 	}
+	flight := func(change func(*quotav1.Limit)) resource.Message {
+		return limit(func(l *quotav1.Limit) {
+			l.Rate, l.Concurrency = "", 20
+			change(l)
+		})
+	}
 	pool := func(change func(*quotav1.Pool)) resource.Message {
 		p := &quotav1.Pool{Name: "pools/api", Capacity: 100}
 		change(p)
@@ -43,6 +49,24 @@ func TestResource(t *testing.T) {
 		m           resource.Message
 		field, text string // "" = valid
 	}{
+		{"no rate", limit(func(l *quotav1.Limit) { l.Rate = "" }), "rate", "or a concurrency"},
+		{"a concurrency", flight(func(l *quotav1.Limit) {
+			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 3}}
+		}), "", ""},
+		{"concurrency and rate", flight(func(l *quotav1.Limit) { l.Rate = "1/s" }), "rate", "none beside a concurrency"},
+		{"concurrency and burst", flight(func(l *quotav1.Limit) { l.Burst = 2 }), "burst", "none beside a concurrency"},
+		{"concurrency and precision", flight(func(l *quotav1.Limit) { l.Precision = quotav1.Precision_EXACT }),
+			"precision", "none for a limit with a concurrency"},
+		{"concurrency and strict", flight(func(l *quotav1.Limit) { l.Strict = true }), "strict", "false"},
+		{"concurrency and queue", flight(func(l *quotav1.Limit) { l.Queue = &quotav1.Queue{} }), "queue", "none"},
+		{"concurrency and cost", flight(func(l *quotav1.Limit) { l.Cost = "output" }), "cost", "counts requests"},
+		{"concurrency too large", flight(func(l *quotav1.Limit) { l.Concurrency = 1e6 + 1 }), "concurrency", ""},
+		{"an override with a rate", flight(func(l *quotav1.Limit) {
+			l.Overrides = []*quotav1.Override{{Client: "a", Rate: "1/s"}}
+		}), "overrides[0].concurrency", "missing"},
+		{"an override with a concurrency", limit(func(l *quotav1.Limit) {
+			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 1}}
+		}), "overrides[0].concurrency", "left out"},
 		{"a pool", pool(func(*quotav1.Pool) {}), "", ""},
 		{"no capacity", pool(func(p *quotav1.Pool) { p.Capacity = 0 }), "capacity", "greater than 0"},
 		{"negative capacity", pool(func(p *quotav1.Pool) { p.Capacity = -1 }), "capacity", "greater than 0"},

@@ -80,11 +80,11 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 		Cost:  l.GetCost(),
 		Queue: config.Queue{Law: config.Police},
 	}
-	rb, err := rateBurst(l.GetRate(), l.GetBurst())
+	rb, err := numbers(l)
 	if err != nil {
 		return out, err
 	}
-	out.Rate, out.Burst = rb.Rate, rb.Burst
+	out.Rate, out.Burst, out.Concurrency = rb.Rate, rb.Burst, rb.Concurrency
 	if out.PerTenant, err = perTenant(l.GetKey()); err != nil {
 		return out, err
 	}
@@ -131,7 +131,7 @@ func overrides(list []*quotav1.Override) (map[string]config.RateBurst, error) {
 	}
 	out := make(map[string]config.RateBurst, len(list))
 	for i, o := range list {
-		rb, err := rateBurst(o.GetRate(), o.GetBurst())
+		rb, err := numbers(o)
 		if err != nil {
 			return nil, fmt.Errorf("overrides[%d] of client %s: %w", i, wording.Quote(o.GetClient()), err)
 		}
@@ -142,6 +142,26 @@ func overrides(list []*quotav1.Override) (map[string]config.RateBurst, error) {
 		out[o.GetClient()] = rb
 	}
 	return out, nil
+}
+
+// Numbers are a limit or an override: both have a rate and a burst, or a concurrency.
+type Numbers interface {
+	GetRate() string
+	GetBurst() float64
+	GetConcurrency() int64
+}
+
+// numbers returns the rate and burst, or the concurrency.
+func numbers(of Numbers) (config.RateBurst, error) {
+	if of.GetConcurrency() == 0 || of.GetRate() != "" {
+		rb, err := rateBurst(of.GetRate(), of.GetBurst())
+		if err != nil || of.GetConcurrency() == 0 {
+			return rb, err
+		}
+	}
+	rb := config.RateBurst{Concurrency: of.GetConcurrency(), Burst: of.GetBurst()}
+	rb.Rate, _ = ParseRate(of.GetRate())
+	return rb, rb.Validate()
 }
 
 func rateBurst(rate string, burst float64) (config.RateBurst, error) {

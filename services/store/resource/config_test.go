@@ -44,8 +44,9 @@ var notForGateways = map[string]bool{
 	"etag": true, "update_time": true, "status": true, "set": true, "display_name": true,
 	// The coordinator divides pools.
 	"sharing": true, "alpha": true, "guarantee": true, "adaptive.min": true, "adaptive.max": true,
-	"Quota.weight":    true,
-	"Limit.precision": true, // they do, but a limit with a queue has none: TestPrecisionReachesGateways
+	"Quota.weight":      true,
+	"Limit.precision":   true, // they do, but a limit with a queue has none: TestPrecisionReachesGateways
+	"Limit.concurrency": true, // likewise: TestConcurrencyReachesGateways
 }
 
 // Each field of a resource makes a difference to gateways. See CONTRIBUTING.md, "Adding a
@@ -55,6 +56,24 @@ func TestEveryFieldReachesGateways(t *testing.T) {
 	reaches(t, &quotav1.Tenant{Name: "tenants/a"}, TenantConfig)
 	reaches(t, &quotav1.Quota{Name: "tenants/a/quotas/p"}, QuotaConfig)
 	reaches(t, &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s", Queue: &quotav1.Queue{}}, LimitConfig)
+}
+
+func TestConcurrencyReachesGateways(t *testing.T) {
+	l := &quotav1.Limit{Name: "tenants/a/limits/l", Concurrency: 20,
+		Overrides: []*quotav1.Override{{Client: "c", Concurrency: 3}}}
+	c, err := LimitConfig(l)
+	if err != nil || c.Concurrency != 20 || c.Overrides["c"].Concurrency != 3 || c.Rate != 0 || c.Burst != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []*quotav1.Limit{
+		{Name: l.Name, Concurrency: 20, Rate: "1/s"}, {Name: l.Name, Concurrency: -1},
+		{Name: l.Name, Concurrency: 20, Strict: true}, {Name: l.Name, Concurrency: 20, Queue: &quotav1.Queue{}},
+		{Name: l.Name, Concurrency: 20, Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}}},
+	} {
+		if c, err := LimitConfig(bad); err == nil {
+			t.Errorf("%+v is taken as %+v", bad, c)
+		}
+	}
 }
 
 func TestPrecisionReachesGateways(t *testing.T) {

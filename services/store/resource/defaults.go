@@ -63,11 +63,11 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 const SmallBurst = "must be at least 1, or no request ever passes; left out it is the amount of the rate"
 
 func fillBursts(l *quotav1.Limit) {
-	if l.Burst == 0 {
+	if l.Burst == 0 && l.GetConcurrency() == 0 {
 		l.Burst = DefaultBurst(l.GetRate())
 	}
 	for _, o := range l.GetOverrides() {
-		if o.GetBurst() == 0 {
+		if o.GetBurst() == 0 && o.GetConcurrency() == 0 {
 			o.Burst = DefaultBurst(o.GetRate())
 		}
 	}

@@ -1,0 +1,60 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	agentslots "github.com/titrate/titrate/services/agent/slots"
+)
+
+// slotLimit returns how many slots the configuration in force gives a key of a concurrency limit.
+func (c *Core) slotLimit(name *exchange.KeyName) (key uint64, limit int64, ok bool) {
+	in := c.applied.Configuration()
+	if in == nil {
+		return 0, 0, false
+	}
+	return limiter.SlotKey(in, name)
+}
+
+// slotOwners gives the owners of slots the agents of now.
+func (c *Core) slotOwners(now time.Duration) {
+	lives, digest := c.tokens.Agents()
+	c.slotPart(now)
+	c.slots.Changed(now, lives, digest)
+}
+
+// slotPart gives the owners of slots the number of all agents, and of those reached.
+func (c *Core) slotPart(now time.Duration) {
+	all := map[string]bool{}
+	for _, a := range c.alive {
+		all[a.Name] = true
+	}
+	missing := c.peers.Missing(now)
+	for _, name := range missing {
+		all[name] = true
+	}
+	c.slots.SetPart(now, 1+len(all)-len(missing), 1+len(all))
+}
+
+// sendSlots puts out the messages about slots for gateways and other agents.
+func (c *Core) sendSlots() {
+	answers, packets := c.slots.Take()
+	for _, number := range slices.Sorted(maps.Keys(answers)) {
+		if g := c.processes[number]; g != nil {
+			for _, m := range answers[number] {
+				c.send(g, m)
+			}
+		}
+	}
+	for _, to := range slices.Sorted(maps.Keys(packets)) {
+		for _, m := range agentslots.Encode(packets[to]) {
+			p := &gossipv1.Packet{Agent: c.o.Name, Incarnation: c.o.Incarnation, Tokens: &gossipv1.Tokens{Slots: m}}
+			c.out.Packets = append(c.out.Packets, schedule.Outgoing{To: to, Packet: p})
+		}
+	}
+}

@@ -1,0 +1,523 @@
+package slots
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/slots"
+)
+
+const (
+	// MaxKeys is the most keys that an agent owns.
+	MaxKeys = 1 << 16
+	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
+	MaxProcesses = 512
+	// margin is added to slots.ExpireAfter for the time in which agents learn of a change.
+	margin = 200 * time.Millisecond
+	// mostSlots bounds the counts of a message.
+	mostSlots = int64(1) << 40
+)
+
+// Options of a Desk.
+type Options struct {
+	Agent string
+	Life  uint64                  // of this process; differs with each start
+	Owner func(key uint64) string // the agent that owns a key
+	// Limit returns the hash of a named key and its number of slots by the configuration in force here; not ok: it has
+	// no such limit. Revision distinguishes one configuration from another.
+	Limit    func(*exchange.KeyName) (key uint64, limit int64, ok bool)
+	Revision func() int64
+}
+
+// Process is a gateway's process, at an agent.
+type Process struct {
+	Agent  string
+	Number uint64
+}
+
+// Packet has the messages of one agent to another.
+type Packet struct {
+	Agents  uint64 // digest of the list of agents that the sender has
+	Asks    []Asks
+	Replies []Replies
+	Ended   []uint64 // processes of the sender's gateways that have ended
+}
+
+// Asks are the messages of one gateway of the sender.
+type Asks struct {
+	Process uint64
+	Sent    int64
+	List    []exchange.SlotAsk
+}
+
+// Replies are the messages of the sender's owners to one gateway of the addressee.
+type Replies struct {
+	Process uint64
+	Echo    int64
+	List    []exchange.SlotReply
+}
+
+// Desk is one agent's. Not safe for concurrent use.
+type Desk struct {
+	o       Options
+	now     time.Duration
+	keys    map[uint64]*key
+	due     slots.Agenda
+	clients map[Process]*client
+	numbers map[slots.Peer]*client
+	latest  slots.Peer
+	peers   slots.Peers
+
+	lives        map[uint64]string // agents by the lives that gateways here know
+	names        map[string]uint64
+	digest       uint64
+	changed      time.Duration // when the agents changed last
+	settled      bool          // all gateways have registered since
+	reached, all int64         // agents that are reached of all, see SetPart
+
+	answers map[uint64]map[uint64]*exchange.SlotReplies // by process here and life of the owner
+	packets map[string]*Packet
+	stats   Stats
+}
+
+// client is a process as the owners here know it.
+type client struct {
+	Process
+	number  slots.Peer
+	echo    int64 // latest Sent with a list of agents as here
+	owed    bool  // an answer is to be sent, also without a message of an owner
+	replies []exchange.SlotReply
+}
+
+// key is a key that this agent owns.
+type key struct {
+	hash     uint64
+	o        *slots.Owner
+	name     exchange.KeyName
+	revision int64
+	away     bool // another agent owns the key now
+}
+
+// Stats are counters since the start, but for Keys and Out, which are of now.
+type Stats struct {
+	Keys, Out     int
+	Asks, Replies uint64
+	Expired       uint64 // gateways whose leases have run out
+	Dropped       [Drops]uint64
+}
+
+// Drop says why a message is dropped.
+type Drop uint8
+
+var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes"}
+
+// String is the reason in metrics.
+func (d Drop) String() string {
+	if d < Drops {
+		return dropNames[d]
+	}
+	return "other"
+}
+
+// The reasons.
+const (
+	accepted  Drop = iota
+	Astray         // the key is not this agent's, or the list of agents has changed
+	Unusable       // a number is out of its bounds
+	Unknown        // no limit here has the key
+	Crowded        // there are MaxKeys keys
+	Processes      // its agent has MaxProcesses processes
+	Drops
+)
+
+// New returns a desk that owns nothing.
+func New(o Options) *Desk {
+	return &Desk{o: o, reached: 1, all: 1, keys: map[uint64]*key{}, clients: map[Process]*client{},
+		numbers: map[slots.Peer]*client{}, lives: map[uint64]string{}, names: map[string]uint64{},
+		answers: map[uint64]map[uint64]*exchange.SlotReplies{}, packets: map[string]*Packet{}}
+}
+
+// Changed notes the agents among which keys have owners, by the lives that gateways here know, and a digest of their
+// names.
+func (d *Desk) Changed(now time.Duration, lives map[uint64]string, digest uint64) {
+	d.now = now
+	d.lives, d.digest, d.changed, d.settled = lives, digest, now, false
+	d.names = map[string]uint64{}
+	for life, name := range lives {
+		d.names[name] = life
+	}
+	for _, k := range d.keys {
+		switch away := d.o.Owner(k.hash) != d.o.Agent; {
+		case away:
+			k.away = true
+			k.o.Suspend()
+			d.due.Set(k.hash, 0)
+		case k.away:
+			k.away = false
+			k.o.Resume(d.listenUntil())
+			d.schedule(k)
+		}
+	}
+}
+
+// SetPart notes that so many of all agents are reached. All include agents that failed lately. The others may be on
+// the other side of a cut, with owners of their own. So the owners here have their part of each limit's slots only, at
+// least one, and all sides together have no more than there are.
+func (d *Desk) SetPart(now time.Duration, reached, all int) {
+	if int64(reached) == d.reached && int64(all) == d.all {
+		return
+	}
+	d.now, d.reached, d.all = now, int64(reached), int64(all)
+	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
+		k := d.keys[hash]
+		k.revision = -1
+		d.renew(k)
+		d.schedule(k)
+	}
+}
+
+// HasKeys reports whether owners are here.
+func (d *Desk) HasKeys() bool { return len(d.keys) > 0 }
+
+// part returns the slots of a limit that the owners here have.
+func (d *Desk) part(limit int64) int64 { return max(min(limit, 1), limit*d.reached/max(d.all, 1)) }
+
+// listenUntil returns the time before which the owner of a key that is new here grants nothing, see rule 3.
+func (d *Desk) listenUntil() int64 {
+	if d.settled {
+		return 0
+	}
+	return int64(d.changed + time.Duration(slots.ExpireAfter) + margin)
+}
+
+// Settled notes that all gateways of all agents have registered with the owners of now.
+func (d *Desk) Settled(now time.Duration) {
+	d.now = now
+	d.settled = true
+	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
+		k := d.keys[hash]
+		if k.away {
+			delete(d.keys, hash)
+			continue
+		}
+		k.o.Listened(int64(now), outbox{d, k})
+		d.schedule(k)
+	}
+}
+
+// Ask takes what a gateway here says.
+func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.SlotAsks) {
+	d.now = now
+	owner, known := d.lives[m.Owner]
+	switch {
+	case !known:
+		d.stats.Dropped[Astray]++
+	case owner == d.o.Agent:
+		d.take(Process{owner, process}, d.digest, &Asks{process, m.Sent, m.List})
+	default:
+		p := d.packet(owner)
+		p.Asks = append(p.Asks, Asks{process, m.Sent, m.List})
+	}
+}
+
+// Receive takes what another agent says.
+func (d *Desk) Receive(now time.Duration, agent string, m *Packet) {
+	d.now = now
+	for _, p := range m.Ended {
+		d.ended(Process{agent, p})
+	}
+	for i := range m.Asks {
+		d.take(Process{agent, m.Asks[i].Process}, m.Agents, &m.Asks[i])
+	}
+	life, known := d.names[agent]
+	for i := range m.Replies {
+		t := &m.Replies[i]
+		if !known || m.Agents != d.digest { // its list of agents is another one: the lease is not renewed
+			d.stats.Dropped[Astray]++
+			continue
+		}
+		a := d.answer(t.Process, life)
+		a.Echo = max(a.Echo, t.Echo)
+		for j := range t.List {
+			if one := &t.List[j]; one.Granted < 0 || one.Granted > mostSlots || one.Short < 0 || one.Keep < -1 {
+				d.stats.Dropped[Unusable]++
+			} else {
+				a.List = append(a.List, *one)
+			}
+		}
+	}
+}
+
+func (d *Desk) packet(to string) *Packet {
+	p := d.packets[to]
+	if p == nil {
+		p = &Packet{Agents: d.digest}
+		d.packets[to] = p
+	}
+	return p
+}
+
+func (d *Desk) answer(process, life uint64) *exchange.SlotReplies {
+	by := d.answers[process]
+	if by == nil {
+		by = map[uint64]*exchange.SlotReplies{}
+		d.answers[process] = by
+	}
+	if by[life] == nil {
+		by[life] = &exchange.SlotReplies{Owner: life}
+	}
+	return by[life]
+}
+
+// take takes the messages of a process to the owners here.
+func (d *Desk) take(from Process, agents uint64, m *Asks) {
+	d.expire()
+	c := d.client(from)
+	if c == nil {
+		d.stats.Dropped[Processes]++
+		return
+	}
+	d.peers.Heard(int64(d.now), c.number)
+	if agents == d.digest {
+		c.echo, c.owed = max(c.echo, m.Sent), true
+	}
+	for i := range m.List {
+		if why := d.ask(c, &m.List[i]); why != accepted {
+			d.stats.Dropped[why]++
+		}
+	}
+}
+
+func (d *Desk) client(p Process) *client {
+	c := d.clients[p]
+	if c != nil {
+		return c
+	}
+	n := 0
+	for other := range d.clients {
+		if other.Agent == p.Agent {
+			n++
+		}
+	}
+	if n >= MaxProcesses {
+		return nil
+	}
+	d.latest++
+	c = &client{Process: p, number: d.latest}
+	d.clients[p], d.numbers[c.number] = c, c
+	return c
+}
+
+func (d *Desk) ask(c *client, a *exchange.SlotAsk) Drop {
+	if d.o.Owner(a.Key) != d.o.Agent {
+		return Astray
+	}
+	if !inRange(&a.Ask) {
+		return Unusable
+	}
+	k, why := d.keyOf(a)
+	if k == nil {
+		return why
+	}
+	d.stats.Asks++
+	d.renew(k)
+	k.o.Ask(int64(d.now), c.number, a.Ask, outbox{d, k})
+	if d.keys[k.hash] == k {
+		d.schedule(k)
+	}
+	return accepted
+}
+
+// schedule notes when there is something to do for a key. A key that no gateway uses is forgotten then.
+func (d *Desk) schedule(k *key) {
+	at := k.o.Due()
+	if k.o.Idle() {
+		at = int64(d.now)
+	}
+	switch {
+	case k.away:
+		at = 0
+	case at != 0:
+		at = max(at, int64(d.now)+1)
+	}
+	d.due.Set(k.hash, at)
+}
+
+// inRange reports whether the numbers of a message can be those of a correct gateway.
+func inRange(a *slots.Ask) bool {
+	for _, n := range []int64{a.Brought, a.Received, a.Want} {
+		if n < 0 || n > mostSlots {
+			return false
+		}
+	}
+	return a.Returned >= 0 && a.Patience >= 0 && a.Rate >= 0 && a.Stay >= 0
+}
+
+// keyOf returns the key of a message, which begins it if it says whose key it is.
+func (d *Desk) keyOf(a *exchange.SlotAsk) (*key, Drop) {
+	if k := d.keys[a.Key]; k != nil {
+		return k, accepted
+	}
+	if !a.Named() { // a gateway that has something registers it when it has received this
+		begin := &key{hash: a.Key, o: slots.NewOwner(0, d.o.Life, 0)}
+		return begin, accepted
+	}
+	hash, limit, ok := d.o.Limit(&a.KeyName)
+	switch {
+	case !ok || hash != a.Key || a.Len() > exchange.MaxKeyName:
+		return nil, Unknown
+	case len(d.keys) >= MaxKeys:
+		return nil, Crowded
+	}
+	k := &key{hash: a.Key, name: a.KeyName, revision: d.o.Revision(),
+		o: slots.NewOwner(d.part(limit), d.o.Life, d.listenUntil())}
+	d.keys[a.Key] = k
+	return k, accepted
+}
+
+// renew gives a key the number of slots of the configuration in force.
+func (d *Desk) renew(k *key) {
+	if k.name.Limit == "" || k.revision == d.o.Revision() {
+		return
+	}
+	k.revision = d.o.Revision()
+	_, limit, ok := d.o.Limit(&k.name)
+	if !ok {
+		limit = 0
+	}
+	k.o.SetLimit(int64(d.now), d.part(limit), outbox{d, k})
+}
+
+// Configured notes that another configuration is in force: slots above a lowered limit are asked for.
+func (d *Desk) Configured(now time.Duration) {
+	d.now = now
+	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
+		k := d.keys[hash]
+		d.renew(k)
+		d.schedule(k)
+	}
+}
+
+// expire ends the sessions of gateways whose leases have run out.
+func (d *Desk) expire() {
+	gone := d.peers.Expired(int64(d.now))
+	slices.Sort(gone)
+	for _, p := range gone {
+		d.stats.Expired++
+		d.end(d.numbers[p])
+	}
+}
+
+// end ends the sessions of a process.
+func (d *Desk) end(c *client) {
+	delete(d.numbers, c.number)
+	delete(d.clients, c.Process)
+	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
+		k := d.keys[hash]
+		k.o.End(int64(d.now), c.number, outbox{d, k})
+		d.schedule(k)
+	}
+}
+
+// Exited notes that the process of a gateway here has ended, as the kernel says, and with it its requests. Other agents
+// are informed once: where that is lost, the lease runs out.
+func (d *Desk) Exited(now time.Duration, process uint64) {
+	d.now = now
+	d.ended(Process{d.o.Agent, process})
+	for _, agent := range d.lives {
+		if agent != d.o.Agent {
+			p := d.packet(agent)
+			p.Ended = append(p.Ended, process)
+		}
+	}
+}
+
+func (d *Desk) ended(p Process) {
+	if c := d.clients[p]; c != nil {
+		d.peers.Forget(c.number)
+		d.end(c)
+	}
+}
+
+// outbox sends the messages of a key's owner.
+type outbox struct {
+	d *Desk
+	k *key
+}
+
+// Reply sends one of them.
+func (o outbox) Reply(to slots.Peer, m slots.Reply) {
+	if c := o.d.numbers[to]; c != nil {
+		o.d.stats.Replies++
+		c.owed = true
+		c.replies = append(c.replies, exchange.SlotReply{Key: o.k.hash, Reply: m})
+	}
+}
+
+// Due returns the time for the next Tick; 0: none.
+func (d *Desk) Due() (due time.Duration) {
+	due = time.Duration(d.due.Next())
+	if len(d.clients) > 0 && (due == 0 || due > d.now+margin) {
+		due = d.now + margin
+	}
+	return due
+}
+
+// Tick does what is due.
+func (d *Desk) Tick(now time.Duration) {
+	d.now = now
+	d.expire()
+	if !d.settled && int64(now) >= d.listenUntil() { // who has not registered has been unreachable for long enough
+		d.Settled(now)
+	}
+	for hash, ok := d.due.Take(int64(now)); ok; hash, ok = d.due.Take(int64(now)) {
+		k := d.keys[hash]
+		switch {
+		case k == nil:
+		case k.o.Idle():
+			delete(d.keys, hash)
+		default:
+			k.o.Tick(int64(now), outbox{d, k})
+			d.schedule(k)
+		}
+	}
+}
+
+// Take returns what is to be sent, and forgets it: to gateways here by process, and to other agents.
+func (d *Desk) Take() (answers map[uint64][]*exchange.SlotReplies, packets map[string]*Packet) {
+	for _, n := range slices.Sorted(maps.Keys(d.numbers)) {
+		c := d.numbers[n]
+		if !c.owed {
+			continue
+		}
+		if c.Agent == d.o.Agent {
+			a := d.answer(c.Number, d.names[d.o.Agent])
+			a.Echo = c.echo
+			a.List = append(a.List, c.replies...)
+		} else {
+			p := d.packet(c.Agent)
+			p.Replies = append(p.Replies, Replies{c.Number, c.echo, c.replies})
+		}
+		c.owed, c.replies = false, nil
+	}
+	answers, packets = map[uint64][]*exchange.SlotReplies{}, d.packets
+	for process, by := range d.answers {
+		for _, life := range slices.Sorted(maps.Keys(by)) {
+			answers[process] = append(answers[process], by[life])
+		}
+	}
+	d.answers, d.packets = map[uint64]map[uint64]*exchange.SlotReplies{}, map[string]*Packet{}
+	return answers, packets
+}
+
+// Stats returns the counters.
+func (d *Desk) Stats() Stats {
+	s := d.stats
+	s.Keys = len(d.keys)
+	for _, k := range d.keys {
+		s.Out += int(k.o.Out())
+	}
+	return s
+}
