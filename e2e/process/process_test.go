@@ -15,6 +15,7 @@ func TestWorld(t *testing.T) {
 		{"quota moves", w.quotaMoves},
 		{"identities travel", w.identitiesTravel},
 		{"exact limit over all gateways", w.exactOverAllGateways},
+		{"requests in flight over all gateways", w.inFlightOverAllGateways},
 		{"trace of a change", w.traceOfAChange},
 		{"trace of held requests", w.traceOfHeldRequests},
 		{"why names the limit", w.whyNamesTheLimit},

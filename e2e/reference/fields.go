@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// examples has one document of each kind, with every field.
+// examples has one document of each kind, with every field, and then others with the fields that do not go with these.
 //
 //go:embed examples.yaml
 var examples []byte
@@ -39,7 +40,7 @@ func resources(c comments) (string, error) {
 		m := kind.New().ProtoReflect()
 		d := m.Descriptor()
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n", kind, c.of(d.FullName()))
-		shown, err := readExample(texts[i])
+		shown, text, err := examplesOf(kind, texts[i], texts[len(resource.Kinds):])
 		if err != nil {
 			return "", fmt.Errorf("%s: %s: %w", fileName, kind, err)
 		}
@@ -49,7 +50,7 @@ func resources(c comments) (string, error) {
 			return "", fmt.Errorf("%s: %w", kind, err)
 		}
 		b.WriteString(markdown.Table([]string{"field", "meaning", "unit", "range", "default", "example"}, r.rows))
-		fmt.Fprintf(&b, "\nWith every field:\n\n```yaml\n%s```\n\n", texts[i])
+		fmt.Fprintf(&b, "\nWith every field:\n\n```yaml\n%s```\n\n", text)
 		if f := d.Fields().ByName("status"); f != nil {
 			fmt.Fprintf(&b, "In `status`: %s\n\n%s\n", c.of(f.Message().FullName()), c.status(f.Message(), &all))
 		}
@@ -61,12 +62,40 @@ func resources(c comments) (string, error) {
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
 }
 
+// examplesOf returns the examples of a kind: the first one, and those of more that are of the kind.
+func examplesOf(kind resource.Kind, first string, more []string) (all []example, text string, err error) {
+	texts := []string{first}
+	for _, t := range more {
+		if strings.Contains(t, "kind: "+kind.String()+"\n") {
+			texts = append(texts, t)
+		}
+	}
+	for _, t := range texts {
+		one, err := readExample(t)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, one)
+	}
+	return all, strings.Join(texts, "---\n"), nil
+}
+
 // reader makes the rows of a resource's table.
 type reader struct {
 	comments
 	rows  [][]string
 	enums *enums
-	shown example
+	shown []example
+}
+
+// example returns the text for a field in the first example that has it.
+func (r *reader) example(name string) (shown string, err error) {
+	for _, e := range r.shown {
+		if shown, err = e.of(name); err == nil {
+			return shown, nil
+		}
+	}
+	return "", err
 }
 
 // enums are the enums of the fields, each once.
@@ -95,7 +124,7 @@ func (r *reader) read(m protoreflect.Message, path string) error {
 		if err != nil {
 			return fmt.Errorf("field %s: %w", name, err)
 		}
-		shown, err := r.shown.of(name)
+		shown, err := r.example(name)
 		if err != nil {
 			return err
 		}
@@ -193,8 +222,19 @@ func everyField() (missing []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	lacking := map[string]int{} // how many documents of the kind lack a field
+	of := map[string]int{}
 	for _, d := range documents {
-		missing = append(missing, unset(d.Resource.ProtoReflect(), resource.KindOf(d.Resource).String())...)
+		kind := resource.KindOf(d.Resource).String()
+		of[kind]++
+		for _, name := range unset(d.Resource.ProtoReflect(), kind) {
+			lacking[name]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lacking)) {
+		if kind, _, _ := strings.Cut(name, "."); lacking[name] == of[kind] {
+			missing = append(missing, name)
+		}
 	}
 	return missing, nil
 }

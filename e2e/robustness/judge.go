@@ -77,6 +77,7 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 	r.Stalled = check.Stalled(check.Span{To: all.end}, all.stalls).Seconds()
 	r.answered(records, all.stalls)
 	r.admitted(records, all.stalls, all.watcher.delay(r.Faults))
+	r.inFlight(s.load.Stays("flies"))
 	r.entitled(records, check.Quiet(r.Faults, settled, all.end, shortest), all.stalls)
 	r.spared(records, check.Quiet(check.Unsparing(r.Faults), settled, all.end, shortest))
 	r.asNew(all.again)
@@ -187,6 +188,14 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults,
 		stalls)
 	r.excess("pool, excess", "api", x)
+}
+
+// inFlight judges the limit on requests in flight.
+func (r *Result) inFlight(stays []load.Stay) {
+	most, found := check.InFlight(stays, inFlight, r.Faults)
+	r.Findings = slices.Concat(r.Findings, some(found))
+	r.Checks = append(r.Checks, Check{Name: "in flight, most", Subject: "flies", Figure: float64(most), Bound: inFlight,
+		Unit: "requests", Pass: len(found) == 0 && most > 0})
 }
 
 // bound returns the bound of a limit on so many gateways, whose claims take a lag and whose packets a way at

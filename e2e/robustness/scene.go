@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"time"
 
 	"github.com/titrate/titrate/e2e/robustness/calls"
 	"github.com/titrate/titrate/e2e/robustness/check"
@@ -80,10 +81,17 @@ kind: Limit
 name: tenants/crowd/limits/per-client
 spec: {rate: 1/s, burst: 5}
 ---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/flights, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/flights/limits/in-flight, spec: {concurrency: 4}}
+---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/probe, spec: {weight: 1}}
 `
+
+// inFlight is the limit on requests in flight of client "flies".
+const inFlight = 4
 
 // capacity of the pool api, and its tenants, as documents has them. The pool found
 // has more than it is asked for.
@@ -122,6 +130,7 @@ var clients = append([]load.Client{
 	{Tenant: "queued", Name: "waits", Pool: "found", Rate: 11},
 	{Tenant: "exact", Name: "exact", Pool: "found", Rate: 9},
 	{Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
+	{Tenant: "flights", Name: "flies", Pool: "crowd", Rate: 20, Stays: 300 * time.Millisecond},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.

@@ -30,6 +30,7 @@ func writeSimulation(w io.Writer, r *simulate.Result) error {
 	t.pools()
 	t.flows()
 	t.limits()
+	t.inFlight()
 	t.settling()
 	t.legend()
 	_, err := io.WriteString(w, t.b.String())
@@ -180,6 +181,18 @@ func (t *simulationTable) limits() {
 	})
 }
 
+// inFlight is the table of the keys of concurrency limits.
+func (t *simulationTable) inFlight() {
+	columns := command.Columns("LIMIT", "OF", "#IN FLIGHT", "#OFFERED", "#ADMITTED", "#REFUSED", "#WRONGLY",
+		"#MOST AT ONCE", "#MEAN")
+	t.section(columns, len(t.r.Systems[0].InFlight), func(s *measure.System, i int) ([]string, bool) {
+		k := &s.InFlight[i]
+		return []string{k.Tenant + "/" + k.Limit, cmp.Or(k.Client, "all clients"), strconv.FormatInt(k.Concurrency, 10),
+			strconv.Itoa(k.Offered), strconv.Itoa(k.Admitted), strconv.Itoa(k.Refused), strconv.Itoa(k.Wrongly),
+			strconv.Itoa(k.Most), strconv.FormatFloat(k.Mean, 'f', 1, 64)}, true
+	})
+}
+
 // together adds the keys of a limit up; of rate, burst and excess it has the
 // largest.
 func together(s *measure.System, keys []int) measure.Key {
@@ -225,6 +238,10 @@ func (t *simulationTable) legend() {
 			"over rate·t + burst, in any window.",
 			"WRONGFUL: refused though the client kept within rate and burst. ABOVE THE RATE: admitted of what "+
 				"CENTRAL admits, while more was wanted.")
+	}
+	if len(first.InFlight) > 0 {
+		lines = append(lines, "WRONGLY: refused by the limit while fewer were in flight than it allows. "+
+			"MEAN: in flight, after the warm-up.")
 	}
 	if len(lines) > 1 {
 		t.b.WriteString(strings.Join(lines, "\n") + "\n")

@@ -85,6 +85,17 @@ var claims = map[string]func(c *claim){
 		c.settles("heal", 0, 5)
 		c.settles("crash gw-2", 0, 5)
 	},
+	"simulate-14-concurrency": func(c *claim) {
+		for _, k := range c.played.InFlight {
+			c.that(fmt.Sprintf("%+v", k), k.Most <= 20 && float64(k.Wrongly) < .08*float64(k.Offered))
+			if k.Client == "batch" {
+				c.that(fmt.Sprintf("%+v", k), k.Mean > .9*20 && k.Most == 20)
+			} else {
+				c.that(fmt.Sprintf("%+v", k), float64(k.Refused) < .01*float64(k.Offered))
+			}
+		}
+		c.that("two clients", len(c.played.InFlight) == 2)
+	},
 	"simulate-9-baselines": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WrongfulShare < .01 })
 		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)

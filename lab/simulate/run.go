@@ -116,7 +116,10 @@ func perform(ctx context.Context, s *scenario.Scenario, c contender, reference *
 		},
 		before:  played.Advance,
 		changed: func() { recorded.Changed(p.now) },
-		happen:  played.Happen,
+		happen: func(e *scenario.Event) {
+			recorded.Happened(e)
+			played.Happen(e)
+		},
 	})
 	if err != nil {
 		return measure.System{}, err

@@ -146,3 +146,19 @@ func TestEntitled(t *testing.T) {
 		t.Errorf("%v", due)
 	}
 }
+
+func TestInFlight(t *testing.T) {
+	stay := func(from, to time.Duration) load.Stay { return load.Stay{From: from, To: to} }
+	stays := []load.Stay{stay(0, 5*second), stay(second, 3*second), stay(3*second, 6*second), stay(4*second, 9*second)}
+	cut := []Fault{{From: 3 * second, To: 5 * second, Grace: Grace{Sides: true}}}
+	for _, c := range []struct {
+		limit  int
+		faults []Fault
+		found  int
+	}{{3, nil, 0}, {2, nil, 1}, {2, cut, 0}, {1, cut, 2}} {
+		most, found := InFlight(stays, c.limit, c.faults)
+		if most != 3 || len(found) != c.found {
+			t.Errorf("limit %d: most %d, %v", c.limit, most, found)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,7 +25,12 @@ type Client struct {
 	// Everywhere: each turn asks once at every gateway, also while it is out of
 	// the load balancer but reachable.
 	Everywhere bool
+	// Stays is the upstream's time for a request, noted as a Stay; 0: service, not noted.
+	Stays time.Duration
 }
+
+// Stay is the time that a request was at the upstream, since the load's start.
+type Stay struct{ From, To time.Duration }
 
 // Record is the outcome of a request. Times are since the load's start.
 type Record struct {
@@ -51,6 +57,7 @@ type Load struct {
 	mu       sync.Mutex
 	records  []Record
 	arrivals map[string]time.Duration // by number
+	stays    map[string][]Stay        // by client
 	next     int64
 	clients  map[string]*http.Client // by target
 }
@@ -63,6 +70,7 @@ const (
 	numberHeader = "x-number"
 	stampHeader  = "x-at" // µs of Unix time
 	reasonHeader = "x-titrate-reason"
+	staysHeader  = "x-stays" // time.Duration
 )
 
 // service is the upstream's time for a request.
@@ -75,7 +83,7 @@ const Timeout = 12 * time.Second
 // the load balancer now.
 func New(upstream net.Listener, targets func() []Target) *Load {
 	l := &Load{start: time.Now(), targets: targets,
-		arrivals: map[string]time.Duration{}, clients: map[string]*http.Client{}}
+		arrivals: map[string]time.Duration{}, stays: map[string][]Stay{}, clients: map[string]*http.Client{}}
 	server := &http.Server{Handler: http.HandlerFunc(l.serve), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(upstream) }()
 	return l
@@ -89,7 +97,18 @@ func (l *Load) serve(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	l.arrivals[r.Header.Get(numberHeader)] = at
 	l.mu.Unlock()
-	time.Sleep(service)
+	if stays, err := time.ParseDuration(r.Header.Get(staysHeader)); err == nil {
+		select {
+		case <-time.After(stays):
+		case <-r.Context().Done():
+		}
+		l.mu.Lock()
+		name := r.Header.Get(clientHeader)
+		l.stays[name] = append(l.stays[name], Stay{at, l.Now()})
+		l.mu.Unlock()
+	} else {
+		time.Sleep(service)
+	}
 	_, _ = io.WriteString(w, "ok\n")
 }
 
@@ -152,6 +171,9 @@ func (l *Load) exchange(client *http.Client, t Target, number string, r *Record)
 	req.Header.Set(clientHeader, r.Client.Name)
 	req.Header.Set(poolHeader, cmp.Or(r.Client.Pool, "api"))
 	req.Header.Set(numberHeader, number)
+	if r.Client.Stays > 0 {
+		req.Header.Set(staysHeader, r.Client.Stays.String())
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		r.Err = err.Error()
@@ -186,6 +208,13 @@ func (l *Load) Forget(t Target) {
 func (l *Load) Records() []Record {
 	l.all.Wait()
 	return l.Sofar()
+}
+
+// Stays returns when requests of a client that have ended were at the upstream.
+func (l *Load) Stays(client string) []Stay {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.stays[client])
 }
 
 // Sofar are the records of requests that have ended; later ones may be appended.

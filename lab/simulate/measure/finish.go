@@ -26,6 +26,7 @@ func (p *Recorder) Finish(name string, series bool) System {
 	for i := range p.keys {
 		s.Keys = append(s.Keys, p.key(i))
 	}
+	s.InFlight = p.inFlightResult()
 	if series {
 		s.Series = p.series()
 	}

@@ -25,6 +25,8 @@ type Recorder struct {
 	keys  []keyRecord
 	gates [][]float64 // admitted cost by gateway and bin
 	limit [][]float64 // admitted cost by limit and bin
+
+	inFlight inFlight
 }
 
 // counters count requests and waits.
@@ -57,6 +59,7 @@ type keyRecord struct {
 func (t *Reference) Record(cast *traffic.Cast) *Recorder {
 	p := &Recorder{t: t, cast: cast, waiting: map[int]traffic.Request{}, flows: make([]flowRecord, len(t.flows)),
 		pools: make([]poolRecord, len(t.pools)), keys: make([]keyRecord, len(t.keys))}
+	p.inFlight.keys = make([]inFlightKey, len(cast.InFlight))
 	for i := range p.pools {
 		p.pools[i].worst = newWorst()
 	}
@@ -99,6 +102,9 @@ func (p *Recorder) Offered(id int, r *traffic.Request) {
 	p.id, p.current, p.open = id, *r, true
 	p.all.offer++
 	p.flows[p.t.flowOf[r.Client]].offer++
+	for _, k := range p.cast.Clients[r.Client].InFlight {
+		p.inFlight.keys[k].offered++
+	}
 }
 
 // Unanswered notes that the offer has ended: a request without an answer waits.
@@ -124,6 +130,9 @@ func (p *Recorder) Answer(a system.Answer) {
 	f := p.t.flowOf[r.Client]
 	p.flows[f].count(a, a.At-r.At, judged)
 	c := &p.cast.Clients[r.Client]
+	if len(c.InFlight) > 0 {
+		p.answered(a, &r, c)
+	}
 	switch a.Fate {
 	case system.Admitted:
 		p.admitted(a.At, &r, c, f)
@@ -168,11 +177,11 @@ func (p *Recorder) admitted(now time.Duration, r *traffic.Request, c *traffic.Cl
 }
 
 func (p *Recorder) rejected(a system.Answer, r *traffic.Request, c *traffic.Client, flow int) {
-	byLimit := a.Reason == limiter.ClientLimit
 	for _, k := range c.Keys {
-		key := &p.keys[k]
+		key, of := &p.keys[k], &p.cast.Keys[k]
 		key.rejected++
-		if r.Within && (byLimit || a.Reason == limiter.QueueTimeout && p.cast.Keys[k].Queued) {
+		byLimit := a.Reason == limiter.ClientLimit && (a.Limit == "" || a.Limit == of.Limit)
+		if r.Within && (byLimit || a.Reason == limiter.QueueTimeout && of.Queued) {
 			key.wrongful++
 		}
 	}

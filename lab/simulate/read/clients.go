@@ -14,7 +14,7 @@ import (
 
 func (p *parser) client(n *yaml.Node, path string) {
 	f := p.fields(n, path, "name", "count", "tenant", "pool", "cost", "demand", "route", "patience",
-		"identities", "classes")
+		"takes", "identities", "classes")
 	c := scenario.Client{
 		Name:     p.Text(f["name"], n.Line, path+".name"),
 		Count:    p.Count(f["count"], path+".count", 1, 1, scenario.MaxClients),
@@ -22,6 +22,7 @@ func (p *parser) client(n *yaml.Node, path string) {
 		Pool:     p.poolOf(f["pool"], n.Line, path+".pool"),
 		Cost:     p.Number(f["cost"], path+".cost", 1, tree.Span{Least: 1e-6, Most: 1e6}),
 		Patience: p.Duration(f["patience"], path+".patience", 0, 0, time.Hour),
+		Takes:    p.Duration(f["takes"], path+".takes", 0, 0, time.Hour),
 	}
 	if f["demand"] == nil {
 		p.Wrong(n.Line, path+".demand", "missing; want such as {constant: 50/s}")

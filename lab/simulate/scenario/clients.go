@@ -40,6 +40,7 @@ func (c *checker) clients() {
 		}
 		c.number(path+".cost", cl.Cost, 1e-6, 1e6)
 		c.span(path+".patience", cl.Patience, 0, time.Hour)
+		c.span(path+".takes", cl.Takes, 0, time.Hour)
 		c.demand(path+".demand", &cl.Demand)
 		c.route(path+".route", &cl.Route)
 	}
@@ -197,6 +198,7 @@ func (c *checker) apply(path string, m resource.Message) {
 	case *quotav1.Limit:
 		was := c.s.Resources[at(c.s.Resources, m.GetName())].(*quotav1.Limit)
 		if (m.GetKey() == quotav1.Key_TENANT) != (was.GetKey() == quotav1.Key_TENANT) ||
+			(m.GetConcurrency() > 0) != (was.GetConcurrency() > 0) ||
 			enforced(m) != enforced(was) || m.GetIdentity() != was.GetIdentity() ||
 			!slices.Equal(m.GetPools(), was.GetPools()) || !slices.Equal(m.GetClasses(), was.GetClasses()) {
 			c.wrong(path, "what a limit counts, and its mode, stay as they are; want other numbers only")

@@ -113,6 +113,7 @@ type Client struct {
 	Demand       Demand
 	Route        Route
 	Patience     time.Duration // gives up waiting after this; 0: never
+	Takes        time.Duration // for which an admitted request is in flight; it ends with its gateway
 	// Identities and Classes are the identities and classes of all its requests, for limits that refer to them.
 	Identities map[string]string
 	Classes    []string

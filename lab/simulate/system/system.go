@@ -70,5 +70,6 @@ type Answer struct {
 	At     time.Duration // when it was decided; later than the request if it waited
 	Fate   Fate
 	Reason limiter.Reason // of a Rejected one
+	Limit  string         // that rejected it, if the system says so
 	Mark   bool           // admitted with a congestion mark
 }

@@ -15,8 +15,17 @@ type Client struct {
 	Patience           time.Duration
 	Identities         *limiter.Identities
 	Classes            uint32
+	Takes              time.Duration
 	Keys               []int // places in Keys that limit it
+	InFlight           []int // places in InFlight that limit it
 	Flow               int   // place in Flows, -1 without a pool
+}
+
+// InFlight is a key of an enforced concurrency limit.
+type InFlight struct {
+	Tenant, Limit string
+	Client        string // "" for a tenant's
+	Concurrency   int64
 }
 
 // Key is a key of an enforced limit: a client, or a whole tenant.
@@ -35,7 +44,8 @@ type Cast struct {
 	Gateways []string // all that are ever there
 	Weights  []float64
 	Clients  []Client
-	Keys     []Key
+	Keys     []Key // of limits with a rate
+	InFlight []InFlight
 	Flows    []Flow
 	Names    limiter.Names // of the clients' identities and classes
 
@@ -62,39 +72,55 @@ func NewCast(s *scenario.Scenario) *Cast {
 	identities, classes := s.Named()
 	copy(c.Names.Identities[:], identities)
 	copy(c.Names.Classes[:], classes)
-	keys := map[Key]int{}
-	flows := map[Flow]int{}
+	p := places{map[Key]int{}, map[InFlight]int{}, map[Flow]int{}}
 	for i := range s.Clients {
-		c.add(s, i, keys, flows)
+		c.add(s, i, p)
 	}
 	return c
 }
 
-func (c *Cast) add(s *scenario.Scenario, origin int, keys map[Key]int, flows map[Flow]int) {
+// places are the places of what is in a cast already; of keys without their numbers.
+type places struct {
+	keys     map[Key]int
+	inFlight map[InFlight]int
+	flows    map[Flow]int
+}
+
+func (c *Cast) add(s *scenario.Scenario, origin int, p places) {
 	group := &s.Clients[origin]
 	flow := -1
 	if group.Pool != "" {
 		f := Flow{group.Tenant, group.Pool}
-		at, ok := flows[f]
+		at, ok := p.flows[f]
 		if !ok {
 			at = len(c.Flows)
-			flows[f] = at
+			p.flows[f] = at
 			c.Flows = append(c.Flows, f)
 		}
 		flow = at
 	}
 	for _, name := range group.Names() {
 		client := Client{Name: name, Tenant: group.Tenant, Pool: group.Pool, Patience: group.Patience, Flow: flow,
-			Identities: c.identities(group), Classes: c.classes(group)}
+			Takes: group.Takes, Identities: c.identities(group), Classes: c.classes(group)}
 		for _, k := range limits(s, &client, group) {
 			id := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
-			at, ok := keys[id]
+			at, ok := p.keys[id]
 			if !ok {
 				at = len(c.Keys)
-				keys[id] = at
+				p.keys[id] = at
 				c.Keys = append(c.Keys, k)
 			}
 			client.Keys = append(client.Keys, at)
+		}
+		for _, k := range inFlight(s, &client, group) {
+			id := InFlight{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
+			at, ok := p.inFlight[id]
+			if !ok {
+				at = len(c.InFlight)
+				p.inFlight[id] = at
+				c.InFlight = append(c.InFlight, k)
+			}
+			client.InFlight = append(client.InFlight, at)
 		}
 		c.Clients, c.origin = append(c.Clients, client), append(c.origin, origin)
 	}
@@ -129,21 +155,42 @@ func applies(l *config.Limit, c *scenario.Client) bool {
 		(len(l.Classes) == 0 || slices.ContainsFunc(l.Classes, in))
 }
 
-// limits returns the keys of the limits that apply to a client of a group.
-func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key) {
+// nameIn returns the name by which a limit counts a client; "" if it counts the tenant.
+func nameIn(l *config.Limit, c *Client, group *scenario.Client) string {
+	switch {
+	case l.PerTenant:
+		return ""
+	case l.Identity != "":
+		return group.Identities[l.Identity]
+	}
+	return c.Name
+}
+
+// inFlight returns the keys of the concurrency limits that apply to a client of a group.
+func inFlight(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []InFlight) {
 	for _, l := range s.InForce.Limits[c.Tenant] {
-		if !applies(&l, group) {
+		if l.Concurrency == 0 || !applies(&l, group) {
 			continue
 		}
-		k := Key{Tenant: c.Tenant, Limit: l.Name, Queued: l.Queued(), Rate: l.Rate, Burst: l.Burst}
-		if !l.PerTenant {
-			k.Client = c.Name
-			if l.Identity != "" {
-				k.Client = group.Identities[l.Identity]
-			}
-			if o, ok := l.Overrides[k.Client]; ok {
-				k.Rate, k.Burst = o.Rate, o.Burst
-			}
+		k := InFlight{Tenant: c.Tenant, Limit: l.Name, Client: nameIn(&l, c, group), Concurrency: l.Concurrency}
+		if o, ok := l.Overrides[k.Client]; ok && !l.PerTenant {
+			k.Concurrency = o.Concurrency
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// limits returns the keys of the limits with a rate that apply to a client of a group.
+func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key) {
+	for _, l := range s.InForce.Limits[c.Tenant] {
+		if l.Concurrency > 0 || !applies(&l, group) {
+			continue
+		}
+		k := Key{Tenant: c.Tenant, Limit: l.Name, Client: nameIn(&l, c, group), Queued: l.Queued(), Rate: l.Rate,
+			Burst: l.Burst}
+		if o, ok := l.Overrides[k.Client]; ok && !l.PerTenant {
+			k.Rate, k.Burst = o.Rate, o.Burst
 		}
 		keys = append(keys, k)
 	}
@@ -153,6 +200,9 @@ func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key
 // Refresh takes over the limits' numbers from a scenario that has changed.
 func (c *Cast) Refresh(s *scenario.Scenario) {
 	for i := range c.Clients {
+		for j, k := range inFlight(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
+			c.InFlight[c.Clients[i].InFlight[j]] = k
+		}
 		for j, k := range limits(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
 			c.Keys[c.Clients[i].Keys[j]] = k
 		}

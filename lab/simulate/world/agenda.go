@@ -24,6 +24,7 @@ const (
 	pollTokens                // who: gateway
 	tickTokens                // who: agent
 	landFlight                // load: *flying
+	endFlight                 // who: gateway; load: *limiter.Slots
 	takeUp                    // who: gateway; its agent takes a message
 	takeDown                  // who: gateway; load: *parcel, of its agent
 )
@@ -31,7 +32,7 @@ const (
 // ofGateway reports whether a process of a gateway does it.
 func (t task) ofGateway() bool {
 	switch t {
-	case tickGateway, sendClaims, linkGateway, unlinkGateway, pollTokens, takeUp, takeDown:
+	case tickGateway, sendClaims, linkGateway, unlinkGateway, pollTokens, takeUp, takeDown, endFlight:
 		return true
 	}
 	return false

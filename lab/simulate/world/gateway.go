@@ -42,8 +42,9 @@ type gateway struct {
 	sums       *exchange.Sums  // received last, with the isolation that holds
 	tickAt     time.Duration   // of the next tick; other ticks are void
 	tokens     wake            // the next pollTokens
-	partedAt   time.Duration   // when the link went down
-	stats      limiter.Stats   // memory for the next
+	registered exchange.Registered
+	partedAt   time.Duration // when the link went down
+	stats      limiter.Stats // memory for the next
 	sends      int
 	silent     bool
 	configured bool // the process has a configuration
@@ -76,6 +77,7 @@ type waiting struct {
 	handle  limiter.Handle
 	request limiter.Request
 	flight  *limiter.Flight
+	takes   time.Duration
 }
 
 // time is now as engines count.
@@ -86,7 +88,7 @@ func (w *World) start(g *gateway) {
 	p, name := g.place, w.stage.Cast.Gateways[g.place]
 	g.life++
 	g.generation = uint64(w.now) + uint64(g.life) // as production: a time; no two are the same
-	g.tokens = wake{}
+	g.tokens, g.registered = wake{}, exchange.Registered{}
 	g.engine = limiter.New(limiter.Options{Keys: w.keys(), Contended: w.keys(), Replica: name, Start: w.time(),
 		Ask: func() { w.planPoll(g, w.now) }})
 	g.engine.Name(w.stage.Cast.Names)
@@ -130,8 +132,16 @@ func (w *World) sendTokens(g *gateway) {
 	if next := g.engine.PollTokens(w.time(), &asked); next != 0 {
 		w.planPoll(g, time.Duration(next))
 	}
+	asks, next, known := g.engine.PollSlots(w.time(), nil)
+	if next != 0 {
+		w.planPoll(g, time.Duration(next))
+	}
+	asked.Registered = g.registered.Add(asked.Registered, known)
 	if len(asked.List) > 0 || asked.Registered != 0 {
 		w.deliverToAgent(g, &asked)
+	}
+	for _, m := range asks {
+		w.deliverToAgent(g, m)
 	}
 }
 
@@ -152,6 +162,9 @@ func (w *World) receive(g *gateway, m link.Message) {
 	case *exchange.TokenAnswers:
 		g.events = g.engine.AnswerTokens(w.time(), m, g.events[:0])
 		w.deliver(g)
+	case *exchange.SlotReplies:
+		g.events = g.engine.AnswerSlots(w.time(), m, g.events[:0])
+		w.deliver(g)
 	case *exchange.Spent:
 		for _, k := range m.Keys {
 			g.engine.RestoreSpent(w.time(), k)
@@ -171,7 +184,7 @@ func (w *World) keys() int {
 // ask lets a gateway decide a request.
 func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {
 	if g.engine == nil {
-		w.answer(id, system.Lost, limiter.None, false)
+		w.answer(id, system.Lost, limiter.Outcome{})
 		return
 	}
 	r := limiter.Request{Tenant: c.Tenant, Client: c.Name, Pool: c.Pool, Cost: cost, Identities: c.Identities,
@@ -180,22 +193,26 @@ func (w *World) ask(g *gateway, id int, c *traffic.Client, cost float64) {
 	if out.Verdict == limiter.Wait {
 		var handle limiter.Handle
 		if out, handle = g.engine.Enqueue(w.time(), &r, uint64(id)+1); out.Verdict == limiter.Wait {
-			w.hold(g, c, &waiting{id: id, handle: handle, request: r, flight: out.Flight})
+			w.hold(g, c, &waiting{id: id, handle: handle, request: r, flight: out.Flight, takes: c.Takes})
 			return
 		}
 	}
-	w.decided(id, out, &r, out.Flight)
+	w.decided(g, out, &waiting{id: id, request: r, flight: out.Flight, takes: c.Takes})
 }
 
 // decided answers a request, and sends it on if it was admitted.
-func (w *World) decided(id int, out limiter.Outcome, r *limiter.Request, f *limiter.Flight) {
+func (w *World) decided(g *gateway, out limiter.Outcome, h *waiting) {
 	fate := system.Admitted
 	if out.Verdict == limiter.Reject {
 		fate = system.Rejected
-	} else if f != nil {
-		w.depart(r, f)
+	} else if h.flight != nil {
+		w.depart(&h.request, h.flight)
 	}
-	w.answer(id, fate, out.Reason, out.Mark)
+	if out.Slots != 0 {
+		slots := out.Slots
+		w.plan(h.takes, endFlight, g.place, g.life, &slots)
+	}
+	w.answer(h.id, fate, out)
 }
 
 // hold keeps a request until its event, its client's patience or the gateway ends.
@@ -217,7 +234,7 @@ func (w *World) abandon(h *waiting) {
 		return
 	}
 	delete(g.waiting, h.id)
-	w.answer(h.id, system.Abandoned, limiter.None, false)
+	w.answer(h.id, system.Abandoned, limiter.Outcome{})
 }
 
 // tick steps the engine, at the pace of the filter's ticker.
@@ -242,7 +259,7 @@ func (w *World) deliver(g *gateway) {
 		id := int(e.Ticket) - 1
 		h := g.waiting[id]
 		delete(g.waiting, id)
-		w.decided(id, e.Outcome, &h.request, h.flight)
+		w.decided(g, e.Outcome, h)
 	}
 }
 
@@ -309,7 +326,7 @@ func (w *World) sendToAgent(g *gateway) {
 // stop ends the process; waiting requests are lost.
 func (w *World) stop(g *gateway) {
 	for _, id := range slices.Sorted(maps.Keys(g.waiting)) {
-		w.answer(id, system.Lost, limiter.None, false)
+		w.answer(id, system.Lost, limiter.Outcome{})
 	}
 	g.engine, g.waiting = nil, nil
 	g.life++

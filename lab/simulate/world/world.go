@@ -146,6 +146,9 @@ func (w *World) doGateway(g *gateway, i *item) {
 		w.unlinkPaused(g)
 	case i.task == pollTokens:
 		w.sendTokens(g)
+	case i.task == endFlight:
+		g.events = g.engine.FreeSlots(w.time(), *i.load.(*limiter.Slots), g.events[:0])
+		w.deliver(g)
 	case i.task == takeUp:
 		w.takeUp(g)
 	case i.task == takeDown:
@@ -187,8 +190,8 @@ func (w *World) Offer(id int, r *traffic.Request) {
 }
 
 // answer answers a request, now.
-func (w *World) answer(id int, fate system.Fate, reason limiter.Reason, mark bool) {
-	w.stage.Answer(system.Answer{ID: id, At: w.Clock(), Fate: fate, Reason: reason, Mark: mark})
+func (w *World) answer(id int, fate system.Fate, o limiter.Outcome) {
+	w.stage.Answer(system.Answer{ID: id, At: w.Clock(), Fate: fate, Reason: o.Reason, Limit: o.Limit, Mark: o.Mark})
 }
 
 // Happen acts on an event.
