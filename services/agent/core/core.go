@@ -94,7 +94,8 @@ func New(o Options) *Core {
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,
-		Registered: func(now time.Duration) { c.slots.Settled(now) }})
+		Registered: func(now time.Duration) { c.slots.Settled(now) },
+		Listens:    func() bool { return c.slots.Listens() }})
 	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.slotLimit, Revision: c.revision})
 	c.slotOwners(0)

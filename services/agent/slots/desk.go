@@ -16,6 +16,10 @@ const (
 	MaxProcesses = 512
 	// margin is added to slots.ExpireAfter for the time in which agents learn of a change.
 	margin = 200 * time.Millisecond
+	// unknownFor is the longest time for which a gateway that no owner knows may start requests, see rule 3.
+	unknownFor = time.Duration(slots.ExpireAfter) + margin
+	// maxEarlier bounds the lists of agents that are remembered.
+	maxEarlier = 16
 	// mostSlots bounds the counts of a message.
 	mostSlots = int64(1) << 40
 )
@@ -70,12 +74,19 @@ type Desk struct {
 	latest  slots.Peer
 	peers   slots.Peers
 
-	lives        map[uint64]string // agents by the lives that gateways here know
-	names        map[string]uint64
-	digest       uint64
-	changed      time.Duration // when the agents changed last
-	settled      bool          // all gateways have registered since
-	reached, all int64         // agents that are reached of all, see SetPart
+	lives   map[uint64]string // agents by the lives that gateways here know
+	names   map[string]uint64
+	digest  uint64
+	owners  exchange.Owners   // the agents of now
+	earlier []exchange.Owners // the agents before, since owners were settled
+	// After the agents have changed, the owner of a key that is new here grants nothing until then. It is at once if all
+	// gateways have registered. But gateways of an agent that has gone do not register, and start requests for a while.
+	listen  time.Duration
+	gone    time.Duration // that while is over
+	came    bool          // an agent has come: what gateways have of keys that it owned is not known
+	settled bool          // the time has passed
+
+	reached, all int64 // agents that are reached of all, see SetPart
 
 	answers map[uint64]map[uint64]*exchange.SlotReplies // by process here and life of the owner
 	packets map[string]*Packet
@@ -140,14 +151,33 @@ func New(o Options) *Desk {
 }
 
 // Changed notes the agents among which keys have owners, by the lives that gateways here know, and a digest of their
-// names.
+// names. The first call is at the start of this agent, whose gateways may have slots of an earlier process.
 func (d *Desk) Changed(now time.Duration, lives map[uint64]string, digest uint64) {
 	d.now = now
-	d.lives, d.digest, d.changed, d.settled = lives, digest, now, false
-	d.names = map[string]uint64{}
-	for life, name := range lives {
-		d.names[name] = life
+	switch {
+	case d.settled:
+		d.earlier = []exchange.Owners{d.owners}
+	case len(d.earlier) == maxEarlier:
+		d.earlier = []exchange.Owners{{}} // the owners before are not known
+	default:
+		d.earlier = append(d.earlier, d.owners)
 	}
+	names, owners := map[string]uint64{}, exchange.Owners{}
+	for life, name := range lives {
+		names[name] = life
+		owners.List = append(owners.List, exchange.Owner{Hash: exchange.OwnerHash(name), Life: life})
+		d.came = d.came || d.names[name] != life
+	}
+	if len(d.names) == 0 {
+		d.gone = now + unknownFor
+	}
+	for name := range d.names {
+		if _, here := names[name]; !here {
+			d.gone = now + unknownFor
+		}
+	}
+	d.lives, d.names, d.digest, d.owners = lives, names, digest, owners
+	d.listen, d.settled = now+unknownFor, false
 	for _, k := range d.keys {
 		switch away := d.o.Owner(k.hash) != d.o.Agent; {
 		case away:
@@ -156,7 +186,7 @@ func (d *Desk) Changed(now time.Duration, lives map[uint64]string, digest uint64
 			d.due.Set(k.hash, 0)
 		case k.away:
 			k.away = false
-			k.o.Resume(d.listenUntil())
+			k.o.Resume(d.listenUntil(k.hash))
 			d.schedule(k)
 		}
 	}
@@ -184,26 +214,33 @@ func (d *Desk) HasKeys() bool { return len(d.keys) > 0 }
 // part returns the slots of a limit that the owners here have.
 func (d *Desk) part(limit int64) int64 { return max(min(limit, 1), limit*d.reached/max(d.all, 1)) }
 
-// listenUntil returns the time before which the owner of a key that is new here grants nothing, see rule 3.
-func (d *Desk) listenUntil() int64 {
-	if d.settled {
+// listenUntil returns the time before which the owner of a key that is new here grants nothing, see rule 3. A key that
+// this agent has owned all the time, and that is new, no gateway has.
+func (d *Desk) listenUntil(key uint64) int64 {
+	isMine := func(o exchange.Owners) bool { return o.Of(key) == d.o.Life }
+	if d.settled || !d.came && !slices.ContainsFunc(d.earlier, func(o exchange.Owners) bool { return !isMine(o) }) {
 		return 0
 	}
-	return int64(d.changed + time.Duration(slots.ExpireAfter) + margin)
+	return int64(d.listen)
 }
+
+// Listens reports whether owners here may wait until all gateways have registered.
+func (d *Desk) Listens() bool { return d.came && len(d.keys) > 0 }
 
 // Settled notes that all gateways of all agents have registered with the owners of now.
 func (d *Desk) Settled(now time.Duration) {
 	d.now = now
-	d.settled = true
+	d.came, d.listen = false, min(d.listen, max(d.gone, now))
+	d.settled = now >= d.listen
 	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
 		k := d.keys[hash]
-		if k.away {
+		switch {
+		case k.away && d.settled:
 			delete(d.keys, hash)
-			continue
+		case !k.away && d.listenUntil(hash) == 0:
+			k.o.Listened(int64(now), outbox{d, k})
+			d.schedule(k)
 		}
-		k.o.Listened(int64(now), outbox{d, k})
-		d.schedule(k)
 	}
 }
 
@@ -372,7 +409,7 @@ func (d *Desk) keyOf(a *exchange.SlotAsk) (*key, Drop) {
 		return nil, Crowded
 	}
 	k := &key{hash: a.Key, name: a.KeyName, revision: d.o.Revision(),
-		o: slots.NewOwner(d.part(limit), d.o.Life, d.listenUntil())}
+		o: slots.NewOwner(d.part(limit), d.o.Life, d.listenUntil(a.Key))}
 	d.keys[a.Key] = k
 	return k, accepted
 }
@@ -469,7 +506,7 @@ func (d *Desk) Due() (due time.Duration) {
 func (d *Desk) Tick(now time.Duration) {
 	d.now = now
 	d.expire()
-	if !d.settled && int64(now) >= d.listenUntil() { // who has not registered has been unreachable for long enough
+	if !d.settled && now >= d.listen { // who has not registered has been unreachable for long enough
 		d.Settled(now)
 	}
 	for hash, ok := d.due.Take(int64(now)); ok; hash, ok = d.due.Take(int64(now)) {

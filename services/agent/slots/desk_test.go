@@ -37,6 +37,7 @@ type agent struct {
 	life uint64
 	d    *Desk
 	down bool
+	left bool            // in order
 	gone map[string]bool // agents that it does not reach
 	view uint64
 	g    *gateway
@@ -52,6 +53,7 @@ type gateway struct {
 	number     uint64
 	s          *keys.Store[*request]
 	dead       bool
+	linked     bool
 	registered uint64
 	wake       time.Duration
 	open       map[*request]bool
@@ -119,7 +121,7 @@ func name(key uint64) exchange.KeyName {
 // begin starts the process of an agent.
 func (f *fleet) begin(a *agent) {
 	f.lives++
-	a.life, a.down = f.lives<<32, false
+	a.life, a.down, a.left = f.lives<<32, false, false
 	a.d = New(Options{Agent: a.name, Life: a.life, Revision: func() int64 { return 1 },
 		Owner: func(key uint64) string { return a.names[a.owners.Of(key)] },
 		Limit: func(n *exchange.KeyName) (key uint64, limit int64, ok bool) {
@@ -142,48 +144,61 @@ func (f *fleet) list() (owners exchange.Owners, names map[uint64]string) {
 // changed gives all agents and, soon after, their gateways the agents of now.
 func (f *fleet) changed() {
 	owners, names := f.list()
-	digest := uint64(0)
-	for life := range names {
-		digest += exchange.OwnerScore(life, 1)
+	digest := uint64(0) // of the names, as in production
+	for _, o := range owners.List {
+		digest += exchange.OwnerScore(o.Hash, 1)
 	}
-	owners.View = digest
+	f.lives++
+	owners.View = f.lives
 	for _, a := range f.agents {
 		if a.down {
 			continue
 		}
-		a.view, a.owners, a.names = digest, owners, names
+		a.view, a.owners, a.names = owners.View, owners, names
+		a.d.SetPart(f.now, len(names), f.all())
 		a.d.Changed(f.now, names, digest)
 		a.flush()
 		f.after(100*time.Millisecond+time.Duration(f.r.IntN(50))*time.Millisecond, func() {
-			if a.view == digest && !a.down && !a.g.dead {
+			if a.view == owners.View && !a.down && !a.g.dead && a.g.linked {
 				a.g.s.SetOwners(int64(f.now), owners)
 				a.g.poll()
 			}
 		})
 	}
-	f.settle(digest)
+	f.settle(owners)
 }
 
-// settle notes that all gateways have registered.
-func (f *fleet) settle(digest uint64) {
-	if f.agents[0].view != digest {
-		return
+// all returns the number of agents that are alive or have failed. An agent that has left in order does not count.
+func (f *fleet) all() (n int) {
+	for _, a := range f.agents {
+		if !a.left {
+			n++
+		}
+	}
+	return n
+}
+
+// settle notes that all gateways of the agents in a list have registered. A gateway whose agent has gone is in no list,
+// and an agent that has begun anew does not know the gateway that still looks for it.
+func (f *fleet) settle(list exchange.Owners) {
+	in := map[uint64]bool{}
+	for _, o := range list.List {
+		in[o.Life] = true
 	}
 	for _, a := range f.agents {
-		if !a.down && !a.g.dead && a.g.registered != digest {
-			f.after(20*time.Millisecond, func() { f.settle(digest) })
+		switch {
+		case !a.down && a.view != list.View:
+			return
+		case in[a.life] && (a.down || a.g.linked && !a.g.dead && a.g.registered != list.View):
+			f.after(20*time.Millisecond, func() { f.settle(list) })
 			return
 		}
 	}
 	for _, a := range f.agents {
-		if a.down { // an agent whose gateway may have slots and is unreachable
-			f.after(20*time.Millisecond, func() { f.settle(digest) })
-			return
+		if !a.down {
+			a.d.Settled(f.now)
+			a.flush()
 		}
-	}
-	for _, a := range f.agents {
-		a.d.Settled(f.now)
-		a.flush()
 	}
 }
 
@@ -234,9 +249,29 @@ func (f *fleet) startGateway(a *agent) {
 	g := &gateway{a: a, f: f, number: f.lives, open: map[*request]bool{}}
 	g.s = keys.New[*request](f.lives<<40, func() { f.after(0, g.poll) })
 	a.g = g
-	g.s.Link(true)
 	f.after(0, g.tick)
-	g.s.SetOwners(int64(f.now), a.owners)
+	g.link()
+}
+
+// link links a gateway to its agent, if that runs.
+func (g *gateway) link() {
+	if !g.dead && !g.a.down {
+		g.linked = true
+		g.s.Link(true)
+		g.s.SetOwners(int64(g.f.now), g.a.owners)
+	}
+}
+
+// end ends an agent, which comes back. Its gateway finds the new process within a second.
+func (f *fleet) end(a *agent, noticed time.Duration) {
+	a.down, a.g.linked = true, false
+	a.g.s.Link(false)
+	f.after(noticed, f.changed)
+	f.after(noticed+time.Duration(f.r.IntN(4000))*time.Millisecond, func() {
+		f.begin(a)
+		f.changed()
+		f.after(time.Duration(f.r.IntN(1000))*time.Millisecond, func() { a.g.link() })
+	})
 }
 
 func (g *gateway) tick() {
@@ -355,7 +390,7 @@ func (f *fleet) load(until time.Duration, perSecond float64, stay time.Duration)
 
 func (f *fleet) fault() {
 	a := f.agents[f.r.IntN(len(f.agents))]
-	switch f.r.IntN(3) {
+	switch f.r.IntN(4) {
 	case 0: // kill -9 of the gateway
 		g := a.g
 		g.dead = true
@@ -367,16 +402,17 @@ func (f *fleet) fault() {
 		if a.down {
 			return
 		}
-		a.down = true
-		f.after(time.Duration(f.r.IntN(2000))*time.Millisecond, f.changed)
-		f.after(2*time.Second+time.Duration(f.r.IntN(4000))*time.Millisecond, func() {
-			f.begin(a)
-			f.changed()
-		})
+		f.end(a, 2*time.Second+time.Duration(f.r.IntN(800))*time.Millisecond)
 	case 2: // packets between two agents are lost
 		b := f.agents[f.r.IntN(len(f.agents))]
 		a.gone[b.name], b.gone[a.name] = true, true
 		f.after(time.Duration(f.r.IntN(6000))*time.Millisecond, func() { a.gone[b.name], b.gone[a.name] = false, false })
+	case 3: // the agent ends in order
+		if a.down {
+			return
+		}
+		a.left = true
+		f.end(a, time.Duration(f.r.IntN(100))*time.Millisecond)
 	}
 }
 
@@ -426,5 +462,38 @@ func TestDropped(t *testing.T) {
 	a.d.Ask(f.now, 1, &exchange.SlotAsks{Owner: 99})
 	if s := a.d.Stats(); s.Dropped[Unusable] != 1 || s.Dropped[Unknown] != 1 || s.Dropped[Astray] != 1 || s.Keys != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// An agent leaves in order while its gateway has all slots of a key. The next owner of the key knows nothing of that
+// gateway, which goes on starting requests until its lease has run out: it grants nothing before.
+func TestAnAgentLeavesUnderLoad(t *testing.T) {
+	f := newFleet(t, 1, 3, 20)
+	f.run(10 * time.Second)
+	for i := range 3 {
+		key := uint64(1)
+		for f.agents[0].d.o.Owner(key) != f.agents[i].name {
+			key++
+		}
+		leaving, other := f.agents[i], f.agents[(i+1)%3]
+		until := f.now + 12*time.Second
+		f.loadOf(leaving, key, until, 500)
+		f.run(f.now + 2*time.Second)
+		f.loadOf(other, key, until, 500)
+		f.run(f.now + 2*time.Second)
+		leaving.left = true
+		f.end(leaving, 50*time.Millisecond)
+		f.run(until + 10*time.Second)
+		if f.most > 0 {
+			t.Fatalf("%s leaves: %d above the limit", leaving.name, f.most)
+		}
+	}
+}
+
+// loadOf has the requests of one key come to the gateway of an agent.
+func (f *fleet) loadOf(a *agent, key uint64, until time.Duration, perSecond float64) {
+	if f.now < until {
+		a.g.come(key, 100*time.Millisecond)
+		f.after(time.Duration(f.r.ExpFloat64()/perSecond*1e9), func() { f.loadOf(a, key, until, perSecond) })
 	}
 }

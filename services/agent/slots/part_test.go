@@ -12,7 +12,7 @@ import (
 func TestPartOfACut(t *testing.T) {
 	f := newFleet(t, 1, 1, 6)
 	a := f.agents[0]
-	a.d.Settled(f.now)
+	f.run(f.now + unknownFor)
 	number := uint32(0)
 	ask := func() {
 		number++

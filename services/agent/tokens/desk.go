@@ -37,6 +37,8 @@ type Options struct {
 	Revision func() int64
 	// Registered, if set, is called when all gateways of all agents have registered with the owners of now.
 	Registered func(now time.Duration)
+	// Listens, if set, reports whether something beside the owners here waits for Registered.
+	Listens func() bool
 }
 
 // Process is a gateway's process, at an agent.

@@ -216,7 +216,9 @@ func (d *Desk) missing() []Agent {
 }
 
 // asks reports whether something here depends on what the other agents' gateways have registered.
-func (d *Desk) asks() bool { return len(d.view.listening) > 0 || d.away }
+func (d *Desk) asks() bool {
+	return len(d.view.listening) > 0 || d.away || d.o.Listens != nil && d.o.Listens()
+}
 
 func (d *Desk) sayView(to []Agent, v *gossipv1.TokenView) {
 	for _, a := range to {
