@@ -1,7 +1,7 @@
 // Who owns a held request.
 //
 //	queued ──ticker──► releasing ──ticker──► released
-//	   └───────worker─────┴────────worker───────┴──► gone
+//	   └───────worker─────┴────────worker───────┴──► taken or gone
 //
 // The engine ends each ticket once: by an event to the ticker, or by a cancel
 // of the worker, whichever comes first. After a cancel the worker is the only owner.
@@ -9,20 +9,21 @@
 // state decides which of them is last and frees it:
 //
 //  - The ticker moves queued → releasing, posts the event, then moves
-//    releasing → released. If either step finds gone, the worker has detached before
-//    that step, and the ticker frees.
-//  - The worker swaps in gone. If it finds released, the ticker is done and the
-//    worker frees.
+//    releasing → released. If either step finds taken or gone, the worker has detached
+//    before that step, and the ticker frees.
+//  - The worker swaps in taken if the event has woken the stream, gone if the stream has
+//    ended. If it finds released, the ticker is done and the worker frees.
 //
 // So the scheduler is deleted exactly once, and never while the ticker posts to it.
-// Envoy drops an event whose stream is gone.
+// Envoy drops an event whose stream is gone. Then the slots of the event belong to nobody, and the ticker frees
+// them. The slots of a taken event are the stream's.
 
 #include "held.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { QUEUED, RELEASING, RELEASED, GONE };
+enum { QUEUED, RELEASING, RELEASED, TAKEN, GONE };
 
 struct titrate_held {
   atomic_int state;
@@ -42,15 +43,17 @@ void titrate_held_free(struct titrate_held* held) {
   free(held);
 }
 
+struct titrate_event titrate_held_take(struct titrate_held* held) {
+  struct titrate_event event = held->event;
+  if (atomic_exchange(&held->state, TAKEN) == RELEASED) titrate_held_free(held);
+  return event;
+}
+
 uint64_t titrate_held_detach(struct titrate_held* held) {
   if (atomic_exchange(&held->state, GONE) != RELEASED) return 0;
   uint64_t slots = held->event.slots;
   titrate_held_free(held);
   return slots;
-}
-
-const struct titrate_event* titrate_held_event(const struct titrate_held* held) {
-  return &held->event;
 }
 
 static void release(struct titrate_event* event) {
@@ -62,7 +65,7 @@ static void release(struct titrate_event* event) {
     expected = RELEASING;
     if (atomic_compare_exchange_strong(&held->state, &expected, RELEASED)) return;
   }
-  event->dropped = true;
+  event->dropped = expected == GONE;
   titrate_held_free(held);
 }
 

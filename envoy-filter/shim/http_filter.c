@@ -120,8 +120,7 @@ void envoy_dynamic_module_on_http_filter_scheduled(abi_http_filter envoy, const 
   (void)event_id;
   struct stream* s = (struct stream*)stream;
   if (s->held == NULL) return; // the stream was abandoned before the event came
-  struct titrate_event event = *titrate_held_event(s->held);
-  titrate_held_detach(s->held);
+  struct titrate_event event = titrate_held_take(s->held);
   s->held = NULL;
   s->slots = event.slots;
   // Envoy has sent a response meanwhile (the request took too long to arrive, say). A second
