@@ -341,7 +341,6 @@ func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64)
 // the ledger decides the rest.
 func (e *Engine) LinkTokens(now int64, up bool) {
 	e.tokens.Link(now, up)
-	e.slots.keys.Link(up)
 }
 
 // ForgetTokens drops what owners have granted: the agent is gone for so long that they take it

@@ -466,3 +466,6 @@ func (e *Engine) PollSlots(now int64, out []*exchange.SlotAsks) (all []*exchange
 	registered uint64) {
 	return e.slots.keys.Poll(now, out)
 }
+
+// LinkSlots says whether an agent carries what PollSlots returns, and answers.
+func (e *Engine) LinkSlots(up bool) { e.slots.keys.Link(up) }

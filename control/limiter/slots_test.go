@@ -42,6 +42,7 @@ func newSlotFleet(t *testing.T, n int, c *config.Config) *slotFleet {
 		e := New(Options{Keys: 1024, Ask: func() {}})
 		mustApply(t, e, c)
 		e.LinkTokens(f.now, true)
+		e.LinkSlots(true)
 		e.AnswerTokens(f.now, &exchange.TokenAnswers{Owners: exchange.Owners{View: 1,
 			List: []exchange.Owner{{Hash: 1, Life: slotLife}}}}, nil)
 		f.engines = append(f.engines, e)

@@ -181,10 +181,12 @@ func (s *stress) tokens(now int64) {
 	switch rand.IntN(200) {
 	case 0:
 		s.e.LinkTokens(now, false)
+		s.e.LinkSlots(false)
 	case 1:
 		s.e.ForgetTokens()
 	case 2, 3, 4, 5:
 		s.e.LinkTokens(now, true)
+		s.e.LinkSlots(true)
 	}
 	var asked exchange.TokenRequests
 	s.e.PollTokens(now, &asked)
@@ -313,6 +315,7 @@ func newStress(t *testing.T) *stress {
 	s.e = New(Options{Keys: 1024, Contended: 24, Ask: func() {}, Rand: func() float64 { s.fault(); return rand.Float64() }})
 	s.clock.Store(sec)
 	s.e.LinkTokens(sec, true)
+	s.e.LinkSlots(true)
 	return s
 }
 

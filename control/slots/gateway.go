@@ -38,7 +38,7 @@ type Gateway struct {
 	later    int64 // an Ask is to be sent then; 0: none
 	sentAt   int64
 	interval int64 // of repeats
-	answered int64 // when a Reply was last received
+	answered int64 // when a Reply was last received, or the session began
 
 	short int64 // idle slots go back at once until then
 	full  int64 // new requests are refused until then
@@ -53,8 +53,8 @@ type Gateway struct {
 
 // NewGateway returns the state of a key that this gateway has not used. A session must be greater than all
 // earlier ones of the key at this process, by 2^20 or more.
-func NewGateway(lease *Lease, session uint64) *Gateway {
-	return &Gateway{lease: lease, session: session, keep: -1}
+func NewGateway(now int64, lease *Lease, session uint64) *Gateway {
+	return &Gateway{lease: lease, session: session, keep: -1, answered: now}
 }
 
 // has returns how many slots are here.
@@ -335,13 +335,22 @@ func (g *Gateway) begin(now int64, session uint64) {
 	g.short, g.full, g.keep = 0, 0, -1
 }
 
-// Registered reports whether the owner knows what the gateway has.
-func (g *Gateway) Registered() bool { return g.heard > 0 || g.has() == 0 && g.used == 0 }
+// isUnanswered reports whether the owner has answered nothing of this session for as long as a new owner waits for
+// gateways. It may have no such limit, or no room.
+func (g *Gateway) isUnanswered(now int64) bool { return g.heard == 0 && now-g.answered >= ExpireAfter }
 
-// Idle reports whether the gateway has no slot and no request, and the owner knows it. It may be forgotten after
-// Release is sent. A no of the owner is kept until it ends.
+// Registered reports whether the owner knows what the gateway has, or waits for the gateway no longer.
+func (g *Gateway) Registered(now int64) bool {
+	return g.heard > 0 || g.has() == 0 && g.used == 0 || g.isUnanswered(now)
+}
+
+// Idle reports whether the gateway has no slot and no request, and the owner knows it or has never answered. It may be
+// forgotten after Release is sent. A no of the owner is kept until it ends.
 func (g *Gateway) Idle(now int64) bool {
-	return g.has() == 0 && g.used == 0 && g.waiting == 0 && !g.due && g.later == 0 && g.firm <= g.seen && now >= g.full
+	if g.has() != 0 || g.used != 0 || g.waiting != 0 {
+		return false
+	}
+	return g.isUnanswered(now) || !g.due && g.later == 0 && g.firm <= g.seen && now >= g.full
 }
 
 // Release returns all slots, because the process ends or the key is forgotten. Slots of requests in flight stay.

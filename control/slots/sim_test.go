@@ -224,7 +224,7 @@ func (w *world) newNode() *node {
 	w.peers++
 	w.sessions += 1 << 20
 	n := &node{id: len(w.nodes), peer: w.peers, owner: w.owner(), open: map[*request]bool{}}
-	n.g = NewGateway(&n.lease, w.sessions)
+	n.g = NewGateway(w.now, &n.lease, w.sessions)
 	w.nodes = append(w.nodes, n)
 	w.stat.wanted1, w.stat.got1 = append(w.stat.wanted1, 0), append(w.stat.got1, 0)
 	w.beat(n)

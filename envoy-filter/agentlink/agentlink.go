@@ -255,6 +255,10 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 		c.o.Engine.LinkTokens(c.o.Now(), true)
 		defer func() { c.o.Engine.LinkTokens(c.o.Now(), false) }()
 	}
+	if c.takesSlots && c.o.AnswerSlots != nil {
+		c.o.Engine.LinkSlots(true)
+		defer c.o.Engine.LinkSlots(false)
+	}
 	ended := make(chan struct{})
 	writer := make(chan struct{})
 	var failed error // of the writer

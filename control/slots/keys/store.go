@@ -23,7 +23,7 @@ const (
 // Name says which key a request uses, and of which limit.
 type Name struct {
 	Key  uint64
-	Rest uint64 // key of the limit's client "", for clients beyond MaxPerLimit
+	Rest uint64 // key of the limit's client "", for clients beyond MaxPerLimit, and for names that do not fit a message
 	exchange.KeyName
 }
 
@@ -105,7 +105,7 @@ func (s *Store[W]) nextSession() uint64 {
 
 // find returns the key that a request uses, and its entry; nil: there is none yet.
 func (s *Store[W]) find(n *Name) (key uint64, e *entry[W]) {
-	if e = s.keys[n.Key]; e == nil && s.limits[n.Rest] >= MaxPerLimit {
+	if e = s.keys[n.Key]; e == nil && (s.limits[n.Rest] >= MaxPerLimit || n.Len() > exchange.MaxKeyName) {
 		return n.Rest, s.keys[n.Rest]
 	}
 	return n.Key, e
@@ -140,7 +140,7 @@ func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) slots.Outcome {
 		if !s.linked || len(s.owners.List) == 0 {
 			return s.count(slots.CutOff)
 		}
-		e = s.begin(key, n)
+		e = s.begin(now, key, n)
 	}
 	out := e.g.Take(now)
 	if s.count(out); out == slots.Waits {
@@ -152,7 +152,7 @@ func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) slots.Outcome {
 	return out
 }
 
-func (s *Store[W]) begin(key uint64, n *Name) *entry[W] {
+func (s *Store[W]) begin(now int64, key uint64, n *Name) *entry[W] {
 	e := &entry[W]{hash: key, rest: n.Rest, told: true, owner: s.owners.Of(key)}
 	e.name = exchange.KeyName{Tenant: strings.Clone(n.Tenant), Limit: strings.Clone(n.Limit)}
 	if key == n.Key {
@@ -161,7 +161,7 @@ func (s *Store[W]) begin(key uint64, n *Name) *entry[W] {
 	s.limits[n.Rest]++
 	r := s.road(e.owner)
 	r.keys++
-	e.g = slots.NewGateway(&r.lease, s.nextSession())
+	e.g = slots.NewGateway(now, &r.lease, s.nextSession())
 	s.keys[key] = e
 	return e
 }
@@ -367,8 +367,7 @@ func (s *Store[W]) Answer(now int64, m *exchange.SlotReplies, ended []Ended[W]) 
 		switch {
 		case e == nil:
 			if a, ok := slots.Unknown(t.Reply); ok {
-				s.out = append(s.out, outgoing{m.Owner, exchange.SlotAsk{Key: t.Key, Ask: a}})
-				s.wake()
+				s.send(m.Owner, exchange.SlotAsk{Key: t.Key, Ask: a})
 			}
 		case e.owner == m.Owner:
 			e.g.Reply(now, t.Reply)
@@ -385,18 +384,27 @@ func (s *Store[W]) Answer(now int64, m *exchange.SlotReplies, ended []Ended[W]) 
 	return ended
 }
 
+// send has a message sent to an owner. Without a link there is nothing to send it by: Link asks each key again.
+func (s *Store[W]) send(owner uint64, a exchange.SlotAsk) {
+	if s.linked {
+		s.out = append(s.out, outgoing{owner, a})
+		s.wake()
+	}
+}
+
 // poll has the message of a key sent that is due now, and forgets the key if it is at rest.
 func (s *Store[W]) poll(now int64, e *entry[W]) {
 	s.isLined(e)
-	if a, ok := e.g.Poll(now); ok {
-		m := exchange.SlotAsk{Key: e.hash, Ask: a}
-		if m.Named() {
-			m.KeyName = e.name
+	if s.linked {
+		if a, ok := e.g.Poll(now); ok {
+			m := exchange.SlotAsk{Key: e.hash, Ask: a}
+			if m.Named() {
+				m.KeyName = e.name
+			}
+			s.send(e.owner, m)
 		}
-		s.out = append(s.out, outgoing{e.owner, m})
-		s.wake()
 	}
-	if told := e.g.Registered(); told != e.told {
+	if told := e.g.Registered(now); told != e.told {
 		e.told = told
 		s.unknown += map[bool]int{true: -1, false: 1}[told]
 	}
@@ -404,7 +412,9 @@ func (s *Store[W]) poll(now int64, e *entry[W]) {
 		s.forget(now, e)
 		return
 	}
-	s.due.Set(e.hash, e.g.Due(now))
+	if s.linked {
+		s.due.Set(e.hash, e.g.Due(now))
+	}
 }
 
 // Poll appends the messages that are due for the owners, and returns when the next ones are due; 0: when wake is
@@ -462,8 +472,7 @@ func (s *Store[W]) take(now int64, out []*exchange.SlotAsks) []*exchange.SlotAsk
 
 // forget forgets a key at rest. Its owner forgets this process with it.
 func (s *Store[W]) forget(now int64, e *entry[W]) {
-	a := e.g.Release(now)
-	s.out = append(s.out, outgoing{e.owner, exchange.SlotAsk{Key: e.hash, Ask: a}})
+	s.send(e.owner, exchange.SlotAsk{Key: e.hash, Ask: e.g.Release(now)})
 	s.roads[e.owner].keys--
 	s.due.Set(e.hash, 0)
 	delete(s.keys, e.hash)
@@ -500,7 +509,14 @@ func (s *Store[W]) SetOwners(now int64, o exchange.Owners) {
 func (s *Store[W]) Link(up bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.linked = up
+	s.linked, s.out, s.due = up, nil, slots.Agenda{}
+	if !up {
+		return
+	}
+	for key := range s.keys {
+		s.due.Set(key, 1)
+	}
+	s.wake()
 }
 
 // Release gives back what is idle here, because the process ends.
@@ -508,10 +524,8 @@ func (s *Store[W]) Release(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.inOrder() {
-		a := e.g.Release(now)
-		s.out = append(s.out, outgoing{e.owner, exchange.SlotAsk{Key: e.hash, Ask: a}})
+		s.send(e.owner, exchange.SlotAsk{Key: e.hash, Ask: e.g.Release(now)})
 	}
-	s.wake()
 }
 
 // Stats returns the counters.

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -13,6 +14,18 @@ func newStore() *Store[int] {
 	s.SetOwners(1, exchange.Owners{View: 1, List: []exchange.Owner{{Hash: 1, Life: 9}}})
 	s.Link(true)
 	return s
+}
+
+// use has a request in flight with the one slot of a key.
+func use(s *Store[int]) (n Name) {
+	n = Name{Key: 3, Rest: 3}
+	var w Waiter[int]
+	s.Join(1, &n, &w)
+	asks, _, _ := s.Poll(1, nil)
+	a := asks[0].List[0]
+	s.Answer(2, &exchange.SlotReplies{Owner: 9, Echo: 1, List: []exchange.SlotReply{{Key: 3, Reply: slots.Reply{Owner: 9,
+		Session: a.Session, Number: 1, Seen: a.Number, Granted: 1}}}}, nil)
+	return n
 }
 
 // Clients beyond MaxPerLimit share one key of their limit, and other limits have their own keys.
@@ -54,13 +67,8 @@ func TestInventedNamesShareAKey(t *testing.T) {
 // A slot that is put back is no request that ended: the next one has it, and the mean time in flight stays.
 func TestUndo(t *testing.T) {
 	s := newStore()
-	n := Name{Key: 3, Rest: 3}
-	var first, second Waiter[int]
-	s.Join(1, &n, &first)
-	asks, _, _ := s.Poll(1, nil)
-	a := asks[0].List[0]
-	s.Answer(2, &exchange.SlotReplies{Owner: 9, Echo: 1, List: []exchange.SlotReply{{Key: 3, Reply: slots.Reply{Owner: 9,
-		Session: a.Session, Number: 1, Seen: a.Number, Granted: 1}}}}, nil)
+	n := use(s)
+	var second Waiter[int]
 	if st := s.Look(3, &n); st.Used != 1 || st.Idle != 0 || st.Next != slots.Waits {
 		t.Fatalf("%+v", st)
 	}
@@ -71,5 +79,78 @@ func TestUndo(t *testing.T) {
 	}
 	if st := s.Stats(); st.Used != 1 || st.Started != 1 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// invent has n clients of limit 7 wait for slots at a time, and give up.
+func invent(s *Store[int], now int64, n int, client func(int) string) (waiters []Waiter[int]) {
+	waiters = make([]Waiter[int], n)
+	for i := range waiters {
+		s.Join(now, &Name{Key: uint64(i) + 1000, Rest: 7, KeyName: exchange.KeyName{Tenant: "a", Limit: "l",
+			Client: client(i)}}, &waiters[i])
+	}
+	for i := range waiters {
+		s.Leave(now+1, &waiters[i])
+	}
+	return waiters
+}
+
+func number(i int) string { return fmt.Sprint("client-", i) }
+
+// A key whose owner never answers is forgotten, so that it takes no other client's place. Its owner knows nothing of it
+// either, and no other owner waits for it.
+func TestUnansweredKeysAreForgotten(t *testing.T) {
+	s := newStore()
+	invent(s, 1, MaxPerLimit, number)
+	for now := int64(1); now < slots.ExpireAfter+1e9; now += 1e8 {
+		s.Poll(now, nil)
+	}
+	if n := s.Stats().Keys; n != 0 {
+		t.Errorf("%d keys are kept", n)
+	}
+}
+
+// A key with requests in flight whose owner never answers does not keep the gateway from having registered.
+func TestUnansweredKeysHaveRegistered(t *testing.T) {
+	s := newStore()
+	use(s)
+	s.SetOwners(1e9, exchange.Owners{View: 2, List: []exchange.Owner{{Hash: 2, Life: 10}}})
+	at := int64(0)
+	for now := int64(1e9); now < 8e9 && at == 0; now += 1e8 {
+		if _, _, registered := s.Poll(now, nil); registered == 2 {
+			at = now
+		}
+	}
+	if at < slots.LeaseFor+slots.ExpireAfter || at > 7e9 { // the lease ends first, which begins another session
+		t.Errorf("registered at %d", at)
+	}
+}
+
+// A name that does not fit a message would never reach the owner: such clients have the shared key of their limit.
+func TestLongNamesShareAKey(t *testing.T) {
+	s := newStore()
+	long := strings.Repeat("x", exchange.MaxKeyName-1)
+	for _, w := range invent(s, 1, 3, func(int) string { return long }) {
+		if w.Key != 7 {
+			t.Errorf("key %d", w.Key)
+		}
+	}
+}
+
+// While no agent carries messages none are made, and the link's return sends one of each key.
+func TestNothingGrowsWithoutALink(t *testing.T) {
+	s := newStore()
+	n := use(s)
+	s.Link(false)
+	for now := int64(1e9); now < 100e9; now += 1e8 {
+		s.Join(now, &n, &Waiter[int]{})
+		s.Expire(now+slots.MaxWait, nil)
+		if _, next, _ := s.Poll(now, nil); next != 0 || len(s.out) != 0 || s.due.Next() != 0 {
+			t.Fatalf("at %d: %d messages wait, the next is due at %d", now, len(s.out), next)
+		}
+	}
+	s.Link(true)
+	if asks, _, _ := s.Poll(101e9, nil); len(asks) != 1 || len(asks[0].List) != 1 {
+		t.Errorf("%+v", asks)
 	}
 }

@@ -113,6 +113,7 @@ func (w *World) linkGateway(g *gateway) {
 		Generation: g.generation, Weight: w.stage.Cast.Weights[g.place], Again: g.linked}, 0))
 	g.linked = true
 	g.engine.LinkTokens(w.time(), true)
+	g.engine.LinkSlots(true)
 }
 
 // planPoll plans to send the token questions for the owners of keys, as the filter's link does.

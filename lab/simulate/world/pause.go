@@ -68,6 +68,7 @@ func (w *World) unlink(g *gateway) {
 	g.link, g.partedAt = 0, w.now
 	if g.engine != nil {
 		g.engine.LinkTokens(w.time(), false)
+		g.engine.LinkSlots(false)
 	}
 }
 

@@ -356,6 +356,9 @@ func (d *Desk) ask(c *client, a *exchange.SlotAsk) Drop {
 	}
 	k, why := d.keyOf(a)
 	if k == nil {
+		if a.Brought == 0 && a.Received == a.Returned && !a.Released {
+			d.refuse(c, a)
+		}
 		return why
 	}
 	d.stats.Asks++
@@ -365,6 +368,14 @@ func (d *Desk) ask(c *client, a *exchange.SlotAsk) Drop {
 		d.schedule(k)
 	}
 	return accepted
+}
+
+// refuse says no to a gateway that has no slot of a key that is unknown here. A gateway with slots is not answered: it
+// registers until there is an owner to count them.
+func (d *Desk) refuse(c *client, a *exchange.SlotAsk) {
+	c.owed = true
+	c.replies = append(c.replies, exchange.SlotReply{Key: a.Key, Reply: slots.Reply{Owner: d.o.Life, Session: a.Session,
+		Number: a.Heard + 1, Seen: a.Number, Short: int64(time.Second), Keep: -1, Full: true}})
 }
 
 // schedule notes when there is something to do for a key. A key that no gateway uses is forgotten then.

@@ -459,8 +459,16 @@ func TestDropped(t *testing.T) {
 	}
 	ask(name(key), slots.Ask{Session: 1, Number: 1, Register: true, Want: -1})
 	ask(name(8), slots.Ask{Session: 1, Number: 1, Register: true, Want: 1})
+	answers, _ := a.d.Take()
+	if list := answers[1][0].List; len(list) != 1 || !list[0].Full || list[0].Short == 0 || list[0].Session != 1 {
+		t.Errorf("answers to a key that is unknown: %+v", list)
+	}
+	ask(name(8), slots.Ask{Session: 1, Number: 1, Register: true, Brought: 1})
+	if answers, _ := a.d.Take(); len(answers[1][0].List) != 0 {
+		t.Errorf("answers to a gateway that has slots: %+v", answers[1][0].List)
+	}
 	a.d.Ask(f.now, 1, &exchange.SlotAsks{Owner: 99})
-	if s := a.d.Stats(); s.Dropped[Unusable] != 1 || s.Dropped[Unknown] != 1 || s.Dropped[Astray] != 1 || s.Keys != 0 {
+	if s := a.d.Stats(); s.Dropped[Unusable] != 1 || s.Dropped[Unknown] != 2 || s.Dropped[Astray] != 1 || s.Keys != 0 {
 		t.Errorf("%+v", s)
 	}
 }
