@@ -33,7 +33,7 @@ func valueSchema(d protoreflect.FieldDescriptor) map[string]any {
 		return map[string]any{"type": "boolean"}
 	case protoreflect.DoubleKind:
 		return map[string]any{"type": "number"}
-	case protoreflect.Uint32Kind:
+	case protoreflect.Uint32Kind, protoreflect.Int32Kind, protoreflect.Int64Kind:
 		return map[string]any{"type": "integer"}
 	case protoreflect.EnumKind:
 		var names []string

@@ -19,6 +19,10 @@ func TestReadAnObject(t *testing.T) {
 	if q := m.(*quotav1.Quota); q.GetName() != o.Name || q.GetGuaranteed() != 20 || q.GetMax() != 200 {
 		t.Errorf("%v", q)
 	}
+	o = &object{Kind: "Limit", Name: "tenants/acme/limits/in-flight", Spec: json.RawMessage(`{"concurrency":20}`)}
+	if m, err = o.read(); err != nil || m.(*quotav1.Limit).GetConcurrency() != 20 {
+		t.Errorf("%v, %v", m, err)
+	}
 }
 
 // A message names the wrong field and a right value, and has no line numbers.
