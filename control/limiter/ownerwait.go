@@ -196,14 +196,17 @@ func (e *Engine) refuseTokenWait(c *call, w *tokenWait, why refusal, out []Event
 
 // goOn takes a request that has paid its EXACT limits through the rest.
 func (e *Engine) goOn(c *call, w *tokenWait, out []Event) []Event {
+	e.slots.queue(w) // before the ticker may release it: releaseToSlot waits for w.mu
 	o, h, ok := e.enqueuePaid(c, w.ticket)
+	if !ok || o.Verdict != Wait {
+		e.slots.unqueue(w.ticket)
+	}
 	if !ok { // the flow has just been freed
 		return e.beginAnew(c, w, out)
 	}
 	switch {
 	case o.Verdict == Wait:
 		w.outcome = o
-		e.slots.queue(w)
 		w.moved.Store(uint64(h))
 		e.waiting.Add(-1)
 		e.places.move(w)

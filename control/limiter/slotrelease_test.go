@@ -218,3 +218,62 @@ func TestDrainTakesSlots(t *testing.T) {
 		t.Errorf("%d still wait, %d in flight", waits, in)
 	}
 }
+
+// A request is known to need slots before the ticker can release it from the queue of its flow.
+func TestSlotsAreKnownBeforeTheRelease(t *testing.T) {
+	f, e := shared(t, 2, 10)
+	r := Request{Tenant: "a", Client: "c", Pool: "api"}
+	e.Enqueue(f.now, &r, 1)
+	f.settle()
+	rt, _ := e.findRoute(&r)
+	rt.flow.mu.Lock() // the ticker may be at it
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Enqueue(f.now, &r, 2)
+	}()
+	known := func() bool {
+		e.slots.mu.Lock()
+		defer e.slots.mu.Unlock()
+		return e.slots.queued[2] != nil
+	}
+	for end := time.Now().Add(10 * time.Second); !known() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if !known() {
+		t.Error("the request would be released without a slot")
+	}
+	rt.flow.mu.Unlock()
+	<-done
+}
+
+// A limit that is removed while requests wait for their share is asked for no slots.
+func TestARemovedLimitIsNotAsked(t *testing.T) {
+	f, e := shared(t, 100, 50)
+	r := Request{Tenant: "a", Client: "c", Pool: "api"}
+	waits := 0
+	for i := range 40 {
+		if out, _ := e.Enqueue(f.now, &r, uint64(i+1)); out.Verdict == Wait {
+			waits++
+		}
+		waits -= len(f.settle())
+	}
+	c := simple(50, config.Queue{Law: config.DropTail, MaxRequests: 1000, MaxWait: 10 * time.Second,
+		DelayTarget: time.Second}, config.Limit{Name: "rate", Rate: 1000, Burst: 1000, Precision: config.Local})
+	c.Revision = 2
+	mustApply(t, e, c)
+	if waits < 10 {
+		t.Fatalf("only %d wait for their share", waits)
+	}
+	for range 400 {
+		f.now += 5e6
+		for _, ev := range append(f.settle(), e.Tick(f.now, nil)...) {
+			if waits--; ev.Outcome.Verdict != Admit || ev.Outcome.Slots != 0 {
+				t.Errorf("%+v", ev)
+			}
+		}
+	}
+	if waits != 0 {
+		t.Errorf("%d still wait", waits)
+	}
+}

@@ -424,7 +424,9 @@ func (e *Engine) releaseToSlots(now int64, from int, out []Event) []Event {
 		case w == nil:
 			kept = append(kept, released)
 		case released.Outcome.Verdict != Admit:
+			w.mu.Lock() // the request may still be on its way into the queue
 			e.places.free(w)
+			w.mu.Unlock()
 			kept = append(kept, released)
 		default:
 			kept = e.releaseToSlot(now, w, released, kept)
@@ -439,6 +441,7 @@ func (e *Engine) releaseToSlot(now int64, w *tokenWait, released Event, out []Ev
 	e.waiting.Add(1)
 	w.moved.Store(0)
 	w.released, w.outcome, w.heldBy, w.paid = true, released.Outcome, released.HeldBy, charged{}
+	w.route = e.routeNow(w.route.flow, w.route) // its limits may be others by now
 	c := w.call(now)
 	return e.takeSlots(&c, w, out)
 }
