@@ -21,6 +21,7 @@ type user struct {
 	brought, granted, returned int64
 
 	number uint32 // of the latest Ask
+	at     int64  // when it came
 	told   uint32 // of the latest Reply
 	heard  uint32 // of the latest Reply that it has received
 	seen   int64  // Received, of the latest Ask
@@ -86,7 +87,7 @@ func (o *Owner) Ask(now int64, from Peer, a Ask, out Outbox) {
 	if u == nil || a.Number <= u.number {
 		return
 	}
-	u.number = a.Number
+	u.number, u.at = a.Number, now
 	o.takeBack(u, a.Returned)
 	u.heard, u.seen = max(u.heard, a.Heard), max(u.seen, a.Received)
 	u.rate = max(0, a.Rate)
@@ -172,6 +173,15 @@ func (o *Owner) remove(p Peer) bool {
 	o.out -= o.users[i].held()
 	o.users = slices.Delete(o.users, i, i+1)
 	return true
+}
+
+// restsAt returns when a gateway that has no slot and does not wait is forgotten; 0: not at all. Its last message said
+// that it has forgotten the key, and was lost. A gateway that has not is told to begin another session.
+func (u *user) restsAt() int64 {
+	if u.held() != 0 {
+		return 0
+	}
+	return max(u.at+ExpireAfter, u.until)
 }
 
 // Listened notes that all gateways have registered what they have, or are unreachable for ExpireAfter.

@@ -1,5 +1,7 @@
 package slots
 
+import "slices"
+
 // serve grants free slots to the gateways whose requests wait, and answers their questions.
 func (o *Owner) serve(now int64, out Outbox) {
 	if now < o.listen {
@@ -148,7 +150,7 @@ func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
 func (o *Owner) Due() (due int64) {
 	for i := range o.users {
 		u := &o.users[i]
-		due = sooner(due, u.confirm)
+		due = sooner(sooner(due, u.confirm), u.restsAt())
 		if u.granted > u.seen || u.recall > u.heard {
 			due = sooner(due, u.sentAt+2*confirmWithin)
 		}
@@ -159,8 +161,9 @@ func (o *Owner) Due() (due int64) {
 	return due
 }
 
-// Tick confirms and repeats messages, and answers questions for which idle slots were asked for.
+// Tick confirms and repeats messages, forgets gateways at rest, and answers questions for which idle slots were asked for.
 func (o *Owner) Tick(now int64, out Outbox) {
+	o.users = slices.DeleteFunc(o.users, func(u user) bool { return u.restsAt() != 0 && now >= u.restsAt() })
 	for i := range o.users {
 		u := &o.users[i]
 		u.isAwaited(now)

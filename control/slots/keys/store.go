@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
 )
@@ -18,6 +19,8 @@ const (
 	// MaxPerLimit is the most keys of one limit at a gateway. Clients beyond have the slots of Name.Rest together, so
 	// inventing names wins nothing.
 	MaxPerLimit = 1 << 13
+	// maxKeys is the most keys of all limits, of which a tenant has a part, see package budget.
+	maxKeys = 1 << 17
 )
 
 // Name says which key a request uses, and of which limit.
@@ -42,6 +45,7 @@ type Store[W any] struct {
 	due     slots.Agenda
 	lines   map[uint64]*entry[W] // keys for which requests wait
 	limits  map[uint64]int       // keys by limit: by Name.Rest
+	room    *budget.Room         // of keys
 	lapseAt int64                // no lease runs out before
 	unknown int                  // keys whose owners do not know yet what is here
 	counts  Stats
@@ -95,7 +99,7 @@ type Stats struct {
 // identity has used. wake is called when Poll has messages.
 func New[W any](first uint64, wake func()) *Store[W] {
 	return &Store[W]{wake: wake, session: first, keys: map[uint64]*entry[W]{}, roads: map[uint64]*road{},
-		lines: map[uint64]*entry[W]{}, limits: map[uint64]int{}}
+		lines: map[uint64]*entry[W]{}, limits: map[uint64]int{}, room: budget.NewRoom(maxKeys)}
 }
 
 func (s *Store[W]) nextSession() uint64 {
@@ -105,7 +109,8 @@ func (s *Store[W]) nextSession() uint64 {
 
 // find returns the key that a request uses, and its entry; nil: there is none yet.
 func (s *Store[W]) find(n *Name) (key uint64, e *entry[W]) {
-	if e = s.keys[n.Key]; e == nil && (s.limits[n.Rest] >= MaxPerLimit || n.Len() > exchange.MaxKeyName) {
+	if e = s.keys[n.Key]; e == nil && (s.limits[n.Rest] >= MaxPerLimit || n.Len() > exchange.MaxKeyName ||
+		!s.room.Fits(budget.Of(n.Tenant, n.Limit))) {
 		return n.Rest, s.keys[n.Rest]
 	}
 	return n.Key, e
@@ -159,6 +164,7 @@ func (s *Store[W]) begin(now int64, key uint64, n *Name) *entry[W] {
 		e.name.Client = strings.Clone(n.Client)
 	}
 	s.limits[n.Rest]++
+	s.room.Take(budget.Of(n.Tenant, n.Limit))
 	r := s.road(e.owner)
 	r.keys++
 	e.g = slots.NewGateway(now, &r.lease, s.nextSession())
@@ -476,6 +482,7 @@ func (s *Store[W]) forget(now int64, e *entry[W]) {
 	s.roads[e.owner].keys--
 	s.due.Set(e.hash, 0)
 	delete(s.keys, e.hash)
+	s.room.Free(budget.Of(e.name.Tenant, e.name.Limit))
 	if s.limits[e.rest]--; s.limits[e.rest] == 0 {
 		delete(s.limits, e.rest)
 	}

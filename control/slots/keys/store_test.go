@@ -154,3 +154,25 @@ func TestNothingGrowsWithoutALink(t *testing.T) {
 		t.Errorf("%+v", asks)
 	}
 }
+
+// A tenant that invents names in many limits leaves room for another tenant.
+func TestATenantHasAPartOfTheRoom(t *testing.T) {
+	s := newStore()
+	join := func(tenant string, limit, client uint64) uint64 {
+		var w Waiter[int]
+		s.Join(1, &Name{Key: limit<<32 + client + 1000, Rest: limit, KeyName: exchange.KeyName{Tenant: tenant,
+			Limit: fmt.Sprint(limit), Client: fmt.Sprint(client)}}, &w)
+		return w.Key
+	}
+	for limit := range uint64(20) {
+		for client := range uint64(MaxPerLimit) {
+			join("many", limit, client)
+		}
+	}
+	if n := s.Stats().Keys; n > maxKeys/2+100 {
+		t.Errorf("one tenant has %d keys", n)
+	}
+	if join("other", 99, 1) == 99 {
+		t.Error("another tenant's client has no key of its own")
+	}
+}

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
 )
 
 const (
-	// MaxKeys is the most keys that an agent owns.
+	// MaxKeys is the most keys that an agent owns. A limit and a tenant have a part of them, see package budget.
 	MaxKeys = 1 << 16
 	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
 	MaxProcesses = 512
@@ -68,6 +69,7 @@ type Desk struct {
 	o       Options
 	now     time.Duration
 	keys    map[uint64]*key
+	room    *budget.Room // of keys
 	due     slots.Agenda
 	clients map[Process]*client
 	numbers map[slots.Peer]*client
@@ -107,6 +109,7 @@ type key struct {
 	hash     uint64
 	o        *slots.Owner
 	name     exchange.KeyName
+	part     budget.ID // of the room
 	revision int64
 	away     bool // another agent owns the key now
 }
@@ -138,14 +141,14 @@ const (
 	Astray         // the key is not this agent's, or the list of agents has changed
 	Unusable       // a number is out of its bounds
 	Unknown        // no limit here has the key
-	Crowded        // there are MaxKeys keys
+	Crowded        // there is no room for the key
 	Processes      // its agent has MaxProcesses processes
 	Drops
 )
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	return &Desk{o: o, reached: 1, all: 1, keys: map[uint64]*key{}, clients: map[Process]*client{},
+	return &Desk{o: o, reached: 1, all: 1, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys), clients: map[Process]*client{},
 		numbers: map[slots.Peer]*client{}, lives: map[uint64]string{}, names: map[string]uint64{},
 		answers: map[uint64]map[uint64]*exchange.SlotReplies{}, packets: map[string]*Packet{}}
 }
@@ -236,7 +239,7 @@ func (d *Desk) Settled(now time.Duration) {
 		k := d.keys[hash]
 		switch {
 		case k.away && d.settled:
-			delete(d.keys, hash)
+			d.forget(k)
 		case !k.away && d.listenUntil(hash) == 0:
 			k.o.Listened(int64(now), outbox{d, k})
 			d.schedule(k)
@@ -413,16 +416,23 @@ func (d *Desk) keyOf(a *exchange.SlotAsk) (*key, Drop) {
 		return begin, accepted
 	}
 	hash, limit, ok := d.o.Limit(&a.KeyName)
+	part := budget.Of(a.Tenant, a.Limit)
 	switch {
 	case !ok || hash != a.Key || a.Len() > exchange.MaxKeyName:
 		return nil, Unknown
-	case len(d.keys) >= MaxKeys:
+	case !d.room.Fits(part):
 		return nil, Crowded
 	}
-	k := &key{hash: a.Key, name: a.KeyName, revision: d.o.Revision(),
+	d.room.Take(part)
+	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(),
 		o: slots.NewOwner(d.part(limit), d.o.Life, d.listenUntil(a.Key))}
 	d.keys[a.Key] = k
 	return k, accepted
+}
+
+func (d *Desk) forget(k *key) {
+	d.room.Free(k.part)
+	delete(d.keys, k.hash)
 }
 
 // renew gives a key the number of slots of the configuration in force.
@@ -525,7 +535,7 @@ func (d *Desk) Tick(now time.Duration) {
 		switch {
 		case k == nil:
 		case k.o.Idle():
-			delete(d.keys, hash)
+			d.forget(k)
 		default:
 			k.o.Tick(int64(now), outbox{d, k})
 			d.schedule(k)

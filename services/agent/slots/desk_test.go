@@ -505,3 +505,26 @@ func (f *fleet) loadOf(a *agent, key uint64, until time.Duration, perSecond floa
 		f.after(time.Duration(f.r.ExpFloat64()/perSecond*1e9), func() { f.loadOf(a, key, until, perSecond) })
 	}
 }
+
+// A limit whose clients' names are invented leaves room for other limits.
+func TestRoomIsDivided(t *testing.T) {
+	f := newFleet(t, 1, 1, 5)
+	a := f.agents[0]
+	register := func(key uint64, limit string) {
+		n := name(key)
+		n.Limit = limit
+		a.d.Ask(f.now, 1, &exchange.SlotAsks{Owner: a.life, Sent: 1, List: []exchange.SlotAsk{{Key: key, KeyName: n,
+			Ask: slots.Ask{Session: 1, Number: 1, Register: true, Want: 1, Patience: 1}}}})
+	}
+	for key := range uint64(MaxKeys / 2) {
+		register(key+1, "invented")
+	}
+	if s := a.d.Stats(); s.Keys > MaxKeys/2 || s.Dropped[Crowded] == 0 {
+		t.Errorf("%+v", s)
+	}
+	before := a.d.Stats().Keys
+	register(MaxKeys, "other")
+	if s := a.d.Stats(); s.Keys != before+1 {
+		t.Errorf("another limit has no room: %+v", s)
+	}
+}
