@@ -100,14 +100,19 @@ func (c *Core) setMembers(now time.Duration, grant *applied.Grant) {
 		return
 	}
 	c.members = grant.Members
+	c.setAddresses(grant.Members)
+	c.aggregator.SetMembers(now, members(grant.Members), grant.Until)
+}
+
+// setAddresses gives gossip the addresses of the members' agents.
+func (c *Core) setAddresses(members []*controlv1.Replica) {
 	var addresses []string
-	for _, m := range grant.Members {
+	for _, m := range members {
 		if m.GetGossip() != "" {
 			addresses = append(addresses, m.GetGossip())
 		}
 	}
 	c.peers.SetAddresses(addresses)
-	c.aggregator.SetMembers(now, members(grant.Members), grant.Until)
 }
 
 // sendState sends all gateways what is in force.

@@ -157,6 +157,7 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 		return err
 	}
 	c.aggregator.RestoreMembers(now, members(s.Leases.GetMembers()))
+	c.setAddresses(s.Leases.GetMembers())
 	c.tokens.Restarted()
 	return nil
 }

@@ -168,6 +168,7 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 		c.tokens.Ask(now, g.number, m)
 	case *exchange.SlotAsks:
 		c.setOwners(now)
+		c.beginSlots(now)
 		c.slots.Ask(now, g.number, m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)

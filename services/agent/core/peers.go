@@ -91,6 +91,7 @@ func (c *Core) ReceivePackets(now time.Duration, packets ...*gossipv1.Packet) (d
 			c.setOwners(now)
 			c.tokens.Receive(now, p.GetAgent(), m)
 			if m.GetSlots() != nil {
+				c.beginSlots(now)
 				c.slots.Receive(now, p.GetAgent(), slots.Decode(m.GetSlots()))
 			}
 			drops[i] = schedule.Accepted

@@ -28,7 +28,8 @@ func (c *Core) slotOwners(now time.Duration) {
 	c.slots.Changed(now, lives, digest)
 }
 
-// slotPart gives the owners of slots the number of all agents, and of those reached.
+// slotPart gives the owners of slots the number of all agents, and of those reached. An agent that was never met may
+// be an owner, too: the coordinator knows it.
 func (c *Core) slotPart(now time.Duration) {
 	all := map[string]bool{}
 	for _, a := range c.alive {
@@ -38,7 +39,14 @@ func (c *Core) slotPart(now time.Duration) {
 	for _, name := range missing {
 		all[name] = true
 	}
-	c.slots.SetPart(now, 1+len(all)-len(missing), 1+len(all))
+	c.slots.SetPart(now, 1+len(all)-len(missing), 1+len(all)+c.peers.Unmet(c.gossipAddress))
+}
+
+// beginSlots brings the part up to date before the first key. While there are keys, Tick does.
+func (c *Core) beginSlots(now time.Duration) {
+	if !c.slots.HasKeys() {
+		c.slotPart(now)
+	}
 }
 
 // sendSlots puts out the messages about slots for gateways and other agents.

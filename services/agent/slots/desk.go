@@ -197,7 +197,8 @@ func (d *Desk) Changed(now time.Duration, lives map[uint64]string, digest uint64
 
 // SetPart notes that so many of all agents are reached. All include agents that failed lately. The others may be on
 // the other side of a cut, with owners of their own. So the owners here have their part of each limit's slots only, at
-// least one, and all sides together have no more than there are.
+// least one. All sides together have no more than there are, if each agent reaches all others of its side, and if there
+// are as many slots as sides.
 func (d *Desk) SetPart(now time.Duration, reached, all int) {
 	if int64(reached) == d.reached && int64(all) == d.all {
 		return

@@ -11,6 +11,21 @@ func (p *Peers) SetAddresses(addresses []string) {
 	p.addresses = slices.Clone(addresses[:min(len(addresses), maxAddresses)])
 }
 
+// Unmet returns how many agents the coordinator receives that this agent has never met. own is this agent's address.
+func (p *Peers) Unmet(own string) (n int) {
+	known := map[string]bool{own: true}
+	for _, at := range p.by {
+		known[at.address] = true
+	}
+	for _, address := range p.addresses {
+		if !known[address] {
+			known[address] = true
+			n++
+		}
+	}
+	return n
+}
+
 // Addresses are the addresses at which agents may be.
 type Addresses struct {
 	Missing []string // no peer is known to be alive and received there; some may be Here, too
