@@ -141,7 +141,7 @@ func (e *Engine) observe(now int64, r *Request) Outcome {
 	var out Outcome
 	if r.Mode == config.Shadow {
 		out = e.chargeWatched(&c)
-		e.watchSlots(&c, &out)
+		e.watchSlots(&c, &out, nil, true)
 	}
 	f := rt.flow
 	if f == nil {

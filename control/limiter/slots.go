@@ -207,7 +207,7 @@ func (c *call) slotName(l *limit) keys.Name {
 
 // decideSlots is decideExact for a request with concurrency limits.
 func (e *Engine) decideSlots(c *call, out *Outcome) (done bool) {
-	list, full, got := e.trySlots(c, out)
+	list, full, got := e.trySlots(c)
 	switch got {
 	case slots.Admitted:
 	case slots.Waits:
@@ -217,48 +217,41 @@ func (e *Engine) decideSlots(c *call, out *Outcome) (done bool) {
 		*out = e.refuseExact(c, refusal{by: full, wait: slotRetry})
 		return true
 	}
-	shadow := *out
 	done = e.decidePaid(c, out)
 	if !done || out.Verdict != Admit {
 		e.slots.undo(c.now, list)
 		return done
 	}
-	if shadow.Shadow && !out.Shadow {
-		out.Shadow, out.Reason, out.Limit = true, shadow.Reason, shadow.Limit
-	}
-	out.Slots = e.nameSlots(list)
+	e.watchSlots(c, out, list, false)
 	return true
 }
 
 // slotRetry is the advice to a request that found all slots in use: nothing says when one becomes free.
 const slotRetry = int64(time.Second)
 
-// trySlots takes a slot of each concurrency limit. If one has none the request takes no slot, and full is that limit.
-// A limit in SHADOW is noted in out.
-func (e *Engine) trySlots(c *call, out *Outcome) (list []uint64, full *limit, got slots.Outcome) {
+// trySlots takes a slot of each concurrency limit that is not in SHADOW. If one has none the request takes no slot, and
+// full is that limit.
+func (e *Engine) trySlots(c *call) (list []uint64, full *limit, got slots.Outcome) {
 	for _, l := range c.route.slots {
-		if !c.counts(l) {
+		if !c.counts(l) || l.mode == config.Shadow {
 			continue
 		}
 		name := c.slotName(l)
-		switch key, got := e.slots.keys.Try(c.now, &name); {
-		case got == slots.Admitted:
-			list = append(list, key)
-		case l.mode == config.Shadow:
-			e.shadowSlot(c, l, &name, got, out)
-		default:
+		key, got := e.slots.keys.Try(c.now, &name)
+		if got != slots.Admitted {
 			e.slots.undo(c.now, list)
 			return nil, l, got
 		}
+		list = append(list, key)
 	}
 	return list, nil, slots.Admitted
 }
 
-// watchSlots takes the slots that there are for a request that is admitted anyway, since its route is in SHADOW.
-func (e *Engine) watchSlots(c *call, out *Outcome) {
-	var list []uint64
+// watchSlots takes the slots that there are for a request that is admitted anyway: of limits in SHADOW, or of all
+// limits since its route is. They come to those that it has.
+func (e *Engine) watchSlots(c *call, out *Outcome, list []uint64, all bool) {
 	for _, l := range c.route.slots {
-		if !c.counts(l) {
+		if !c.counts(l) || !all && l.mode != config.Shadow {
 			continue
 		}
 		name := c.slotName(l)

@@ -295,3 +295,16 @@ func TestConcurrencyAtRandom(t *testing.T) {
 		}
 	}
 }
+
+// A limit in SHADOW beside one that makes the request wait is asked once.
+func TestALimitInShadowIsAskedOnce(t *testing.T) {
+	c := simple(1e6, config.Queue{Law: config.Police}, config.Limit{Name: "watched", Concurrency: 5, Mode: config.Shadow},
+		config.Limit{Name: "flight", Concurrency: 5})
+	f := newSlotFleet(t, 1, c)
+	if out := f.start(0, Request{Tenant: "a", Client: "c", Pool: "api"}, 1); out.Verdict != Admit || out.Slots == 0 {
+		t.Fatalf("%+v", out)
+	}
+	if n := f.engines[0].slots.keys.Stats().Waited; n != 2 {
+		t.Errorf("%d waits, want one for each limit", n)
+	}
+}

@@ -248,6 +248,9 @@ func (g *Gateway) Poll(now int64) (a Ask, ok bool) {
 	} else {
 		g.interval = min(2*max(g.interval, repeatFirst), repeatMost)
 	}
+	if max(g.number, g.heard) >= lastNumber {
+		g.Move(now, g.lease, g.session+1)
+	}
 	g.number++
 	if g.news || g.firm > g.seen {
 		g.firm = g.number

@@ -32,9 +32,10 @@ func (l *Lease) Lapsed(now int64) bool {
 }
 
 // Inherit begins the lease with the end of another owner's, from which slots come. Until it is renewed it ends with
-// the first of several.
+// the first of several. A lease that has run out says nothing: no idle slots come from its owner.
 func (l *Lease) Inherit(from *Lease) {
 	switch {
+	case from.until == 0:
 	case l.until == 0:
 		l.until, l.taken = from.until, true
 	case l.taken:

@@ -68,6 +68,8 @@ const (
 	repeatMost            = 500 * millisecond
 	confirmWithin         = 100 * millisecond // of what need not be confirmed at once
 	keepIdle              = second            // a slot that was idle for so long goes back
+	lastNumber            = 1 << 31           // of a message in a session; another session begins then
 	meanOver              = second            // time constant of the means
+	grantParts            = 128               // of the free slots are granted one after the other
 	far                   = .6                // of its part: a gateway with less has far less
 )

@@ -8,15 +8,7 @@ func (o *Owner) serve(now int64, out Outbox) {
 		o.answer(now, out, false)
 		return
 	}
-	for o.out < o.limit {
-		u := o.next(now)
-		if u == nil {
-			break
-		}
-		u.granted++
-		u.want--
-		u.fresh, u.keepTill = true, 0 // it has less than its part now
-		o.out++
+	for o.grant(now) {
 	}
 	needed := o.next(now) != nil || o.out > o.limit
 	open := false
@@ -29,6 +21,21 @@ func (o *Owner) serve(now int64, out Outbox) {
 		o.notice(now, out)
 	}
 	o.answer(now, out, needed && !open)
+}
+
+// grant grants some of the free slots to one gateway: one while there are few, so that each gets its part, and a part
+// of many, so that the work does not grow with the limit. It reports whether there may be more to grant.
+func (o *Owner) grant(now int64) bool {
+	u := o.next(now)
+	if u == nil || o.out >= o.limit {
+		return false
+	}
+	n := min(u.want, max(1, (o.limit-o.out)/grantParts))
+	u.granted += n
+	u.want -= n
+	u.fresh, u.keepTill = true, 0 // it has less than its part now
+	o.out += n
+	return true
 }
 
 // next returns the gateway that gets the next slot: it waits and has the smallest part of its fair part.

@@ -336,16 +336,19 @@ func (s *Store[W]) lapse(now int64) {
 			s.leased(r)
 		}
 	}()
+	var lapsed []uint64
 	for owner, r := range s.roads {
-		if !r.lease.Lapsed(now) {
-			continue
+		if r.lease.Lapsed(now) {
+			lapsed = append(lapsed, owner)
 		}
-		s.counts.Lapses++
-		for _, e := range s.inOrder() {
-			if e.owner == owner {
-				e.g.Lapse(now, s.nextSession())
-				s.poll(now, e)
-			}
+	}
+	if s.counts.Lapses += uint64(len(lapsed)); len(lapsed) == 0 {
+		return
+	}
+	for _, e := range s.inOrder() {
+		if slices.Contains(lapsed, e.owner) {
+			e.g.Lapse(now, s.nextSession())
+			s.poll(now, e)
 		}
 	}
 }

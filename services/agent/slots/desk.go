@@ -461,21 +461,24 @@ func (d *Desk) Configured(now time.Duration) {
 
 // expire ends the sessions of gateways whose leases have run out.
 func (d *Desk) expire() {
-	gone := d.peers.Expired(int64(d.now))
-	slices.Sort(gone)
-	for _, p := range gone {
-		d.stats.Expired++
-		d.end(d.numbers[p])
+	if gone := d.peers.Expired(int64(d.now)); len(gone) > 0 {
+		slices.Sort(gone)
+		d.stats.Expired += uint64(len(gone))
+		d.end(gone...)
 	}
 }
 
-// end ends the sessions of a process.
-func (d *Desk) end(c *client) {
-	delete(d.numbers, c.number)
-	delete(d.clients, c.Process)
+// end ends the sessions of processes.
+func (d *Desk) end(gone ...slots.Peer) {
+	for _, p := range gone {
+		delete(d.clients, d.numbers[p].Process)
+		delete(d.numbers, p)
+	}
 	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
 		k := d.keys[hash]
-		k.o.End(int64(d.now), c.number, outbox{d, k})
+		for _, p := range gone {
+			k.o.End(int64(d.now), p, outbox{d, k})
+		}
 		d.schedule(k)
 	}
 }
@@ -496,7 +499,7 @@ func (d *Desk) Exited(now time.Duration, process uint64) {
 func (d *Desk) ended(p Process) {
 	if c := d.clients[p]; c != nil {
 		d.peers.Forget(c.number)
-		d.end(c)
+		d.end(c.number)
 	}
 }
 
