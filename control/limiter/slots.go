@@ -248,7 +248,7 @@ func (e *Engine) trySlots(c *call) (list []uint64, full *limit, got slots.Outcom
 }
 
 // watchSlots takes the slots that there are for a request that is admitted anyway: of limits in SHADOW, or of all
-// limits since its route is. They come to those that it has.
+// limits since its route is. They come to the slots that the request has.
 func (e *Engine) watchSlots(c *call, out *Outcome, list []uint64, all bool) {
 	for _, l := range c.route.slots {
 		if !c.counts(l) || !all && l.mode != config.Shadow {

@@ -18,9 +18,6 @@ type slotFleet struct {
 	answers [][]exchange.SlotReply
 	echo    []int64
 	dead    bool
-	flying  map[Slots]int // engine
-	waiting map[uint64]Handle
-	events  int
 }
 
 type slotOutbox struct {
@@ -296,7 +293,7 @@ func TestConcurrencyAtRandom(t *testing.T) {
 	}
 }
 
-// A limit in SHADOW beside one that makes the request wait is asked once.
+// A limit in SHADOW beside a limit that makes the request wait is asked once.
 func TestALimitInShadowIsAskedOnce(t *testing.T) {
 	c := simple(1e6, config.Queue{Law: config.Police}, config.Limit{Name: "watched", Concurrency: 5, Mode: config.Shadow},
 		config.Limit{Name: "flight", Concurrency: 5})

@@ -176,7 +176,7 @@ func (o *Owner) remove(p Peer) bool {
 }
 
 // restsAt returns when a gateway that has no slot and does not wait is forgotten; 0: not at all. Its last message said
-// that it has forgotten the key, and was lost. A gateway that has not is told to begin another session.
+// that it has forgotten the key, and was lost. A gateway that has not must begin another session.
 func (u *user) restsAt() int64 {
 	if u.held() != 0 {
 		return 0

@@ -23,8 +23,8 @@ func (o *Owner) serve(now int64, out Outbox) {
 	o.answer(now, out, needed && !open)
 }
 
-// grant grants some of the free slots to one gateway: one while there are few, so that each gets its part, and a part
-// of many, so that the work does not grow with the limit. It reports whether there may be more to grant.
+// grant grants some of the free slots to one gateway. It is one while there are few, so that each gets its part. It is
+// a part of many, so that the work does not grow with the limit. It reports whether there may be more to grant.
 func (o *Owner) grant(now int64) bool {
 	u := o.next(now)
 	if u == nil || o.out >= o.limit {
@@ -168,7 +168,7 @@ func (o *Owner) Due() (due int64) {
 	return due
 }
 
-// Tick confirms and repeats messages, forgets gateways at rest, and answers questions for which idle slots were asked for.
+// Tick confirms and repeats messages, forgets gateways at rest, and answers questions that waited for idle slots.
 func (o *Owner) Tick(now int64, out Outbox) {
 	o.users = slices.DeleteFunc(o.users, func(u user) bool { return u.restsAt() != 0 && now >= u.restsAt() })
 	for i := range o.users {

@@ -75,7 +75,7 @@ type Desk struct {
 	digest  uint64
 	owners  exchange.Owners   // the agents of now
 	earlier []exchange.Owners // the agents before, since owners were settled
-	// After the agents have changed, the owner of a key that is new here grants nothing until then. It is at once if all
+	// After the agents have changed, the owner of a key that is new here grants nothing until then, or until all
 	// gateways have registered. But gateways of an agent that has gone do not register, and start requests for a while.
 	listen  time.Duration
 	gone    time.Duration // that while is over
@@ -142,9 +142,10 @@ const (
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	return &Desk{o: o, reached: 1, all: 1, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys), clients: map[Process]*client{},
-		numbers: map[slots.Peer]*client{}, lives: map[uint64]string{}, names: map[string]uint64{},
-		answers: map[uint64]map[uint64]*exchange.SlotReplies{}, packets: map[string]*Packet{}}
+	return &Desk{o: o, reached: 1, all: 1, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys),
+		clients: map[Process]*client{}, numbers: map[slots.Peer]*client{}, lives: map[uint64]string{},
+		names: map[string]uint64{}, answers: map[uint64]map[uint64]*exchange.SlotReplies{},
+		packets: map[string]*Packet{}}
 }
 
 // Ask takes what a gateway here says.
