@@ -112,6 +112,7 @@ type slotStore struct {
 	mu     sync.Mutex
 	latest Slots
 	held   map[Slots][]uint64    // keys, by the name that a request has
+	lent   map[Slots]int64       // until when, of slots on their way to another stream
 	queued map[uint64]*tokenWait // by ticket: they wait for their share
 	ended  []keys.Ended[*tokenWait]
 }
@@ -121,7 +122,7 @@ func (s *slotStore) init(start int64, wake func()) {
 		wake = func() {}
 	}
 	s.keys = keys.New[*tokenWait](uint64(max(start, 0))&^(1<<20-1), wake)
-	s.held, s.queued = map[Slots][]uint64{}, map[uint64]*tokenWait{}
+	s.held, s.lent, s.queued = map[Slots][]uint64{}, map[Slots]int64{}, map[uint64]*tokenWait{}
 }
 
 // queue notes that a request waits in the queue of its flow, and needs slots when it is released.
@@ -184,6 +185,21 @@ func (s *slotStore) take(name Slots) []uint64 {
 	defer s.mu.Unlock()
 	list := s.held[name]
 	delete(s.held, name)
+	delete(s.lent, name)
+	return list
+}
+
+// takeUnkept returns the lent slots that nobody has kept in time.
+func (s *slotStore) takeUnkept(now int64) (list []uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, until := range s.lent {
+		if now >= until {
+			list = append(list, s.held[name]...)
+			delete(s.held, name)
+			delete(s.lent, name)
+		}
+	}
 	return list
 }
 
@@ -217,13 +233,17 @@ func (e *Engine) decideSlots(c *call, out *Outcome) (done bool) {
 		*out = e.refuseExact(c, refusal{by: full, wait: slotRetry})
 		return true
 	}
+	starts := false
+	defer func() { // also after a panic
+		if !starts {
+			e.slots.undo(c.now, list)
+		}
+	}()
 	done = e.decidePaid(c, out)
-	if !done || out.Verdict != Admit {
-		e.slots.undo(c.now, list)
-		return done
+	if starts = done && out.Verdict == Admit; starts {
+		e.watchSlots(c, out, list, false)
 	}
-	e.watchSlots(c, out, list, false)
-	return true
+	return done
 }
 
 // slotRetry is the advice to a request that found all slots in use: nothing says when one becomes free.
@@ -439,8 +459,31 @@ func (e *Engine) releaseToSlot(now int64, w *tokenWait, released Event, out []Ev
 	return e.takeSlots(&c, w, out)
 }
 
-// tickSlots ends the waits for slots that have lasted too long.
+// lendFor is how long slots may be on their way to another stream.
+const lendFor = int64(time.Second)
+
+// LendSlots notes that the stream of a request with slots has ended, but that another stream is about to begin which
+// continues it and calls KeepSlots. If none does within a second the slots are free.
+func (e *Engine) LendSlots(now int64, s Slots) {
+	e.slots.mu.Lock()
+	defer e.slots.mu.Unlock()
+	if e.slots.held[s] != nil {
+		e.slots.lent[s] = now + lendFor
+	}
+}
+
+// KeepSlots gives lent slots to the stream that continues the request; false: they are free by now.
+func (e *Engine) KeepSlots(s Slots) bool {
+	e.slots.mu.Lock()
+	defer e.slots.mu.Unlock()
+	_, lent := e.slots.lent[s]
+	delete(e.slots.lent, s)
+	return lent
+}
+
+// tickSlots ends the waits for slots that have lasted too long, and frees lent slots that nobody has kept.
 func (e *Engine) tickSlots(now int64, out []Event) []Event {
+	e.slots.free(now, e.slots.takeUnkept(now))
 	return e.resumeSlots(now, e.slots.keys.Expire(now, e.slots.takeEnded()), out)
 }
 

@@ -305,3 +305,50 @@ func TestALimitInShadowIsAskedOnce(t *testing.T) {
 		t.Errorf("%d waits, want one for each limit", n)
 	}
 }
+
+// Slots that were lent to a stream which does not begin are free a second later; kept ones are not.
+func TestLentSlotsAreFreed(t *testing.T) {
+	f := newSlotFleet(t, 1, concurrency(2))
+	e := f.engines[0]
+	kept := f.start(0, Request{Tenant: "a", Client: "c", Pool: "api"}, 1).Slots
+	lost := f.start(0, Request{Tenant: "a", Client: "c", Pool: "api"}, 2).Slots
+	e.LendSlots(f.now, kept)
+	e.LendSlots(f.now, lost)
+	if !e.KeepSlots(kept) || e.KeepSlots(kept) {
+		t.Error("lent slots are kept once")
+	}
+	for _, c := range []struct {
+		after int64
+		used  int
+	}{{lendFor - 1, 2}, {lendFor, 1}} {
+		e.Tick(f.now+c.after, nil)
+		if n := e.slots.keys.Stats().Used; n != c.used {
+			t.Errorf("%d slots in use after %d ns, want %d", n, c.after, c.used)
+		}
+	}
+	if e.KeepSlots(lost) {
+		t.Error("slots that are free were kept")
+	}
+}
+
+// A decision that panics once a request has its slots keeps none.
+func TestAPanicKeepsNoSlot(t *testing.T) {
+	f := newSlotFleet(t, 1, concurrency(2))
+	e := f.engines[0]
+	r := Request{Tenant: "a", Client: "c", Pool: "api"}
+	f.start(0, r, 1)
+	e.FreeSlots(f.now, f.start(0, r, 2).Slots, nil) // the gateway has an idle slot
+	rt, _ := e.findRoute(&r)
+	rt.limits = append(rt.limits, nil)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("nothing panicked")
+			}
+		}()
+		e.Decide(f.now, &r)
+	}()
+	if n := e.slots.keys.Stats().Used; n != 1 {
+		t.Errorf("%d slots in use, want the first request's", n)
+	}
+}

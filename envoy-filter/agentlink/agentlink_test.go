@@ -41,7 +41,7 @@ func fixtureOf(t *testing.T, engine *limiter.Engine) *fixture {
 	return fixtureWith(t, engine, nil)
 }
 
-func fixtureWith(t *testing.T, engine *limiter.Engine, beside Counters) *fixture {
+func fixtureWith(t *testing.T, engine *limiter.Engine, beside Counters, more ...func(*Options)) *fixture {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
@@ -50,7 +50,7 @@ func fixtureWith(t *testing.T, engine *limiter.Engine, beside Counters) *fixture
 	}
 	b := &fixture{t: t, engine: engine, listener: l}
 	began := time.Now()
-	b.client = New(Options{
+	o := Options{
 		Socket: socket, Engine: b.engine, Counters: beside, Hello: link.Hello{Replica: "gw", Generation: 5, Weight: 2},
 		Now: func() int64 { return int64(time.Since(began)) + b.ahead.Load() },
 		RecoverPanic: func(string) {
@@ -59,7 +59,11 @@ func fixtureWith(t *testing.T, engine *limiter.Engine, beside Counters) *fixture
 			}
 		},
 		Log: b.write,
-	})
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	b.client = New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); b.client.Run(ctx) }()
@@ -179,6 +183,32 @@ func TestConcurrencyIsLeftOut(t *testing.T) {
 	}
 	if h := await(s, func(h *link.Heartbeat) bool { return h.Revision == 7 }); h.Features != "" {
 		t.Errorf("features %q", h.Features)
+	}
+}
+
+// Requests wait for slots only if the agent passes messages about slots on; else the limit refuses them as cut off.
+func TestSlotsNeedAnAgentThatTakesThem(t *testing.T) {
+	for _, takes := range []bool{false, true} {
+		bell := NewBell()
+		engine := limiter.New(limiter.Options{Keys: 1024, Ask: bell.Ring})
+		b := fixtureWith(t, engine, nil, func(o *Options) {
+			o.Asked, o.Answer = bell, func(m *exchange.TokenAnswers) { engine.AnswerTokens(0, m, nil) }
+			o.AnswerSlots = func(*exchange.SlotReplies) {}
+		})
+		s := b.accept(&link.Hello{Version: link.Version, Replica: "agent", Weight: 1, Tokens: true, Slots: takes})
+		s.send(&exchange.TokenAnswers{Owners: exchange.Owners{View: 1, List: []exchange.Owner{{Hash: 1, Life: 9}}}})
+		s.send(&config.Config{Revision: 7, Pools: []config.Pool{{Name: "api", Capacity: 100}},
+			Tenants: []config.Tenant{{Name: "many", Weight: 1, Limits: []config.Limit{{Name: "flight", Concurrency: 2}}}}})
+		await(s, func(h *link.Heartbeat) bool { return h.Revision == 7 })
+		r := limiter.Request{Tenant: "many", Client: "c", Pool: "api"}
+		out := engine.Decide(1, &r)
+		if want := map[bool]limiter.Verdict{false: limiter.Reject, true: limiter.Wait}[takes]; out.Verdict != want {
+			t.Errorf("the agent takes messages about slots: %v; %+v", takes, out)
+		}
+		if takes {
+			engine.Enqueue(1, &r, 1)
+			await(s, func(m *exchange.SlotAsks) bool { return m.Owner == 9 })
+		}
 	}
 }
 

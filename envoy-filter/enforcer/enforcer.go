@@ -250,6 +250,18 @@ func (e *Enforcer) FreeSlots(s limiter.Slots) {
 	e.send(e.o.Engine.FreeSlots(Now(), s, nil))
 }
 
+// LendSlots notes that a stream with slots was redirected: the stream that follows it calls KeepSlots.
+func (e *Enforcer) LendSlots(s limiter.Slots) {
+	defer e.RecoverPanic("a redirect")
+	e.o.Engine.LendSlots(Now(), s)
+}
+
+// KeepSlots gives the slots of a redirected stream to the stream that follows it; false: they are free by now.
+func (e *Enforcer) KeepSlots(s limiter.Slots) (kept bool) {
+	defer e.RecoverPanic("a redirect")
+	return e.o.Engine.KeepSlots(s)
+}
+
 // AnswerSlots passes on what an owner of slots says, and delivers the requests that go on by that.
 func (e *Enforcer) AnswerSlots(m *exchange.SlotReplies) {
 	defer e.RecoverPanic("an owner's message about slots")
@@ -399,7 +411,10 @@ func (e *Enforcer) onLoss(r *limiter.Request) (loss config.OnLoss, ok bool) {
 func (e *Enforcer) recoverDecision(out *limiter.Outcome, r *limiter.Request) {
 	if p := recover(); p != nil {
 		e.ReportPanic("decision", p)
-		*out = e.decideByPolicy(r)
+		held := out.Slots
+		if *out = e.decideByPolicy(r); held != 0 {
+			e.FreeSlots(held)
+		}
 	}
 }
 

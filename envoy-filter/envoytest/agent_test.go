@@ -16,6 +16,7 @@ type agent struct {
 	listener net.Listener
 	mu       sync.Mutex
 	state    []link.Message // sent on every new connection
+	slots    *slotOwner     // nil: the agent takes no messages about slots
 	conns    []net.Conn
 	writers  []*link.Writer
 	hellos   []*link.Hello
@@ -28,11 +29,16 @@ type agent struct {
 
 func startAgent(t *testing.T, socket string, state ...link.Message) *agent {
 	t.Helper()
+	return startAgentWith(t, socket, nil, state...)
+}
+
+func startAgentWith(t *testing.T, socket string, slots *slotOwner, state ...link.Message) *agent {
+	t.Helper()
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{t: t, listener: l, state: state}
+	a := &agent{t: t, listener: l, state: state, slots: slots}
 	t.Cleanup(a.kill)
 	go a.accept()
 	return a
@@ -59,7 +65,7 @@ func (a *agent) serve(conn net.Conn) {
 	a.mu.Lock()
 	a.hellos = append(a.hellos, hello)
 	err = w.Write(&link.Hello{Version: link.Version, Replica: "agent", Generation: 1, Weight: 1,
-		Decisions: true})
+		Decisions: true, Tokens: a.slots != nil, Slots: a.slots != nil})
 	for _, m := range a.state {
 		if err == nil {
 			err = w.Write(m)
@@ -71,8 +77,11 @@ func (a *agent) serve(conn net.Conn) {
 		if m, err = r.Next(); err == nil {
 			a.keep(m)
 			a.mu.Lock()
-			if _, ok := m.(*link.Heartbeat); ok {
+			switch m := m.(type) {
+			case *link.Heartbeat:
 				err = w.Write(&link.Heartbeat{})
+			case *exchange.SlotAsks:
+				err = w.Write(a.slots.answer(m))
 			}
 			a.mu.Unlock()
 		}

@@ -54,9 +54,14 @@ func linked(t *testing.T, state []link.Message, edits ...edit) (*envoy, *agent) 
 
 func (l launch) linked(t *testing.T, state []link.Message) (*envoy, *agent) {
 	t.Helper()
+	return l.linkedWith(t, nil, state)
+}
+
+func (l launch) linkedWith(t *testing.T, slots *slotOwner, state []link.Message) (*envoy, *agent) {
+	t.Helper()
 	e := l.spawn(t)
 	e.serve()
-	a := startAgent(t, e.socket, state...)
+	a := startAgentWith(t, e.socket, slots, state...)
 	e.eventually("the configuration", func() bool { return e.metric("titrate_config_revision{}") > 0 })
 	return e, a
 }

@@ -12,7 +12,7 @@
 // disabled, the stream that takes the outcome is another request. Such a request does not
 // use it. Only a redirected request has both Envoy's x-envoy-original-url, which a client
 // could write too, and the same connection. The next request of the thread frees what no
-// stream has taken.
+// stream has taken; its slots are free after a second in any case.
 //
 // The second stream passes without a decision if tenant and pool are the same. Another
 // pool has not been asked yet: it decides, and then both are charged. What was charged is
@@ -88,6 +88,7 @@ void titrate_handoff_put(abi_http_filter envoy, const struct titrate_rules* rule
   h->flight = r->flight;
   h->micros = r->micros;
   h->slots = *slots;
+  if (*slots != 0) titrateLendSlots(*slots);
   *slots = 0;
   h->outcome = moved(o);
   titrate_charge_hold(h->outcome.charge);
@@ -100,7 +101,10 @@ struct titrate_handoff* titrate_handoff_take(const struct titrate_rules* rules) 
     struct titrate_handoff* h = *at;
     if (h->rules != rules) continue;
     *at = h->next;
-    return h;
+    if (h->slots == 0 || titrateKeepSlots(h->slots)) return h;
+    h->slots = 0; // on their way for too long; the second stream decides
+    titrate_handoff_free(h);
+    return NULL;
   }
   return NULL;
 }

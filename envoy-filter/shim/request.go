@@ -49,6 +49,18 @@ func titrateCancel(handle C.uint64_t) C.bool {
 //export titrateFreeSlots
 func titrateFreeSlots(slots C.uint64_t) { theProcess.Load().Enforcer.FreeSlots(limiter.Slots(slots)) }
 
+// titrateLendSlots notes that a stream with slots was redirected.
+//
+//export titrateLendSlots
+func titrateLendSlots(slots C.uint64_t) { theProcess.Load().Enforcer.LendSlots(limiter.Slots(slots)) }
+
+// titrateKeepSlots gives the slots of a redirected stream to the stream that follows it; false: they are free by now.
+//
+//export titrateKeepSlots
+func titrateKeepSlots(slots C.uint64_t) C.bool {
+	return C.bool(theProcess.Load().Enforcer.KeepSlots(limiter.Slots(slots)))
+}
+
 // titratePeek returns the rest of the limit, and charges nothing.
 //
 //export titratePeek
