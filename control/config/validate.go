@@ -371,8 +371,8 @@ func (l *Limit) validateKind(path string) error {
 	switch {
 	case l.Concurrency == 0:
 		return nil
-	case l.Queued():
-		return &FieldError{join(path, "queue"), "set", "none for a limit with a concurrency"}
+	case l.Queued() && l.Queue.Law != DropTail:
+		return &FieldError{join(path, "queue.aqm"), l.Queue.Law, "DROP_TAIL or POLICE for a limit with a concurrency"}
 	case l.Strict:
 		return &FieldError{join(path, "strict"), l.Strict, "false for a limit with a concurrency"}
 	case l.Precision != Unstated:

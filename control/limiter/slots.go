@@ -1,12 +1,14 @@
 package limiter
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/tokens"
 	"github.com/titrate/titrate/control/slots"
 	"github.com/titrate/titrate/control/slots/keys"
 )
@@ -17,7 +19,7 @@ import (
 //	Decide ──► slots ──► decidePaid                      slots were here
 //	   │ Wait
 //	Enqueue ─► enqueuePaid ─► released ─► line of the key ── a slot ──► next limit … ──► Event with Slots
-//	                                            └── slots.MaxWait, or all are in use: refused
+//	                                            └── its wait is over, or all are in use: refused
 //
 // A request that gets no slot is charged nothing: what it was charged at its release is given back.
 
@@ -28,6 +30,7 @@ type Slots uint64
 type slotNumbers struct {
 	most      int64
 	overrides map[string]int64
+	queue     keys.Queue
 }
 
 // slotNumbersOf returns the slots of a limit; nil: it has a rate.
@@ -36,6 +39,10 @@ func slotNumbersOf(l *config.Limit) *slotNumbers {
 		return nil
 	}
 	n := &slotNumbers{most: l.Concurrency}
+	if l.Queued() {
+		q := l.Queue.WithDefaults()
+		n.queue = keys.Queue{Wait: int64(q.MaxWait), Requests: int64(q.MaxRequests)}
+	}
 	for client, o := range l.Overrides {
 		if n.overrides == nil {
 			n.overrides = make(map[string]int64, len(l.Overrides))
@@ -214,7 +221,7 @@ func (s *slotStore) takeEnded() (ended []keys.Ended[*tokenWait]) {
 func (c *call) slotName(l *limit) keys.Name {
 	client := c.under(l)
 	n := keys.Name{Key: l.keys.Key(client), Rest: l.keys.Key(""),
-		KeyName: exchange.KeyName{Tenant: l.tenant, Limit: l.name}}
+		KeyName: exchange.KeyName{Tenant: l.tenant, Limit: l.name}, Queue: l.slots.queue}
 	if !l.perTenant {
 		n.Client = client
 	}
@@ -326,8 +333,16 @@ func (e *Engine) enqueueSlots(c *call, r *Request, ticket uint64) (out Outcome, 
 		return w.outcome, w.handle, true
 	}
 	c.route.flow.countHeld()
-	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(slots.MaxWait), Limit: w.by.name,
+	return Outcome{Verdict: Wait, Reason: ClientLimit, RetryAfter: time.Duration(w.by.mayWait()), Limit: w.by.name,
 		Flight: c.route.flight}, w.handle, true
+}
+
+// mayWait returns how long a request waits for a slot of the limit or for a token.
+func (l *limit) mayWait() int64 {
+	if l.slots == nil {
+		return tokens.Hold
+	}
+	return cmp.Or(l.slots.queue.Wait, slots.MaxWait)
 }
 
 // takeSlots takes the slots that a released request does not have, until it has to wait for one. w.mu is locked.
@@ -459,7 +474,7 @@ func (e *Engine) releaseToSlot(now int64, w *tokenWait, released Event, out []Ev
 	return e.takeSlots(&c, w, out)
 }
 
-// lendFor is how long slots may be on their way to another stream.
+// lendFor bounds the time that slots may be on their way to another stream.
 const lendFor = int64(time.Second)
 
 // LendSlots notes that the stream of a request with slots has ended, but that another stream is about to begin which

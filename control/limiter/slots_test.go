@@ -3,6 +3,7 @@ package limiter
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
@@ -181,6 +182,42 @@ func TestSlotPassesOn(t *testing.T) {
 	}
 	if s := e.slots.keys.Stats(); s.Used != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// With a queue requests wait for longer, as many as the queue says, in their order.
+func TestSlotsWithAQueue(t *testing.T) {
+	f := newSlotFleet(t, 1, concurrency(1, func(l *config.Limit) {
+		l.Queue = config.Queue{Law: config.DropTail, MaxWait: 3 * time.Second, MaxRequests: 2}
+	}))
+	e, r := f.engines[0], Request{Tenant: "a", Client: "c", Pool: "api"}
+	first := f.start(0, r, 1)
+	for ticket := range uint64(2) {
+		if out, _ := e.Enqueue(f.now, &r, 2+ticket); out.Verdict != Wait || out.RetryAfter != 3*time.Second {
+			t.Fatalf("%+v, want it to wait", out)
+		}
+		f.settle()
+	}
+	if out, _ := e.Enqueue(f.now, &r, 4); out.Verdict != Reject || out.Reason != ClientLimit {
+		t.Errorf("%+v, want a third one refused", out)
+	}
+	step := func(d time.Duration) (events []Event) {
+		for until := f.now + int64(d); f.now < until; f.now += 50e6 {
+			events = append(events, f.settle()...)
+			events = e.Tick(f.now, events)
+		}
+		return events
+	}
+	if events := step(2 * time.Second); len(events) != 0 {
+		t.Fatalf("%+v after 2 s", events)
+	}
+	events := e.FreeSlots(f.now, first.Slots, nil)
+	if len(events) != 1 || events[0].Ticket != 2 || events[0].Outcome.Waited < 2*time.Second {
+		t.Fatalf("%+v, want the first one that waited", events)
+	}
+	events = step(1100 * time.Millisecond)
+	if len(events) != 1 || events[0].Ticket != 3 || events[0].Outcome.Verdict != Reject {
+		t.Errorf("%+v, want the other one refused after 3 s", events)
 	}
 }
 

@@ -11,12 +11,14 @@ type cell struct {
 	wanted      float64 // of the limit
 	gateways    int
 	weights     []float64
+	wait        int64 // of requests in a queue; 0: none
 }
 
-type result struct{ use, wrongly, messages, least float64 }
+type result struct{ use, refused, wrongly, messages, least float64 }
 
 func (c cell) run(t *testing.T, without rule, seed uint64, d int64, faults ...func(*world)) result {
 	w := newWorld(t, seed, c.limit, netParams{delay: millisecond / 4}, without)
+	w.wait = c.wait
 	all := 0.0
 	for i := range c.gateways {
 		w.newNode()
@@ -38,7 +40,7 @@ func (c cell) run(t *testing.T, without rule, seed uint64, d int64, faults ...fu
 	}
 	s := w.stat
 	r := result{use: s.busy / float64(w.now-s.since) / float64(c.limit) / min(1, c.wanted),
-		wrongly: float64(s.wrongly) / float64(s.wanted), messages: float64(s.messages) / float64(s.wanted)}
+		refused: float64(s.refused) / float64(s.wanted), wrongly: float64(s.wrongly) / float64(s.wanted), messages: float64(s.messages) / float64(s.wanted)}
 	least, best := 1.0, 0.0
 	for i := range w.nodes {
 		got := float64(s.got1[i]) / float64(max(1, s.wanted1[i]))
@@ -58,7 +60,7 @@ func (c cell) weight(i int) float64 {
 // Use and wrongful refusals are within their bounds with all rules, and not without rules 6 to 10.
 func TestCells(t *testing.T) {
 	for _, c := range []cell{
-		{20, second / 5, 1.5, 3, nil}, {200, second / 5, 1.5, 3, nil},
+		{20, second / 5, 1.5, 3, nil, 0}, {200, second / 5, 1.5, 3, nil, 0},
 	} {
 		if r := c.run(t, 0, 1, 600*second); r.use < .97 || r.wrongly > .015 {
 			t.Errorf("%+v: %+v, want a use of .97 and .015 refused wrongly", c, r)
@@ -66,15 +68,15 @@ func TestCells(t *testing.T) {
 			t.Logf("%+v: %+v", c, r)
 		}
 	}
-	few, uneven := cell{20, second / 5, 1, 3, nil}, cell{200, second / 5, 1.5, 3, []float64{8, 1, 1}}
+	few, uneven := cell{20, second / 5, 1, 3, nil, 0}, cell{200, second / 5, 1.5, 3, []float64{8, 1, 1}, 0}
 	for _, v := range []struct {
 		cell
 		without rule
 		worse   func(r, without result) bool
 	}{
 		{few, 6, func(r, o result) bool { return o.wrongly > 4*r.wrongly }},
-		{cell{20, second / 5, 20, 3, nil}, 7, func(r, o result) bool { return o.messages > 2*r.messages }},
-		{cell{200, second / 5, 1.5, 3, nil}, 8, func(r, o result) bool { return o.wrongly > 2*r.wrongly }},
+		{cell{20, second / 5, 20, 3, nil, 0}, 7, func(r, o result) bool { return o.messages > 2*r.messages }},
+		{cell{200, second / 5, 1.5, 3, nil, 0}, 8, func(r, o result) bool { return o.wrongly > 2*r.wrongly }},
 		{few, 9, func(r, o result) bool { return o.messages > 2*r.messages }},
 		{uneven, 10, func(r, o result) bool { return o.least < .7*r.least }},
 	} {
@@ -83,6 +85,23 @@ func TestCells(t *testing.T) {
 			t.Errorf("%+v: without rule %d %+v, not worse than %+v", v.cell, v.without, o, r)
 		} else {
 			t.Logf("%+v: without rule %d %+v, with it %+v", v.cell, v.without, o, r)
+		}
+	}
+}
+
+// With a queue requests wait for seconds: below the limit hardly one is refused, above it all slots are in use.
+func TestQueueOfACell(t *testing.T) {
+	for _, v := range []struct {
+		cell
+		refused, use float64
+	}{
+		{cell{20, second / 5, .9, 3, nil, 5 * second}, .001, .99},
+		{cell{20, second / 5, 1.5, 3, nil, second}, .4, .999},
+		{cell{3, 2 * second, .7, 3, nil, 60 * second}, .01, .9}, // requests that wait for longer than a question holds
+	} {
+		r := v.run(t, 0, 1, 600*second)
+		if t.Logf("%+v: %+v", v.cell, r); r.refused > v.refused || r.use < v.use {
+			t.Errorf("%+v: %+v, want at most %v refused and a use of %v", v.cell, r, v.refused, v.use)
 		}
 	}
 }
@@ -105,13 +124,13 @@ func TestFaultsInCells(t *testing.T) {
 		load := w.newNode()
 		w.load(load, w.now+60*second, 17, w.exponential(second/5))
 	}
-	c := cell{20, second / 5, .5, 3, nil}
+	c := cell{20, second / 5, .5, 3, nil, 0}
 	r := c.run(t, 0, 1, 60*second, crash, crash, crash, crash, crash)
 	t.Logf("five crashes in 60 s: %+v", r)
 	if r.wrongly > .005 {
 		t.Errorf("%+v with five crashes: %+v, want .005 refused wrongly at most", c, r)
 	}
 	cut := func(w *world) { w.nodes[0].cutTil = w.now + 20*second }
-	c = cell{2000, 60 * second, 1.5, 10, nil}
+	c = cell{2000, 60 * second, 1.5, 10, nil, 0}
 	t.Logf("cut for 20 s: %+v", c.run(t, 0, 1, 100*second, cut))
 }

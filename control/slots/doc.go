@@ -35,9 +35,10 @@
 //  6. An owner without free slots is short, and says in its messages for how long. Meanwhile gateways return
 //     idle slots at once.
 //  7. A no of the owner holds while it is short. It ends with a grant, or with the notice that slots are free.
-//  8. Requests wait for up to Wait, also while all slots are in use, but then only as many as slots become
-//     free in that time.
-//  9. A question has a number of requests and an end. Owner and gateway drop it then.
+//  8. Requests wait for up to MaxWait, also while all slots are in use, but then only as many as slots become free in
+//     that time. If the limit has a queue it bounds both.
+//  9. A question has a number of requests and an end. Owner and gateway drop it then. Where requests wait longer, the
+//     gateway asks again before.
 //  10. If a gateway waits and has far less than its part by use, the owner makes the others that have more
 //     than their parts return slots as requests end.
 //

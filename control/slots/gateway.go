@@ -24,6 +24,8 @@ type Gateway struct {
 	used    int64 // requests in flight with a slot
 	orphans int64 // slots to be returned as requests end: the owner may have granted them again
 	waiting int64
+	wait    int64 // nanoseconds for which a request waits, at most
+	most    int64 // requests that wait, at most
 
 	number   uint32 // of the latest Ask
 	seen     uint32 // of the latest Ask that the owner has taken in
@@ -54,7 +56,32 @@ type Gateway struct {
 // NewGateway returns the state of a key that this gateway has not used. A session must be greater than all
 // earlier ones of the key at this process, by 2^20 or more.
 func NewGateway(now int64, lease *Lease, session uint64) *Gateway {
-	return &Gateway{lease: lease, session: session, keep: -1, answered: now}
+	return &Gateway{lease: lease, session: session, keep: -1, answered: now, wait: MaxWait, most: math.MaxInt64}
+}
+
+// SetQueue says how long a request waits for a slot, in nanoseconds, and how many wait. 0, as without it: MaxWait, and
+// any number.
+func (g *Gateway) SetQueue(wait, most int64) {
+	if g.wait, g.most = wait, most; wait == 0 {
+		g.wait, g.most = MaxWait, math.MaxInt64
+	}
+}
+
+// Wait returns how long a request waits for a slot, at most.
+func (g *Gateway) Wait() int64 { return g.wait }
+
+// patienceFor returns the time for which a question holds.
+func (g *Gateway) patienceFor() int64 { return min(g.wait, patienceMost) }
+
+// isStale reports whether the owner is to be asked again, for requests that wait longer than a question holds.
+func (g *Gateway) isStale(now int64) bool { return g.staleAt() != 0 && now >= g.staleAt() }
+
+// staleAt returns when the question is asked again; 0: no request waits for so long.
+func (g *Gateway) staleAt() int64 {
+	if g.waiting == 0 || g.wait <= MaxWait {
+		return 0
+	}
+	return g.patience - g.patienceFor()/4
 }
 
 // has returns how many slots are here.
@@ -122,10 +149,11 @@ func (g *Gateway) start(now int64) bool {
 	return true
 }
 
-// places returns how many requests may wait: while all slots are in use as many as will have one in time.
+// places returns how many requests may wait. Without a queue it is, while all slots are in use, as many as will have
+// one in time.
 func (g *Gateway) places(now int64) int64 {
-	if now >= g.full {
-		return math.MaxInt64
+	if now >= g.full || g.most < math.MaxInt64 {
+		return g.most
 	}
 	return int64(math.Ceil(MaxWait*g.ends.per(now))) + 2
 }
@@ -150,7 +178,7 @@ func (g *Gateway) Retry(now int64) bool {
 // Leave notes that a request waits no longer. late: it has waited for as long as it may.
 func (g *Gateway) Leave(now int64, late bool) {
 	g.waiting--
-	g.silent = g.silent || late && g.asked > 0 && now-g.answered >= 4*MaxWait
+	g.silent = g.silent || late && g.asked > 0 && now-g.answered >= max(4*MaxWait, g.patienceFor())
 }
 
 // Free notes that a request with a slot has ended. Call Retry afterwards.
@@ -185,7 +213,7 @@ func (g *Gateway) giveBack(n int64) {
 
 // question has the owner asked, unless an open question is for as many requests and as long a time.
 func (g *Gateway) question(now int64) {
-	if g.asked == 0 || g.waiting > g.asked || now+MaxWait/2 > g.patience {
+	if g.asked == 0 || g.waiting > g.asked || now+g.patienceFor()/2 > g.patience {
 		g.news = true
 		g.due = g.due || !g.silent || now-g.sentAt >= repeatMost
 	}
@@ -240,6 +268,9 @@ func (g *Gateway) returnExcess(now int64) {
 func (g *Gateway) Poll(now int64) (a Ask, ok bool) {
 	g.returnExcess(now)
 	g.rest(now)
+	if g.isStale(now) {
+		g.due, g.news = true, true
+	}
 	if !g.due && (g.next() == 0 || now < g.next()) {
 		return Ask{}, false
 	}
@@ -256,13 +287,13 @@ func (g *Gateway) Poll(now int64) (a Ask, ok bool) {
 		g.firm = g.number
 	}
 	g.due, g.news, g.later, g.sentAt = false, false, 0, now
-	g.asked, g.patience = g.waiting, now+MaxWait
+	g.asked, g.patience = g.waiting, now+g.patienceFor()
 	return g.message(now), true
 }
 
 func (g *Gateway) message(now int64) Ask {
 	return Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Register: g.heard == 0,
-		Brought: g.brought, Received: g.granted, Returned: g.returned, Want: g.waiting, Patience: MaxWait,
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Want: g.waiting, Patience: g.patienceFor(),
 		Confirm: g.firm == g.number, Rate: int64(g.rate.per(now) * second * 1000), Stay: g.stay(now)}
 }
 
@@ -300,7 +331,7 @@ func (g *Gateway) Due(now int64) int64 {
 
 // next returns when an Ask is to be sent without a cause: it is to be repeated or it confirms a Reply.
 func (g *Gateway) next() int64 {
-	due := g.later
+	due := sooner(g.later, g.staleAt())
 	if g.firm > g.seen && (g.heard == 0 || g.asked > 0 || g.orphans > 0) {
 		due = sooner(due, g.sentAt+max(g.interval, repeatFirst))
 	} else if g.firm > g.seen {

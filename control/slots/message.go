@@ -55,8 +55,8 @@ const (
 	ExpireAfter = 3500 * millisecond
 	// BeatEvery is the time between two messages of a gateway to an owner, at most.
 	BeatEvery = 500 * millisecond
-	// MaxWait is the longest time that a request waits for a slot. It should be eight times the way between two
-	// agents or more.
+	// MaxWait is the longest time that a request waits for a slot if the limit has no queue. It should be eight times
+	// the way between two agents or more.
 	MaxWait = 20 * millisecond
 )
 
@@ -69,6 +69,7 @@ const (
 	confirmWithin         = 100 * millisecond // of what need not be confirmed at once
 	keepIdle              = second            // a slot that was idle for so long goes back
 	lastNumber            = 1 << 31           // of a message in a session; another session begins then
+	patienceMost          = second            // for which a question holds
 	meanOver              = second            // time constant of the means
 	grantParts            = 128               // of the free slots are granted one after the other
 	far                   = .6                // of its part: a gateway with less has far less

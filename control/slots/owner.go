@@ -113,7 +113,7 @@ func (o *Owner) Ask(now int64, from Peer, a Ask, out Outbox) {
 func (o *Owner) note(now int64, u *user, a Ask) {
 	was := u.want
 	u.want = max(0, min(a.Want, o.limit)-(u.granted-u.seen))
-	u.until = now + min(max(0, a.Patience), second)
+	u.until = now + min(max(0, a.Patience), patienceMost)
 	if u.want > 0 {
 		u.fresh = true
 		if was == 0 {

@@ -15,6 +15,7 @@ func newChaos(t *testing.T, seed uint64, without rule) *chaos {
 	w := newWorld(t, seed, 0, n, without)
 	w.n.loss, w.n.again = []float64{0, .02, .2}[w.r.IntN(3)], []float64{0, .05, .3}[w.r.IntN(3)]
 	w.limit = []int64{1, 3, 5, 20, 60}[w.r.IntN(5)]
+	w.wait = []int64{0, 0, 300 * millisecond, 5 * second}[w.r.IntN(4)]
 	w.greatest = w.limit
 	w.owner().o.limit = w.limit
 	c := &chaos{world: w, until: w.now + 30*second}
@@ -171,7 +172,7 @@ func (c *chaos) finish() (over int64, leaked bool) {
 				c.end(n, r)
 			}
 		}
-		c.run(c.now + 2*MaxWait)
+		c.run(c.now + 2*max(MaxWait, c.wait))
 	}
 	c.run(c.now + ExpireAfter + 50*millisecond)
 	o, held := c.owner().o, int64(0)

@@ -20,6 +20,7 @@ type world struct {
 	without rule // left out
 
 	limit    int64
+	wait     int64 // of requests for a slot; 0: MaxWait
 	greatest int64 // limit within the last seconds
 	nodes    []*node
 	owners   []*server
@@ -225,6 +226,7 @@ func (w *world) newNode() *node {
 	w.sessions += 1 << 20
 	n := &node{id: len(w.nodes), peer: w.peers, owner: w.owner(), open: map[*request]bool{}}
 	n.g = NewGateway(w.now, &n.lease, w.sessions)
+	n.g.SetQueue(w.wait, 1000)
 	w.nodes = append(w.nodes, n)
 	w.stat.wanted1, w.stat.got1 = append(w.stat.wanted1, 0), append(w.stat.got1, 0)
 	w.beat(n)
@@ -371,7 +373,7 @@ func (w *world) come(n *node, stay int64) {
 		w.begin(n, r)
 	case Waits:
 		n.line = append(n.line, r)
-		w.after(MaxWait, func() { w.giveUp(n, r) })
+		w.after(n.g.wait, func() { w.giveUp(n, r) })
 	default:
 		w.refuse()
 	}

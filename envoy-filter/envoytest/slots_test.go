@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,10 +26,16 @@ const slotLife = 9
 // inFlightLimit starts an Envoy whose clients may have so many requests in flight.
 func inFlightLimit(t *testing.T, limit int64, edits ...edit) *envoy {
 	t.Helper()
+	return inFlightQueue(t, limit, config.Queue{}, edits...)
+}
+
+// inFlightQueue is inFlightLimit with a queue.
+func inFlightQueue(t *testing.T, limit int64, queue config.Queue, edits ...edit) *envoy {
+	t.Helper()
 	o := &slotOwner{limit, time.Now(), map[uint64]*slots.Owner{}}
 	owners := &exchange.TokenAnswers{Owners: exchange.Owners{View: 1, List: []exchange.Owner{{Hash: 1, Life: slotLife}}}}
 	state := setup(1, config.Queue{}, config.Tenant{Name: "acme", Weight: 1,
-		Limits: []config.Limit{{Name: "in-flight", Concurrency: limit}}})
+		Limits: []config.Limit{{Name: "in-flight", Concurrency: limit, Queue: queue}}})
 	e, _ := launch{example: quickstart, concurrency: 2, edits: edits}.linkedWith(t, o,
 		append([]link.Message{owners}, state...))
 	return e
@@ -95,6 +102,31 @@ func TestSlotIsHeldUntilTheStreamEnds(t *testing.T) {
 		abort()
 		e.inFlight(0)
 	}
+	e.alive()
+}
+
+// With a queue the requests beyond the limit go on one after the other.
+func TestSlotsWithAQueue(t *testing.T) {
+	t.Parallel()
+	const requests = 8
+	e := inFlightQueue(t, 1, config.Queue{Law: config.DropTail, MaxWait: 20 * time.Second, MaxRequests: requests})
+	var now, most atomic.Int64
+	e.upstream.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(50 * time.Millisecond)
+		now.Add(-1)
+	})
+	for a := range many(t.Context(), e, requests, "x-tenant", "acme") {
+		if a.status != http.StatusOK {
+			t.Errorf("%+v", a)
+		}
+	}
+	if n := most.Load(); n != 1 {
+		t.Errorf("%d requests at the upstream at a time", n)
+	}
+	e.inFlight(0)
 	e.alive()
 }
 

@@ -3,7 +3,7 @@
 //	Try ──► Admitted ───────────────────────► the request is in flight ──► Free
 //	 │ Waits                                        ▲                        │
 //	Join ─► line of the key ── Ended{Admitted} ─────┘ ◄── the first in line ─┘
-//	                  └─────── Ended{Refused}: MaxWait has passed, or all slots are in use
+//	                  └─────── Ended{Refused}: Queue.Wait has passed, or all slots are in use
 //
 // A key is forgotten when it has no slot and no request, and its owner knows that.
 package keys

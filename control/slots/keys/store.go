@@ -27,6 +27,13 @@ type Name struct {
 	Key  uint64
 	Rest uint64 // key of the limit's client "", for clients beyond MaxPerLimit, and for names that do not fit a message
 	exchange.KeyName
+	Queue
+}
+
+// Queue bounds the requests that wait for a slot of a key. The zero Queue has the bounds of slots.Gateway.
+type Queue struct {
+	Wait     int64 // nanoseconds, of each
+	Requests int64
 }
 
 // Store has the keys. W is the caller's record of a request that waits. All methods may be called from any thread.
@@ -146,6 +153,7 @@ func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) slots.Outcome {
 		}
 		e = s.begin(now, key, n)
 	}
+	e.g.SetQueue(n.Wait, n.Requests)
 	out := e.g.Take(now)
 	if s.count(out); out == slots.Waits {
 		s.counts.Waited++
@@ -274,14 +282,14 @@ func (s *Store[W]) Leave(now int64, w *Waiter[W]) bool {
 	return true
 }
 
-// Expire appends the waits that have lasted for MaxWait.
+// Expire appends the waits that have lasted for as long as they may.
 func (s *Store[W]) Expire(now int64, ended []Ended[W]) []Ended[W] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lapse(now)
 	for _, key := range slices.Sorted(maps.Keys(s.lines)) {
 		e, n := s.lines[key], 0
-		for n < len(e.line) && now-e.line[n].Since >= slots.MaxWait {
+		for n < len(e.line) && now-e.line[n].Since >= e.g.Wait() {
 			e.g.Leave(now, true)
 			ended = append(ended, Ended[W]{e.line[n], s.count(slots.Refused)})
 			n++

@@ -58,7 +58,7 @@ func TestResource(t *testing.T) {
 		{"concurrency and precision", flight(func(l *quotav1.Limit) { l.Precision = quotav1.Precision_EXACT }),
 			"precision", "none for a limit with a concurrency"},
 		{"concurrency and strict", flight(func(l *quotav1.Limit) { l.Strict = true }), "strict", "false"},
-		{"concurrency and queue", flight(func(l *quotav1.Limit) { l.Queue = &quotav1.Queue{} }), "queue", "none"},
+		{"concurrency and a law", flight(func(l *quotav1.Limit) { l.Queue = &quotav1.Queue{} }), "queue.aqm", "DROP_TAIL"},
 		{"concurrency and cost", flight(func(l *quotav1.Limit) { l.Cost = "output" }), "cost", "counts requests"},
 		{"concurrency too large", flight(func(l *quotav1.Limit) { l.Concurrency = 1e6 + 1 }), "concurrency", ""},
 		{"an override with a rate", flight(func(l *quotav1.Limit) {
