@@ -83,7 +83,7 @@ spec: {rate: 1/s, burst: 5}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/flights, spec: {weight: 1}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/flights/limits/in-flight, spec: {concurrency: 4}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/flights/limits/in-flight, spec: {concurrency: 20}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/spare, spec: {weight: 1}}
 ---
@@ -91,7 +91,7 @@ spec: {rate: 1/s, burst: 5}
 `
 
 // inFlight is the limit on requests in flight of client "flies".
-const inFlight = 4
+const inFlight = 20
 
 // capacity of the pool api, and its tenants, as documents has them. The pool found
 // has more than it is asked for.
@@ -130,7 +130,8 @@ var clients = append([]load.Client{
 	{Tenant: "queued", Name: "waits", Pool: "found", Rate: 11},
 	{Tenant: "exact", Name: "exact", Pool: "found", Rate: 9},
 	{Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
-	{Tenant: "flights", Name: "flies", Pool: "crowd", Rate: 20, Stays: 300 * time.Millisecond},
+	{Tenant: "flights", Name: "flies", Pool: "crowd", Rate: 30, Leaves: .3,
+		Stays: [2]time.Duration{50 * time.Millisecond, 10 * time.Second}},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.

@@ -8,14 +8,18 @@ import (
 	"github.com/titrate/titrate/e2e/robustness/load"
 )
 
-// dying is the most requests of a gateway that dies or of a client that goes which the upstream still has when their
-// slots are free already.
-const dying = 2
+// dying is the most requests of a gateway that dies which the upstream still has when their slots are free already: a
+// third of a limit of 20, and one.
+const dying = 8
 
 // InFlight returns the most requests that were at the upstream at one time. It finds the times at which there were more
-// than a limit allows. Two sides of a cut may have the limit each; a process that dies may be seen by its agent before
-// the upstream sees it.
+// than a limit allows. Two sides of a cut may have the limit each. A process that dies may be seen by its agent before
+// the upstream sees it, and the upstream does not see that a host is gone: it has the requests for as long as they stay.
 func InFlight(stays []load.Stay, limit int, faults []Fault) (most int, found []Finding) {
+	longest := time.Duration(0)
+	for _, s := range stays {
+		longest = max(longest, s.To-s.From)
+	}
 	type change struct {
 		at time.Duration
 		by int
@@ -34,7 +38,7 @@ func InFlight(stays []load.Stay, limit int, faults []Fault) (most int, found []F
 	for _, c := range changes {
 		now += c.by
 		most = max(most, now)
-		if allowed := limit + excusedInFlight(c.at, limit, faults); c.by > 0 && now > allowed {
+		if allowed := limit + excusedInFlight(c.at, limit, longest, faults); c.by > 0 && now > allowed {
 			found = append(found, Finding{"in flight", c.at, fmt.Sprintf("%d requests, at most %d are allowed", now,
 				allowed)})
 		}
@@ -43,16 +47,13 @@ func InFlight(stays []load.Stay, limit int, faults []Fault) (most int, found []F
 }
 
 // excusedInFlight returns how many requests more than the limit faults allow at a time.
-func excusedInFlight(at time.Duration, limit int, faults []Fault) (more int) {
+func excusedInFlight(at time.Duration, limit int, longest time.Duration, faults []Fault) (more int) {
 	for i := range faults {
-		f := &faults[i]
-		if at < f.From || at > f.over() {
-			continue
-		}
-		if f.Grace.Sides {
+		switch f := &faults[i]; {
+		case at < f.From:
+		case f.Grace.Sides && at <= f.over():
 			more = max(more, limit)
-		}
-		if f.Grace.Fails {
+		case (f.Grace.Sides || f.Grace.Fails) && at <= f.over()+longest:
 			more = max(more, dying)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -25,12 +26,30 @@ type Client struct {
 	// Everywhere: each turn asks once at every gateway, also while it is out of
 	// the load balancer but reachable.
 	Everywhere bool
-	// Stays is the upstream's time for a request, noted as a Stay; 0: service, not noted.
-	Stays time.Duration
+	// Stays are the least and the most of the upstream's time for a request, drawn evenly by its logarithm and noted as
+	// a Stay in the place of a Record; 0: service. Of a part of the requests, Leaves, the client goes away before.
+	Stays  [2]time.Duration
+	Leaves float64
 }
 
-// Stay is the time that a request was at the upstream, since the load's start.
+// Stay is the time that a request was at the upstream, since the load's start. A client that goes away ends it: the
+// upstream sees that later than the gateway.
 type Stay struct{ From, To time.Duration }
+
+// visit says how long one request stays, and when its client goes away; 0: it does not.
+type visit struct{ stays, leaves time.Duration }
+
+func (c *Client) visit(r *rand.Rand) (v visit) {
+	if c.Stays[0] == 0 {
+		return v
+	}
+	least, most := c.Stays[0].Seconds(), c.Stays[1].Seconds()
+	v.stays = time.Duration(least * math.Pow(most/least, r.Float64()) * float64(time.Second))
+	if r.Float64() < c.Leaves {
+		v.leaves = time.Duration(1 + r.Float64()*float64(v.stays))
+	}
+	return v
+}
 
 // Record is the outcome of a request. Times are since the load's start.
 type Record struct {
@@ -58,6 +77,7 @@ type Load struct {
 	records  []Record
 	arrivals map[string]time.Duration // by number
 	stays    map[string][]Stay        // by client
+	left     map[string]time.Duration // when the client of a request went away, by number
 	next     int64
 	clients  map[string]*http.Client // by target
 }
@@ -83,7 +103,8 @@ const Timeout = 12 * time.Second
 // the load balancer now.
 func New(upstream net.Listener, targets func() []Target) *Load {
 	l := &Load{start: time.Now(), targets: targets,
-		arrivals: map[string]time.Duration{}, stays: map[string][]Stay{}, clients: map[string]*http.Client{}}
+		arrivals: map[string]time.Duration{}, stays: map[string][]Stay{},
+		left: map[string]time.Duration{}, clients: map[string]*http.Client{}}
 	server := &http.Server{Handler: http.HandlerFunc(l.serve), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(upstream) }()
 	return l
@@ -102,14 +123,22 @@ func (l *Load) serve(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(stays):
 		case <-r.Context().Done():
 		}
-		l.mu.Lock()
-		name := r.Header.Get(clientHeader)
-		l.stays[name] = append(l.stays[name], Stay{at, l.Now()})
-		l.mu.Unlock()
+		l.note(r.Header.Get(clientHeader), r.Header.Get(numberHeader), Stay{at, l.Now()})
 	} else {
 		time.Sleep(service)
 	}
 	_, _ = io.WriteString(w, "ok\n")
+}
+
+// note notes a stay that has ended.
+func (l *Load) note(client, number string, s Stay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left, did := l.left[number]; did {
+		s.To = max(s.From, min(s.To, left))
+		delete(l.left, number)
+	}
+	l.stays[client] = append(l.stays[client], s)
 }
 
 // Run asks as a client until ctx ends. The phase is drawn, so that clients of the
@@ -129,16 +158,16 @@ func (l *Load) Run(ctx context.Context, c *Client, phase *rand.Rand) {
 		case len(targets) == 0:
 		case c.Everywhere:
 			for _, t := range targets {
-				l.ask(c, t)
+				l.ask(c, t, c.visit(phase))
 			}
 		default:
-			l.ask(c, targets[turn%len(targets)])
+			l.ask(c, targets[turn%len(targets)], c.visit(phase))
 		}
 	}
 }
 
 // ask sends one request and does not wait for its answer.
-func (l *Load) ask(c *Client, t Target) {
+func (l *Load) ask(c *Client, t Target, v visit) {
 	l.mu.Lock()
 	l.next++
 	number := strconv.FormatInt(l.next, 10)
@@ -151,18 +180,37 @@ func (l *Load) ask(c *Client, t Target) {
 	l.mu.Unlock()
 	l.all.Go(func() {
 		r := Record{Client: c, Gateway: t.Name, Sent: l.Now()}
-		l.exchange(client, t, number, &r)
+		ctx, left := context.WithCancel(context.Background())
+		defer left()
+		if v.leaves != 0 {
+			defer time.AfterFunc(v.leaves, func() { l.leave(number, left) }).Stop()
+		}
+		l.exchange(ctx, client, t, number, v.stays, &r)
 		r.Took = l.Now() - r.Sent
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		r.Arrived = l.arrivals[number]
 		delete(l.arrivals, number)
-		l.records = append(l.records, r)
+		if v.stays == 0 {
+			l.records = append(l.records, r)
+		} else if r.Arrived == 0 {
+			delete(l.left, number)
+		}
 	})
 }
 
-func (l *Load) exchange(client *http.Client, t Target, number string, r *Record) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+t.Address+"/", nil)
+// leave ends a request for its client.
+func (l *Load) leave(number string, end context.CancelFunc) {
+	l.mu.Lock()
+	l.left[number] = l.Now()
+	l.mu.Unlock()
+	end()
+}
+
+func (l *Load) exchange(
+	ctx context.Context, client *http.Client, t Target, number string, stays time.Duration, r *Record,
+) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.Address+"/", nil)
 	if err != nil {
 		r.Err = err.Error()
 		return
@@ -171,8 +219,8 @@ func (l *Load) exchange(client *http.Client, t Target, number string, r *Record)
 	req.Header.Set(clientHeader, r.Client.Name)
 	req.Header.Set(poolHeader, cmp.Or(r.Client.Pool, "api"))
 	req.Header.Set(numberHeader, number)
-	if r.Client.Stays > 0 {
-		req.Header.Set(staysHeader, r.Client.Stays.String())
+	if stays > 0 {
+		req.Header.Set(staysHeader, stays.String())
 	}
 	resp, err := client.Do(req)
 	if err != nil {
