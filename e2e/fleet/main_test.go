@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -197,6 +198,27 @@ func TestVoid(t *testing.T) {
 		}
 		if (r.Void != "") != (c.seen < leastSeen) || r.Void != "" && !strings.Contains(r.Void, "try -n ") {
 			t.Errorf("%+v: void %q", c, r.Void)
+		}
+	}
+}
+
+// A run that is not over in time is void if the processors were full, and has no verdict if they were not.
+func TestLate(t *testing.T) {
+	busy, err := rig.Busy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := fmt.Errorf("start: %w 9m0s; what was wrong last: a sum", errTimeout)
+	for _, c := range []struct {
+		err  error
+		used float64 // of the processors
+		void bool
+	}{{late, .97, true}, {late, .5, false}, {errors.New("an agent died"), .97, false}} {
+		took := 1000 * time.Second // this test uses little of it
+		before := busy - time.Duration(c.used*float64(runtime.NumCPU())*float64(took))
+		r, err := (&Result{Agents: 16}).late(c.err, took, before)
+		if (err == nil) != c.void || c.void && !strings.Contains(r.Void, "97 % busy (start: not within -timeout 9m0s") {
+			t.Errorf("%v with %v: %+v, %v", c.err, c.used, r, err)
 		}
 	}
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/lab/simulate/measure"
 )
 
@@ -98,15 +100,23 @@ const (
 	mostCountOff = .01
 	// mostShareOff is the part by which a share may change before it is sent to agents.
 	mostShareOff = .02
+	// leastFull is the part of the processors' time that was used when a run which is not over in time is void.
+	leastFull = .9
 	// leastSeen is the part of the counts whose movement a run must be able to check; a run below it is void.
 	leastSeen = .5
 )
 
+var errTimeout = errors.New("not within -timeout")
+
 // run starts a fleet, goes through its phases and judges.
 func run(ctx context.Context, o options) (r *Result, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within -timeout %v", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w %v", errTimeout, o.timeout))
 	defer cancel()
 	began := time.Now()
+	busy, err := rig.Busy()
+	if err != nil {
+		return nil, err
+	}
 	r = &Result{Agents: o.agents, Envoys: o.envoys, Keys: o.keys, Users: o.users, Rate: o.rate,
 		Exact: o.exact}
 	f, err := newFleet(ctx, o)
@@ -119,18 +129,37 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 		}
 	}()
 	if err := f.begun(ctx); err != nil {
-		return nil, err
+		return r.late(err, time.Since(began), busy)
 	}
 	r.Start = time.Since(began).Seconds()
 	f.rig.Say("%s: up, and %s after %.1f s", r.what(), r.ready(), r.Start)
 	if err := f.playAll(ctx, r); err != nil {
-		return nil, err
+		return r.late(err, time.Since(began), busy)
 	}
 	if err := f.finish(ctx, r); err != nil {
 		return nil, err
 	}
 	r.Seconds = time.Since(began).Seconds()
 	return r, nil
+}
+
+// late returns the result of a run that was not over in time: void if the machine's processors were full since it
+// began, when all processes together had used before.
+func (r *Result) late(err error, took, before time.Duration) (*Result, error) {
+	if !errors.Is(err, errTimeout) {
+		return nil, err
+	}
+	now, failed := rig.Busy()
+	if failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	n := runtime.NumCPU()
+	if full := (now - before).Seconds() / took.Seconds() / float64(n); full >= leastFull {
+		r.Void = fmt.Sprintf("the machine is too slow: its %d processors were %.0f %% busy (%v); try fewer -n or -keys, "+
+			"or a longer -timeout", n, 100*full, err)
+		return r, nil
+	}
+	return nil, err
 }
 
 // begun waits until all agents have found each other.
