@@ -82,17 +82,9 @@ func code(c *coder, m Message) {
 		list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
 		list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
 	case *exchange.SlotAsks:
-		c.record("asks", sizeSlotAsks, func() {
-			c.u64("owner", &m.Owner)
-			integer(c, "sent", &m.Sent)
-		})
-		list(c, "list", sizeSlotAsk, &m.List, codeSlotAsk)
+		codeSlotAsks(c, m)
 	case *exchange.SlotReplies:
-		c.record("replies", sizeSlotReplies, func() {
-			c.u64("owner", &m.Owner)
-			integer(c, "echo", &m.Echo)
-		})
-		list(c, "list", sizeSlotReply, &m.List, codeSlotReply)
+		codeSlotReplies(c, m)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -103,6 +95,22 @@ func code(c *coder, m Message) {
 			c.str("features", &m.Features)
 		})
 	}
+}
+
+func codeSlotAsks(c *coder, m *exchange.SlotAsks) {
+	c.record("asks", sizeSlotAsks, func() {
+		c.u64("owner", &m.Owner)
+		integer(c, "sent", &m.Sent)
+	})
+	list(c, "list", sizeSlotAsk, &m.List, codeSlotAsk)
+}
+
+func codeSlotReplies(c *coder, m *exchange.SlotReplies) {
+	c.record("replies", sizeSlotReplies, func() {
+		c.u64("owner", &m.Owner)
+		integer(c, "echo", &m.Echo)
+	})
+	list(c, "list", sizeSlotReply, &m.List, codeSlotReply)
 }
 
 func codeShares(c *coder, m *exchange.Shares) {
@@ -358,37 +366,8 @@ func decode(k kind, b []byte) (Message, error) {
 }
 
 func blank(k kind) Message {
-	switch k {
-	case kindHello:
-		return &Hello{}
-	case kindConfig:
-		return &config.Config{}
-	case kindDelta:
-		return &config.Delta{}
-	case kindShares:
-		return &exchange.Shares{}
-	case kindSums:
-		return &exchange.Sums{}
-	case kindClaims:
-		return &exchange.Claims{}
-	case kindReport:
-		return &exchange.Report{}
-	case kindRefused:
-		return &Refused{}
-	case kindNames:
-		return &exchange.Names{}
-	case kindSpent:
-		return &exchange.Spent{}
-	case kindDecisions:
-		return &exchange.Decisions{}
-	case kindTokenRequests:
-		return &exchange.TokenRequests{}
-	case kindTokenAnswers:
-		return &exchange.TokenAnswers{}
-	case kindSlotAsks:
-		return &exchange.SlotAsks{}
-	case kindSlotReplies:
-		return &exchange.SlotReplies{}
+	if int(k) < len(blanks) && blanks[k] != nil {
+		return blanks[k]()
 	}
 	return &Heartbeat{}
 }

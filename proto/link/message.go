@@ -1,6 +1,7 @@
 package link
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
@@ -21,44 +22,38 @@ const (
 // *SlotAsks and *SlotReplies. A [Writer] refuses anything else.
 type Message any
 
-// kindOf is the message's kind, 0 if it is none.
-func kindOf(m Message) kind {
-	switch m.(type) {
-	case *Hello:
-		return kindHello
-	case *config.Config:
-		return kindConfig
-	case *config.Delta:
-		return kindDelta
-	case *exchange.Shares:
-		return kindShares
-	case *exchange.Sums:
-		return kindSums
-	case *exchange.Claims:
-		return kindClaims
-	case *exchange.Report:
-		return kindReport
-	case *Refused:
-		return kindRefused
-	case *exchange.Names:
-		return kindNames
-	case *exchange.Spent:
-		return kindSpent
-	case *exchange.Decisions:
-		return kindDecisions
-	case *exchange.TokenRequests:
-		return kindTokenRequests
-	case *exchange.TokenAnswers:
-		return kindTokenAnswers
-	case *exchange.SlotAsks:
-		return kindSlotAsks
-	case *exchange.SlotReplies:
-		return kindSlotReplies
-	case *Heartbeat:
-		return kindHeartbeat
-	}
-	return 0
+// blanks make an empty message of each kind.
+var blanks = [...]func() Message{
+	kindHello:         func() Message { return &Hello{} },
+	kindConfig:        func() Message { return &config.Config{} },
+	kindDelta:         func() Message { return &config.Delta{} },
+	kindShares:        func() Message { return &exchange.Shares{} },
+	kindSums:          func() Message { return &exchange.Sums{} },
+	kindClaims:        func() Message { return &exchange.Claims{} },
+	kindReport:        func() Message { return &exchange.Report{} },
+	kindRefused:       func() Message { return &Refused{} },
+	kindNames:         func() Message { return &exchange.Names{} },
+	kindSpent:         func() Message { return &exchange.Spent{} },
+	kindDecisions:     func() Message { return &exchange.Decisions{} },
+	kindTokenRequests: func() Message { return &exchange.TokenRequests{} },
+	kindTokenAnswers:  func() Message { return &exchange.TokenAnswers{} },
+	kindSlotAsks:      func() Message { return &exchange.SlotAsks{} },
+	kindSlotReplies:   func() Message { return &exchange.SlotReplies{} },
+	kindHeartbeat:     func() Message { return &Heartbeat{} },
 }
+
+var kinds = func() map[reflect.Type]kind {
+	all := map[reflect.Type]kind{}
+	for k, blank := range blanks {
+		if blank != nil {
+			all[reflect.TypeOf(blank())] = kind(k)
+		}
+	}
+	return all
+}()
+
+// kindOf returns the kind of a message, 0 if it is none.
+func kindOf(m Message) kind { return kinds[reflect.TypeOf(m)] }
 
 // Hello opens the link in both directions.
 type Hello struct {
