@@ -140,20 +140,17 @@ func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh
 
 // takeClaim takes the claim of a replica of a key that this agent owns.
 func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Group, r told) {
-	known, outcome := t.owned.Has(id, r.Key), claims.Applied
+	known := t.owned.Has(id, r.Key)
 	if r.left && !known {
 		return
 	}
 	fresh := !known || r.ask
 	void := t.notAlone(now, of, &r, fresh)
-	if !r.left || r.Admitted > 0 {
-		if outcome = t.applyOwned(now, id, r.Record); outcome == claims.Refused {
-			return
-		}
+	outcome, left := t.enter(now, id, &r)
+	if outcome == claims.Refused {
+		return
 	}
-	if r.left && t.owned.Leave(id, r.Key, r.Generation, r.Seq) {
-		outcome, fresh = claims.Applied, true
-	}
+	fresh = fresh || left
 	info := t.touch(now, &r)
 	// Of many agents an owner may be one again: others were sent a claim meanwhile.
 	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
@@ -166,6 +163,18 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	case outcome == claims.Renewed && of != t.self:
 		t.noteOwn(r.Key, info) // others learn what is spent with the next news
 	}
+}
+
+// enter puts a claim, or its end, into the table of owned keys. left: the replica does not use the key any more.
+func (t *Aggregator) enter(now time.Duration, id claims.Peer, r *told) (outcome claims.Outcome, left bool) {
+	outcome = claims.Applied
+	if !r.left || r.Admitted > 0 {
+		outcome = t.applyOwned(now, id, r.Record)
+	}
+	if outcome != claims.Refused && r.left && t.owned.Leave(id, r.Key, r.Generation, r.Seq) {
+		return claims.Applied, true
+	}
+	return outcome, false
 }
 
 // voidLone voids the counts of the only agent that used a key, when another agent begins to use it: an agent that is
