@@ -159,7 +159,7 @@ grid: check-go ## limits, and shares, over grids of gateways, delays and faults:
 	@cd lab && go run ./grid -doc ../docs/grids.md
 	@cd lab && go test ./simulate/grid -run '^TestDocument$$' -count 1 -timeout 30m -update
 
-bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, beside native limits; JSON=file ARGS='-only cpu,latency'
+bench-envoy: build envoy $(RATELIMIT) ## real Envoys: CPU, instructions, latency, memory, exactness, queues, requests in flight, beside native limits; JSON=file ARGS='-only cpu,latency'
 	@tools/sh/need.sh wrk valgrind redis-server
 	@cd e2e && go run ./bench -ratelimit $(RATELIMIT) $(if $(JSON),-json $(abspath $(JSON))) $(ARGS)
 

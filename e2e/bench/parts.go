@@ -9,12 +9,13 @@
 //	memory        a million clients in one Envoy               package memory
 //	exactness     limits over three gateways                   package exactness
 //	queues        three kinds of clients under four laws       package queues
+//	inflight      limits on requests in flight                 package inflight
 //	configuration many tenants: load, and one change           package configuration
 //	idle          memory and CPU of each part at rest          package idle
 //
 // Each package describes its method. All of them compare variants in one run, in interleaved rounds: absolute
 // figures of a shared machine mean little. Progress goes to the standard error, tables to the standard output,
-// every figure to -json. The whole takes some 20 minutes.
+// every figure to -json. The whole takes some 30 minutes.
 //
 // With -compare, the parts cpu, latency and exactness measure only what the comparison of rate
 // limiters shows, and package comparison writes it into README.md and docs/comparison.md.
@@ -31,6 +32,7 @@ import (
 	"github.com/titrate/titrate/e2e/bench/cpu"
 	"github.com/titrate/titrate/e2e/bench/exactness"
 	"github.com/titrate/titrate/e2e/bench/idle"
+	"github.com/titrate/titrate/e2e/bench/inflight"
 	"github.com/titrate/titrate/e2e/bench/instructions"
 	"github.com/titrate/titrate/e2e/bench/latency"
 	"github.com/titrate/titrate/e2e/bench/memory"
@@ -64,6 +66,9 @@ func parts() []part {
 		}},
 		{"queues", func(ctx context.Context, r *rig.Rig, _ effort) (any, []markdown.Section, error) {
 			return queues.Run(ctx, r, 20*time.Second)
+		}},
+		{"inflight", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
+			return inflight.Run(ctx, r, inflight.Options{Rounds: max(1, e.rounds/3), Duration: 5 * e.duration})
 		}},
 		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return configuration.Run(ctx, r, []int{1e3, 1e4, 1e5}, e.rounds)

@@ -33,39 +33,51 @@ type Service struct {
 // Start starts a Redis that keeps nothing on disk, and the service, each by launch, such as
 // child.Group's Start.
 func Start(ctx context.Context, launch func(child.Spec) (*child.Process, error), o Options) (*Service, error) {
-	redis, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, fmt.Errorf("%w: Debian package redis-server", err)
-	}
-	p, err := installation.Ports(4)
-	if err != nil {
-		return nil, err
-	}
 	if err := o.write(); err != nil {
 		return nil, err
 	}
-	s := &Service{Port: p[1]}
-	if s.Redis, err = launch(child.Spec{Name: "redis", Path: redis, Log: filepath.Join(o.Dir, "redis.log"),
-		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-			"--dir", o.Dir}}); err != nil {
+	process, redis, err := StartRedis(ctx, launch, o.Dir)
+	if err != nil {
 		return nil, err
 	}
-	if err := Listening(ctx, s.Redis, p[0]); err != nil {
+	p, err := installation.Ports(3)
+	if err != nil {
 		return nil, err
 	}
+	s := &Service{Port: p[0], Redis: process}
 	if s.Service, err = launch(child.Spec{Name: "ratelimit", Path: o.Binary,
 		Log: filepath.Join(o.Dir, "ratelimit.log"), Env: append([]string{
 			"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
-			fmt.Sprintf("GRPC_PORT=%d", p[1]), fmt.Sprintf("PORT=%d", p[2]), fmt.Sprintf("DEBUG_PORT=%d", p[3]),
-			"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + installation.Address(p[0]),
+			fmt.Sprintf("GRPC_PORT=%d", p[0]), fmt.Sprintf("PORT=%d", p[1]), fmt.Sprintf("DEBUG_PORT=%d", p[2]),
+			"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + installation.Address(redis),
 			"RUNTIME_ROOT=" + o.Dir, "RUNTIME_SUBDIRECTORY=" + subdirectory, "RUNTIME_WATCH_ROOT=false",
 		}, o.Env...)}); err != nil {
 		return nil, err
 	}
 	return s, s.Service.Ready(ctx, func(ctx context.Context) error {
-		_, err := installation.Get(ctx, http.DefaultClient, "http://"+installation.Address(p[2])+"/healthcheck")
+		_, err := installation.Get(ctx, http.DefaultClient, "http://"+installation.Address(p[1])+"/healthcheck")
 		return err
 	})
+}
+
+// StartRedis starts a Redis that keeps nothing on disk, with its log in a directory, and returns its port.
+func StartRedis(ctx context.Context, launch func(child.Spec) (*child.Process, error),
+	dir string) (redis *child.Process, port int, err error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: Debian package redis-server", err)
+	}
+	p, err := installation.Ports(1)
+	if err != nil {
+		return nil, 0, err
+	}
+	redis, err = launch(child.Spec{Name: "redis", Path: path, Log: filepath.Join(dir, "redis.log"),
+		Args: []string{"--port", fmt.Sprint(p[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+			"--dir", dir}})
+	if err != nil {
+		return nil, 0, err
+	}
+	return redis, p[0], Listening(ctx, redis, p[0])
 }
 
 // subdirectory is the directory of the service's configuration below its root, in config.

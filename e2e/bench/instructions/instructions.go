@@ -6,7 +6,7 @@
 //
 // One Envoy per variant, one worker, under `valgrind --tool=callgrind --separate-threads=yes`. It starts
 // uncounted; a warm-up initialises its lazy parts and spends the bursts. Then the counters are set to 0, a
-// closed load of one connection sends requests (wrk, 1000 clients in turn) and the counts are dumped. The
+// closed load of one connection sends requests (wrk, 1000 clients in turn, or one) and the counts are dumped. The
 // figure is the instructions of the worker's thread, the thread with the highest count, over the requests
 // answered.
 //
@@ -48,6 +48,20 @@ const documents = `
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/reject, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/reject/limits/each, spec: {rate: 1/h, burst: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/local, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/local/limits/each, spec: {rate: 100000/s, burst: 100000,
+  precision: LOCAL}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/exact, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/exact/limits/each, spec: {rate: 100000/s, burst: 100000,
+  precision: EXACT}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/flights, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/flights/limits/each, spec: {concurrency: 1000}}
 `
 
 // A refusal's options other than the defaults.
@@ -67,6 +81,32 @@ type Count struct {
 	Requests   float64 `json:"requests"`
 }
 
+// variant is an Envoy and the tenant that is asked for.
+type variant struct {
+	name, tenant string
+	clients      int
+	spec         rig.Spec
+}
+
+// variants are all, the base first.
+func variants() []variant {
+	limits := []rig.Limit{{Tenant: "admit", Rate: 1_000_000}}
+	ours := rig.Spec{Filter: rig.Titrate}
+	return []variant{
+		{"no filter", "admit", 1000, rig.Spec{Filter: rig.Plain}},
+		{"local_ratelimit", "admit", 1000, rig.Spec{Filter: rig.Local}},
+		{"local_ratelimit, dynamic", "admit", 1000, rig.Spec{Filter: rig.Dynamic, Limits: limits}},
+		{"titrate, admit", "admit", 1000, ours},
+		{"titrate, admit one client, LOCAL", "local", 1, ours},
+		{"titrate, admit one client, EXACT", "exact", 1, ours},
+		{"titrate, admit one client, concurrency", "flights", 1, ours},
+		{"titrate, reject", "reject", 1000, ours},
+		{"titrate, reject, log in filter state", "reject", 1000, rig.Spec{Filter: rig.Titrate, Also: filterState}},
+		{"titrate, reject, and nothing said twice", "reject", 1000, rig.Spec{Filter: rig.Titrate, Also: once}},
+		{"titrate, reject, bare", "reject", 1000, rig.Spec{Filter: rig.Titrate, Also: bare}},
+	}
+}
+
 // Run counts and returns the table. Without valgrind the table has a note.
 func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.Section, error) {
 	valgrind, err := exec.LookPath("valgrind")
@@ -79,33 +119,20 @@ func Run(ctx context.Context, r *rig.Rig, d time.Duration) ([]Count, []markdown.
 		return nil, nil, err
 	}
 	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
-	limits := []rig.Limit{{Tenant: "admit", Rate: 1_000_000}}
 	var counts []Count
-	for _, v := range []struct {
-		name, tenant string
-		spec         rig.Spec
-	}{
-		{"no filter", "admit", rig.Spec{Filter: rig.Plain}},
-		{"local_ratelimit", "admit", rig.Spec{Filter: rig.Local}},
-		{"local_ratelimit, dynamic", "admit", rig.Spec{Filter: rig.Dynamic, Limits: limits}},
-		{"titrate, admit", "admit", rig.Spec{Filter: rig.Titrate}},
-		{"titrate, reject", "reject", rig.Spec{Filter: rig.Titrate}},
-		{"titrate, reject, log in filter state", "reject", rig.Spec{Filter: rig.Titrate, Also: filterState}},
-		{"titrate, reject, and nothing said twice", "reject", rig.Spec{Filter: rig.Titrate, Also: once}},
-		{"titrate, reject, bare", "reject", rig.Spec{Filter: rig.Titrate, Also: bare}},
-	} {
+	for _, v := range variants() {
 		if len(counts) > 0 && !r.Wants(v.name) { // the first is the base
 			continue
 		}
 		v.spec.Name = fmt.Sprintf("callgrind-%d", len(counts))
-		c, err := count(ctx, r, in, valgrind, v.spec, rig.Closed{Tenant: v.tenant, Keys: 1000, Connections: 1,
+		c, err := count(ctx, r, in, valgrind, v.spec, rig.Closed{Tenant: v.tenant, Keys: v.clients, Connections: 1,
 			Duration: d})
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", v.name, err)
 		}
 		c.Variant = v.name
 		counts = append(counts, c)
-		r.Say("instructions: %-26s %8.0f per request", c.Variant, c.PerRequest)
+		r.Say("instructions: %-38s %8.0f per request", c.Variant, c.PerRequest)
 	}
 	return counts, []markdown.Section{tabulate(counts)}, nil
 }

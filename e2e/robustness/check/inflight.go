@@ -14,7 +14,7 @@ const dying = 8
 
 // InFlight returns the most requests that were at the upstream at one time. It finds the times at which there were more
 // than a limit allows. Two sides of a cut may have the limit each. A process that dies may be seen by its agent before
-// the upstream sees it, and the upstream does not see that a host is gone: it has the requests for as long as they stay.
+// the upstream sees it. The upstream does not see that a host is gone: it has the requests for as long as they stay.
 func InFlight(stays []load.Stay, limit int, faults []Fault) (most int, found []Finding) {
 	longest := time.Duration(0)
 	for _, s := range stays {
