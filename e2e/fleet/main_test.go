@@ -214,7 +214,7 @@ func TestLate(t *testing.T) {
 		used float64 // of the processors
 		void bool
 	}{{late, .97, true}, {late, .5, false}, {errors.New("an agent died"), .97, false}} {
-		took := 1000 * time.Second // this test uses little of it
+		took := 1000 * time.Second // this test uses little
 		before := busy - time.Duration(c.used*float64(runtime.NumCPU())*float64(took))
 		r, err := (&Result{Agents: 16}).late(c.err, took, before)
 		if (err == nil) != c.void || c.void && !strings.Contains(r.Void, "97 % busy (start: not within -timeout 9m0s") {

@@ -155,8 +155,8 @@ func (r *Result) late(err error, took, before time.Duration) (*Result, error) {
 	}
 	n := runtime.NumCPU()
 	if full := (now - before).Seconds() / took.Seconds() / float64(n); full >= leastFull {
-		r.Void = fmt.Sprintf("the machine is too slow: its %d processors were %.0f %% busy (%v); try fewer -n or -keys, "+
-			"or a longer -timeout", n, 100*full, err)
+		r.Void = fmt.Sprintf("the machine is too slow: its %d processors were %.0f %% busy (%v); try fewer -n or "+
+			"-keys, or a longer -timeout", n, 100*full, err)
 		return r, nil
 	}
 	return nil, err

@@ -26,8 +26,8 @@ type Client struct {
 	// Everywhere: each turn asks once at every gateway, also while it is out of
 	// the load balancer but reachable.
 	Everywhere bool
-	// Stays are the least and the most of the upstream's time for a request, drawn evenly by its logarithm and noted as
-	// a Stay in the place of a Record; 0: service. Of a part of the requests, Leaves, the client goes away before.
+	// Stays are the least and the most of the upstream's time for a request, drawn evenly by its logarithm. It is noted
+	// as a Stay in the place of a Record. 0: service. Of a part of the requests, Leaves, the client goes away before.
 	Stays  [2]time.Duration
 	Leaves float64
 }
