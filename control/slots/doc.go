@@ -40,7 +40,8 @@
 //  9. A question has a number of requests and an end. Owner and gateway drop it then. Where requests wait longer, the
 //     gateway asks again before.
 //  10. If a gateway waits and has far less than its part by use, the owner makes the others that have more
-//     than their parts return slots as requests end.
+//     than their parts return slots as requests end. If it has had none for a second, or if more slots are out
+//     than the limit has, they keep the whole slots of their parts only.
 //
 // # Bounds
 //

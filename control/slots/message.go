@@ -72,5 +72,6 @@ const (
 	patienceMost          = second            // for which a question holds
 	meanOver              = second            // time constant of the means
 	grantParts            = 128               // of the free slots are granted one after the other
+	starveFor             = second            // a gateway that waits has a slot after this
 	far                   = .6                // of its part: a gateway with less has far less
 )

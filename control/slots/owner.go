@@ -30,7 +30,8 @@ type user struct {
 	want  int64 // requests that wait
 	until int64 // end of the question
 	order uint64
-	fresh bool // the question is not answered yet
+	fresh bool  // the question is not answered yet
+	dry   int64 // since when it waits and has no slot; 0: it does not
 
 	short    int64  // the gateway returns idle slots until then
 	recall   uint32 // Reply that asked for idle slots
@@ -114,6 +115,11 @@ func (o *Owner) note(now int64, u *user, a Ask) {
 	was := u.want
 	u.want = max(0, min(a.Want, o.limit)-(u.granted-u.seen))
 	u.until = now + min(max(0, a.Patience), patienceMost)
+	if u.want == 0 || u.held() > 0 {
+		u.dry = 0
+	} else if u.dry == 0 {
+		u.dry = now
+	}
 	if u.want > 0 {
 		u.fresh = true
 		if was == 0 {
@@ -121,6 +127,11 @@ func (o *Owner) note(now int64, u *user, a Ask) {
 			u.order = o.orders
 		}
 	}
+}
+
+// starves reports whether a gateway has waited for long and has had no slot meanwhile.
+func (u *user) starves(now int64) bool {
+	return u.want > 0 && now < u.until && u.dry != 0 && now-u.dry >= starveFor
 }
 
 // find returns the user of a message, made new if the message registers a session; nil: the message is not for the

@@ -33,7 +33,9 @@ func (o *Owner) grant(now int64) bool {
 	n := min(u.want, max(1, (o.limit-o.out)/grantParts))
 	u.granted += n
 	u.want -= n
-	u.fresh, u.keepTill = true, 0 // it has less than its part now
+	u.fresh, u.keepTill, u.dry = true, 0, 0 // it has less than its part now
+	o.orders++
+	u.order = o.orders // others are first if they have as little
 	o.out += n
 	return true
 }
@@ -81,25 +83,32 @@ func (u *user) isAwaited(now int64) bool {
 	return u.awaited
 }
 
-// rebalance makes gateways with more than their fair parts return slots, if a gateway that waits has far less than its
-// own.
+// rebalance makes gateways with more than their fair parts return slots, if a gateway that waits has far less than
+// its own. If it has had none for long, or if more slots are out than there are, each keeps the whole slots of its
+// part only. So few slots go round, and a lowered limit holds while requests wait.
 func (o *Owner) rebalance(now int64, out Outbox) {
 	all := 0.0
 	for i := range o.users {
 		all += float64(max(o.users[i].rate, 1))
 	}
 	part := func(u *user) float64 { return float64(o.limit) * float64(max(u.rate, 1)) / all }
-	poor := false
+	poor, rest := false, .999 // what is left of a part is a whole slot
+	if o.out > o.limit {
+		poor, rest = true, 0
+	}
 	for i := range o.users {
 		u := &o.users[i]
 		poor = poor || u.want > 0 && now < u.until && float64(u.held())+1 <= far*part(u)
+		if u.starves(now) {
+			poor, rest = true, 0
+		}
 	}
 	if !poor {
 		return
 	}
 	for i := range o.users {
 		u := &o.users[i]
-		if keep := int64(part(u) + .999); u.held() > keep && now >= u.keepTill {
+		if keep := int64(part(u) + rest); u.held() > keep && now >= u.keepTill {
 			u.keep, u.keepTill = keep, now+o.shortFor()
 			o.reply(now, u, out, Reply{Short: o.shortFor(), Full: now < u.full})
 		}
