@@ -81,6 +81,12 @@ type entry[W any] struct {
 	told  bool // the owner knows what is here
 }
 
+// advance takes the first requests out of the line, in O(1) for each.
+func (e *entry[W]) advance(n int) {
+	clear(e.line[:n])
+	e.line = e.line[n:]
+}
+
 // Waiter is a request that waits for a slot of one key at a time.
 type Waiter[W any] struct {
 	Of    W
@@ -130,7 +136,10 @@ func (s *Store[W]) Try(now int64, n *Name) (key uint64, out slots.Outcome) {
 	s.lapse(now)
 	key, e := s.find(n)
 	switch {
+	case e != nil && s.isCutOff(now, e):
+		return key, s.count(slots.CutOff)
 	case e != nil:
+		e.g.SetQueue(n.Wait, n.Requests)
 		out = s.count(e.g.Try(now))
 		s.poll(now, e)
 		return key, out
@@ -147,10 +156,10 @@ func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) slots.Outcome {
 	s.lapse(now)
 	key, e := s.find(n)
 	w.Since, w.Key = now, key
-	if e == nil {
-		if !s.linked || len(s.owners.List) == 0 {
-			return s.count(slots.CutOff)
-		}
+	switch {
+	case e != nil && s.isCutOff(now, e), e == nil && (!s.linked || len(s.owners.List) == 0):
+		return s.count(slots.CutOff)
+	case e == nil:
 		e = s.begin(now, key, n)
 	}
 	e.g.SetQueue(n.Wait, n.Requests)
@@ -162,6 +171,11 @@ func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) slots.Outcome {
 	}
 	s.poll(now, e)
 	return out
+}
+
+// isCutOff reports whether the owner's lease has run out, and no agent carries what would renew it.
+func (s *Store[W]) isCutOff(now int64, e *entry[W]) bool {
+	return !s.linked && !s.roads[e.owner].lease.Live(now)
 }
 
 func (s *Store[W]) begin(now int64, key uint64, n *Name) *entry[W] {
@@ -239,6 +253,8 @@ func (s *Store[W]) Look(now int64, n *Name) State {
 	defer s.mu.Unlock()
 	_, e := s.find(n)
 	switch {
+	case e != nil && s.isCutOff(now, e):
+		return State{Used: int(e.g.Used()), Waiting: len(e.line), Next: slots.CutOff}
 	case e != nil:
 		used := int(e.g.Used())
 		return State{Used: used, Idle: max(0, int(e.g.Has())-used), Waiting: len(e.line), Next: e.g.Look(now)}
@@ -252,7 +268,7 @@ func (s *Store[W]) Look(now int64, n *Name) State {
 func (s *Store[W]) settle(now int64, e *entry[W], ended []Ended[W]) []Ended[W] {
 	for len(e.line) > 0 && e.g.Retry(now) {
 		ended = append(ended, Ended[W]{e.line[0], s.count(slots.Admitted)})
-		e.line = slices.Delete(e.line, 0, 1)
+		e.advance(1)
 	}
 	for n := e.g.Surplus(now); n > 0 && len(e.line) > 0; n-- {
 		last := len(e.line) - 1
@@ -282,22 +298,37 @@ func (s *Store[W]) Leave(now int64, w *Waiter[W]) bool {
 	return true
 }
 
+// Waiting returns the requests that wait.
+func (s *Store[W]) Waiting() (all []*Waiter[W]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(s.lines)) {
+		all = append(all, s.lines[key].line...)
+	}
+	return all
+}
+
 // Expire appends the waits that have lasted for as long as they may.
 func (s *Store[W]) Expire(now int64, ended []Ended[W]) []Ended[W] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lapse(now)
-	for _, key := range slices.Sorted(maps.Keys(s.lines)) {
+	var late []uint64
+	for key, e := range s.lines {
+		if len(e.line) > 0 && now-e.line[0].Since >= e.g.Wait() {
+			late = append(late, key)
+		}
+	}
+	slices.Sort(late)
+	for _, key := range late {
 		e, n := s.lines[key], 0
 		for n < len(e.line) && now-e.line[n].Since >= e.g.Wait() {
 			e.g.Leave(now, true)
 			ended = append(ended, Ended[W]{e.line[n], s.count(slots.Refused)})
 			n++
 		}
-		if n > 0 {
-			e.line = slices.Delete(e.line, 0, n)
-			s.poll(now, e)
-		}
+		e.advance(n)
+		s.poll(now, e)
 	}
 	return ended
 }
@@ -337,8 +368,9 @@ func (s *Store[W]) Answer(now int64, m *exchange.SlotReplies, ended []Ended[W]) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lapse(now)
-	r := s.roads[m.Owner]
+	r, revived := s.roads[m.Owner], false
 	if r != nil && m.Echo != 0 {
+		revived = !r.lease.Live(now)
 		r.lease.Renew(now, m.Echo)
 		s.leased(r)
 	}
@@ -355,7 +387,7 @@ func (s *Store[W]) Answer(now int64, m *exchange.SlotReplies, ended []Ended[W]) 
 			ended = s.settle(now, e, ended)
 		}
 	}
-	if m.Echo != 0 { // requests may have waited for the lease
+	if revived { // requests may have waited for the lease
 		for _, key := range slices.Sorted(maps.Keys(s.lines)) {
 			if e := s.lines[key]; e.owner == m.Owner {
 				ended = s.settle(now, e, ended)
