@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
@@ -64,6 +65,15 @@ func SlotKey(in *config.Set, n *exchange.KeyName) (key uint64, most int64, ok bo
 		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
 	return key, slotNumbersOf(l).of(n.Client), true
+}
+
+// narrowerFirst orders the concurrency limits of a request. While it waits for a slot it keeps those that it has. So
+// it waits for its client's before it has one that others could use.
+func narrowerFirst(a, b *limit) int {
+	if a.perTenant != b.perTenant {
+		return map[bool]int{false: -1, true: 1}[a.perTenant]
+	}
+	return cmp.Compare(a.slots.most, b.slots.most)
 }
 
 // of returns the number of slots of a client.
@@ -393,7 +403,44 @@ func (e *Engine) KeepSlots(s Slots) bool {
 // tickSlots ends the waits for slots that have lasted too long, and frees lent slots that nobody has kept.
 func (e *Engine) tickSlots(now int64, out []Event) []Event {
 	e.slots.free(now, e.slots.takeUnkept(now))
+	out = e.askOtherSlots(now, out)
 	return e.resumeSlots(now, e.slots.keys.Expire(now, e.slots.takeEnded()), out)
+}
+
+// askOtherSlots has requests go on that wait for a slot of a limit which the configuration in force does not hold.
+func (e *Engine) askOtherSlots(now int64, out []Event) []Event {
+	s := e.snap.Load()
+	if s == e.slots.asked {
+		return out
+	}
+	e.slots.asked = s
+	for _, w := range e.slots.keys.Waiting() {
+		if !w.Of.standIn {
+			out = e.askOtherSlot(now, w.Of, out)
+		}
+	}
+	return out
+}
+
+func (e *Engine) askOtherSlot(now int64, w *tokenWait, out []Event) []Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rt, ok := e.findRoute(&w.req)
+	if !ok || w.over {
+		return out
+	}
+	c := newCall(now, &w.req, rt)
+	isIts := func(l *limit) bool {
+		name := c.slotName(l)
+		return l.mode == config.Enforce && c.counts(l) && (w.slot.Key == name.Key || w.slot.Key == name.Rest)
+	}
+	if slices.ContainsFunc(rt.slots, isIts) || !e.slots.keys.Leave(now, &w.slot) {
+		return out
+	}
+	e.slots.undo(now, w.slots)
+	w.route, w.slots, w.slotsAt = rt, nil, 0
+	c = w.call(now)
+	return e.takeSlots(&c, w, out)
 }
 
 // FreeSlots notes that the stream of a request with slots has ended, and appends the events of requests that go on

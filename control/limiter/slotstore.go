@@ -8,7 +8,8 @@ import (
 
 // slotStore has the slots of this replica.
 type slotStore struct {
-	keys *keys.Store[*tokenWait]
+	keys  *keys.Store[*tokenWait]
+	asked *snapshot // under which the requests that wait were last looked at; the ticker's
 
 	mu     sync.Mutex
 	latest Slots

@@ -322,6 +322,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 			rt.exact = max(rt.exact, l.exact)
 		}
 	}
+	slices.SortStableFunc(rt.slots, narrowerFirst)
 	if !at.CompareAndSwap(nil, rt) {
 		rt = cmp.Or(at.Load(), rt)
 	}
