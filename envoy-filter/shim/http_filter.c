@@ -40,7 +40,8 @@ static void hold(abi_http_filter envoy, struct stream* s, struct titrate_questio
     s->handle = handle;
     s->outcome.charge = titrate_charge_new(q); // with the estimates of now
   } else if (handle != 0) { // the engine failed, and may still end the ticket
-    titrate_held_detach(held);
+    uint64_t slots = titrate_held_detach(held); // the event has come already
+    if (slots != 0) titrateFreeSlots(slots);
   } else if (held != NULL) {
     titrate_held_free(held);
   }
