@@ -102,16 +102,16 @@ func limit(l *quotav1.Limit) []Violation {
 func numbers(prefix string, of resource.Numbers) []Violation {
 	var found []Violation
 	burst := of.GetBurst()
-	switch {
-	case of.GetConcurrency() > 0:
+	switch _, err := resource.ParseRate(of.GetRate()); {
+	case of.GetConcurrency() > 0 && of.GetRate() == "":
 		return nil // gateways say what is wrong
+	case of.GetConcurrency() > 0: // a gateway sees no 0
+		found = append(found, Violation{Field: prefix + "rate", Message: "must be left out: none beside a concurrency"})
 	case of.GetRate() == "":
 		found = append(found, Violation{Field: prefix + "rate",
 			Message: "missing: a limit has a rate, such as 100/s, or a concurrency"})
-	default:
-		if _, err := resource.ParseRate(of.GetRate()); err != nil {
-			found = append(found, Violation{Field: prefix + "rate", Message: err.Error()})
-		}
+	case err != nil:
+		found = append(found, Violation{Field: prefix + "rate", Message: err.Error()})
 	}
 	if burst > 0 && burst < 1 {
 		found = append(found, Violation{Field: prefix + "burst",

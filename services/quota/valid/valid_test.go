@@ -54,6 +54,10 @@ func TestResource(t *testing.T) {
 			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 3}}
 		}), "", ""},
 		{"concurrency and rate", flight(func(l *quotav1.Limit) { l.Rate = "1/s" }), "rate", "none beside a concurrency"},
+		{"concurrency and a block", flight(func(l *quotav1.Limit) { l.Rate = "0" }), "rate", "left out"},
+		{"concurrency and a block of a client", flight(func(l *quotav1.Limit) {
+			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 3, Rate: "0/s"}}
+		}), "overrides[0].rate", "left out"},
 		{"concurrency and burst", flight(func(l *quotav1.Limit) { l.Burst = 2 }), "burst", "none beside a concurrency"},
 		{"concurrency and precision", flight(func(l *quotav1.Limit) { l.Precision = quotav1.Precision_EXACT }),
 			"precision", "none for a limit with a concurrency"},
