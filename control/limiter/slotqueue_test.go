@@ -58,3 +58,23 @@ func TestAWaitKeepsNoOtherSlot(t *testing.T) {
 		t.Errorf("one request is in flight, of ten that the tenant may have: %+v", out)
 	}
 }
+
+// Requests of a route in SHADOW take no places in the queue of a limit that is enforced.
+func TestWatchedRequestsTakeNoPlaces(t *testing.T) {
+	f := newSlotFleet(t, 1, concurrency(1, func(l *config.Limit) {
+		l.Queue = config.Queue{Law: config.DropTail, MaxWait: 60 * time.Second, MaxRequests: 5}
+	}))
+	e, r := f.engines[0], Request{Tenant: "a", Client: "c", Pool: "api"}
+	f.start(0, r, 1)
+	watched := r
+	watched.Mode = config.Shadow
+	for range 20 {
+		if out := e.Decide(f.now, &watched); out.Verdict != Admit {
+			t.Fatalf("%+v", out)
+		}
+		f.settle()
+	}
+	if out, _ := e.Enqueue(f.now, &r, 2); out.Verdict != Wait {
+		t.Errorf("%+v, though no request waits", out)
+	}
+}

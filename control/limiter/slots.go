@@ -151,8 +151,9 @@ func (e *Engine) decideSlots(c *call, out *Outcome) (done bool) {
 		}
 	}()
 	done = e.decidePaid(c, out)
-	if starts = done && out.Verdict == Admit; starts {
+	if done && out.Verdict == Admit {
 		e.watchSlots(c, out, list, false)
+		starts = true
 	}
 	return done
 }
@@ -203,8 +204,12 @@ func (e *Engine) nameSlots(list []uint64) Slots {
 }
 
 // shadowSlot lets a request pass for which a limit in SHADOW has no slot here. If it would have to wait, a stand-in
-// waits in its place: so the owner is asked, and the limit counts whether the request would have been refused.
+// waits in its place: so the owner is asked, and the limit counts whether the request would have been refused. In the
+// queue of an enforced limit, of a route in SHADOW, it takes no place of a request: there one asks for all.
 func (e *Engine) shadowSlot(c *call, l *limit, name *keys.Name, got slots.Outcome, out *Outcome) {
+	if got == slots.Waits && l.mode == config.Enforce && l.slots.queue.Wait > 0 && e.slotState(l, c).Waiting > 0 {
+		return
+	}
 	if got == slots.Waits {
 		w := &tokenWait{by: l, standIn: true}
 		w.slot.Of = w
