@@ -95,7 +95,8 @@ func (e *Engine) drainTokens(now int64, out []Event) []Event {
 	for _, ended := range e.tokens.Drain(nil) {
 		out = e.drainTokenWait(now, ended.Waiter.Of, out)
 	}
-	return e.resumeSlots(now, e.slots.keys.Drain(now, e.slots.takeEnded()), out)
+	out = e.resumeSlots(now, e.slots.takeEnded(), out) // they may need another slot, and wait for it
+	return e.resumeSlots(now, e.slots.keys.Drain(now, nil), out)
 }
 
 func (e *Engine) drainTokenWait(now int64, w *tokenWait, out []Event) []Event {

@@ -78,3 +78,29 @@ func TestWatchedRequestsTakeNoPlaces(t *testing.T) {
 		t.Errorf("%+v, though no request waits", out)
 	}
 }
+
+// After Drain nothing waits: also not a request that had just got the slot of one limit and needs another one.
+func TestDrainBetweenTwoLimits(t *testing.T) {
+	each, both := config.Limit{Name: "each", Concurrency: 1}, config.Limit{Name: "all", Concurrency: 2, PerTenant: true}
+	slotQueue(&each)
+	slotQueue(&both)
+	c := simple(1e6, config.Queue{Law: config.Police}, each, both)
+	f := newSlotFleet(t, 1, c)
+	e := f.engines[0]
+	one := f.start(0, Request{Tenant: "a", Client: "c", Pool: "api"}, 1)
+	f.start(0, Request{Tenant: "a", Client: "d", Pool: "api"}, 2)
+	r := Request{Tenant: "a", Client: "c", Pool: "api"}
+	if out, _ := e.Enqueue(f.now, &r, 3); out.Verdict != Wait {
+		t.Fatal(out)
+	}
+	other := Request{Tenant: "a", Client: "x", Pool: "api"}
+	if out, _ := e.Enqueue(f.now, &other, 4); out.Verdict != Wait {
+		t.Fatal(out)
+	}
+	f.settle()
+	e.slots.free(f.now, e.slots.take(one.Slots)[:1]) // a thread is in FreeSlots: of each, not yet of all
+	events := e.Drain(f.now, nil)
+	if len(events) != 2 || e.waiting.Load() != 0 {
+		t.Errorf("%+v, %d wait", events, e.waiting.Load())
+	}
+}

@@ -431,7 +431,7 @@ func (e *Engine) askOtherSlot(now int64, w *tokenWait, out []Event) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rt, ok := e.findRoute(&w.req)
-	if !ok || w.over {
+	if !ok || w.over || rt.tenant == w.route.tenant {
 		return out
 	}
 	c := newCall(now, &w.req, rt)
