@@ -41,7 +41,7 @@ func TestARemovedLimitLetsGo(t *testing.T) {
 	}
 }
 
-// Requests that wait for a slot of one limit leave the slots of another one to those that could use them.
+// Requests that wait for a slot of one limit leave the slots of another limit to other clients.
 func TestAWaitKeepsNoOtherSlot(t *testing.T) {
 	c := simple(1e6, config.Queue{Law: config.Police}, config.Limit{Name: "all", Concurrency: 10, PerTenant: true},
 		config.Limit{Name: "each", Concurrency: 1, Queue: config.Queue{Law: config.DropTail, MaxWait: 60 * time.Second,

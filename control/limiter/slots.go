@@ -67,8 +67,8 @@ func SlotKey(in *config.Set, n *exchange.KeyName) (key uint64, most int64, ok bo
 	return key, slotNumbersOf(l).of(n.Client), true
 }
 
-// narrowerFirst orders the concurrency limits of a request. While it waits for a slot it keeps those that it has. So
-// it waits for its client's before it has one that others could use.
+// narrowerFirst orders the concurrency limits of a request. While it waits for a slot it keeps its other slots. So it
+// waits for a slot of its client before it takes a slot that others could use.
 func narrowerFirst(a, b *limit) int {
 	if a.perTenant != b.perTenant {
 		return map[bool]int{false: -1, true: 1}[a.perTenant]
