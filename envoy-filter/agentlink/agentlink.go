@@ -159,7 +159,7 @@ type Client struct {
 	// and not after the first configuration.
 	restored, configured, summed bool
 
-	takesTokens, takesSlots bool // the agent does; of connect's goroutine
+	takesTokens, takesSlots bool // the agent does, and this process has some; of connect's goroutine
 
 	finishing chan struct{} // closed by Finish
 	finish    sync.Once
@@ -255,7 +255,7 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 		c.o.Engine.LinkTokens(c.o.Now(), true)
 		defer func() { c.o.Engine.LinkTokens(c.o.Now(), false) }()
 	}
-	if c.takesSlots && c.o.AnswerSlots != nil {
+	if c.takesSlots {
 		c.o.Engine.LinkSlots(true)
 		defer c.o.Engine.LinkSlots(false)
 	}
@@ -310,7 +310,7 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Write
 		return err
 	}
 	w.SetVersion(version)
-	c.takesTokens, c.takesSlots = hello.Tokens, hello.Slots
+	c.takesTokens, c.takesSlots = hello.Tokens, hello.Slots && c.o.AnswerSlots != nil
 	if c.o.Decisions != nil {
 		c.o.Decisions.Want(hello.Decisions)
 	}

@@ -212,6 +212,23 @@ func TestSlotsNeedAnAgentThatTakesThem(t *testing.T) {
 	}
 }
 
+// Owners wait until a gateway has registered: also a process without slots says so at once.
+func TestRegisteredWithoutSlots(t *testing.T) {
+	for _, slots := range []bool{false, true} {
+		bell := NewBell()
+		engine := limiter.New(limiter.Options{Keys: 1024, Ask: bell.Ring})
+		b := fixtureWith(t, engine, nil, func(o *Options) {
+			o.Asked, o.Answer = bell, func(m *exchange.TokenAnswers) { engine.AnswerTokens(0, m, nil) }
+			if slots {
+				o.AnswerSlots = func(*exchange.SlotReplies) {}
+			}
+		})
+		s := b.accept(&link.Hello{Version: link.Version, Replica: "agent", Weight: 1, Tokens: true, Slots: true})
+		s.send(&exchange.TokenAnswers{Owners: exchange.Owners{View: 5, List: []exchange.Owner{{Hash: 1, Life: 9}}}})
+		await(s, func(m *exchange.TokenRequests) bool { return m.Registered == 5 })
+	}
+}
+
 // A part of a configuration that this filter cannot read, or that is not valid, is
 // left out and reported; the rest holds. After a new link it is reported again.
 func TestLeftOutIsReported(t *testing.T) {
