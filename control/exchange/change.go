@@ -78,3 +78,16 @@ func cut[T any](list []T, room int) (first, rest []T, left int) {
 	}
 	return list[:n:n], list[n:], room - n
 }
+
+// split cuts a list into parts of at most so many bytes, or of one record. There is one part at least.
+func split[T any](list []T, bytes int, size func(*T) int) (parts [][]T) {
+	first, room := 0, bytes
+	for i := range list {
+		n := size(&list[i])
+		if room -= n; room < 0 && i > first {
+			parts = append(parts, list[first:i:i])
+			first, room = i, bytes-n
+		}
+	}
+	return append(parts, list[first:])
+}

@@ -69,15 +69,8 @@ const slotBytes = 160
 
 // Parts cuts a into messages of at most so many bytes each.
 func (a *SlotAsks) Parts(bytes int) (parts []*SlotAsks) {
-	parts = []*SlotAsks{{Owner: a.Owner, Sent: a.Sent}}
-	first, room := 0, bytes
-	for i := range a.List {
-		n := slotBytes + a.List[i].Len()
-		if room -= n; room < 0 && i > first {
-			parts = append(parts, &SlotAsks{Owner: a.Owner, Sent: a.Sent})
-			first, room = i, bytes-n
-		}
-		parts[len(parts)-1].List = a.List[first : i+1 : i+1]
+	for _, list := range split(a.List, bytes, func(s *SlotAsk) int { return slotBytes + s.Len() }) {
+		parts = append(parts, &SlotAsks{Owner: a.Owner, Sent: a.Sent, List: list})
 	}
 	return parts
 }

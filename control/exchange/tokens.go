@@ -109,16 +109,9 @@ func (a *TokenAnswers) Parts(bytes int) []*TokenAnswers {
 }
 
 // Parts is the same for requests: the last part says what is registered.
-func (q *TokenRequests) Parts(bytes int) []*TokenRequests {
-	parts, room := []*TokenRequests{{}}, bytes
-	first := 0
-	for i := range q.List {
-		n := tokenBytes + q.List[i].Len()
-		if room -= n; room < 0 && i > first {
-			parts = append(parts, &TokenRequests{})
-			first, room = i, bytes-n
-		}
-		parts[len(parts)-1].List = q.List[first : i+1 : i+1]
+func (q *TokenRequests) Parts(bytes int) (parts []*TokenRequests) {
+	for _, list := range split(q.List, bytes, func(r *TokenRequest) int { return tokenBytes + r.Len() }) {
+		parts = append(parts, &TokenRequests{List: list})
 	}
 	parts[len(parts)-1].Registered = q.Registered
 	return parts

@@ -339,16 +339,14 @@ func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64)
 // LinkTokens says whether an agent carries what PollTokens returns, and answers. While none
 // does, no request waits for an owner: what this replica has of a bucket it goes on with, and
 // the ledger decides the rest.
-func (e *Engine) LinkTokens(now int64, up bool) {
-	e.tokens.Link(now, up)
-}
+func (e *Engine) LinkTokens(now int64, up bool) { e.tokens.Link(now, up) }
 
 // ForgetTokens drops what owners have granted: the agent is gone for so long that they take it
 // for spent.
 func (e *Engine) ForgetTokens() { e.tokens.Forget() }
 
-// ReleaseTokens gives back what owners have granted, because this process ends; PollTokens
-// has what they are sent.
+// ReleaseTokens gives back what owners have granted, idle slots too, because this process ends; PollTokens and
+// PollSlots have what they are sent.
 func (e *Engine) ReleaseTokens(now int64) {
 	e.tokens.Release(now)
 	e.slots.keys.Release(now)

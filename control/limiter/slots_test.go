@@ -60,13 +60,6 @@ func (f *slotFleet) settle() (events []Event) {
 		for i, e := range f.engines {
 			asks, _, _ := e.PollSlots(f.now, nil)
 			for _, m := range asks {
-				if rounds > 110 {
-					f.t.Logf("engine %d: %+v", i, *m)
-					for _, o := range f.owners {
-						f.t.Logf("owner %+v", *o)
-					}
-					f.t.Logf("replies %+v", f.answers)
-				}
 				f.echo[i], busy = m.Sent, true
 				for _, a := range m.List {
 					f.ask(i, &a)

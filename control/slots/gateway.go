@@ -322,26 +322,26 @@ func (g *Gateway) Due(now int64) int64 {
 	}
 	due := g.next()
 	if g.idle() > 0 {
-		due = sooner(due, g.idleSince+keepIdle)
+		due = Sooner(due, g.idleSince+keepIdle)
 	} else if now < g.full {
-		due = sooner(due, g.full)
+		due = Sooner(due, g.full)
 	}
 	return due
 }
 
 // next returns when an Ask is to be sent without a cause: it is to be repeated or it confirms a Reply.
 func (g *Gateway) next() int64 {
-	due := sooner(g.later, g.staleAt())
+	due := Sooner(g.later, g.staleAt())
 	if g.firm > g.seen && (g.heard == 0 || g.asked > 0 || g.orphans > 0) {
-		due = sooner(due, g.sentAt+max(g.interval, repeatFirst))
+		due = Sooner(due, g.sentAt+max(g.interval, repeatFirst))
 	} else if g.firm > g.seen {
-		due = sooner(due, g.sentAt+max(2*confirmWithin, g.interval))
+		due = Sooner(due, g.sentAt+max(2*confirmWithin, g.interval))
 	}
 	return due
 }
 
-// sooner returns the earlier of two times; 0 is never.
-func sooner(a, b int64) int64 {
+// Sooner returns the earlier of two times; 0 is never.
+func Sooner(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

@@ -166,12 +166,12 @@ func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
 func (o *Owner) Due() (due int64) {
 	for i := range o.users {
 		u := &o.users[i]
-		due = sooner(sooner(due, u.confirm), u.restsAt())
+		due = Sooner(Sooner(due, u.confirm), u.restsAt())
 		if u.granted > u.seen || u.recall > u.heard {
-			due = sooner(due, u.sentAt+2*confirmWithin)
+			due = Sooner(due, u.sentAt+2*confirmWithin)
 		}
 		if u.awaited {
-			due = sooner(due, u.recallAt+recallFor)
+			due = Sooner(due, u.recallAt+recallFor)
 		}
 	}
 	return due

@@ -112,17 +112,7 @@ func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 	if a.Limit != "" {
 		b = append(b, `,"limit":`...)
 		b = appendQuoted(b, a.Limit)
-		for _, n := range []struct {
-			key   string
-			value float64
-		}{
-			{"concurrency", float64(a.Concurrency)}, {"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining},
-			{"reset", a.Reset.Seconds()}, {"wait", a.Wait.Seconds()},
-		} {
-			if of := n.key == "concurrency"; of != (a.Concurrency > 0) && (of || n.key == "rate" || n.key == "burst" ||
-				n.key == "reset") {
-				continue
-			}
+		for _, n := range numbersOf(a) {
 			b = append(b, `,"`...)
 			b = append(b, n.key...)
 			b = append(b, `":`...)
@@ -130,6 +120,21 @@ func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 		}
 	}
 	return append(b, '}', '\n')
+}
+
+// number is a field of a peek.
+type number struct {
+	key   string
+	value float64
+}
+
+// numbersOf returns the fields of a peek for the kind of a limit.
+func numbersOf(a limiter.Allowance) []number {
+	if a.Concurrency > 0 {
+		return []number{{"concurrency", float64(a.Concurrency)}, {"remaining", a.Remaining}, {"wait", a.Wait.Seconds()}}
+	}
+	return []number{{"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining}, {"reset", a.Reset.Seconds()},
+		{"wait", a.Wait.Seconds()}}
 }
 
 // appendString appends s as a string of a structured field, at most 60 bytes; bytes

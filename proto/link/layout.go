@@ -348,9 +348,9 @@ func codeRefused(c *coder, m *Refused) {
 	}
 }
 
-// decode reads one whole payload.
+// decode reads one whole payload of a kind that parseHeader knows.
 func decode(k kind, b []byte) (Message, error) {
-	m := blank(k)
+	m := blanks[k]()
 	if k == kindHello || k == kindConfig || k == kindDelta {
 		return decodeJSON(k, b, m)
 	}
@@ -363,13 +363,6 @@ func decode(k kind, b []byte) (Message, error) {
 		return nil, c.err
 	}
 	return m, nil
-}
-
-func blank(k kind) Message {
-	if int(k) < len(blanks) && blanks[k] != nil {
-		return blanks[k]()
-	}
-	return &Heartbeat{}
 }
 
 func decodeJSON(k kind, b []byte, m Message) (Message, error) {

@@ -193,8 +193,8 @@ var instruments = []telemetry.Instrument[measurements]{
 		Help: "Gateways whose slots this agent has freed because it received nothing from them for 3.5 s.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Slots.Expired) })},
 	{Name: "titrate.agent.concurrency.dropped", Counter: true, Labels: []string{"reason"},
-		Help: "Messages of gateways about slots that were not taken, by reason: astray (another owner), unusable " +
-			"(numbers out of bounds) or unknown (no such limit here). Or it is processes (more than 512 of an agent) " +
+		Help: "Messages of gateways about slots that were dropped: astray (another owner), unusable " +
+			"(numbers out of bounds) or unknown (no such limit here). Or processes (more than 512 of an agent), " +
 			"or crowded (no room for the key).",
 		Read: func(m measurements, put telemetry.Put) {
 			for why := slots.Astray; why < slots.Drops; why++ {
@@ -215,10 +215,9 @@ var instruments = []telemetry.Instrument[measurements]{
 			put(float64(m.gossip.Dropped[schedule.Malformed]), attribute.String("source", "gossip"))
 		}},
 	{Name: "titrate.agent.gossip.dropped", Counter: true, Labels: []string{"reason"},
-		Help: "Packets of other agents that were dropped. Reasons: malformed, version (none in common), " +
+		Help: "Packets of other agents that were dropped: malformed, version (none in common), " +
 			"unknown_sender, forged, replayed, foreign (another memberlist). Overflow: too many, or not read within " +
-			"half a second. Stale: the process stood still. " +
-			"Unopened: no key in --gossip-key-file opens it; connections too.",
+			"half a second. Stale: the process stood still. Unopened: no key in --gossip-key-file; connections too.",
 		Read: func(m measurements, put telemetry.Put) {
 			for why, n := range m.gossip.Dropped {
 				put(float64(n), attribute.String("reason", schedule.Drop(why).String()))

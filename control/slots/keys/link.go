@@ -65,8 +65,8 @@ func (s *Store[W]) Poll(now int64, out []*exchange.SlotAsks) (all []*exchange.Sl
 	out = s.take(now, out)
 	for _, r := range s.roads {
 		if r.keys > 0 {
-			next = sooner(next, r.beat+slots.BeatEvery)
-			next = sooner(next, r.lease.Until())
+			next = slots.Sooner(next, r.beat+slots.BeatEvery)
+			next = slots.Sooner(next, r.lease.Until())
 		}
 	}
 	if s.unknown == 0 && s.view != s.owners.View {
@@ -144,12 +144,4 @@ func (s *Store[W]) Release(now int64) {
 	for _, e := range s.inOrder() {
 		s.send(e.owner, exchange.SlotAsk{Key: e.hash, Ask: e.g.Release(now)})
 	}
-}
-
-// sooner returns the earlier of two times; 0 is never.
-func sooner(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

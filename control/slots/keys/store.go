@@ -216,19 +216,19 @@ func (s *Store[W]) count(out slots.Outcome) slots.Outcome {
 
 // Free notes that a request with a slot has ended, and appends the waits that end by that.
 func (s *Store[W]) Free(now int64, key uint64, ended []Ended[W]) []Ended[W] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lapse(now)
-	e := s.keys[key]
-	if e == nil {
-		return ended
-	}
-	e.g.Free(now)
-	return s.settle(now, e, ended)
+	return s.giveUp(now, key, ended, func(g *slots.Gateway) { g.Free(now) })
 }
 
 // Undo takes back a slot that Try or Join gave to a request that does not start. It appends the waits that end by that.
 func (s *Store[W]) Undo(now int64, key uint64, ended []Ended[W]) []Ended[W] {
+	return s.giveUp(now, key, ended, func(g *slots.Gateway) {
+		s.counts.Started--
+		g.Undo(now)
+	})
+}
+
+// giveUp has a key give up the slot of a request.
+func (s *Store[W]) giveUp(now int64, key uint64, ended []Ended[W], give func(*slots.Gateway)) []Ended[W] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lapse(now)
@@ -236,8 +236,7 @@ func (s *Store[W]) Undo(now int64, key uint64, ended []Ended[W]) []Ended[W] {
 	if e == nil {
 		return ended
 	}
-	s.counts.Started--
-	e.g.Undo(now)
+	give(e.g)
 	return s.settle(now, e, ended)
 }
 

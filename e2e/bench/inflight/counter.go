@@ -2,27 +2,28 @@ package inflight
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/titrate/titrate/e2e/bench/openloop"
 	"github.com/titrate/titrate/e2e/bench/rig"
 	"github.com/titrate/titrate/e2e/ratelimit"
 	"github.com/titrate/titrate/lab/installation"
 )
 
-// keptFor is the time that a counter with a TTL is kept after its last increment, in seconds.
-const keptFor = 60
+// keptFor is the time that a counter with a TTL is kept after its last increment.
+const keptFor = time.Minute
 
-// idleConnections to the upstream are as many as a gateway may have in flight.
-const idleConnections = 1000
+// mostConnections, to the upstream and to Redis, are as many as a gateway may have in flight.
+const mostConnections = 1000
 
 // counter is three gateways that count up and down in one Redis.
 type counter struct {
 	title    string
 	ttl      bool
-	redis    string // address
+	address  string // of Redis
 	upstream string // URL
 	limit    int64  // of the cell that runs
 	gateways []*counting
@@ -35,14 +36,14 @@ func startCounters(ctx context.Context, r *rig.Rig, u *upstream) (all []*counter
 		return nil, err
 	}
 	for _, c := range []*counter{{title: plainCounter}, {title: ttlCounter, ttl: true}} {
-		c.redis, c.upstream = installation.Address(port), "http://"+installation.Address(u.port)+"/"
+		c.address, c.upstream = installation.Address(port), "http://"+installation.Address(u.port)+"/"
 		free, err := installation.Addresses(gateways)
 		if err != nil {
 			return all, err
 		}
 		all = append(all, c)
 		for _, address := range free {
-			g := &counting{counter: c, address: address}
+			g := &counting{counter: c, listens: address}
 			if err := g.start(ctx); err != nil {
 				return all, err
 			}
@@ -56,7 +57,7 @@ func (c *counter) name() string { return c.title }
 
 func (c *counter) targets() (all []string) {
 	for _, g := range c.gateways {
-		all = append(all, g.address)
+		all = append(all, g.listens)
 	}
 	return all
 }
@@ -64,10 +65,15 @@ func (c *counter) targets() (all []string) {
 // prepare sets the counter to 0.
 func (c *counter) prepare(what *cell) error {
 	c.limit = int64(what.limit)
-	r := &redis{address: c.redis}
-	defer r.close()
-	_, err := r.do("DEL " + what.name())
-	return err
+	r := c.client()
+	defer r.Close()
+	return r.Del(context.Background(), what.name()).Err()
+}
+
+// client returns a client of the Redis.
+func (c *counter) client() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: c.address, PoolSize: mostConnections, Protocol: 2,
+		DisableIdentity: true})
 }
 
 func (c *counter) crash(ctx context.Context, gateway int) error {
@@ -85,22 +91,22 @@ func (c *counter) stop() {
 // counting is a gateway. What ends with it is its life: a crashed gateway forgets what it has in flight.
 type counting struct {
 	*counter
-	address string
+	listens string // address
 	life    *life
 }
 
 type life struct {
 	*counter
 	server *http.Server
-	redis  redis
+	redis  *redis.Client
 	pool   http.Transport
 	ended  atomic.Bool
 }
 
 func (g *counting) start(ctx context.Context) (err error) {
-	l := &life{counter: g.counter, redis: redis{address: g.redis}}
-	l.pool.MaxIdleConnsPerHost = idleConnections
-	l.server, err = serve(ctx, g.address, l)
+	l := &life{counter: g.counter, redis: g.client()}
+	l.pool.MaxIdleConnsPerHost = mostConnections
+	l.server, err = serve(ctx, g.listens, l)
 	g.life = l
 	return err
 }
@@ -108,30 +114,31 @@ func (g *counting) start(ctx context.Context) (err error) {
 func (g *counting) stop() {
 	g.life.ended.Store(true)
 	g.life.server.Close()
-	g.life.redis.close()
+	_ = g.life.redis.Close()
 	g.life.pool.CloseIdleConnections()
 }
 
 // ServeHTTP counts up, sends the request on, and counts down.
 func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get(openloop.TenantHeader)
-	up := []string{"INCR " + key}
+	ctx := context.WithoutCancel(r.Context())
+	up := l.redis.Pipeline()
+	n := up.Incr(ctx, key)
 	if l.ttl {
-		up = append(up, fmt.Sprintf("EXPIRE %s %d", key, keptFor))
+		up.Expire(ctx, key, keptFor)
 	}
-	n, err := l.redis.do(up...)
-	if err != nil {
+	if _, err := up.Exec(ctx); err != nil {
 		answer(w, http.StatusInternalServerError)
 		return
 	}
 	status := statusRefused
-	if n <= l.limit {
+	if n.Val() <= l.limit {
 		status = l.forward(r)
 	}
 	if l.ended.Load() {
 		return
 	}
-	if _, err := l.redis.do("DECR " + key); err != nil {
+	if err := l.redis.Decr(ctx, key).Err(); err != nil {
 		status = http.StatusInternalServerError
 	}
 	answer(w, status)

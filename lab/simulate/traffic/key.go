@@ -86,41 +86,34 @@ type places struct {
 	flows    map[Flow]int
 }
 
+// place returns the place of an item in a list, which gets it if it is new.
+func place[T comparable](places map[T]int, list *[]T, id, item T) int {
+	at, ok := places[id]
+	if !ok {
+		at = len(*list)
+		places[id] = at
+		*list = append(*list, item)
+	}
+	return at
+}
+
 func (c *Cast) add(s *scenario.Scenario, origin int, p places) {
 	group := &s.Clients[origin]
 	flow := -1
 	if group.Pool != "" {
 		f := Flow{group.Tenant, group.Pool}
-		at, ok := p.flows[f]
-		if !ok {
-			at = len(c.Flows)
-			p.flows[f] = at
-			c.Flows = append(c.Flows, f)
-		}
-		flow = at
+		flow = place(p.flows, &c.Flows, f, f)
 	}
 	for _, name := range group.Names() {
 		client := Client{Name: name, Tenant: group.Tenant, Pool: group.Pool, Patience: group.Patience, Flow: flow,
 			Takes: group.Takes, Identities: c.identities(group), Classes: c.classes(group)}
 		for _, k := range limits(s, &client, group) {
 			id := Key{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
-			at, ok := p.keys[id]
-			if !ok {
-				at = len(c.Keys)
-				p.keys[id] = at
-				c.Keys = append(c.Keys, k)
-			}
-			client.Keys = append(client.Keys, at)
+			client.Keys = append(client.Keys, place(p.keys, &c.Keys, id, k))
 		}
 		for _, k := range inFlight(s, &client, group) {
 			id := InFlight{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
-			at, ok := p.inFlight[id]
-			if !ok {
-				at = len(c.InFlight)
-				p.inFlight[id] = at
-				c.InFlight = append(c.InFlight, k)
-			}
-			client.InFlight = append(client.InFlight, at)
+			client.InFlight = append(client.InFlight, place(p.inFlight, &c.InFlight, id, k))
 		}
 		c.Clients, c.origin = append(c.Clients, client), append(c.origin, origin)
 	}

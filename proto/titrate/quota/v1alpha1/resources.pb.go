@@ -1291,9 +1291,9 @@ type Limit struct {
 	// What of a request it counts: a name among the filter's `costs`. A request without that cost is not
 	// counted. Default the plain `cost`.
 	Cost string `protobuf:"bytes,13,opt,name=cost,proto3" json:"cost,omitempty"`
-	// Most requests in flight at the same time, over all gateways, instead of a rate. A request is in flight from its
-	// release to the end of its stream. Without a queue a request waits for 20ms; a queue is DROP_TAIL. Not with
-	// burst, strict, precision or cost. Default none. Range 1 to 1000000. Unit: requests.
+	// Most requests in flight, from release to the end of the stream, over all gateways, instead of a rate. A request
+	// waits for 20ms, or in a DROP_TAIL queue. Not with burst, strict, precision or cost. Default none. Range 1 to
+	// 1000000. Unit: requests.
 	Concurrency int64  `protobuf:"varint,14,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	Etag        string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
