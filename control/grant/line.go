@@ -47,6 +47,8 @@ const (
 	MaxTimeout   = second
 	firstWindow  = 4
 	maxWindow    = 64
+	// leastThreshold is up to where the window doubles at least: what is in flight then fits one packet.
+	leastThreshold = 16
 	// A message that the peer has received and cannot answer yet is sent again after parkFirst, since its answer
 	// may be lost. Then it is sent each time after four times as long, up to parkMost.
 	parkFirst = 25 * millisecond
@@ -229,7 +231,9 @@ func (w *window) lost(now, at int64) {
 		return
 	}
 	w.size = max(1, w.size/2)
-	w.threshold = w.size
+	if w.doubled == 0 { // else nothing has arrived since (RFC 5681, section 3.1)
+		w.threshold = max(leastThreshold, w.size)
+	}
 	w.cut = now
 	if w.timeout() < MaxTimeout {
 		w.doubled++

@@ -37,6 +37,35 @@ func TestLineBacksOff(t *testing.T) {
 	}
 }
 
+// After a peer was silent for a while its line is soon as fast as before: the window doubles, as in TCP, and does not
+// grow by one for each round trip.
+func TestLineIsSoonFastAgain(t *testing.T) {
+	var l Line[int]
+	for k := range 10_000 {
+		l.Add(k, false)
+	}
+	now := int64(1)
+	for ; now < 3*second; now = l.Due(now) {
+		for _, ok := l.Next(now); ok; _, ok = l.Next(now) {
+		}
+	}
+	sent := 0
+	for range 20 { // round trips of 20 ms
+		var keys []int
+		for k, ok := l.Next(now); ok; k, ok = l.Next(now) {
+			keys = append(keys, k)
+		}
+		now += 20 * millisecond
+		for _, k := range keys {
+			l.Done(now, k, true)
+		}
+		sent += len(keys)
+	}
+	if sent < 300 {
+		t.Errorf("%d messages in the first 20 round trips", sent)
+	}
+}
+
 // A key that waits has one place before all others, however often it is added.
 func TestLineHasOnePlacePerKey(t *testing.T) {
 	var l Line[int]
