@@ -138,6 +138,7 @@ type KeyClaim struct {
 	Admitted    float64 // cumulative since the process began, cost units
 	Spent       float64 // spent part of the bucket, cost units
 	Own         float64 // the part of Spent that this replica has admitted itself, cost units
+	Owned       bool    // the key's owner decides: what others are sent of the claim is of no use to them yet
 }
 
 // Reset empties c and keeps its memory.

@@ -20,7 +20,7 @@ const (
 	sizeSums        = 5*8 + 1
 	sizeFlow        = 4 * 8
 	sizeKeySum      = 9*8 + 4
-	sizeKeyClaim    = 7 * 8
+	sizeKeyClaim    = 7*8 + 1
 	sizeReport      = 8
 	sizeFlowReport  = 2*2 + 7*8 + 1
 	sizeKey         = 8
@@ -169,6 +169,7 @@ func codeFlowClaim(c *coder, f *exchange.FlowClaim) {
 func codeKeyClaim(c *coder, k *exchange.KeyClaim) {
 	c.u64("keys.key", &k.Key)
 	c.f64s("keys", &k.Claim, &k.Active, &k.Unsaturated, &k.Admitted, &k.Spent, &k.Own)
+	c.boolean("keys.owned", &k.Owned)
 }
 
 func codeFlowReport(c *coder, f *exchange.FlowReport) {

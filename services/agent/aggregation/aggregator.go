@@ -38,8 +38,8 @@ const (
 // Teller takes note that another agent is to know the new state of an item. That is for the first time, or again, if
 // another agent was sent it before in its place.
 type Teller interface {
-	Tell(now time.Duration, agent string, item delivery.Item, urgent bool)
-	TellAgain(now time.Duration, agent string, item delivery.Item, urgent bool)
+	Tell(now time.Duration, agent string, item delivery.Item, level delivery.Urgency)
+	TellAgain(now time.Duration, agent string, item delivery.Item, level delivery.Urgency)
 }
 
 // Options of an Aggregator. Zero values mean the defaults.

@@ -12,11 +12,11 @@ import (
 // toldItems keeps the items that another agent is to be sent.
 type toldItems struct{ items []delivery.Item }
 
-func (n *toldItems) Tell(_ time.Duration, _ string, i delivery.Item, _ bool) {
+func (n *toldItems) Tell(_ time.Duration, _ string, i delivery.Item, _ delivery.Urgency) {
 	n.items = append(n.items, i)
 }
 
-func (n *toldItems) TellAgain(_ time.Duration, _ string, i delivery.Item, _ bool) {
+func (n *toldItems) TellAgain(_ time.Duration, _ string, i delivery.Item, _ delivery.Urgency) {
 	n.items = append(n.items, i)
 }
 

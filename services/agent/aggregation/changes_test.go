@@ -88,8 +88,8 @@ func TestALongerLagHearsTheSilent(t *testing.T) {
 // counting counts the items that it is given.
 type counting map[delivery.Item]int
 
-func (c counting) Tell(_ time.Duration, _ string, i delivery.Item, _ bool)      { c[i]++ }
-func (c counting) TellAgain(_ time.Duration, _ string, i delivery.Item, _ bool) { c[i]++ }
+func (c counting) Tell(_ time.Duration, _ string, i delivery.Item, _ delivery.Urgency)      { c[i]++ }
+func (c counting) TellAgain(_ time.Duration, _ string, i delivery.Item, _ delivery.Urgency) { c[i]++ }
 
 // However many agents change a key between two rounds, each of its users has one note; who
 // changed it alone has none.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // presence is the state of a local replica's process and link.
@@ -284,8 +285,16 @@ func (t *Aggregator) report(now time.Duration, o *local, k *key, a *announced, a
 		t.count(now, a.Key, k)
 	}
 	if untold || !k.alone && a.moved() {
-		t.tellClaim(now, o, a.Key, k, fresh || untold, again)
+		t.tellClaim(now, o, a.Key, k, soon(fresh || untold), again)
 	}
+}
+
+// soon is the urgency of what is urgent or not.
+func soon(urgent bool) delivery.Urgency {
+	if urgent {
+		return delivery.Urgent
+	}
+	return delivery.Normal
 }
 
 // replace puts an announcement in the place of the one before, which is empty for a new key.
@@ -325,7 +334,7 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 	if info == nil {
 		return
 	}
-	t.tellClaim(now, o, k, info, true, false)
+	t.tellClaim(now, o, k, info, delivery.Urgent, false)
 	t.endUse(now, k, info)
 	t.note(now, k, info)
 }

@@ -233,7 +233,7 @@ func (t *Aggregator) tellAgents(now time.Duration, key uint64, but claims.Group,
 			self = true
 		case g == but || t.everybody[g.Value()] || t.o.Tell == nil:
 		default:
-			t.o.Tell.Tell(now, g.Value(), delivery.Item{Key: key, Kind: delivery.Sum}, urgent)
+			t.o.Tell.Tell(now, g.Value(), delivery.Item{Key: key, Kind: delivery.Sum}, soon(urgent))
 		}
 	}
 	return self

@@ -14,15 +14,15 @@ import (
 // boxes are the send queues to the other agents of a benchmark.
 type boxes map[string]*delivery.Box
 
-func (b boxes) Tell(now time.Duration, agent string, item delivery.Item, urgent bool) {
+func (b boxes) Tell(now time.Duration, agent string, item delivery.Item, level delivery.Urgency) {
 	if b[agent] == nil {
 		b[agent] = &delivery.Box{}
 	}
-	b[agent].Tell(now, item, urgent)
+	b[agent].Tell(now, item, level)
 }
 
-func (b boxes) TellAgain(now time.Duration, agent string, item delivery.Item, urgent bool) {
-	b.Tell(now, agent, item, urgent)
+func (b boxes) TellAgain(now time.Duration, agent string, item delivery.Item, level delivery.Urgency) {
+	b.Tell(now, agent, item, level)
 }
 
 // send fills packets with all that waits, as if each were acknowledged at once, and returns

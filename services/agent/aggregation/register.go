@@ -55,7 +55,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 // registerAt sends the claims here to an owner again.
 func (t *Aggregator) registerAt(now time.Duration, owner string, at uint64, k *key) {
 	for o := range t.localsOf(at) {
-		t.sendClaim(now, owner, o, at, k, true, true)
+		t.sendClaim(now, owner, o, at, k, delivery.Urgent, true)
 	}
 }
 
@@ -67,7 +67,7 @@ func (t *Aggregator) tellSums(now time.Duration, back []string) {
 		}
 		for _, at := range t.ours.keys {
 			if t.owned.Uses(t.group(name), at) {
-				t.o.Tell.Tell(now, name, delivery.Item{Key: at, Kind: delivery.Sum}, false)
+				t.o.Tell.Tell(now, name, delivery.Item{Key: at, Kind: delivery.Sum}, delivery.Normal)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (t *Aggregator) tellOthers(now time.Duration, at uint64, k *key, c change, 
 	}
 	for o := range t.localsOf(at) {
 		for _, name := range names {
-			t.sendClaim(now, name, o, at, k, false, true)
+			t.sendClaim(now, name, o, at, k, delivery.Normal, true)
 		}
 	}
 }
@@ -98,9 +98,9 @@ func (t *Aggregator) moveTo(now time.Duration, owner string, at uint64, k *key) 
 		k.before = ""
 	}
 	for o := range t.localsOf(at) {
-		t.sendClaim(now, owner, o, at, k, true, true)
+		t.sendClaim(now, owner, o, at, k, delivery.Urgent, true)
 		if former != "" {
-			t.sendClaim(now, former, o, at, k, false, true)
+			t.sendClaim(now, former, o, at, k, delivery.Normal, true)
 		}
 	}
 }
@@ -135,45 +135,50 @@ func (t *Aggregator) unfollow(now time.Duration, at uint64, k *key) {
 func (t *Aggregator) small() bool { return len(t.owners.names) <= t.o.Everybody }
 
 // tellClaims sends the claims of all gateways here.
-func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, urgent bool) {
+func (t *Aggregator) tellClaims(now time.Duration, at uint64, k *key, level delivery.Urgency) {
 	for o := range t.localsOf(at) {
-		t.tellClaim(now, o, at, k, urgent, false)
+		t.tellClaim(now, o, at, k, level, false)
 	}
 }
 
 // tellClaim sends the claim of a gateway to all agents that need it; again says that an earlier agent of the gateway
 // knew it.
-func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, urgent, again bool) {
+func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, level delivery.Urgency, again bool) {
 	if k.owner == "" {
 		return
 	}
-	t.sendClaim(now, k.owner, o, at, k, urgent, again)
+	t.sendClaim(now, k.owner, o, at, k, level, again)
 	if k.before != "" {
-		t.sendClaim(now, k.before, o, at, k, urgent, again)
+		t.sendClaim(now, k.before, o, at, k, level, again)
 	}
 	if !t.small() {
 		return
 	}
 	for _, name := range t.owners.names[1:] {
 		if name != k.before {
-			t.sendClaim(now, name, o, at, k, urgent, again)
+			t.sendClaim(now, name, o, at, k, level, again)
 		}
 	}
 }
 
 // sendClaim sends the claim of a gateway to one agent; again says that another agent was sent it before, and this one
-// was not.
-func (t *Aggregator) sendClaim(now time.Duration, to string, o *local, at uint64, k *key, urgent, again bool) {
-	item := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}
+// was not. A claim is Spare while the key's owner decides.
+func (t *Aggregator) sendClaim(
+	now time.Duration, to string, o *local, at uint64, k *key, level delivery.Urgency, again bool,
+) {
+	item, a := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, o.keys.get(at)
+	if a != nil && a.Owned {
+		level = delivery.Spare
+	}
 	switch {
-	case o.presence == connected && !o.isListed(o.keys.get(at)): // it is sent once it is listed
+	case o.presence == connected && !o.isListed(a): // it is sent once it is listed
 	case to == t.o.Agent:
 		t.takeOwn(now, o, at, k, again)
 	case t.o.Tell == nil:
 	case again:
-		t.o.Tell.TellAgain(now, to, item, urgent)
+		t.o.Tell.TellAgain(now, to, item, level)
 	default:
-		t.o.Tell.Tell(now, to, item, urgent)
+		t.o.Tell.Tell(now, to, item, level)
 	}
 }
 

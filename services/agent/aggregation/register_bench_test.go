@@ -12,8 +12,8 @@ import (
 // silentTeller drops what it is given.
 type silentTeller struct{}
 
-func (silentTeller) Tell(time.Duration, string, delivery.Item, bool)      {}
-func (silentTeller) TellAgain(time.Duration, string, delivery.Item, bool) {}
+func (silentTeller) Tell(time.Duration, string, delivery.Item, delivery.Urgency)      {}
+func (silentTeller) TellAgain(time.Duration, string, delivery.Item, delivery.Urgency) {}
 
 // BenchmarkSetOwners measures the cost for an agent whose gateway has so many keys when one of 100 agents goes, and
 // when it is back. It takes a look at each key, and one key in a hundred moves.

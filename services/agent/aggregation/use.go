@@ -6,6 +6,7 @@ import (
 	"github.com/titrate/titrate/control/claims"
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // The user's side of a key: the claims of the gateways here are sent to the key's owner, and the owner sends what all
@@ -186,7 +187,7 @@ func (t *Aggregator) refuseSum(now time.Duration, w *ownerSum) {
 	}
 	for _, o := range t.sortedLocals() {
 		if a := o.keys.get(w.Key); a == nil || !a.withdrawn || now-a.at > Linger { // else it is on its way
-			t.sendClaim(now, w.from.agent, o, w.Key, nil, false, false)
+			t.sendClaim(now, w.from.agent, o, w.Key, nil, delivery.Normal, false)
 		}
 	}
 }
@@ -246,7 +247,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 	t.leaveFormer(now, w.Key, k)
 	alone := w.Others == 0 && !t.small()
 	if w.ask || k.alone && !alone { // what was not sent meanwhile
-		t.tellClaims(now, w.Key, k, true)
+		t.tellClaims(now, w.Key, k, delivery.Urgent)
 	}
 	k.alone = alone
 }
@@ -316,6 +317,6 @@ func (t *Aggregator) leaveFormer(now time.Duration, at uint64, k *key) {
 	k.before = ""
 	for o := range t.localsOf(at) {
 		o.seq++ // the withdrawal is newer than the claim
-		t.sendClaim(now, former, o, at, k, false, true)
+		t.sendClaim(now, former, o, at, k, delivery.Normal, true)
 	}
 }

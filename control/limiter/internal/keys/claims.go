@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"math"
 	"slices"
 
 	"github.com/titrate/titrate/control/exchange"
@@ -14,9 +15,15 @@ import (
 // sleeps only the spent part changes, by what is refilled. It is announced again when it has
 // fallen by 1/spentSteps of the burst. The others go on from what they have received, see
 // drc.LedgerSums. A replica's first sums of the key may have a Spent too high by that much.
+//
+// While tokens of its owner pay for a key its claim decides nothing. It is announced once a second, and at once
+// when the spent part has changed by 1/spentSteps of the burst or the owner does not decide any more. So others lack
+// no more than that when they lose the owner.
 
 const (
 	spentSteps = 16
+	// ownedEvery is the least time, in nanoseconds, between two claims of a key whose owner decides.
+	ownedEvery = int64(1e9)
 	// mostVisits bounds the states of the list that one Claims visits: about 25 ms of work.
 	// With more of them they take turns.
 	mostVisits = 1 << 17
@@ -166,18 +173,31 @@ func (s *Store) tend(v *period, st *state, index uint32) (busy bool) {
 // announce appends the claim of a key that a ledger counts by the numbers of now, if it has changed.
 func (st *state) announce(v *period, n Numbers) {
 	st.configure(n, v.m, v.now, v.seconds)
+	if st.mayWait(v.now, v.seconds) {
+		return
+	}
 	l := st.ledger.Publish(v.seconds)
-	is := announcement{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0}
+	is := announcement{admitted: st.base + l.Admitted, claim: l.Claim, spent: l.Spent, active: l.Active > 0,
+		owned: st.owned}
 	was := st.last
-	if was.admitted == is.admitted && was.claim == is.claim && was.active == is.active &&
+	if was.admitted == is.admitted && was.claim == is.claim && was.active == is.active && was.owned == is.owned &&
 		is.spent > was.spent-st.spentStep() && is.spent < was.spent+st.spentStep() {
 		return
 	}
-	st.last, st.announced = is, true
+	st.last, st.announced, st.saidAt = is, true, v.now
 	v.Keys = append(v.Keys, exchange.KeyClaim{
 		Key: st.hash, Claim: l.Claim, Active: l.Active, Unsaturated: l.Unsaturated,
-		Admitted: is.admitted, Spent: l.Spent, Own: l.Own,
+		Admitted: is.admitted, Spent: l.Spent, Own: l.Own, Owned: st.owned,
 	})
+}
+
+// mayWait reports whether the claim of a key need not be announced yet, as its owner decides.
+func (st *state) mayWait(now int64, seconds float64) bool {
+	if !st.owned || !st.announced || now >= st.saidAt+ownedEvery || math.IsNaN(st.last.admitted) {
+		return false
+	}
+	st.ledger.Advance(seconds)
+	return math.Abs(st.ledger.Spent()-st.last.spent) < st.spentStep()
 }
 
 // spentStep is the change of the spent part, in cost units, that is announced without a claim.
@@ -188,7 +208,7 @@ func (st *state) spentStep() float64 { return st.limit.Burst / spentSteps }
 // more.
 func (s *Store) isBusy(st *state, m *members.View) bool {
 	if st.last.claim > 0 || st.last.active {
-		return true
+		return !st.owned
 	}
 	if s.hearing.changes.Load() && m.Isolation == exchange.Connected {
 		return false
@@ -233,6 +253,8 @@ func (s *Store) due(v *period, st *state) int64 {
 		return never
 	case !st.counting:
 		return s.keepUntil(st, v.m)
+	case st.owned && (st.last.claim > 0 || st.last.active):
+		return max(v.now+1, st.saidAt+ownedEvery)
 	}
 	spent := st.ledger.Spent()
 	switch {

@@ -24,7 +24,9 @@ type state struct {
 	own       bool         // it counts in the budget of this replica's own use
 	awake     bool         // the next Claims visits it; a free one too, until Claims finds it
 	gone      bool         // the sums say that no other replica claims it any more
+	owned     bool         // a token of the key's owner has paid for the latest request
 	last      announcement // what was announced last
+	saidAt    int64        // when
 	base      float64      // cost admitted before the ledger began, part of what is announced
 	before    float64      // and of it, what may still have been spent then and was not refunded since
 	counted   int64        // a TAT: what of the slot's is in base already
@@ -43,7 +45,7 @@ type state struct {
 // announcement holds the numbers of a key's claim.
 type announcement struct {
 	admitted, claim, spent float64
-	active                 bool
+	active, owned          bool
 }
 
 // nothingAnnounced differs from whatever may be announced.
@@ -53,10 +55,10 @@ var nothingAnnounced = announcement{admitted: math.NaN()}
 func (st *state) clear(key uint64) {
 	st.hash, st.random = key, key
 	st.ledger, st.limit, st.member = drc.Ledger{}, Numbers{}, 0
-	st.counting, st.announced, st.own, st.gone, st.last = false, false, false, false, nothingAnnounced
+	st.counting, st.announced, st.own, st.gone, st.owned, st.last = false, false, false, false, false, nothingAnnounced
 	st.base, st.before, st.counted = 0, 0, 0
 	st.sums, st.assumed, st.assumedAt, st.part, st.healed, st.owesUntil = drc.LedgerSums{}, 0, 0, 0, 0, 0
-	st.spentAt, st.named, st.heard = 0, 0, 0
+	st.spentAt, st.named, st.heard, st.saidAt = 0, 0, 0, 0
 }
 
 // start starts the ledger of a key that has spent so much, of which so much was

@@ -60,13 +60,20 @@ func (s *Store) uniform(generator *uint64) float64 {
 // whether the key is the one shared by the clients beyond the budget. probe asks before
 // it charges: a refusal then counts no demand.
 func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait int64, shared, ok bool) {
+	return s.take(g, client, now, cost, probe, false)
+}
+
+// take is Take. owned: a token of the key's owner has paid already.
+func (s *Store) take(
+	g *Group, client string, now, cost int64, probe, owned bool,
+) (wait int64, shared, ok bool) {
 	m := s.view.Load()
 	n := g.Numbers(client)
 	var c counter
 	for {
 		s.obtain(&c, g, client, now)
 		if c.state != nil {
-			wait, ok := s.takeContended(&c, n, m, now, cost, probe)
+			wait, ok := s.takeContended(&c, n, m, now, cost, probe, owned)
 			return wait, c.shared, ok
 		}
 		if c.tat <= now {
@@ -85,7 +92,7 @@ func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait
 		}
 		if c.swap(after) {
 			if m.Replicas > 1 {
-				s.promoteIfBusy(c.slot, c.key, n, m, now, cost, after)
+				s.promoteIfBusy(c.slot, c.key, n, m, now, cost, after, owned)
 			}
 			return 0, c.shared, true
 		}
@@ -94,11 +101,12 @@ func (s *Store) Take(g *Group, client string, now, cost int64, probe bool) (wait
 
 // takeContended charges a key with a state, and unlocks the state.
 func (s *Store) takeContended(
-	c *counter, n Numbers, m *members.View, now, cost int64, probe bool,
+	c *counter, n Numbers, m *members.View, now, cost int64, probe, owned bool,
 ) (wait int64, ok bool) {
 	st, seconds, units := c.state, s.seconds(now), fixed.Units(cost)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
+	st.owned = owned
 	if probe {
 		if wait := st.wait(n, m, now, seconds, units); wait > 0 {
 			return wait, false
@@ -125,7 +133,9 @@ func (s *Store) count(st *state, at slot, n Numbers, m *members.View, now int64,
 // promoteIfBusy gives a key a state when its use is worth announcing: many gateways that
 // each stay below these bounds stay below the limit together. A key for which there is
 // no state is held to its part of the limit.
-func (s *Store) promoteIfBusy(at slot, key uint64, n Numbers, m *members.View, now, cost, tat int64) {
+func (s *Store) promoteIfBusy(
+	at slot, key uint64, n Numbers, m *members.View, now, cost, tat int64, owned bool,
+) {
 	part := 1 / (2 * m.Replicas)
 	used := at.addRecent(now, cost)
 	by := countedBy(m, at, n)
@@ -140,6 +150,7 @@ func (s *Store) promoteIfBusy(at slot, key uint64, n Numbers, m *members.View, n
 	if st := s.attach(at, key, m, now, share, true); st != nil {
 		defer st.mu.Unlock()
 		s.startLedger(st, at, n, m, now, s.seconds(now))
+		st.owned = owned
 		s.states.touch(st)
 		return
 	}
@@ -169,7 +180,7 @@ func (s *Store) Refund(g *Group, client string, now, cost int64, shared bool) {
 // Mirror charges a key with what its owner has admitted. It counts for the other replicas too, up to the debt that
 // sums of others may bring.
 func (s *Store) Mirror(g *Group, client string, now, cost int64) (shared bool) {
-	_, shared, ok := s.Take(g, client, now, cost, false)
+	_, shared, ok := s.take(g, client, now, cost, false, true)
 	if !ok {
 		s.owe(g, client, now, cost, true)
 	}
@@ -204,7 +215,7 @@ func (s *Store) owe(g *Group, client string, now, cost int64, mirror bool) (forg
 		}
 		if c.swap(after) {
 			if m.Replicas > 1 {
-				s.promoteIfBusy(c.slot, c.key, n, m, now, int64(charged*unit), after)
+				s.promoteIfBusy(c.slot, c.key, n, m, now, int64(charged*unit), after, mirror)
 			}
 			return fixed.Units(cost) - charged
 		}
@@ -218,6 +229,7 @@ func (s *Store) oweContended(
 	st, seconds := c.state, s.seconds(now)
 	defer st.mu.Unlock()
 	s.count(st, c.slot, n, m, now, seconds)
+	st.owned = mirror
 	switch {
 	case st.isCutOff(m):
 		st.oweCutOff(n, m, now, cost)

@@ -19,11 +19,25 @@ type Item struct {
 	From int32 // the replica that claims, as its agent numbers them; 0 of a Sum
 }
 
+// Urgency orders the items that wait.
+type Urgency uint8
+
+// The urgencies, the least first.
+const (
+	// Spare is sent where there is room: the key's owner decides, and goes by nothing that the item says.
+	Spare Urgency = iota
+	// Normal is sent in turn.
+	Normal
+	// Urgent is sent first.
+	Urgent
+	urgencies
+)
+
 // reorder is the number of later packets that must be acknowledged for one to count as lost.
 const reorder = 3
 
-// normalTurn is the number of taken items of which one is not urgent, if such an item waits.
-const normalTurn = 4
+// Of turns taken items one is not urgent, and of turns² one is Spare, if such an item waits.
+const turns = 4
 
 // lossyFor is the time after a loss during which items are repeated until they are acknowledged.
 const lossyFor = 10 * time.Second
@@ -46,9 +60,9 @@ type told struct {
 	last   uint64        // that carried it last
 	since  time.Duration // when it was taken last; waiting: when it began to wait
 	state  state
-	urgent bool
-	again  bool    // the peer, or another one in its place, may have known an earlier state
-	queued [2]bool // it is in the queue of normal, and of urgent items; maybe it waits no more
+	level  Urgency
+	again  bool            // the peer, or another one in its place, may have known an earlier state
+	queued [urgencies]bool // it is in that queue; maybe it waits no more
 }
 
 // flight is a packet under way with the items that it carries.
@@ -64,13 +78,13 @@ type Box struct {
 	index   map[Item]int32
 	items   []told
 	free    []int32
-	urgent  queue
-	normal  queue
-	turn    int      // urgent items taken since a normal one was, or waited
+	queues  [urgencies]queue
+	turn    int      // items taken
 	flights []flight // by packet
-	waits   int
+	waits   [urgencies]int
 	visited int
 	lossy   time.Duration // until then packets count as likely to be lost
+	window  window
 }
 
 // Len counts the items that the peer is sent.
@@ -92,19 +106,29 @@ func (b *Box) Unheard() (at time.Duration, ok bool) {
 func (b *Box) Lossy() time.Duration { return b.lossy }
 
 // Waiting counts the items that wait for a packet.
-func (b *Box) Waiting() int { return b.waits }
+func (b *Box) Waiting() int { return b.waits[Spare] + b.waits[Normal] + b.waits[Urgent] }
 
-// Tell says that an item has a new state. Urgent items are taken first.
-func (b *Box) Tell(now time.Duration, item Item, urgent bool) {
-	b.wait(now, b.place(item), urgent)
+// More reports whether another packet is worth while now: something waits, and not as many packets are on their way as
+// the peer acknowledges in time. For Spare items that is a quarter as many.
+func (b *Box) More() bool {
+	size := b.window.size()
+	if b.waits[Normal]+b.waits[Urgent] == 0 {
+		size = max(leastWindow, size/4)
+	}
+	return b.Waiting() > 0 && len(b.flights) < size
+}
+
+// Tell says that an item has a new state.
+func (b *Box) Tell(now time.Duration, item Item, level Urgency) {
+	b.wait(now, b.place(item), level)
 }
 
 // TellAgain repeats an item that was sent before to another peer, or to an earlier life of this one: Take says so
 // until the peer has acknowledged it.
-func (b *Box) TellAgain(now time.Duration, item Item, urgent bool) {
+func (b *Box) TellAgain(now time.Duration, item Item, level Urgency) {
 	i := b.place(item)
 	b.items[i].again = true
-	b.wait(now, i, urgent)
+	b.wait(now, i, level)
 }
 
 // place returns where an item is, which is made calm if it is not there.
@@ -130,23 +154,21 @@ func (b *Box) add(item Item) (i int32) {
 	return i
 }
 
-func (b *Box) wait(now time.Duration, i int32, urgent bool) {
+func (b *Box) wait(now time.Duration, i int32, level Urgency) {
 	e := &b.items[i]
-	if e.state == waiting && (e.urgent || !urgent) {
-		return
-	}
-	if e.state != waiting {
+	if e.state == waiting {
+		if e.level >= level {
+			return
+		}
+		b.waits[e.level]--
+	} else {
 		e.state, e.since = waiting, now
-		b.waits++
 	}
-	e.urgent = urgent
-	q, in := &b.normal, &e.queued[0]
-	if urgent {
-		q, in = &b.urgent, &e.queued[1]
-	}
-	if !*in {
-		*in = true
-		q.push(i)
+	e.level = level
+	b.waits[level]++
+	if !e.queued[level] {
+		e.queued[level] = true
+		b.queues[level].push(i)
 	}
 }
 
@@ -156,59 +178,61 @@ func (b *Box) Forget(item Item) {
 	if !ok {
 		return
 	}
-	if b.items[i].state == waiting {
-		b.waits--
+	if e := &b.items[i]; e.state == waiting {
+		b.waits[e.level]--
 	}
 	b.items[i] = told{queued: b.items[i].queued}
 	b.free = append(b.free, i)
 	delete(b.index, item)
 }
 
-// Oldest returns the wait of the first urgent item or of the first other item, the longer one; 0 if no item waits.
+// Oldest returns the wait of the first urgent item or of the first normal item, the longer one; 0 if none waits.
 func (b *Box) Oldest(now time.Duration) time.Duration {
 	oldest := time.Duration(0)
-	for _, q := range []*queue{&b.urgent, &b.normal} {
-		if i, ok := b.first(q); ok {
+	for level := Normal; level < urgencies; level++ {
+		if i, ok := b.first(level); ok {
 			oldest = max(oldest, now-b.items[i].since)
 		}
 	}
 	return oldest
 }
 
-// first is the first of a queue that waits; what no longer waits is taken out.
-func (b *Box) first(q *queue) (int32, bool) {
+// first is the first item that waits with an urgency; what is in that queue for no reason any more is taken out.
+func (b *Box) first(level Urgency) (int32, bool) {
+	q := &b.queues[level]
 	for q.len() > 0 {
-		if i := q.peek(); b.items[i].state == waiting {
+		i := q.peek()
+		if e := &b.items[i]; e.state == waiting && e.level == level {
 			return i, true
 		}
-		b.pop(q)
+		b.pop(level)
 	}
 	return 0, false
 }
 
-func (b *Box) pop(q *queue) {
-	e := &b.items[q.peek()]
-	if q == &b.urgent {
-		e.queued[1] = false
-	} else {
-		e.queued[0] = false
-	}
+func (b *Box) pop(level Urgency) {
+	q := &b.queues[level]
+	b.items[q.peek()].queued[level] = false
 	q.head++
 }
 
-// pick returns the next item to take. It is an urgent one, but each fourth time the longest waiting of the others: a
-// flood of urgent items does not starve the others.
-func (b *Box) pick() (i int32, from *queue, ok bool) {
-	from = &b.urgent
-	i, ok = b.first(from)
+// pick returns the next item to take: of the most urgent ones the longest waiting. In some turns less urgent items come
+// first, so that a flood of urgent ones does not starve them.
+func (b *Box) pick() (i int32, level Urgency, ok bool) {
 	b.turn++
-	if !ok || b.turn >= normalTurn {
-		b.turn = 0
-		if n, waits := b.first(&b.normal); waits {
-			i, from, ok = n, &b.normal, true
+	first := Urgent
+	switch {
+	case b.turn%(turns*turns) == 0:
+		first = Spare
+	case b.turn%turns == 0:
+		first = Normal
+	}
+	for _, level = range [...]Urgency{first, Urgent, Normal, Spare} {
+		if i, ok = b.first(level); ok {
+			return i, level, true
 		}
 	}
-	return i, from, ok
+	return 0, 0, false
 }
 
 // Begin begins a packet; the numbers of packets rise.
@@ -226,16 +250,16 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 // Take takes the next item into the packet that was begun last; ok is false if none waits, again reports that it was
 // queued with TellAgain.
 func (b *Box) Take() (item Item, again, ok bool) {
-	i, q, ok := b.pick()
+	i, level, ok := b.pick()
 	if !ok {
 		return Item{}, false, false
 	}
-	b.pop(q)
+	b.pop(level)
 	f := &b.flights[len(b.flights)-1]
 	f.items = append(f.items, i)
 	e := &b.items[i]
-	e.state, e.packet, e.last, e.since, e.urgent = flying, f.packet, f.packet, f.at, false
-	b.waits--
+	e.state, e.packet, e.last, e.since = flying, f.packet, f.packet, f.at
+	b.waits[level]--
 	return e.item, e.again, true
 }
 
@@ -276,6 +300,7 @@ func (b *Box) Acked(now time.Duration, last, earlier uint64, patience time.Durat
 		f := &b.flights[i]
 		switch {
 		case heard(f.packet, last, earlier):
+			b.window.acknowledged()
 			b.settle(f)
 		case f.packet+reorder <= last || now-f.at > patience:
 			b.lose(now, f)
@@ -312,9 +337,10 @@ func (b *Box) settle(f *flight) {
 
 func (b *Box) lose(now time.Duration, f *flight) {
 	b.lossy = now + lossyFor
+	b.window.lost(now, f.at)
 	for _, i := range f.items {
 		if e := &b.items[i]; e.state == flying && e.last == f.packet {
-			b.wait(now, i, true)
+			b.wait(now, i, e.repeated())
 		}
 	}
 }
@@ -327,17 +353,26 @@ func (b *Box) Restart(now time.Duration, forgot bool, keep func(Item) bool) {
 	for i := range old {
 		if old[i].state != unused && keep(old[i].item) {
 			b.items[b.place(old[i].item)].again = old[i].again || forgot && old[i].packet > 0
-			b.Tell(now, old[i].item, true)
+			b.Tell(now, old[i].item, old[i].repeated())
 		}
 	}
 }
 
-// Visit looks at n places for items, in turn, and visits the calm items there.
-func (b *Box) Visit(n int, visit func(Item)) {
+// repeated is the urgency of an item that the peer lacks.
+func (e *told) repeated() Urgency {
+	if e.level == Spare {
+		return Spare
+	}
+	return Urgent
+}
+
+// Visit looks at n places for items, in turn, and visits the calm items there. level is Spare or Normal, as they were
+// sent.
+func (b *Box) Visit(n int, visit func(i Item, level Urgency)) {
 	for range min(n, len(b.items)) {
 		b.visited = (b.visited + 1) % len(b.items)
 		if e := b.items[b.visited]; e.state == calm {
-			visit(e.item)
+			visit(e.item, min(e.level, Normal))
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestLatestStateArrives(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				i := Item{Key: uint64(rng.IntN(20)), Kind: Kind(rng.IntN(2))}
 				state[i]++
-				b.Tell(now, i, rng.IntN(2) == 0)
+				b.Tell(now, i, Urgency(rng.IntN(int(urgencies))))
 			}
 			round(now, loss)
 		}
@@ -72,10 +72,10 @@ func TestLatestStateArrives(t *testing.T) {
 func TestUrgentFirst(t *testing.T) {
 	var b Box
 	for k := range uint64(3) {
-		b.Tell(0, Item{Key: k}, false)
+		b.Tell(0, Item{Key: k}, Normal)
 	}
-	b.Tell(ms, Item{Key: 9}, true)
-	b.Tell(ms, Item{Key: 2}, true) // it waits already
+	b.Tell(ms, Item{Key: 9}, Urgent)
+	b.Tell(ms, Item{Key: 2}, Urgent) // it waits already
 	if got := b.Oldest(5 * ms); got != 5*ms {
 		t.Errorf("the oldest waits for %v, want 5ms", got)
 	}
@@ -97,7 +97,7 @@ func TestUrgentFirst(t *testing.T) {
 func TestVisitAndForget(t *testing.T) {
 	var b Box
 	for k := range uint64(10) {
-		b.Tell(0, Item{Key: k}, false)
+		b.Tell(0, Item{Key: k}, Normal)
 	}
 	b.Begin(0, 1)
 	for range 10 {
@@ -106,13 +106,13 @@ func TestVisitAndForget(t *testing.T) {
 	b.Acked(0, 1, 0, time.Second)
 	seen := map[uint64]bool{}
 	for range 5 {
-		b.Visit(2, func(i Item) { seen[i.Key] = true })
+		b.Visit(2, func(i Item, _ Urgency) { seen[i.Key] = true })
 	}
 	if len(seen) != 10 {
 		t.Errorf("%d items visited in five calls of two, want 10", len(seen))
 	}
 	b.Forget(Item{Key: 3})
-	b.Tell(0, Item{Key: 33}, false)
+	b.Tell(0, Item{Key: 33}, Normal)
 	if _, known := b.index[Item{Key: 3}]; b.Len() != 10 || len(b.items) != 10 || known {
 		t.Errorf("%d items in %d places", b.Len(), len(b.items))
 	}
@@ -131,7 +131,7 @@ func BenchmarkTellTakeAck(b *testing.B) {
 	for b.Loop() {
 		seq++
 		for k := range uint64(30) {
-			box.Tell(0, Item{Key: seq%1000*30 + k}, false)
+			box.Tell(0, Item{Key: seq%1000*30 + k}, Normal)
 		}
 		box.Begin(0, seq)
 		for range 30 {
@@ -147,12 +147,12 @@ func TestUrgentItemsLeaveRoom(t *testing.T) {
 	var b Box
 	told, taken := 0, 0
 	for seq := range uint64(10_000) {
-		b.Tell(0, Item{Key: 1}, false)
-		b.Tell(0, Item{Key: 2}, false)
-		b.Tell(0, Item{Key: 2}, true)
+		b.Tell(0, Item{Key: 1}, Normal)
+		b.Tell(0, Item{Key: 2}, Normal)
+		b.Tell(0, Item{Key: 2}, Urgent)
 		for range 4 {
 			told++
-			b.Tell(0, Item{Key: uint64(1000 + told%5000)}, true)
+			b.Tell(0, Item{Key: uint64(1000 + told%5000)}, Urgent)
 		}
 		b.Begin(0, seq+1)
 		for range 4 {
@@ -165,7 +165,7 @@ func TestUrgentItemsLeaveRoom(t *testing.T) {
 	if taken < 1000 {
 		t.Errorf("what is not urgent was taken %d times of 10000", taken)
 	}
-	if n := len(b.normal.list) + len(b.urgent.list); n > 4*len(b.items) {
+	if n := len(b.queues[Normal].list) + len(b.queues[Urgent].list); n > 4*len(b.items) {
 		t.Errorf("%d places in queues for %d items", n, len(b.items))
 	}
 }
@@ -187,7 +187,7 @@ func BenchmarkRepeat(b *testing.B) {
 				}
 			}
 			for k := range items {
-				box.Tell(now, Item{Key: uint64(k)}, false)
+				box.Tell(now, Item{Key: uint64(k)}, Normal)
 			}
 			for box.Waiting() > 0 && seq < maxFlights-1 {
 				send(func() bool { _, _, ok := box.Take(); return ok })

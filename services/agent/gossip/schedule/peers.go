@@ -234,18 +234,18 @@ func (p *Peers) ordered() []*peer {
 
 // Tell says that a peer is to know the new state of an item. Peers that are not known, or have no version in common
 // with this one, are sent nothing.
-func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, urgent bool) {
+func (p *Peers) Tell(now time.Duration, name string, item delivery.Item, level delivery.Urgency) {
 	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
-		at.box.Tell(now, item, urgent)
-		p.told(at, urgent)
+		at.box.Tell(now, item, level)
+		p.told(at, level)
 	}
 }
 
 // TellAgain repeats an item that another peer in its place was sent before, or an earlier life of the peer.
-func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, urgent bool) {
+func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, level delivery.Urgency) {
 	if at := p.by[name]; at != nil && at.alive && at.version > 0 {
-		at.box.TellAgain(now, item, urgent)
-		p.told(at, urgent)
+		at.box.TellAgain(now, item, level)
+		p.told(at, level)
 	}
 }
 
@@ -254,8 +254,8 @@ func (p *Peers) Pending() bool { return p.pending }
 
 // told notes that something waits for a peer. In a large fleet a wait without urgency lasts to the next tick: packets
 // cost more than their content.
-func (p *Peers) told(at *peer, urgent bool) {
-	p.pending = p.pending || urgent || len(p.by) <= busyPeers
+func (p *Peers) told(at *peer, level delivery.Urgency) {
+	p.pending = p.pending || level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers
 	p.wakes.earlier(at.number, at.sent+p.least())
 }
 

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"time"
 
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -105,23 +106,26 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 	}
 	heads := split(from.Heads(now), MaxPacket-overhead-len(p.Name))
 	room := longestRecord + longestHead(heads)
+	var held []*peer
 	for pass := 0; len(due) > 0; pass++ {
 		again := due[:0]
 		for i, at := range due {
 			if !p.budget.left() && !leaving {
 				p.turn = at.place
-				p.postpone(now, append(again, due[i:]...))
+				p.postpone(now, slices.Concat(held, again, due[i:]))
 				return out, forgotten
 			}
 			m, more := p.fill(now, at, pass, heads, room, leaving, from)
 			out = append(out, Outgoing{at.name, m})
 			if more {
 				again = append(again, at)
+			} else if at.box.Waiting() > 0 {
+				held = append(held, at)
 			}
 		}
 		due = again
 	}
-	p.budget.late = 0
+	p.postpone(now, held)
 	return out, forgotten
 }
 
@@ -131,7 +135,7 @@ func (p *Peers) renewBudget(now time.Duration) {
 	}
 }
 
-// postpone counts what does not fit into the budget.
+// postpone counts what does not fit into the budget, or is more than a peer acknowledges in time.
 func (p *Peers) postpone(now time.Duration, rest []*peer) {
 	p.budget.late = 0
 	for _, at := range rest {
@@ -216,9 +220,9 @@ func (p *Peers) refresh(now time.Duration, at *peer, from Source) {
 		return
 	}
 	at.refreshed += n * cycle / items
-	at.box.Visit(int(n), func(i delivery.Item) {
+	at.box.Visit(int(n), func(i delivery.Item, level delivery.Urgency) {
 		if from.Wanted(at.name, i) {
-			at.box.Tell(now, i, false)
+			at.box.Tell(now, i, level)
 		} else {
 			at.box.Forget(i)
 		}
@@ -242,7 +246,7 @@ func (p *Peers) disturb(now time.Duration) {
 }
 
 // fill makes the next packet to a peer; pass counts those of this round. more says that
-// the peer needs another one.
+// the peer needs another one, and there is room for it on the way.
 func (p *Peers) fill(
 	now time.Duration, at *peer, pass int, heads [][]*gossipv1.Replica, room int, leaving bool, from Source,
 ) (m *gossipv1.Packet, more bool) {
@@ -273,7 +277,7 @@ func (p *Peers) fill(
 		m.PromiseMs = uint32(next.Milliseconds())
 	}
 	p.budget.take(bytes + frameExtra)
-	return m, at.box.Waiting() > 0 || pass+1 < len(heads)
+	return m, at.box.More() || pass+1 < len(heads)
 }
 
 // clone copies heads, so that claims can be added to them.

@@ -40,7 +40,7 @@ func TestBudget(t *testing.T) {
 	now := time.Second
 	for i := range peers {
 		for k := range uint64(keys) {
-			p.Tell(now, fmt.Sprintf("peer-%02d", i), delivery.Item{Key: uint64(i)<<32 | k, Kind: delivery.Sum}, false)
+			p.Tell(now, fmt.Sprintf("peer-%02d", i), delivery.Item{Key: uint64(i)<<32 | k, Kind: delivery.Sum}, delivery.Normal)
 		}
 	}
 	for range 20 {
@@ -56,6 +56,7 @@ func TestBudget(t *testing.T) {
 				packets++
 				bytes += n + frameExtra
 				to[o.To]++
+				p.by[o.To].box.Acked(now, o.Packet.GetSeq(), ^uint64(0), time.Second)
 			}
 		}
 		if packets > PacketsPerPeriod || bytes > BytesPerPeriod || packets < PacketsPerPeriod*9/10 {
@@ -68,6 +69,35 @@ func TestBudget(t *testing.T) {
 	}
 	if s := p.Traffic(); s.Deferred == 0 || s.Late < 100*time.Millisecond || s.Waiting == 0 || s.Told != peers*keys {
 		t.Errorf("traffic %+v, want some deferred and late", s)
+	}
+}
+
+// A peer that acknowledges nothing is sent little, however much waits for it, and what waits is late. It costs the
+// others nothing.
+func TestAPeerThatAcknowledgesNothing(t *testing.T) {
+	p, from := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}
+	now, sent := time.Second, map[string]int{}
+	for _, name := range []string{"slow", "fast"} {
+		p.Alive(0, name, "", true, Version)
+		for k := range uint64(50_000) {
+			p.Tell(now, name, delivery.Item{Key: k, Kind: delivery.Sum}, delivery.Normal)
+		}
+	}
+	for range 40 {
+		now += period / 2
+		out, _ := p.Round(now, false, false, from)
+		for _, o := range out {
+			sent[o.To]++
+			if o.To == "fast" {
+				p.by[o.To].box.Acked(now, o.Packet.GetSeq(), ^uint64(0), time.Second)
+			}
+		}
+	}
+	if sent["slow"] > 2*40 || sent["fast"] < 20*PacketsPerPeriod/2 {
+		t.Errorf("%d packets in a second, %d to the peer that acknowledges them", sent["slow"], sent["fast"])
+	}
+	if s := p.Traffic(); s.Late < 500*time.Millisecond || s.Deferred == 0 {
+		t.Errorf("traffic %+v, want late", s)
 	}
 }
 
@@ -126,7 +156,7 @@ func TestAShortSilenceRepeatsNothing(t *testing.T) {
 				Ack: &gossipv1.Ack{Incarnation: 1, Seq: p.by["peer"].seq, Earlier: 1<<64 - 1}})
 		}
 		for k := range uint64(keys) {
-			p.Tell(now, "peer", delivery.Item{Key: k, Kind: delivery.Claim}, false)
+			p.Tell(now, "peer", delivery.Item{Key: k, Kind: delivery.Claim}, delivery.Normal)
 		}
 		for range 20 {
 			p.Round(now, false, false, from)

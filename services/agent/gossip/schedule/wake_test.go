@@ -41,7 +41,7 @@ func TestNoPeerIsOverlooked(t *testing.T) {
 			case step == 2:
 				p.HeadsChanged(now)
 			case step <= 5:
-				p.Tell(now, at.name, delivery.Item{Key: uint64(step)}, step == 3)
+				p.Tell(now, at.name, delivery.Item{Key: uint64(step)}, delivery.Urgency(step%3))
 			default:
 				sent[at.name]++
 				m := &gossipv1.Packet{Agent: at.name, Incarnation: 1, Seq: sent[at.name],
@@ -114,7 +114,7 @@ func TestWhatIsKnownCostsNothing(t *testing.T) {
 	for i := range peers {
 		p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
 		for k := range uint64(items) {
-			p.Tell(now, fmt.Sprint("peer-", i), delivery.Item{Key: k}, false)
+			p.Tell(now, fmt.Sprint("peer-", i), delivery.Item{Key: k}, delivery.Normal)
 		}
 	}
 	round := func() {

@@ -1,0 +1,128 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+)
+
+// fly has a box send up to n packets of an item each, as many as its window allows, and returns the number of the last.
+func fly(b *Box, now time.Duration, seq uint64, n int) uint64 {
+	for range n {
+		b.Tell(now, Item{Key: seq + 1}, Normal)
+		b.Tell(now, Item{Key: seq + 2}, Normal)
+		if !b.More() {
+			break
+		}
+		seq++
+		b.Begin(now, seq)
+		b.Take()
+	}
+	return seq
+}
+
+// The window grows while packets arrive, is halved once for all that are lost of one window, and never passes what an
+// acknowledgement can name.
+func TestWindow(t *testing.T) {
+	var b Box
+	const trip = 50 * time.Millisecond
+	now, seq := time.Duration(0), uint64(0)
+	for range 10 {
+		seq = fly(&b, now, seq, 1000)
+		now += trip
+		b.Acked(now, seq, ^uint64(0), time.Second)
+	}
+	if n := b.window.size(); n != mostWindow || mostWindow > 64 {
+		t.Errorf("a window of %d, want %d, at most the 65 packets that an acknowledgement names", n, mostWindow)
+	}
+	seq = fly(&b, now, seq, 1000)
+	now += trip
+	b.Overdue(now+time.Second, time.Second)
+	if n := b.window.size(); n != mostWindow/2 {
+		t.Errorf("a window of %d after a loss, want half of %d", n, mostWindow)
+	}
+	for range 3 {
+		seq = fly(&b, now, seq, 1000)
+		now += trip
+		b.Acked(now, seq, ^uint64(0), time.Second)
+	}
+	if n := b.window.size(); n < mostWindow/2+2 || n > mostWindow/2+4 {
+		t.Errorf("a window of %d three round trips after a loss, want one more for each", n)
+	}
+}
+
+// A peer that receives each packet, but is busy and acknowledges late, is not sent everything again and again: of 3000
+// items few are repeated. Without a window half were.
+func TestABusyPeerIsNotFlooded(t *testing.T) {
+	var b Box
+	const items, way, each = 3000, 60 * time.Millisecond, 10
+	type arrival struct {
+		at     time.Duration
+		packet uint64
+	}
+	var inbox []arrival
+	for k := range uint64(items) {
+		b.Tell(0, Item{Key: k}, Urgent)
+	}
+	taken, seq := 0, uint64(0)
+	calm := false
+	for now := time.Duration(0); !calm && now < time.Minute; now += 25 * time.Millisecond {
+		for served := 0; len(inbox) > 0 && inbox[0].at <= now && served < 4; served++ { // it takes in 160 packets a second
+			b.Acked(now, inbox[0].packet, ^uint64(0), 150*time.Millisecond)
+			inbox = inbox[1:]
+		}
+		b.Overdue(now, 150*time.Millisecond)
+		for first := b.Waiting() > 0; first || b.More(); first = false {
+			seq++
+			b.Begin(now, seq)
+			for range each {
+				if _, _, ok := b.Take(); ok {
+					taken++
+				}
+			}
+			inbox = append(inbox, arrival{now + way, seq})
+		}
+		_, flies := b.Unheard()
+		calm = !flies && b.Waiting() == 0
+	}
+	if !calm || taken > items*3/2 {
+		t.Errorf("%d items wait, %d of %d were sent", b.Waiting(), taken, items)
+	}
+}
+
+// Items of keys whose owners decide have a quarter of the window, keep their urgency when they are lost, and wait for
+// no others for ever.
+func TestSpareItems(t *testing.T) {
+	var b Box
+	b.window.more = 38
+	for k := range uint64(1000) {
+		b.Tell(0, Item{Key: k}, Spare)
+	}
+	seq := uint64(0)
+	for b.More() {
+		seq++
+		b.Begin(0, seq)
+		b.Take()
+	}
+	if seq != 10 {
+		t.Errorf("%d packets of a window of 40, want a quarter", seq)
+	}
+	b.Overdue(time.Minute, time.Second)
+	if b.waits[Spare] != 1000 || b.Oldest(time.Minute) != 0 {
+		t.Errorf("%d spare items wait after a loss, the oldest for %v", b.waits[Spare], b.Oldest(time.Minute))
+	}
+	b.Tell(0, Item{Key: 7}, Normal)
+	b.Begin(0, 100)
+	if i, _, _ := b.Take(); i.Key != 7 || b.Waiting() != 999 {
+		t.Errorf("the first item is %v, %d wait", i, b.Waiting())
+	}
+	spare := 0
+	for k := range uint64(320) {
+		b.Tell(0, Item{Key: 5000 + k}, Urgent)
+		if i, _, _ := b.Take(); i.Key < 1000 {
+			spare++
+		}
+	}
+	if spare < 15 || spare > 25 {
+		t.Errorf("%d of 320 items are spare ones, want one of 16", spare)
+	}
+}
