@@ -109,14 +109,17 @@ func (b *Box) Lossy() time.Duration { return b.lossy }
 func (b *Box) Waiting() int { return b.waits[Spare] + b.waits[Normal] + b.waits[Urgent] }
 
 // More reports whether another packet is worth while now: something waits, and not as many packets are on their way as
-// the peer acknowledges in time. For Spare items that is a quarter as many.
+// the peer acknowledges in time. For Spare items that is a quarter as many, and no more than mostSpare.
 func (b *Box) More() bool {
 	size := b.window.size()
 	if b.waits[Normal]+b.waits[Urgent] == 0 {
-		size = max(leastWindow, size/4)
+		size = min(max(leastWindow, size/4), mostSpare)
 	}
 	return b.Waiting() > 0 && len(b.flights) < size
 }
+
+// Took notes how long a packet took to the peer.
+func (b *Box) Took(now, way time.Duration) { b.window.took(now, way) }
 
 // Tell says that an item has a new state.
 func (b *Box) Tell(now time.Duration, item Item, level Urgency) {

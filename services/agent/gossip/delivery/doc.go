@@ -17,8 +17,8 @@
 //	                   └─────────────────┴──── Tell ◄──────┘
 //
 // Urgent items are taken first, but for one of four, and among equals the longest waiting. A window bounds the packets
-// on their way, as TCP's does: a peer that is busy is sent less, and not everything again. Spare items have a
-// quarter of the window. A packet counts as lost when
+// on their way, as TCP's does: a peer that is late is sent less, and not everything again. Spare items have a quarter
+// of the window. A packet counts as lost when
 // a packet sent after it was acknowledged and it was not ([reorder] later ones), or when it was not acknowledged in
 // time.
 //

@@ -304,7 +304,10 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	at.heard, at.incarnation = max(now, 1), m.GetIncarnation()
 	p.number(now, at, m)
 	if a := m.GetAck(); a.GetIncarnation() == p.Incarnation && a.GetSeq() > 0 {
-		at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now, p.resumed)
+		if took, ok := at.delays.Acknowledged(a.GetSeq(), time.Duration(a.GetHeldUs())*time.Microsecond, now,
+			p.resumed); ok {
+			at.box.Took(now, took)
+		}
 		at.box.Acked(now, a.GetSeq(), a.GetEarlier(), p.patience(at))
 	}
 	if hasClaims(m.GetReplicas()) || len(m.GetSums()) > 0 {
