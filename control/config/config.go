@@ -94,6 +94,7 @@ type Quota struct {
 	Guaranteed float64 // ≥ 0
 	Max        float64 // ≥ Guaranteed; +Inf: unbounded; 0 admits nothing
 	Mode       Mode
+	Until      Instant // when it lapses, see Limit
 	// Unknown is as in [Limit].
 	Unknown *FieldError
 }
@@ -107,6 +108,8 @@ type RateBurst struct {
 	Burst float64 `json:"burst"` // 0: one second's worth; below 1 is raised to 1
 	// Concurrency is as in [Limit].
 	Concurrency int64 `json:"concurrency,omitempty"`
+	// Until is the instant from which an override counts no more; 0: it stays. Only of an override.
+	Until Instant `json:"until_ms,omitempty"`
 }
 
 // WithDefaults fills in a burst that is 0.
@@ -148,6 +151,9 @@ type Limit struct {
 	// Cost is the name of the cost that it counts; "": the plain cost. A request that has no such
 	// cost is not counted.
 	Cost string `json:"cost,omitempty"`
+	// Until is the instant from which all is as without the limit; 0: it stays. Agents and gateways make that
+	// change themselves: see [Lapses].
+	Until Instant `json:"until_ms,omitempty"`
 	// Unknown is set when a limit is decoded that has a field or a name which this build
 	// does not know, because a newer build has sent it. What the limit means is then not
 	// known: it is not valid. Nil of a limit that is understood.

@@ -15,11 +15,12 @@ type quotaJSON struct {
 	Guaranteed float64  `json:"guaranteed,omitempty"`
 	Max        *float64 `json:"max,omitempty"`
 	Mode       Mode     `json:"mode,omitempty"`
+	Until      Instant  `json:"until_ms,omitempty"`
 }
 
 // MarshalJSON leaves max out when it is +Inf.
 func (q Quota) MarshalJSON() ([]byte, error) {
-	w := quotaJSON{Pool: q.Pool, Guaranteed: q.Guaranteed, Mode: q.Mode}
+	w := quotaJSON{Pool: q.Pool, Guaranteed: q.Guaranteed, Mode: q.Mode, Until: q.Until}
 	if !math.IsInf(q.Max, 1) {
 		w.Max = &q.Max
 	}
@@ -33,7 +34,7 @@ func (q *Quota) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return err
 	}
-	*q = Quota{Pool: w.Pool, Guaranteed: w.Guaranteed, Max: Unbounded, Mode: w.Mode, Unknown: unknown}
+	*q = Quota{Pool: w.Pool, Guaranteed: w.Guaranteed, Max: Unbounded, Mode: w.Mode, Until: w.Until, Unknown: unknown}
 	if w.Max != nil {
 		q.Max = *w.Max
 	}

@@ -337,7 +337,8 @@ func (l *Limit) validate(path string) error {
 	if l.Unknown != nil {
 		return l.Unknown.under(path)
 	}
-	if err := (RateBurst{Rate: l.Rate, Burst: l.Burst, Concurrency: l.Concurrency}).validate(path); err != nil {
+	own := RateBurst{Rate: l.Rate, Burst: l.Burst, Concurrency: l.Concurrency, Until: l.Until}
+	if err := own.validate(path); err != nil {
 		return err
 	}
 	if err := l.validateKind(path); err != nil {
@@ -399,7 +400,7 @@ func (rb RateBurst) validate(path string) error {
 	if !(rb.Burst >= 0 && rb.Burst <= MaxRate) {
 		return &FieldError{join(path, "burst"), rb.Burst, "a cost from 0 (default) to 1e12"}
 	}
-	return nil
+	return rb.Until.validate(path)
 }
 
 // of checks a quota of a configuration with the given pools.
@@ -420,6 +421,9 @@ func (q *Quota) validate(path string) error {
 	if math.IsNaN(q.Max) || q.Max < q.Guaranteed {
 		want := fmt.Sprintf("at least guaranteed, which is %v; +Inf for none", q.Guaranteed)
 		return &FieldError{join(path, "max"), q.Max, want}
+	}
+	if err := q.Until.validate(path); err != nil {
+		return err
 	}
 	return modes.check(path, uint8(q.Mode))
 }

@@ -57,7 +57,7 @@ func newExactFleet(t *testing.T, n int, c *config.Config) *exactFleet {
 func allowedBy(e *Engine, q *exchange.TokenRequest) grant.Params {
 	var in config.Set
 	in.Replace(e.snap.Load().source())
-	if key, p, ok := ExactKey(&in, &q.KeyName); ok && key == q.Key {
+	if key, p, ok := ExactKey(&in, 0, &q.KeyName); ok && key == q.Key {
 		return p
 	}
 	return grant.Params{Rate: 1, Burst: grant.Token} // it is not named: nothing is granted

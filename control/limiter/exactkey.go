@@ -1,18 +1,16 @@
 package limiter
 
 import (
-	"slices"
-
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
-// ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it. Not ok:
+// ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
-func ExactKey(in *config.Set, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
-	l := limitNamed(in, n.Tenant, n.Limit)
+func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	l := limitNamed(in, at, n.Tenant, n.Limit)
 	if l == nil || exactnessOf(l) == never || l.PerTenant && n.Client != "" {
 		return 0, p, false
 	}
@@ -22,7 +20,7 @@ func ExactKey(in *config.Set, n *exchange.KeyName) (key uint64, p grant.Params, 
 	} else {
 		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
-	if o, found := l.Overrides[n.Client]; found { // as keys.Group has it, for a PerTenant limit, too
+	if o, found := l.OverrideAt(n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
 		allowed = o
 	}
 	numbers := numbersOf(l, allowed)
@@ -30,15 +28,17 @@ func ExactKey(in *config.Set, n *exchange.KeyName) (key uint64, p grant.Params, 
 	return key, p, p.Rate > 0
 }
 
-// limitNamed returns the tenant's limit of a name, else the default limit of the name; nil: none.
-func limitNamed(in *config.Set, tenant, name string) *config.Limit {
+// limitNamed returns the tenant's limit of a name, else the default limit of the name; nil: none holds at the instant.
+func limitNamed(in *config.Set, at config.Instant, tenant, name string) *config.Limit {
 	t := in.Tenant(tenant)
 	if t == nil {
 		return nil
 	}
 	for _, list := range [][]config.Limit{t.Limits, in.Shared().Defaults} {
-		if i := slices.IndexFunc(list, func(l config.Limit) bool { return l.Name == name }); i >= 0 {
-			return &list[i]
+		for i := range list {
+			if l := &list[i]; l.Name == name && !l.Until.Over(at) {
+				return l
+			}
 		}
 	}
 	return nil

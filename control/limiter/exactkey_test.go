@@ -26,7 +26,7 @@ func TestExactKeyIsTheGateways(t *testing.T) {
 	for _, l := range e.snap.Load().tenants["acme"].limits {
 		for _, client := range []string{"vip", "other", ""} {
 			k := e.tokenKey(l, client)
-			key, p, ok := ExactKey(&in, &exchange.KeyName{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client})
+			key, p, ok := ExactKey(&in, 0, &exchange.KeyName{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client})
 			if held := l.name != "local" && l.name != "none"; ok != held {
 				t.Errorf("%s: found %v", l.name, ok)
 			} else if held && (key != k.Hash || p != grant.Params{Rate: k.Rate, Burst: int64(k.Burst * grant.Token),
@@ -37,7 +37,7 @@ func TestExactKeyIsTheGateways(t *testing.T) {
 	}
 	for _, n := range []exchange.KeyName{{Tenant: "acme", Limit: "nobody's"}, {Tenant: "other", Limit: "whole"},
 		{Tenant: "acme", Limit: "whole", Client: "vip"}} {
-		if _, _, ok := ExactKey(&in, &n); ok {
+		if _, _, ok := ExactKey(&in, 0, &n); ok {
 			t.Errorf("%+v is found", n)
 		}
 	}

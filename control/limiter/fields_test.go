@@ -18,6 +18,9 @@ func TestEveryFieldOfALimitCounts(t *testing.T) {
 	}
 	plain := compiled(config.Limit{})
 	for name, l := range configtest.Fields[config.Limit]() {
+		if name == "Until" { // who applies a configuration leaves out what has lapsed
+			continue
+		}
 		if reflect.DeepEqual(compiled(l), plain) {
 			t.Errorf("Limit.%s makes no difference: newLimit forgets it", name)
 		}

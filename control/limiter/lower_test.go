@@ -18,7 +18,7 @@ func (f *exactFleet) replace(now int64, c *config.Config) {
 	}
 	var in config.Set
 	in.Replace(c)
-	_, p, _ := ExactKey(&in, &exchange.KeyName{Tenant: "a", Limit: "l", Client: "c"})
+	_, p, _ := ExactKey(&in, 0, &exchange.KeyName{Tenant: "a", Limit: "l", Client: "c"})
 	for _, o := range f.owners {
 		o.Configure(p, now)
 	}

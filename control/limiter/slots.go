@@ -52,10 +52,10 @@ func slotNumbersOf(l *config.Limit) *slotNumbers {
 	return n
 }
 
-// SlotKey returns the hash of a key of a concurrency limit, and its number of slots by a configuration. Not ok: the
-// configuration has no such limit. O(limits of the tenant).
-func SlotKey(in *config.Set, n *exchange.KeyName) (key uint64, most int64, ok bool) {
-	l := limitNamed(in, n.Tenant, n.Limit)
+// SlotKey returns the hash of a key of a concurrency limit, and its number of slots by a configuration at an
+// instant. Not ok: the configuration has no such limit. O(limits of the tenant).
+func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, most int64, ok bool) {
+	l := limitNamed(in, at, n.Tenant, n.Limit)
 	if l == nil || l.Concurrency == 0 || l.PerTenant && n.Client != "" {
 		return 0, 0, false
 	}
@@ -64,7 +64,10 @@ func SlotKey(in *config.Set, n *exchange.KeyName) (key uint64, most int64, ok bo
 	} else {
 		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
-	return key, slotNumbersOf(l).of(n.Client), true
+	if o, found := l.OverrideAt(n.Client, at); found {
+		return key, o.Concurrency, true
+	}
+	return key, l.Concurrency, true
 }
 
 // narrowerFirst orders the concurrency limits of a request. While it waits for a slot it keeps its other slots. So it

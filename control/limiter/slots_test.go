@@ -83,7 +83,7 @@ func (f *slotFleet) ask(i int, a *exchange.SlotAsk) {
 	if o == nil {
 		var in config.Set
 		in.Replace(f.engines[i].snap.Load().source())
-		key, most, ok := SlotKey(&in, &a.KeyName)
+		key, most, ok := SlotKey(&in, 0, &a.KeyName)
 		if !ok || key != a.Key {
 			f.t.Fatalf("an engine asks about %+v, which is no key of a concurrency limit", a)
 		}

@@ -138,7 +138,7 @@ func (r *reader) read(m protoreflect.Message, path string) error {
 
 // below reads the message that a field has.
 func (r *reader) below(m protoreflect.Message, d protoreflect.FieldDescriptor, name string) error {
-	if d.Kind() != protoreflect.MessageKind || isDuration(d) {
+	if isScalar(d) {
 		return nil
 	}
 	if d.IsList() {
@@ -162,7 +162,7 @@ func required(m protoreflect.Message) map[string]bool {
 // defaultOf is the default that the comment says, or that the server fills in; both, if they are there, must agree.
 func (s *said) defaultOf(m protoreflect.Message, d protoreflect.FieldDescriptor, required bool) (string, error) {
 	filled := ""
-	if m.Has(d) && !d.IsList() && (d.Kind() != protoreflect.MessageKind || isDuration(d)) {
+	if m.Has(d) && !d.IsList() && isScalar(d) {
 		filled = valueText(d, m.Get(d))
 	}
 	switch {
@@ -247,7 +247,7 @@ func unset(m protoreflect.Message, path string) (missing []string) {
 		case server[d.Name()]:
 		case !m.Has(d):
 			missing = append(missing, name)
-		case d.Kind() != protoreflect.MessageKind || isDuration(d):
+		case isScalar(d):
 		case d.IsList():
 			missing = append(missing, unset(m.Get(d).List().Get(0).Message(), name)...)
 		default:

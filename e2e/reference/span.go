@@ -25,6 +25,8 @@ func (r *reader) span(d protoreflect.FieldDescriptor, s said) string {
 		return listSpan(d, rules.GetRepeated())
 	case isDuration(d):
 		return durationSpan(rules.GetDuration())
+	case isTime(d):
+		return "a time from 1970 to 2200"
 	case d.Kind() == protoreflect.DoubleKind:
 		return doubleSpan(rules.GetDouble())
 	case d.Kind() == protoreflect.Uint32Kind:
@@ -101,6 +103,15 @@ const durationName = "google.protobuf.Duration"
 
 func isDuration(d protoreflect.FieldDescriptor) bool {
 	return d.Kind() == protoreflect.MessageKind && d.Message().FullName() == durationName
+}
+
+// isScalar reports whether documents write a field's value as one text or number.
+func isScalar(d protoreflect.FieldDescriptor) bool {
+	return d.Kind() != protoreflect.MessageKind || isDuration(d) || isTime(d)
+}
+
+func isTime(d protoreflect.FieldDescriptor) bool {
+	return d.Kind() == protoreflect.MessageKind && d.Message().FullName() == "google.protobuf.Timestamp"
 }
 
 // durationText is a duration as documents write it.

@@ -22,6 +22,8 @@
 //     force; the heartbeat reports to the agent which revision was refused, and why.
 //   - What owners have granted is forgotten when the link has been down for [link.DeadAfter]:
 //     the agent then counts it as spent.
+//   - What has an Until lapses by this process's own count of the agent's time of day: see
+//     lapse.go.
 //   - Malformed bytes end the connection, nothing else.
 package agentlink
 
@@ -155,6 +157,7 @@ type Client struct {
 	ready     chan struct{} // closed when a configuration and sums have arrived
 	readyOnce sync.Once
 	inForce   inForce
+	lapses    Bell // rings when the next lapse may be another one
 	// Of receive. What clients spent before this process started is restored once,
 	// and not after the first configuration.
 	restored, configured, summed bool
@@ -191,14 +194,16 @@ func New(o Options) *Client {
 	}
 	return &Client{
 		o: o, ready: make(chan struct{}), finishing: make(chan struct{}), finished: make(chan struct{}),
+		lapses: NewBell(),
 	}
 }
 
 // Run keeps the link up until the context ends.
 func (c *Client) Run(ctx context.Context) {
-	var estimates sync.WaitGroup
-	defer estimates.Wait()
-	estimates.Go(func() { c.estimateWithoutAgent(ctx) })
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { c.estimateWithoutAgent(ctx) })
+	others.Go(func() { c.lapseWhenDue(ctx) })
 	backoff, quiet := minBackoff, false
 	for ctx.Err() == nil {
 		greeted, err := c.connect(ctx)
@@ -310,6 +315,7 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Write
 		return err
 	}
 	w.SetVersion(version)
+	c.setClock(hello.Clock)
 	c.takesTokens, c.takesSlots = hello.Tokens, hello.Slots && c.o.AnswerSlots != nil
 	if c.o.Decisions != nil {
 		c.o.Decisions.Want(hello.Decisions)
@@ -353,7 +359,9 @@ func (c *Client) receive(r *link.Reader) error {
 			if c.o.AnswerSlots != nil {
 				c.o.AnswerSlots(m)
 			}
-		case *link.Heartbeat, *link.Hello:
+		case *link.Heartbeat:
+			c.setClock(m.Clock)
+		case *link.Hello:
 		default:
 			return fmt.Errorf("agentlink: an agent does not send %T", m)
 		}

@@ -3,32 +3,56 @@ package agentlink
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
 )
 
-// inForce is the configuration in force, as the agent has sent it. Of receive's goroutine.
+// inForce is the configuration in force, as the agent has sent it. Of receive's goroutine and of lapseWhenDue's.
 type inForce struct {
-	given config.Set
-	left  []config.LeftOut // the parts that are not enforced
+	sync.Mutex
+	given  config.Set
+	left   []config.LeftOut // the parts that are not enforced
+	clock  config.Clock     // by the agent
+	lapses config.Lapses    // of given
 }
 
 // apply puts a whole configuration in force.
 func (c *Client) apply(m *config.Config) {
-	valid := *m
+	now := &c.inForce
+	now.Lock()
+	defer now.Unlock()
+	at := now.at(c.o.Now())
+	left, err := c.install(m, at)
+	if err != nil {
+		c.refuse(m.Revision, err)
+		return
+	}
+	now.given.Replace(m)
+	now.left = nil
+	now.lapses.Replace(m, at)
+	c.accept(left)
+}
+
+// install gives the engine what of a configuration is valid and holds at an instant, and returns the rest.
+func (c *Client) install(m *config.Config, at config.Instant) ([]config.LeftOut, error) {
+	valid := m.At(at)
 	left := valid.LeaveOut()
 	if c.o.AnswerSlots == nil {
 		left = append(left, valid.LeaveOutConcurrency()...)
 	}
-	if err := c.o.Apply(&valid); err != nil {
-		c.refuse(m.Revision, err)
-		return
+	return left, c.o.Apply(valid)
+}
+
+// installChange is install for a change of tenants.
+func (c *Client) installChange(d *config.Delta, at config.Instant) ([]config.LeftOut, error) {
+	valid := d.At(at)
+	left := valid.LeaveOut(c.inForce.given.Shared().At(at))
+	if c.o.AnswerSlots == nil {
+		left = append(left, valid.LeaveOutConcurrency()...)
 	}
-	now := &c.inForce
-	now.given.Replace(m)
-	now.left = nil
-	c.accept(left)
+	return left, c.o.Change(valid)
 }
 
 // change puts a change of the configuration in force. Pools and defaults apply to every tenant: if they change,
@@ -44,17 +68,17 @@ func (c *Client) change(d *config.Delta) {
 		c.apply(whole)
 		return
 	}
-	valid := *d
-	left := valid.LeaveOut(now.given.Shared())
-	if c.o.AnswerSlots == nil {
-		left = append(left, valid.LeaveOutConcurrency()...)
-	}
-	if err := c.o.Change(&valid); err != nil {
+	now.Lock()
+	defer now.Unlock()
+	at := now.at(c.o.Now())
+	left, err := c.installChange(d, at)
+	if err != nil {
 		c.refuse(d.Revision, err)
 		return
 	}
 	now.forget(d)
 	_ = now.given.Change(d) // the engine has that revision, and so has this
+	now.lapses.Change(d, at)
 	c.accept(left)
 }
 
@@ -72,6 +96,9 @@ func (now *inForce) forget(d *config.Delta) {
 func (c *Client) accept(left []config.LeftOut) {
 	now := &c.inForce
 	now.left = append(now.left, left...)
+	if now.lapses.Next() != 0 {
+		c.lapses.Ring()
+	}
 	c.refusal.Store(nil)
 	c.restored, c.configured = true, true
 	defer c.checkReady()

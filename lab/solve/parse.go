@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -76,7 +77,7 @@ func (p *parser) resources(files []*document.File) {
 			all = append(all, d)
 		}
 	}
-	p.config = coordinator.Compile(0, byName)
+	p.config = coordinator.Compile(0, byName, time.Time{})
 	for _, d := range all {
 		for _, r := range resource.References(d.Resource) {
 			if byName[r.Name] == nil {

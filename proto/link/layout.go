@@ -93,6 +93,7 @@ func code(c *coder, m Message) {
 			c.str("reason", &m.Reason)
 			c.u64("parted", &m.Parted)
 			c.str("features", &m.Features)
+			integer(c, "clock", &m.Clock)
 		})
 	}
 }

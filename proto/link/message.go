@@ -84,6 +84,8 @@ type Hello struct {
 	Tokens bool `json:"tokens,omitempty"`
 	// Slots is set by an agent that takes [exchange.SlotAsks]: others know no such message.
 	Slots bool `json:"slots,omitempty"`
+	// Clock is the coordinators' time of day at an agent that sends this; 0: not said. The filter counts on from it.
+	Clock config.Instant `json:"clock_ms,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
 	Weight float64 `json:"weight,omitempty"`
 }
@@ -106,6 +108,8 @@ type Heartbeat struct {
 	// Features names what the filter can do that an earlier one cannot, with commas between the names:
 	// [exchange.FeatureConcurrency]. "" from an agent.
 	Features string
+	// Clock is as in [Hello]. 0 from a filter.
+	Clock config.Instant
 }
 
 // MaxRefused bounds the limits that one [Refused] names.

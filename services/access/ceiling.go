@@ -129,6 +129,8 @@ func (c *Ceiling) quota(q *quotav1.Quota) string {
 		return fmt.Sprintf("mode %s enforces no share: the tenant could take the whole pool", q.GetMode())
 	case c.Max != nil && q.Max == nil:
 		return fmt.Sprintf("without max it is unbounded, and at most %g", *c.Max)
+	case c.Max != nil && q.GetUntil() != nil:
+		return "after its until there would be no max"
 	}
 	for _, over := range []string{above("max", q.GetMax(), c.Max), above("guaranteed", q.GetGuaranteed(), c.Guaranteed),
 		above("weight", q.GetWeight(), c.Weight)} {

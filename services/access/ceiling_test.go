@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -47,6 +48,7 @@ func TestCeilingOfEachField(t *testing.T) {
 		{Ceiling{Max: two}, &quotav1.Quota{Max: proto.Float64(3)}, "max 3 is above 2"},
 		{Ceiling{Max: two}, &quotav1.Quota{}, "unbounded"},
 		{Ceiling{Max: two}, &quotav1.Quota{Max: two, Mode: quotav1.Mode_OFF}, "mode OFF"},
+		{Ceiling{Max: two}, &quotav1.Quota{Max: two, Until: timestamppb.Now()}, "after its until"},
 	} {
 		if over := c.ceiling.over(c.m); !strings.Contains(over, c.over) || (over == "") != (c.over == "") {
 			t.Errorf("%s for %v: %q, want %q", &c.ceiling, c.m, over, c.over)

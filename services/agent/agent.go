@@ -65,6 +65,7 @@ func newAgent(c Config) (*Agent, error) {
 	a := &Agent{c: c, log: c.Log, start: start, tokensDue: newAlarm(), tickDue: newAlarm()}
 	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
+	a.core.GuessClock(a.now(), wall())
 	if err := a.restore(); err != nil {
 		a.snapshotLock.Close()
 		return nil, err
@@ -94,7 +95,7 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if a.server, err = linkserver.Listen(linkserver.Options{Path: a.c.Socket, Group: a.c.SocketGroup,
-		Agent: a.c.Name, Generation: a.incarnation(), Log: a.log}, linked{a}); err != nil {
+		Agent: a.c.Name, Generation: a.incarnation(), Log: a.log, Clock: a.clock}, linked{a}); err != nil {
 		return err
 	}
 	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,

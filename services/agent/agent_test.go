@@ -221,6 +221,7 @@ type coordinator struct {
 	hellos  []*controlv1.Hello
 	acks    []*controlv1.Ack
 	reports []*controlv1.Report
+	ahead   time.Duration // of its clock to the agents'; 0: it does not say the time
 }
 
 func lead(t *testing.T, config *controlv1.Configuration, epoch int64, share float64) *coordinator {
@@ -260,7 +261,8 @@ func (c *coordinator) Connect(s controlv1.ControlService_ConnectServer) error {
 			}
 			sent = config
 		}
-		if err := s.Send(&controlv1.ConnectResponse{Message: &controlv1.ConnectResponse_Leases{Leases: leases}}); err != nil {
+		if err := s.Send(&controlv1.ConnectResponse{Sent: c.clock(),
+			Message: &controlv1.ConnectResponse_Leases{Leases: leases}}); err != nil {
 			return err
 		}
 		select {

@@ -202,6 +202,7 @@ func (s *controlled) Report() *controlv1.Report {
 
 // Receive takes a message of the coordinator. An error ends the stream.
 func (s *controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRequest, error) {
+	ask(s.a, func(now time.Duration, c *core.Core) bool { c.ReceiveClock(now, m.GetSent()); return true })
 	switch m := m.GetMessage().(type) {
 	case *controlv1.ConnectResponse_Configuration:
 		ack, err := s.configure(m.Configuration)
@@ -254,6 +255,7 @@ func (s *controlled) configure(m *controlv1.Configuration) (*controlv1.Ack, erro
 	if err := ask(s.a, func(_ time.Duration, c *core.Core) error { return c.CheckEpoch(m.GetEpoch()) }); err != nil {
 		return nil, err
 	}
+	m.Ahead = s.a.ahead()
 	compiled, err := s.offer(m)
 	if errors.Is(err, applied.ErrKnown) {
 		return &controlv1.Ack{Nonce: m.GetNonce()}, nil

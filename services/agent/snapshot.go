@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/lastgood"
@@ -58,9 +59,10 @@ func (a *Agent) restore() error {
 
 // apply puts a snapshot in force, or moves it aside.
 func (a *Agent) apply(s *lastgood.Snapshot) error {
-	config, err := a.offer.Restore(s)
+	compiled, err := a.offer.Restore(s)
 	if err == nil {
-		err = a.core.Restore(a.now(), s, config)
+		a.core.GuessClock(a.now(), wall()+config.Instant(s.Configuration.GetAhead()))
+		err = a.core.Restore(a.now(), s, compiled)
 	}
 	if err != nil {
 		return lastgood.Reject(a.c.SnapshotDir, err)
@@ -99,10 +101,12 @@ func (a *Agent) keepSnapshot(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			a.noteAhead()
 			k.save()
 			return
 		case <-tick.C:
 		}
+		a.noteAhead()
 		if k.due() || a.now()-last >= saveEvery {
 			last = a.now()
 			k.save()

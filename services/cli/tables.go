@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
@@ -131,7 +132,7 @@ func poolState(s *quotav1.PoolStatus) string {
 }
 
 func quotaRow(q *quotav1.Quota) []string {
-	row := []string{q.Name, command.PerSecond(q.Guaranteed), command.None, command.None, q.Mode.String()}
+	row := []string{q.Name, command.PerSecond(q.Guaranteed), command.None, command.None, modeOf(q.Mode.String(), q)}
 	if q.Max != nil {
 		row[2] = command.PerSecond(q.GetMax()) + blocks(q.GetMax() == 0)
 	}
@@ -162,7 +163,17 @@ func limitRow(l *quotav1.Limit) []string {
 		rate = fmt.Sprintf("%d in flight", l.Concurrency)
 	}
 	return []string{l.Name, rate, burst, cmp.Or(l.Identity, l.Key.String()),
-		orAll(l.Classes), l.Mode.String(), inForce(l.Status)}
+		orAll(l.Classes), modeOf(l.Mode.String(), l), inForce(l.Status)}
+}
+
+// modeOf is the mode of a quota or a limit, and how long it holds.
+func modeOf(mode string, of resource.Timed) string {
+	if resource.IsOver(of, time.Now()) {
+		mode += " (lapsed)"
+	} else if of.GetUntil() != nil {
+		mode += " until " + resource.Moment(of.GetUntil())
+	}
+	return mode
 }
 
 func limitMore(l *quotav1.Limit) []string {

@@ -33,6 +33,7 @@ type facts struct {
 	election election.State
 	agents   int
 	fleet    fleet.Summary
+	lapsed   []string // resources of which something has lapsed, and what
 	names    []string // in the first limit or pool with a name that gateways do not know
 	view     leadership.View
 	shared   []string                  // which coordinator leads how many pools
@@ -71,6 +72,7 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 		f.now = time.Now()
 		f.late, f.lost = l.late(ctx, f.now)
 		f.names = l.Unknown(1, func(resource.Message) bool { return true })
+		f.lapsed = l.lapsed(f.now)
 	}
 	return f.findings()
 }
@@ -93,6 +95,18 @@ func (l *live) late(ctx context.Context, now time.Time) (late, lost []*quotav1.G
 		}
 	}
 	return late, lost
+}
+
+// lapsed lists resources of which something has lapsed, each with what.
+func (l *live) lapsed(now time.Time) (found []string) {
+	if all, known := l.coordinator.configuration.Since(-1); known {
+		for _, r := range all.Resources {
+			if _, sentence := resource.Lapsed(resource.Unwrap(r), now); sentence != "" {
+				found = append(found, resource.Name(r)+": "+sentence)
+			}
+		}
+	}
+	return found
 }
 
 // askPools finds out about all pools, those of others that share them too.
@@ -152,7 +166,12 @@ func poolFindings(v *leadership.View) *controlv1.FindingsAnswer {
 
 // findings has at least one finding of each category, in the order in which one would look.
 func (f *facts) findings() []*quotav1.Finding {
-	out := []*quotav1.Finding{f.ofEtcd(), f.ofConfiguration(), f.ofSecurity(), f.ofLeader()}
+	out := []*quotav1.Finding{f.ofEtcd(), f.ofConfiguration()}
+	if n := len(f.lapsed); n > 0 {
+		out = append(out, fine("configuration", "to be cleaned up some time, %s of which something has lapsed: %s",
+			wording.Count(n, "resource"), firstOf(f.lapsed, func(one string) string { return one })))
+	}
+	out = append(out, f.ofSecurity(), f.ofLeader())
 	if f.election.Role == election.Following {
 		return out
 	}
@@ -313,11 +332,11 @@ func (f *facts) lostNames() string {
 	})
 }
 
-// firstOf says of the first gateways what there is to say, and of the others how many they are.
-func firstOf(all []*quotav1.Gateway, say func(*quotav1.Gateway) string) string {
+// firstOf says of the first of a list what there is to say, and of the others how many they are.
+func firstOf[T any](all []T, say func(T) string) string {
 	var words []string
-	for _, g := range all[:min(len(all), 5)] {
-		words = append(words, say(g))
+	for _, one := range all[:min(len(all), 5)] {
+		words = append(words, say(one))
 	}
 	if more := len(all) - len(words); more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))

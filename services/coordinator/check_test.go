@@ -57,6 +57,7 @@ func TestFindings(t *testing.T) {
 		{"lost", func(f *facts) {
 			f.lost = []*quotav1.Gateway{{Name: "gw-1", Agent: "gw-1", Heard: timestamppb.Now()}}
 		}, "gateways", warning},
+		{"lapsed", func(f *facts) { f.lapsed = []string{"tenants/a/limits/b: it has lapsed"} }, "", ok},
 		{"suspects", func(f *facts) { f.view.Outcome.Suspects = []allocation.Suspect{{Agent: "a"}} }, "gateways", warning},
 		{"guarantees", func(f *facts) { f.view.Outcome.Pools[0].GuaranteeScale = .5 }, "pools", warning},
 	} {

@@ -42,7 +42,7 @@ func (l *live) Rehearse(ctx context.Context, resources []*quotav1.Resource, dele
 // ownRehearse rehearses the pools that are led here.
 func (l *live) ownRehearse(resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal, error) {
 	now, _, _ := l.coordinator.configuration.Allocation()
-	next := config.With(now, store.Batch{Revision: now.Revision, Resources: resources, Deleted: deleted})
+	next := config.With(now, store.Batch{Revision: now.Revision, Resources: resources, Deleted: deleted}, time.Now())
 	if s := l.sharing(); s != nil {
 		now, next = now.Part(s.Leads), next.Part(s.Leads)
 	}

@@ -222,6 +222,7 @@ func (o *Coordinator) lead(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		state, elected := o.elector.State()
+		o.configuration.Lapse(time.Now())
 		config, known, configured := o.configuration.Allocation()
 		if !known {
 			config = nil

@@ -36,13 +36,16 @@ func TestParseReadsEveryField(t *testing.T) {
 				MaxWait: durationpb.New(1500 * time.Millisecond), MaxRequests: 64}},
 		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3},
 		&quotav1.Quota{Name: "tenants/acme/quotas/api", Guaranteed: 10.5, Max: proto.Float64(20),
-			Weight: proto.Float64(2), Mode: quotav1.Mode_OFF},
+			Weight: proto.Float64(2), Mode: quotav1.Mode_OFF,
+			Until: timestamppb.New(time.Date(2027, 1, 31, 11, 0, 0, 5e8, time.UTC))},
 		&quotav1.Limit{Name: "tenants/-/limits/per-client", Key: quotav1.Key_CLIENT, Rate: "10/min", Burst: 20,
 			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"},
 			Mode:      quotav1.Mode_SHADOW,
 			Precision: quotav1.Precision_EXACT, Cost: "input.tokens",
-			Queue:     &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
-			Overrides: []*quotav1.Override{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h"}}},
+			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
+			Until: timestamppb.New(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
+			Overrides: []*quotav1.Override{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h",
+				Until: timestamppb.New(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))}}},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d documents, want %d", len(got), len(want))
@@ -453,6 +456,33 @@ func TestMessagesRepeatTheDocument(t *testing.T) {
 		_, err := Parse("f.yaml", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 1000 {
 			t.Errorf("%.200s: %.1000v; want %s", text, err, want)
+		}
+	}
+}
+
+// A time needs its zone. With and without quotes it is the same.
+func TestTimes(t *testing.T) {
+	for value, want := range map[string]string{
+		`2026-12-01T00:00:00Z`:        "",
+		`"2026-12-01T01:00:00+01:00"`: "",
+		`2026-12-01`:                  "want a time with its zone, such as 2026-12-01T00:00:00Z",
+		`"2026-12-01T00:00:00"`:       "want a time with its zone",
+		`2026-12-01 00:00:00Z`:        "want a time with its zone",
+		`1796083200`:                  "want a time with its zone",
+		`{seconds: 3}`:                "want a time with its zone",
+		`1h`:                          "want a time with its zone",
+	} {
+		got, err := Parse("x.yaml", []byte("{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/a/limits/b, "+
+			"spec: {rate: 1/s, until: "+value+"}}"))
+		switch {
+		case want != "":
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "spec.until") {
+				t.Errorf("%s: %v, want %s", value, err, want)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", value, err)
+		case got[0].Resource.(*quotav1.Limit).GetUntil().GetSeconds() != 1796083200:
+			t.Errorf("%s is read as %v", value, got[0].Resource)
 		}
 	}
 }

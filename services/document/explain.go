@@ -61,6 +61,7 @@ func jsonScalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Va
 			return v, "a duration in seconds, such as 0.05s or 60s"
 		}
 		return v, ""
+	case d.Kind() == protoreflect.MessageKind && d.Message().FullName() == timestampName:
 	case d.Kind() != protoreflect.BoolKind && d.Kind() != protoreflect.StringKind && d.Kind() != protoreflect.EnumKind:
 		return v, ""
 	}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/store/resource"
@@ -30,7 +31,15 @@ func (f *fields) wrong(line int, path, shown, format string, args ...any) {
 	f.Wrong(line, shown, format, args...)
 }
 
-const durationName = "google.protobuf.Duration"
+const (
+	durationName  = "google.protobuf.Duration"
+	timestampName = "google.protobuf.Timestamp"
+)
+
+// isScalar reports whether a document writes a field's value as one text or number, not as a mapping.
+func isScalar(d protoreflect.FieldDescriptor) bool {
+	return d.Message() == nil || d.Message().FullName() == durationName || d.Message().FullName() == timestampName
+}
 
 // beside are fields of a resource that a document keeps out of spec.
 var beside = map[protoreflect.Name]bool{"name": true, "etag": true, "update_time": true, "status": true, "set": true}
@@ -101,7 +110,7 @@ func (f *fields) field(n *yaml.Node, m protoreflect.Message, d protoreflect.Fiel
 // value reads one value of a field; fresh is an empty one of its type.
 func (f *fields) value(n *yaml.Node, d protoreflect.FieldDescriptor, path, shown string,
 	fresh protoreflect.Value) (protoreflect.Value, bool) {
-	if d.Kind() == protoreflect.MessageKind && d.Message().FullName() != durationName {
+	if !isScalar(d) {
 		if f.json && (d.IsMap() || d.Message().ParentFile().Package() == "google.protobuf") { // they have own rules
 			return fresh, true
 		}
@@ -143,8 +152,8 @@ func choices(d protoreflect.EnumDescriptor) (names []string) {
 	return names
 }
 
-// scalar reads a number, a text, a truth value, an enumeration or a duration. want describes the expected text, "" if
-// all is well.
+// scalar reads a number, a text, a truth value, an enumeration, a duration or a time. want describes the expected
+// text, "" if all is well.
 func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
 	tag := ""
 	if n.Kind == yaml.ScalarNode {
@@ -172,6 +181,9 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 	case protoreflect.EnumKind:
 		return enum(n.Value, tag, d.Enum())
 	case protoreflect.MessageKind:
+		if d.Message().FullName() == timestampName {
+			return timestamp(n.Value, tag)
+		}
 		return duration(n.Value, tag)
 	}
 	return v, "nothing: this version cannot read the field"
@@ -233,6 +245,15 @@ func duration(value, tag string) (protoreflect.Value, string) {
 		return protoreflect.Value{}, "a duration with its unit, such as 50ms, 1.5s or 1m"
 	}
 	return protoreflect.ValueOfMessage(durationpb.New(x).ProtoReflect()), ""
+}
+
+// timestamp reads a time with its zone, with or without quotes.
+func timestamp(value, tag string) (protoreflect.Value, string) {
+	t, err := time.Parse(time.RFC3339Nano, value)
+	if tag != "!!str" && tag != "!!timestamp" || err != nil {
+		return protoreflect.Value{}, "a time with its zone, such as 2026-12-01T00:00:00Z or 2026-12-01T00:00:00+01:00"
+	}
+	return protoreflect.ValueOfMessage(timestamppb.New(t).ProtoReflect()), ""
 }
 
 // lookup finds a field by its name in either spelling. At the top, what a document keeps out of spec is not found.

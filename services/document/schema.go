@@ -42,9 +42,9 @@ func valueSchema(d protoreflect.FieldDescriptor) map[string]any {
 		}
 		return map[string]any{"type": "string", "enum": names}
 	case protoreflect.MessageKind:
-		if d.Message().FullName() != durationName {
+		if !isScalar(d) {
 			return objectSchema(d.Message(), false)
 		}
 	}
-	return map[string]any{"type": "string"} // a duration is written 50ms
+	return map[string]any{"type": "string"} // a duration is written 50ms, a time 2026-12-01T00:00:00Z
 }

@@ -30,6 +30,9 @@ func TestTheSchemaAgreesWithTheReader(t *testing.T) {
 			default:
 				n := *examples[kind]
 				n.Kind = yaml.ScalarNode
+				if d.Kind() == protoreflect.MessageKind && d.Message().FullName() == timestampName {
+					n.Value = "2026-12-01T00:00:00Z"
+				}
 				if _, want := scalar(&n, d); want != "" {
 					t.Errorf("%s is %q in the schema, and the reader wants %s", d.FullName(), kind, want)
 				}

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -35,7 +36,7 @@ func (s *Server) Apply(ctx context.Context, r *quotav1.ApplyRequest) (*quotav1.A
 	if err != nil {
 		return nil, status(err)
 	}
-	response := &quotav1.ApplyResponse{Revision: result.Revision, Warnings: warnings}
+	response := &quotav1.ApplyResponse{Revision: result.Revision, Warnings: append(warnings, lapsed(r)...)}
 	s.withStatus(ctx, result.Resources[:len(r.GetResources())]...)
 	for i := range r.GetResources() {
 		response.Resources = append(response.Resources, resource.Of(result.Resources[i]))
@@ -68,6 +69,19 @@ func applied(r *quotav1.ApplyRequest) []store.Change {
 			AllowMissing: true, Set: set})
 	}
 	return changes
+}
+
+// lapsed returns a warning for each resource of a request of which something has lapsed: it is stored, so that an
+// export can be applied again, and does nothing.
+func lapsed(r *quotav1.ApplyRequest) (warnings []*quotav1.Warning) {
+	for i, envelope := range r.GetResources() {
+		m := resource.Unwrap(envelope)
+		if field, sentence := resource.Lapsed(m, time.Now()); field != "" {
+			warnings = append(warnings, &quotav1.Warning{Resource: m.GetName(), Message: sentence,
+				Field: fmt.Sprintf("resources[%d].%s.%s", i, fieldOf(m), field)})
+		}
+	}
+	return warnings
 }
 
 // unknownNames returns a warning for each name in a request that gateways do not know. With

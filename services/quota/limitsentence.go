@@ -116,6 +116,8 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	}
 	out := fmt.Sprintf("it lets %s have %s%s, burst %s", who, rate(e.GetRate()), of, wording.Number(e.GetBurst()))
 	switch {
+	case resource.IsOver(l, time.Now()):
+		return fmt.Sprintf("it has lapsed (%s) and lets everything pass", resource.Moment(l.GetUntil()))
 	case e.GetConcurrency() > 0:
 		out = fmt.Sprintf("it lets %s have %s in flight over all gateways", who,
 			wording.Count(int(e.GetConcurrency()), "request"))
@@ -133,6 +135,9 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	}
 	if e.GetMode() == quotav1.Mode_SHADOW {
 		out += "; it is in SHADOW, so nothing was refused"
+	}
+	if l.GetUntil() != nil {
+		out += "; it lapses at " + resource.Moment(l.GetUntil())
 	}
 	return out
 }

@@ -67,8 +67,8 @@ func (s *Server) planned(ctx context.Context, r *quotav1.PlanRequest) ([]store.C
 		return nil, store.Note{}, nil, err
 	}
 	changes := applied(r.GetApply())
-	return changes, store.Note{IfRevision: r.GetApply().GetExpectedRevision()}, warnings,
-		s.checkChanges(ctx, changes)
+	return changes, store.Note{IfRevision: r.GetApply().GetExpectedRevision()},
+		append(warnings, lapsed(r.GetApply())...), s.checkChanges(ctx, changes)
 }
 
 // rehearse asks the leader what changes would do.

@@ -210,11 +210,14 @@ func orNil[T any](said bool, status *T) *T {
 	return nil
 }
 
-// warnings are the doubts about a resource in words, nil if there are none.
+// warnings are the doubts about a resource in words, and what of it has lapsed; nil if there is nothing to say.
 func (s *Server) warnings(m resource.Message) (words []string) {
 	doubts, _ := s.live.Doubts(m)
 	for _, d := range doubts {
 		words = append(words, d.Message)
+	}
+	if _, sentence := resource.Lapsed(m, time.Now()); sentence != "" {
+		words = append(words, sentence)
 	}
 	return words
 }

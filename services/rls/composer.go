@@ -188,7 +188,7 @@ func (c *composer) exactKey(n *exchange.KeyName) (key uint64, p grant.Params, ok
 	}
 	var in config.Set
 	in.Replace(&config.Config{Seed: c.seed.Load(), Tenants: []config.Tenant{t}})
-	return limiter.ExactKey(&in, n)
+	return limiter.ExactKey(&in, 0, n)
 }
 
 // ofOverride returns the tenant that overrideName has named.

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -41,7 +42,7 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 	}
 	gateways := book.Config()
 	gateways.Revision, gateways.Seed = revision, seed*0x9e3779b97f4a7c15|1
-	c := &Configuration{Gateways: gateways, Allocation: coordinator.Compile(revision, byName),
+	c := &Configuration{Gateways: gateways, Allocation: coordinator.Compile(revision, byName, time.Time{}),
 		Limits: map[string][]config.Limit{}}
 	for _, t := range gateways.Inherited().Tenants {
 		c.Limits[t.Name] = t.Limits

@@ -87,7 +87,7 @@ func (o *Offered) known(p *controlv1.Configuration) bool {
 // header is a configuration without its resources.
 func header(c *controlv1.Configuration) *controlv1.Configuration {
 	return &controlv1.Configuration{Revision: c.GetRevision(), Full: c.GetFull(), Last: true, Seed: c.GetSeed(),
-		Epoch: c.GetEpoch()}
+		Epoch: c.GetEpoch(), Ahead: c.GetAhead()}
 }
 
 // add adds the resources of c.
@@ -144,6 +144,15 @@ func (o *Offer) Digest(revision int64) resource.Digest {
 		return 0
 	}
 	return o.book.Digest()
+}
+
+// SetAhead sets the difference of the clocks that a snapshot is to have, and reports whether it was off by a second.
+func (o *Offer) SetAhead(ahead int64) bool {
+	off := o.in != nil && max(ahead-o.in.GetAhead(), o.in.GetAhead()-ahead) >= 1000
+	if off {
+		o.in.Ahead = ahead
+	}
+	return off
 }
 
 // Source is the configuration in force as the coordinator has sent it, whole; nil: none yet.

@@ -44,8 +44,9 @@ type State struct {
 	members membership        // of the leases of the highest epoch
 	leases  *controlv1.Leases // in force, of all pools
 	shares  *exchange.Shares
-	epoch   int64 // the highest obeyed
-	lapsed  bool  // shares leave out the unused capacity of some pool
+	lapses  config.Lapses // of config
+	epoch   int64         // the highest obeyed
+	lapsed  bool          // shares leave out the unused capacity of some pool
 
 	reconfigured bool // after the last leases: the configuration may have lost pools
 }
@@ -75,11 +76,20 @@ func (o *State) Configure(c *Configuration) error {
 func (o *State) take(c *Configuration) error {
 	if c.Config != nil {
 		o.config.Replace(c.Config)
+		o.lapses.Replace(c.Config, 0)
 	} else if err := o.config.Change(c.Delta); err != nil {
 		return err
+	} else {
+		o.lapses.Change(c.Delta, 0)
 	}
 	o.latest, o.reconfigured = c, true
 	return nil
+}
+
+// Lapse reports whether something has lapsed by an instant since the last call, and when the next lapse is; 0: never.
+func (o *State) Lapse(at config.Instant) (has bool, next config.Instant) {
+	defaults, tenants := o.lapses.Take(&o.config, at)
+	return defaults || len(tenants) > 0, o.lapses.Next()
 }
 
 // Expire returns the shares when they have just become stale, marked as such, or when pools in them have

@@ -25,6 +25,7 @@ func (c *Core) Configure(next *applied.Configuration) (Effects, error) {
 		return Effects{}, err
 	}
 	c.out.Save, c.whole = true, next.Config
+	_, c.lapses.next = c.applied.Lapse(0)
 	in := c.applied.Configuration()
 	c.slots.Configured(c.ran)
 	c.logConfiguration(in, next.LeftOut)

@@ -44,7 +44,8 @@ type Core struct {
 	decisions     decisions.Store
 	tokens        *tokens.Desk
 	slots         *slots.Desk
-	own           OwnLimits           // nil: there are none
+	own           OwnLimits // nil: there are none
+	lapses        lapses
 	processes     map[uint64]*gateway // by their numbers for tokens
 	spent         spent.Store
 	peers         *schedule.Peers
@@ -156,6 +157,7 @@ func (c *Core) Restore(now time.Duration, s *lastgood.Snapshot, config *applied.
 	if err := c.applied.Restore(s, config); err != nil {
 		return err
 	}
+	_, c.lapses.next = c.applied.Lapse(0)
 	c.aggregator.RestoreMembers(now, members(s.Leases.GetMembers()))
 	c.setAddresses(s.Leases.GetMembers())
 	c.tokens.Restarted()
@@ -183,6 +185,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		}
 		c.sendState()
 	}
+	c.lapse(now)
 	c.setOwners(now)
 	if c.slots.HasKeys() {
 		c.slotPart(now)
@@ -197,7 +200,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 		c.beat = now
 		c.beats++
 		c.aggregator.Sweep(now)
-		c.sendHeartbeats()
+		c.sendHeartbeats(now)
 		c.findDoubles()
 		c.loseTokens(now)
 		c.tokens.Second(now, c.peers.OwnerNames())
@@ -216,8 +219,8 @@ func (c *Core) Tick(now time.Duration) Effects {
 	return c.take()
 }
 
-func (c *Core) sendHeartbeats() {
-	beat := link.Heartbeat{Sequence: c.beats}
+func (c *Core) sendHeartbeats(now time.Duration) {
+	beat := link.Heartbeat{Sequence: c.beats, Clock: c.Clock(now)}
 	if in := c.applied.Configuration(); in != nil {
 		beat.Revision = in.Revision()
 	}

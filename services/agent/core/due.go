@@ -24,7 +24,7 @@ func (c *Core) Due() time.Duration {
 	if c.aggregator.Contended() {
 		at = (next + 1) * half
 	}
-	at = min(at, c.beat+link.HeartbeatEvery, c.peers.Due(), c.aggregator.Due(), c.ran+longPause/2)
+	at = min(at, c.beat+link.HeartbeatEvery, c.peers.Due(), c.aggregator.Due(), c.ran+longPause/2, c.lapses.due())
 	n := (at + half - 1) / half
 	if n%calmTicks == calmTicks-1 && n > next+2 {
 		n++ // rare packets are due half a period before their time

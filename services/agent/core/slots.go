@@ -18,7 +18,7 @@ func (c *Core) slotLimit(name *exchange.KeyName) (key uint64, limit int64, ok bo
 	if in == nil {
 		return 0, 0, false
 	}
-	return limiter.SlotKey(in, name)
+	return limiter.SlotKey(in, c.Clock(c.ran), name)
 }
 
 // slotOwners gives the owners of slots the agents of now.

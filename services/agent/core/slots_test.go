@@ -29,7 +29,7 @@ func TestAnAgentNeverMetCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := exchange.SlotAsk{KeyName: exchange.KeyName{Tenant: "a", Limit: "flight", Client: "c"}}
-	ask.Key, _, _ = limiter.SlotKey(c.applied.Configuration(), &ask.KeyName)
+	ask.Key, _, _ = limiter.SlotKey(c.applied.Configuration(), 0, &ask.KeyName)
 	ask.Ask = slots.Ask{Session: 1, Number: 1, Register: true, Want: 20, Patience: slots.MaxWait}
 	for now := time.Duration(0); now < 5*time.Second; now += period {
 		c.Tick(now)

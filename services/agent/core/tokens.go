@@ -34,7 +34,7 @@ func (c *Core) isLinked(process uint64) bool {
 // allowed returns what the configuration in force allows a key of an EXACT limit.
 func (c *Core) allowed(name *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
 	if in := c.applied.Configuration(); in != nil {
-		if key, p, ok = limiter.ExactKey(in, name); ok {
+		if key, p, ok = limiter.ExactKey(in, c.Clock(c.ran), name); ok {
 			return key, p, true
 		}
 	}
@@ -58,7 +58,7 @@ func (c *Core) SetOwnLimits(own OwnLimits) { c.own = own }
 // revision changes with what allowed says.
 func (c *Core) revision() (sum int64) {
 	if in := c.applied.Configuration(); in != nil {
-		sum = in.Revision()
+		sum = in.Revision() + c.lapses.count
 	}
 	if c.own != nil {
 		sum += c.own.Revision()

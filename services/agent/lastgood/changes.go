@@ -105,7 +105,8 @@ func applyRecords(s *Snapshot, b []byte) (*Snapshot, error) {
 		at += int(n)
 	}
 	c := &controlv1.Configuration{Revision: out.Configuration.GetRevision(), Full: true, Last: true,
-		Seed: out.Configuration.GetSeed(), Epoch: out.Configuration.GetEpoch()}
+		Seed: out.Configuration.GetSeed(), Epoch: out.Configuration.GetEpoch(),
+		Ahead: out.Configuration.GetAhead()}
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
 		c.Resources = append(c.Resources, resources[name])
 	}

@@ -49,6 +49,7 @@ type Options struct {
 	Agent      string // name, for the Hello to filters
 	Generation uint64 // of the agent's process
 	Log        *slog.Logger
+	Clock      func() config.Instant // the coordinators' time of day, for the Hello; nil: not known
 }
 
 // Stats are cumulative counters but for Open.
@@ -156,6 +157,9 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	w := link.NewWriter(out)
 	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
 		Weight: 1, Decisions: true, Tokens: true, Slots: true}
+	if s.o.Clock != nil {
+		hello.Clock = s.o.Clock()
+	}
 	if err := errors.Join(w.Write(hello), out.Flush()); err != nil {
 		s.refuse(conn, err)
 		return

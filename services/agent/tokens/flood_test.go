@@ -145,7 +145,7 @@ func (w *installation) start(i int) {
 	}
 	a.desk = New(Options{Agent: a.name, Life: uint64(i+1)<<50 | a.life<<40, Owner: a.owner, Linked: func(p uint64) bool {
 		return int(p) == i && w.gates[i].link != 0
-	}, Allowed: func(n *exchange.KeyName) (uint64, grant.Params, bool) { return limiter.ExactKey(&w.set, n) },
+	}, Allowed: func(n *exchange.KeyName) (uint64, grant.Params, bool) { return limiter.ExactKey(&w.set, 0, n) },
 		Revision: func() int64 { return 1 }})
 	a.changed()
 	w.link(i)

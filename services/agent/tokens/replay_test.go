@@ -25,7 +25,7 @@ func TestReplayedPackets(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		owner, asks := New(Options{Agent: "a", Life: 1 << 32, Owner: func(uint64) string { return "a" },
 			Linked: func(uint64) bool { return false }, Revision: in.Revision,
-			Allowed: func(n *exchange.KeyName) (uint64, grant.Params, bool) { return limiter.ExactKey(&in, n) }}),
+			Allowed: func(n *exchange.KeyName) (uint64, grant.Params, bool) { return limiter.ExactKey(&in, 0, n) }}),
 			New(Options{Agent: "b", Life: 2 << 32, Owner: func(uint64) string { return "a" },
 				Linked: func(uint64) bool { return true }})
 		var engines []*limiter.Engine

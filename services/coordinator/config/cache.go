@@ -26,6 +26,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
@@ -57,6 +58,7 @@ type Cache struct {
 	config    *allocation.Config
 	changed   chan struct{}
 	trouble   Trouble
+	timed     map[string]time.Time // quotas with an until that has not come, by name
 }
 
 // step is a batch, and the digest of the configuration that it changed.
@@ -68,7 +70,7 @@ type step struct {
 // New makes an empty cache: no configuration is known yet.
 func New() *Cache {
 	return &Cache{resources: map[string]*quotav1.Resource{}, asked: map[int64]*Change{},
-		changed: make(chan struct{}), config: Compile(0, nil)}
+		changed: make(chan struct{}), config: Compile(0, nil, time.Time{}), timed: map[string]time.Time{}}
 }
 
 // Apply takes one batch.
@@ -95,13 +97,45 @@ func (c *Cache) Apply(b store.Batch) {
 	}
 	c.known, c.revision = true, b.Revision
 	clear(c.asked)
-	if b.Reset {
-		c.config = Compile(b.Revision, c.resources)
+	if now := time.Now(); b.Reset {
+		clear(c.timed)
+		c.config = Compile(b.Revision, c.resources, now)
 	} else {
-		c.config = With(c.config, b)
+		c.config = With(c.config, b, now)
 	}
+	c.noteTimed(b)
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// noteTimed notes the quotas of a batch that lapse.
+func (c *Cache) noteTimed(b store.Batch) {
+	for _, r := range b.Resources {
+		delete(c.timed, resource.Name(r))
+		if until := r.GetQuota().GetUntil(); until != nil {
+			c.timed[resource.Name(r)] = until.AsTime()
+		}
+	}
+	for _, name := range b.Deleted {
+		delete(c.timed, name)
+	}
+}
+
+// Lapse takes quotas that have lapsed out of the allocator's configuration. Resources stay as they are stored. Call it
+// each round.
+func (c *Cache) Lapse(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lapsed []string
+	for name, until := range c.timed {
+		if !now.Before(until) {
+			lapsed = append(lapsed, name)
+			delete(c.timed, name)
+		}
+	}
+	if len(lapsed) > 0 {
+		c.config = With(c.config, store.Batch{Revision: c.revision, Deleted: lapsed}, now)
+	}
 }
 
 // reset removes all resources except those whose stored value cannot be read.

@@ -6,8 +6,10 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -315,5 +317,49 @@ func TestHeldChangesNothing(t *testing.T) {
 	c.Apply(store.Batch{Revision: 2, Reset: true})
 	if change, _ := c.Since(1); !change.Full || len(change.Resources) != 0 || c.Trouble().Held != "" {
 		t.Errorf("%+v", change)
+	}
+}
+
+// A quota that has lapsed is none for the allocator, and stays as it is stored for agents. A quota that is
+// applied after its time never counts.
+func TestQuotasLapse(t *testing.T) {
+	now := time.Now()
+	quota := func(pool string, until time.Duration) *quotav1.Resource {
+		q := &quotav1.Quota{Name: "tenants/a/quotas/" + pool, Guaranteed: 5}
+		if until != 0 {
+			q.Until = timestamppb.New(now.Add(until))
+		}
+		return &quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: q}}
+	}
+	c := config.New()
+	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{quota("x", time.Hour), quota("y", 0),
+		quota("z", -time.Second), quota("w", 2*time.Hour)}})
+	quotas := func() (names []string) {
+		in, _, _ := c.Allocation()
+		for f := range in.Quotas {
+			names = append(names, f.Pool)
+		}
+		slices.Sort(names)
+		return names
+	}
+	for _, step := range []struct {
+		after time.Duration
+		want  []string
+	}{{0, []string{"w", "x", "y"}}, {time.Hour, []string{"w", "y"}}, {3 * time.Hour, []string{"y"}}} {
+		c.Lapse(now.Add(step.after))
+		if got := quotas(); !slices.Equal(got, step.want) {
+			t.Errorf("after %v the quotas of %q count, want %q", step.after, got, step.want)
+		}
+	}
+	if all, _ := c.Since(-1); len(all.Resources) != 4 {
+		t.Errorf("%d resources are left for agents", len(all.Resources))
+	}
+	in, _, _ := c.Allocation()
+	if c.Lapse(now.Add(4 * time.Hour)); in != func() *allocation.Config { in, _, _ := c.Allocation(); return in }() {
+		t.Error("without a lapse the allocator gets another configuration")
+	}
+	c.Apply(store.Batch{Revision: 2, Resources: []*quotav1.Resource{quota("x", 5*time.Hour)}, Deleted: []string{"tenants/a/quotas/y"}})
+	if got := quotas(); !slices.Equal(got, []string{"x"}) || in.Revision != 1 {
+		t.Errorf("after a change the quotas of %q count", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/fairshare"
@@ -16,9 +17,9 @@ import (
 
 // Compile turns resources into the allocator's configuration. It ignores limits, which gateways enforce without shares.
 // The API has validated the stored resources; a resource that the API would have refused (a pool without capacity) is
-// granted nothing.
-func Compile(revision int64, resources map[string]*quotav1.Resource) *allocation.Config {
-	d := draft{Config: allocation.Config{Revision: revision, Tenants: map[string]float64{},
+// granted nothing. A quota that has lapsed at the time is left out.
+func Compile(revision int64, resources map[string]*quotav1.Resource, at time.Time) *allocation.Config {
+	d := draft{at: at, Config: allocation.Config{Revision: revision, Tenants: map[string]float64{},
 		Quotas: map[allocation.Flow]allocation.Quota{}}, tenants: true, quotas: true}
 	for name, r := range resources {
 		d.set(name, r)
@@ -28,8 +29,8 @@ func Compile(revision int64, resources map[string]*quotav1.Resource) *allocation
 
 // With is the allocator's configuration after a step that is no reset. What the step does
 // not change is shared with the one before.
-func With(before *allocation.Config, b store.Batch) *allocation.Config {
-	d := draft{Config: *before}
+func With(before *allocation.Config, b store.Batch, at time.Time) *allocation.Config {
+	d := draft{at: at, Config: *before}
 	d.Revision = b.Revision
 	for _, r := range b.Resources {
 		d.set(resource.Name(r), r)
@@ -44,6 +45,7 @@ func With(before *allocation.Config, b store.Batch) *allocation.Config {
 // and not those of the configuration before.
 type draft struct {
 	allocation.Config
+	at              time.Time
 	pools           map[string]allocation.Pool // nil: none has changed
 	tenants, quotas bool
 }
@@ -68,7 +70,7 @@ func (d *draft) set(name string, r *quotav1.Resource) {
 	case resource.Quota:
 		own(&d.Quotas, &d.quotas)
 		flow := allocation.Flow{Tenant: ref.Tenant, Pool: ref.ID}
-		if delete(d.Quotas, flow); r != nil {
+		if delete(d.Quotas, flow); r != nil && !resource.IsOver(r.GetQuota(), d.at) {
 			d.Quotas[flow] = quota(r.GetQuota())
 		}
 	}

@@ -138,11 +138,11 @@ func (s *session) send(ctx context.Context) error {
 		case <-s.news:
 			sent, err = s.sendNews()
 		case q := <-s.questions:
-			err = s.stream.Send(&controlv1.ConnectResponse{
+			err = s.transmit(&controlv1.ConnectResponse{
 				Message: &controlv1.ConnectResponse_Question{Question: q}})
 		case <-quiet.C:
 			// An empty message shows that this coordinator is alive.
-			err = s.stream.Send(&controlv1.ConnectResponse{})
+			err = s.transmit(&controlv1.ConnectResponse{})
 		}
 		if err != nil {
 			return err
@@ -185,7 +185,7 @@ func (s *session) sendCoordinators() (sent bool, err error) {
 		return false, nil
 	}
 	s.coordinators = c
-	return true, s.stream.Send(&controlv1.ConnectResponse{
+	return true, s.transmit(&controlv1.ConnectResponse{
 		Message: &controlv1.ConnectResponse_Coordinators{Coordinators: c}})
 }
 
@@ -209,7 +209,7 @@ func (s *session) sendLeases(m delivery.Message) error {
 		r.Message = &controlv1.ConnectResponse_Leases{Leases: m.Own}
 	}
 	if m.Common == nil {
-		return s.stream.Send(r)
+		return s.transmit(r)
 	}
 	if m.Common.Err != nil {
 		return status.Errorf(codes.Internal, "leases cannot be encoded: %v", m.Common.Err)
@@ -237,11 +237,17 @@ func (s *session) configure(change *config.Change, in leadership) error {
 	return nil
 }
 
+// transmit sends a message with the time of day. All messages go this way.
+func (s *session) transmit(m *controlv1.ConnectResponse) error {
+	m.Sent = time.Now().UnixMilli()
+	return s.stream.Send(m)
+}
+
 // sendWith sends a message with an encoded one of the same kind: the bytes of that follow those of
 // the first, and their reader merges both.
 func (s *session) sendWith(m *controlv1.ConnectResponse, encoded []byte) error {
 	m.ProtoReflect().SetUnknown(encoded)
-	return s.stream.Send(m)
+	return s.transmit(m)
 }
 
 // newNonce makes the nonce of a chunk.

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -57,6 +59,9 @@ func QuotaConfig(q *quotav1.Quota) (config.Quota, error) {
 		return config.Quota{}, err
 	}
 	out := config.Quota{Pool: ref.ID, Guaranteed: q.GetGuaranteed(), Max: config.Unbounded}
+	if out.Until, err = until(q.GetUntil()); err != nil {
+		return out, err
+	}
 	if q.Max != nil {
 		out.Max = q.GetMax()
 	}
@@ -84,7 +89,7 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Rate, out.Burst, out.Concurrency = rb.Rate, rb.Burst, rb.Concurrency
+	out.Rate, out.Burst, out.Concurrency, out.Until = rb.Rate, rb.Burst, rb.Concurrency, rb.Until
 	if out.PerTenant, err = perTenant(l.GetKey()); err != nil {
 		return out, err
 	}
@@ -144,33 +149,35 @@ func overrides(list []*quotav1.Override) (map[string]config.RateBurst, error) {
 	return out, nil
 }
 
-// Numbers are a limit or an override: both have a rate and a burst, or a concurrency.
+// Numbers are a limit or an override: both have a rate and a burst, or a concurrency, and hold until some time.
 type Numbers interface {
 	GetRate() string
 	GetBurst() float64
 	GetConcurrency() int64
+	GetUntil() *timestamppb.Timestamp
 }
 
 // numbers returns the rate and burst, or the concurrency.
-func numbers(of Numbers) (config.RateBurst, error) {
-	if of.GetConcurrency() == 0 || of.GetRate() != "" {
-		rb, err := rateBurst(of.GetRate(), of.GetBurst())
-		if err != nil || of.GetConcurrency() == 0 {
-			return rb, err
-		}
+func numbers(of Numbers) (rb config.RateBurst, err error) {
+	rb.Burst, rb.Concurrency = of.GetBurst(), of.GetConcurrency()
+	if rb.Until, err = until(of.GetUntil()); err != nil {
+		return rb, err
 	}
-	rb := config.RateBurst{Concurrency: of.GetConcurrency(), Burst: of.GetBurst()}
-	rb.Rate, _ = ParseRate(of.GetRate())
-	return rb, rb.Validate()
+	if rb.Rate, err = ParseRate(of.GetRate()); rb.Concurrency == 0 {
+		rb = rb.WithDefaults()
+	} else if of.GetRate() == "" {
+		err = nil
+	}
+	return rb, cmp.Or(err, rb.Validate())
 }
 
-func rateBurst(rate string, burst float64) (config.RateBurst, error) {
-	r, err := ParseRate(rate)
-	if err != nil {
-		return config.RateBurst{}, err
+// until returns the instant at which something lapses, 0 if nothing says it.
+func until(t *timestamppb.Timestamp) (config.Instant, error) {
+	if t == nil {
+		return 0, nil
 	}
-	rb := config.RateBurst{Rate: r, Burst: burst}
-	return rb.WithDefaults(), rb.Validate()
+	at := cmp.Or(config.InstantOf(t.AsTime()), 1) // 0 would be none
+	return at, (config.RateBurst{Until: at}).Validate()
 }
 
 // byName sets a value by the name that it has in the API, which is the same in

@@ -147,7 +147,10 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Leases
 	//	*ConnectResponse_Question
 	//	*ConnectResponse_Coordinators
-	Message       isConnectResponse_Message `protobuf_oneof:"message"`
+	Message isConnectResponse_Message `protobuf_oneof:"message"`
+	// Time of day at the coordinator when it sends this, in milliseconds since 1970 UTC; 0 = not said. An agent counts on
+	// from it on its own monotonic clock, so that until does not depend on its wall clock.
+	Sent          int64 `protobuf:"varint,5,opt,name=sent,proto3" json:"sent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,6 +226,13 @@ func (x *ConnectResponse) GetCoordinators() *Coordinators {
 		}
 	}
 	return nil
+}
+
+func (x *ConnectResponse) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
 }
 
 type isConnectResponse_Message interface {
@@ -1314,7 +1324,9 @@ type Configuration struct {
 	Epoch int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// With full: names of stored resources that the coordinator cannot read. The agent keeps its
 	// values of these resources.
-	Unreadable    []string `protobuf:"bytes,9,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Unreadable []string `protobuf:"bytes,9,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// In an agent's snapshot: the coordinator's time of day minus the agent's, in milliseconds.
+	Ahead         int64 `protobuf:"varint,10,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1410,6 +1422,13 @@ func (x *Configuration) GetUnreadable() []string {
 		return x.Unreadable
 	}
 	return nil
+}
+
+func (x *Configuration) GetAhead() int64 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
 }
 
 // The shares in force, always sent after the configuration that they were computed from. Order is
@@ -1838,12 +1857,13 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x06report\x18\x02 \x01(\v2 .titrate.control.v1alpha1.ReportH\x00R\x06report\x121\n" +
 	"\x03ack\x18\x03 \x01(\v2\x1d.titrate.control.v1alpha1.AckH\x00R\x03ack\x12:\n" +
 	"\x06answer\x18\x04 \x01(\v2 .titrate.control.v1alpha1.AnswerH\x00R\x06answerB\t\n" +
-	"\amessage\"\xb9\x02\n" +
+	"\amessage\"\xcd\x02\n" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leases\x12@\n" +
 	"\bquestion\x18\x03 \x01(\v2\".titrate.control.v1alpha1.QuestionH\x00R\bquestion\x12L\n" +
-	"\fcoordinators\x18\x04 \x01(\v2&.titrate.control.v1alpha1.CoordinatorsH\x00R\fcoordinatorsB\t\n" +
+	"\fcoordinators\x18\x04 \x01(\v2&.titrate.control.v1alpha1.CoordinatorsH\x00R\fcoordinators\x12\x12\n" +
+	"\x04sent\x18\x05 \x01(\x03R\x04sentB\t\n" +
 	"\amessage\"\xb4\x03\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
@@ -1941,7 +1961,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04back\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x8d\x02\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xa3\x02\n" +
 	"\rConfiguration\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
@@ -1953,7 +1973,9 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05epoch\x18\b \x01(\x03R\x05epoch\x12\x1e\n" +
 	"\n" +
 	"unreadable\x18\t \x03(\tR\n" +
-	"unreadable\"\xfa\x04\n" +
+	"unreadable\x12\x14\n" +
+	"\x05ahead\x18\n" +
+	" \x01(\x03R\x05ahead\"\xfa\x04\n" +
 	"\x06Leases\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1a\n" +

@@ -1039,8 +1039,10 @@ type Quota struct {
 	// Its weight in this pool. 0 = only its guarantee. Default the tenant's weight.
 	Weight *float64 `protobuf:"fixed64,4,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	// Whether it is enforced.
-	Mode Mode   `protobuf:"varint,5,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
-	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	Mode Mode `protobuf:"varint,5,opt,name=mode,proto3,enum=titrate.quota.v1alpha1.Mode" json:"mode,omitempty"`
+	// When it lapses: from then on all is as without it. With its zone: 2026-12-01T00:00:00Z. Default none (it stays).
+	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
+	Etag  string                 `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only.
@@ -1114,6 +1116,13 @@ func (x *Quota) GetMode() Mode {
 		return x.Mode
 	}
 	return Mode_MODE_UNSPECIFIED
+}
+
+func (x *Quota) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 func (x *Quota) GetEtag() string {
@@ -1294,8 +1303,10 @@ type Limit struct {
 	// Most requests in flight, from release to the end of the stream, over all gateways, instead of a rate. A request
 	// waits for 20ms, or in a DROP_TAIL queue. Not with burst, strict, precision or cost. Default none. Range 1 to
 	// 1000000. Unit: requests.
-	Concurrency int64  `protobuf:"varint,14,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
-	Etag        string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	Concurrency int64 `protobuf:"varint,14,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// When it lapses: from then on all is as without it. With its zone: 2026-12-01T00:00:00Z. Default none (it stays).
+	Until *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=until,proto3" json:"until,omitempty"`
+	Etag  string                 `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1434,6 +1445,13 @@ func (x *Limit) GetConcurrency() int64 {
 	return 0
 }
 
+func (x *Limit) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 func (x *Limit) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -1555,7 +1573,9 @@ type Override struct {
 	// As in Limit. Default the amount of the rate, at least 1. Range 1 to 1e9. Unit: cost units.
 	Burst float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
 	// As in Limit: in each override of a limit that has one. Default none. Range 1 to 1000000. Unit: requests.
-	Concurrency   int64 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	Concurrency int64 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// When it lapses: from then on the client has the limit's own numbers. As in Limit. Default none (it stays).
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1616,6 +1636,13 @@ func (x *Override) GetConcurrency() int64 {
 		return x.Concurrency
 	}
 	return 0
+}
+
+func (x *Override) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 var File_titrate_quota_v1alpha1_resources_proto protoreflect.FileDescriptor
@@ -1679,7 +1706,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\fTenantStatus\x12\x1a\n" +
 	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\x03 \x01(\x05R\bgateways\"\x86\x05\n" +
+	"\bgateways\x18\x03 \x01(\x05R\bgateways\"\xb8\x05\n" +
 	"\x05Quota\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/quotas/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x129\n" +
 	"\n" +
@@ -1687,7 +1714,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"guaranteed\x120\n" +
 	"\x03max\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x03max\x88\x01\x01\x126\n" +
 	"\x06weight\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x06weight\x88\x01\x01\x12:\n" +
-	"\x04mode\x18\x05 \x01(\x0e2\x1c.titrate.quota.v1alpha1.ModeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04mode\x12\x12\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x1c.titrate.quota.v1alpha1.ModeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04mode\x120\n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -1705,7 +1733,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xcd\b\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xff\b\n" +
 	"\x05Limit\x12y\n" +
 	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
@@ -1721,7 +1749,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\aclasses\x18\v \x03(\tB4\xbaH1\x92\x01.\x10 \"*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\aclasses\x12I\n" +
 	"\tprecision\x18\f \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionB\b\xbaH\x05\x82\x01\x02\x10\x01R\tprecision\x12D\n" +
 	"\x04cost\x18\r \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12-\n" +
-	"\vconcurrency\x18\x0e \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x12\x12\n" +
+	"\vconcurrency\x18\x0e \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
+	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -1732,13 +1761,14 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
 	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
 	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
-	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\x92\x02\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xc4\x02\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x81\x01\n" +
 	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
 	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12-\n" +
-	"\vconcurrency\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency*A\n" +
+	"\vconcurrency\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until*A\n" +
 	"\aSharing\x12\x17\n" +
 	"\x13SHARING_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aMAX_MIN\x10\x01\x12\x10\n" +
@@ -1838,22 +1868,25 @@ var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	20, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
 	13, // 12: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
 	2,  // 13: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	20, // 14: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	15, // 15: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
-	5,  // 16: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	6,  // 17: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	18, // 18: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
-	8,  // 19: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
-	2,  // 20: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
-	7,  // 21: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	20, // 22: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	17, // 23: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	7,  // 24: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	20, // 14: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	20, // 15: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	15, // 16: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	5,  // 17: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	6,  // 18: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
+	18, // 19: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	8,  // 20: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	2,  // 21: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
+	7,  // 22: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
+	20, // 23: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	20, // 24: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	17, // 25: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	7,  // 26: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	20, // 27: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
