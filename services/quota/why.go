@@ -46,6 +46,7 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 			return nil, status(err)
 		}
 	}
+	w.out.Notes = append(w.out.Notes, w.blocks()...)
 	w.note()
 	if !r.GetShadow() {
 		w.out.Notes = append(w.out.Notes, s.unknown(5, w.tenant, r.GetPool(), r.GetLimit())...)

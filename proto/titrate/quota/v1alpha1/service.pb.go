@@ -5329,9 +5329,10 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06tenant\x18\x02 \x01(\v2\x1e.titrate.quota.v1alpha1.TenantH\x00R\x06tenant\x125\n" +
 	"\x05quota\x18\x03 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaH\x00R\x05quota\x125\n" +
 	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limitB\r\n" +
-	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xdf\x03\n" +
-	"\fApplyRequest\x12L\n" +
-	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\f\xbaH\t\x92\x01\x06\b\x01\x10\xa0\xc2\x1eR\tresources\x12#\n" +
+	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xdb\x04\n" +
+	"\fApplyRequest\x12J\n" +
+	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\n" +
+	"\xbaH\a\x92\x01\x04\x10\xa0\xc2\x1eR\tresources\x12#\n" +
 	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\x12\x16\n" +
 	"\x06strict\x18\x03 \x01(\bR\x06strict\x12J\n" +
 	"\tdeletions\x18\x04 \x03(\v2 .titrate.quota.v1alpha1.DeletionB\n" +
@@ -5341,7 +5342,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\ttake_over\x18\a \x01(\bR\btakeOver\x124\n" +
 	"\x11expected_revision\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\x12=\n" +
 	"\n" +
-	"request_id\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\";\n" +
+	"request_id\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId:|\xbaHy\x1aw\n" +
+	"\x0fapply.something\x123name resources or deletions: there is nothing to do\x1a/size(this.resources) + size(this.deletions) > 0\";\n" +
 	"\bDeletion\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\"\xda\x02\n" +
