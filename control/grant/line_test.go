@@ -37,8 +37,7 @@ func TestLineBacksOff(t *testing.T) {
 	}
 }
 
-// After a peer was silent for a while its line is soon as fast as before: the window doubles, as in TCP, and does not
-// grow by one for each round trip.
+// A peer that sent nothing for a while answers again. Its line is soon as fast as before: the window doubles, as in TCP.
 func TestLineIsSoonFastAgain(t *testing.T) {
 	var l Line[int]
 	for k := range 10_000 {

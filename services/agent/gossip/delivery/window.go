@@ -19,10 +19,11 @@ const (
 	forgetQuick = 2 * time.Minute
 )
 
-// window counts the packets that may be on their way to a peer, as the congestion window of TCP (RFC 5681). It doubles
-// in each round trip until the peer is late. Then it is halved, and grows by one in each round trip. A peer is late when
-// packets take far longer than the quickest ones, or most are lost. Where some are lost and the others come in time, it
-// is the network that loses them, and fewer packets would only be later. The zero window begins with firstWindow.
+// window counts the packets that may be on their way to a peer, as the congestion window of TCP (RFC 5681).
+// It doubles in each round trip until the peer is late. Then it is halved, and grows by one in each round
+// trip. A peer is late when packets take far longer than the quickest ones, or most are lost. Where some are
+// lost and the others come in time, the network loses them, and fewer packets would only be later. The zero
+// window begins with firstWindow.
 type window struct {
 	more    float64       // packets beyond firstWindow
 	slow    float64       // it grows by one a round trip from there on; 0: the peer was not late yet

@@ -63,9 +63,9 @@ func (d *Delay) grow() {
 }
 
 // Acknowledged measures the round trip of packet seq, which the peer held for so long
-// before its answer left, and returns how long it took one way. Each packet counts once. Unknown packets do not count, nor
-// packets sent before resumed, the end of this process's last pause: they have waited for
-// this process.
+// before its answer left, and returns how long it took one way. Each packet counts once.
+// Unknown packets do not count, nor packets sent before resumed, the end of this process's
+// last pause: they have waited for this process.
 func (d *Delay) Acknowledged(seq uint64, held, now, resumed time.Duration) (took time.Duration, ok bool) {
 	if d.sent == nil || seq == 0 || d.stamp(seq).seq != seq {
 		return 0, false
