@@ -37,7 +37,8 @@ func TestLineBacksOff(t *testing.T) {
 	}
 }
 
-// A peer that sent nothing for a while answers again. Its line is soon as fast as before: the window doubles, as in TCP.
+// A peer that sent nothing for a while answers again. Its line is soon as fast as before: the window
+// doubles, as in TCP.
 func TestLineIsSoonFastAgain(t *testing.T) {
 	var l Line[int]
 	for k := range 10_000 {

@@ -33,7 +33,8 @@ func trips(b *Box, now *time.Duration, seq uint64, n int) uint64 {
 	return seq
 }
 
-// The window grows while packets arrive, is halved once for all that are lost of one window, and never passes its bound.
+// The window grows while packets arrive, is halved once for all that are lost of one window, and never
+// passes its bound.
 func TestWindow(t *testing.T) {
 	var b Box
 	now := time.Duration(0)
