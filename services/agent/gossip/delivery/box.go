@@ -106,13 +106,16 @@ func (b *Box) Unheard() (at time.Duration, ok bool) {
 func (b *Box) Lossy() time.Duration { return b.lossy }
 
 // Waiting counts the items that wait for a packet.
-func (b *Box) Waiting() int { return b.waits[Spare] + b.waits[Normal] + b.waits[Urgent] }
+func (b *Box) Waiting() int { return b.waits[Spare] + b.Pressing() }
+
+// Pressing counts the waiting items that are not Spare.
+func (b *Box) Pressing() int { return b.waits[Normal] + b.waits[Urgent] }
 
 // More reports whether another packet is worth while now: something waits, and not as many packets are on their way as
 // the peer acknowledges in time. For Spare items that is a quarter as many, and no more than mostSpare.
 func (b *Box) More() bool {
 	size := b.window.size()
-	if b.waits[Normal]+b.waits[Urgent] == 0 {
+	if b.Pressing() == 0 {
 		size = min(max(leastWindow, size/4), mostSpare)
 	}
 	return b.Waiting() > 0 && len(b.flights) < size

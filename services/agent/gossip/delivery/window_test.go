@@ -137,7 +137,7 @@ func TestSpareItems(t *testing.T) {
 		t.Errorf("%d packets of a window of 40, want a quarter", seq)
 	}
 	b.Overdue(time.Minute, time.Second)
-	if b.waits[Spare] != 1000 || b.Oldest(time.Minute) != 0 {
+	if b.waits[Spare] != 1000 || b.Pressing() != 0 || b.Oldest(time.Minute) != 0 {
 		t.Errorf("%d spare items wait after a loss, the oldest for %v", b.waits[Spare], b.Oldest(time.Minute))
 	}
 	b.Tell(0, Item{Key: 7}, Normal)

@@ -139,7 +139,7 @@ func (p *Peers) renewBudget(now time.Duration) {
 func (p *Peers) postpone(now time.Duration, rest []*peer) {
 	p.budget.late = 0
 	for _, at := range rest {
-		p.budget.total.Deferred += uint64(at.box.Waiting())
+		p.budget.total.Deferred += uint64(at.box.Pressing())
 		p.budget.late = max(p.budget.late, at.box.Oldest(now))
 	}
 }
