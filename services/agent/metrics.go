@@ -206,8 +206,8 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.gossip.waiting", Help: "Claims and sums that wait to be sent to other agents.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Traffic.Waiting) })},
 	{Name: "titrate.agent.gossip.deferred", Counter: true,
-		Help: "Claims and sums that did not fit into the budget of packets and bytes, counted each time that " +
-			"packets leave without them. Their wait is part of titrate_agent_lag_seconds.",
+		Help: "Claims and sums that did not fit into the budget of packets and bytes, or were more than a late peer " +
+			"takes. Counted as often as packets leave without them. Their wait is part of titrate_agent_lag_seconds.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Traffic.Deferred) })},
 	{Name: "titrate.agent.malformed", Counter: true, Labels: []string{"source"}, Help: "Messages that did not decode.",
 		Read: func(m measurements, put telemetry.Put) {

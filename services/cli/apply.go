@@ -261,7 +261,7 @@ func meant(given, stored resource.Message) string {
 	switch given := given.(type) {
 	case *quotav1.Limit:
 		l, _ := stored.(*quotav1.Limit)
-		if blocked(given.GetRate()) {
+		if resource.Blocks(given.GetRate()) {
 			said = append(said, "blocks: every request is refused at once")
 		} else if given.GetBurst() == 0 && given.GetConcurrency() == 0 && l != nil {
 			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given",
@@ -277,12 +277,6 @@ func meant(given, stored resource.Message) string {
 		return ""
 	}
 	return ": " + strings.Join(said, "; ")
-}
-
-// blocked reports whether a rate, as written, is 0.
-func blocked(rate string) bool {
-	r, err := resource.ParseRate(rate)
-	return err == nil && r == 0
 }
 
 // applyError leads what the coordinator refused back to file and line.

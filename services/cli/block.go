@@ -205,7 +205,7 @@ func (b *block) add(l *quotav1.Limit) error {
 	now := time.Now()
 	if strings.HasSuffix(l.GetName(), blockedLimit) {
 		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.Override) bool {
-			return blocked(o.GetRate()) && resource.IsOver(o, now)
+			return resource.Blocks(o.GetRate()) && resource.IsOver(o, now)
 		})
 	}
 	one := &quotav1.Override{Client: b.client, Rate: "0", Until: b.end}
@@ -216,7 +216,7 @@ func (b *block) add(l *quotav1.Limit) error {
 			l.GetName())
 	case i < 0:
 		l.Overrides = append(l.Overrides, one)
-	case !blocked(l.GetOverrides()[i].GetRate()):
+	case !resource.Blocks(l.GetOverrides()[i].GetRate()):
 		return fmt.Errorf("client %s has numbers of its own in %s (rate %s), which the block would replace: leave out "+
 			"--limit", wording.Quote(b.client), l.GetName(), l.GetOverrides()[i].GetRate())
 	default:
@@ -236,7 +236,7 @@ func (b *block) unblock(ctx context.Context, c *client) (what string, err error)
 		l := m.(*quotav1.Limit)
 		before := len(l.GetOverrides())
 		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.Override) bool {
-			return o.GetClient() == b.client && blocked(o.GetRate())
+			return o.GetClient() == b.client && resource.Blocks(o.GetRate())
 		})
 		switch {
 		case len(l.Overrides) == before:

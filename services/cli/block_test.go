@@ -21,7 +21,7 @@ func has(t *testing.T, text string, words ...string) {
 	}
 }
 
-// A block is a change as any other: in the history, in export, explained by why, undone by unblock and by rollback.
+// A block stands in the history and in an export. The command why explains it; unblock and rollback undo it.
 func TestBlock(t *testing.T) {
 	server := serve(t, storetest.Open(t))
 	must(t, server, "", "apply", "-f", "testdata/demo.yaml")

@@ -158,7 +158,7 @@ func limitRow(l *quotav1.Limit) []string {
 	if rate, err := resource.ParseRate(l.Rate); err == nil && rate > 0 {
 		burst = command.Number(l.Burst)
 	}
-	rate := l.Rate + blocks(blocked(l.Rate))
+	rate := l.Rate + blocks(resource.Blocks(l.Rate))
 	if l.Concurrency > 0 {
 		rate = fmt.Sprintf("%d in flight", l.Concurrency)
 	}

@@ -25,7 +25,7 @@ func (w *seen) blocks() (notes []string) {
 		}
 		for _, m := range all {
 			for _, o := range m.(*quotav1.Limit).GetOverrides() {
-				if rate, err := resource.ParseRate(o.GetRate()); o.GetClient() == name && err == nil && rate == 0 {
+				if o.GetClient() == name && resource.Blocks(o.GetRate()) {
 					notes = append(notes, w.block(m, o))
 				}
 			}

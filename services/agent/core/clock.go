@@ -11,7 +11,7 @@ import (
 // GuessClock sets the time of day until a coordinator says it: the agent's own, corrected by what was saved last.
 func (c *Core) GuessClock(now time.Duration, at config.Instant) { c.lapses.clock.Guess(now, at) }
 
-// ReceiveClock takes in the time of day of a coordinator's message; 0: an older coordinator does not say it.
+// ReceiveClock takes in the time of day of a coordinator's message; 0: it has none.
 func (c *Core) ReceiveClock(now time.Duration, sent int64) {
 	c.lapses.clock.Receive(now, config.Instant(sent))
 }

@@ -40,6 +40,12 @@ func ParseRate(s string) (float64, error) {
 	return 0, fmt.Errorf("rate %s must be at most %s/s", wording.Quote(s), wording.Number(MaxRate))
 }
 
+// Blocks reports whether a rate, as written, is 0: it refuses everything.
+func Blocks(rate string) bool {
+	r, err := ParseRate(rate)
+	return err == nil && r == 0
+}
+
 var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // parseRate takes a rate apart: the amount, and the seconds of its window.

@@ -17,10 +17,10 @@
 //	                   └─────────────────┴──── Tell ◄──────┘
 //
 // Urgent items are taken first, but for one of four, and among equals the longest waiting. A window bounds the packets
-// on their way, as TCP's does: a peer that is late is sent less, and not everything again. Spare items have a quarter
-// of the window. A packet counts as lost when
-// a packet sent after it was acknowledged and it was not ([reorder] later ones), or when it was not acknowledged in
-// time.
+// on their way, as in TCP: a peer that is late is sent less. Spare items have a quarter of the window.
+//
+// A packet counts as lost when a packet sent after it was acknowledged and it was not ([reorder] later ones), or when
+// it was not acknowledged in time.
 //
 // All operations are O(1) for an item; calm items are visited by [Box.Visit] only, as many
 // at a time as its caller wants.

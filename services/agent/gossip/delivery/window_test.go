@@ -80,8 +80,8 @@ func TestWindowOfALossyNetwork(t *testing.T) {
 	}
 }
 
-// A peer that receives each packet, but is busy and acknowledges late, is not sent everything again and again: of 3000
-// items few are repeated. Without a window half were.
+// A peer that receives each packet, but is busy and acknowledges late, is not sent everything again and again.
+// Without a window the items under way are repeated without end.
 func TestABusyPeerIsNotFlooded(t *testing.T) {
 	var b Box
 	const items, way, each = 20_000, 60 * time.Millisecond, 10
