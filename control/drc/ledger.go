@@ -73,7 +73,7 @@ type Ledger struct {
 	pubAt   float64
 }
 
-// demanded is what was asked for lately.
+// demanded counts the cost that was asked for lately.
 type demanded struct {
 	block  float64 // start of the running block of δ
 	recent float64

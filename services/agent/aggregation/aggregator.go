@@ -99,7 +99,7 @@ type Aggregator struct {
 	conflicts uint64 // states of a local replica received from elsewhere
 }
 
-// gateways are those of this agent, and the other agents.
+// gateways has the gateways of this agent, and the other agents.
 type gateways struct {
 	replicas map[string]*replica
 	last     claims.Peer
@@ -114,7 +114,7 @@ type gateways struct {
 	speaksFor     map[string]int // agents, and for how many of remotes
 }
 
-// owning is what an agent knows of the keys that it owns.
+// owning has the state of the keys that this agent owns.
 type owning struct {
 	owned   *claims.Table      // the claims of all replicas
 	ours    ordered[*ownedKey] // of owned
@@ -125,7 +125,7 @@ type owning struct {
 	ownNews []uint64           // the same of this agent itself
 }
 
-// using is what an agent knows of owners.
+// using has the state of owners, and of their sums.
 type using struct {
 	owners    owners
 	self      claims.Group    // this agent

@@ -73,7 +73,7 @@ type exactness struct {
 type otherAgents struct {
 	peers        *schedule.Peers
 	peersChanged bool              // since the last round
-	alive        []tokens.Agent    // those that may own keys
+	alive        []tokens.Agent    // the other agents, if they may own keys
 	lives        map[string]uint64 // as far as this agent knows
 	left         map[string]bool   // by agent that is not alive: it left in order
 }

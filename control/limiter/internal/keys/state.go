@@ -40,7 +40,7 @@ type state struct {
 	random uint64
 }
 
-// cut is what a key remembers of a time without the others' counts, see cutoff.go.
+// cut has the state of a key after a time without the others' counts, see cutoff.go.
 type cut struct {
 	part      int64 // the TAT of this replica's part while it is cut off; 0: not in use
 	healed    int64 // time of the first sums after a silence, see AfterCut; 0: its owner knows all that is spent
