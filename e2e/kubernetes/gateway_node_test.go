@@ -153,7 +153,8 @@ helm() { local all=("$@"); (cd %[2]s/tools/helm && GOWORK=off go tool helm "${al
 func policies(t *testing.T) string {
 	t.Helper()
 	var kept []string
-	for heading, file := range map[string]string{"To try it": "gateway", "Standalone": "policies"} {
+	for _, part := range [][2]string{{"To try it", "gateway"}, {"Standalone", "policies"}} {
+		heading, file := part[0], part[1]
 		commands := strings.Join(guide.Blocks(t, gatewayPage, heading, "sh"), "")
 		found := regexp.MustCompile(`(?s)>resources/` + file + `.yaml <<'YAML'\n(.*?)\nYAML\n`).FindStringSubmatch(commands)
 		if found == nil {
