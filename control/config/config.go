@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -16,8 +17,10 @@ type Config struct {
 	Pools []Pool `json:"pools,omitempty"`
 	// Defaults are limits of every tenant that has none of the same name, DefaultTenant
 	// included.
-	Defaults []Limit  `json:"defaults,omitempty"`
-	Tenants  []Tenant `json:"tenants,omitempty"`
+	Defaults []Limit `json:"defaults,omitempty"`
+	// Plans are the settings of the tenants that name them. A plan has the fields of a tenant, but no Plan.
+	Plans   []Tenant `json:"plans,omitempty"`
+	Tenants []Tenant `json:"tenants,omitempty"`
 }
 
 // Pool is an upstream with a capacity.
@@ -79,7 +82,10 @@ func (q Queue) WithDefaults() Queue {
 // Tenant is a customer or team.
 type Tenant struct {
 	Name   string  `json:"name"`
-	Weight float64 `json:"weight"` // > 0; 0 means DefaultWeight
+	Weight float64 `json:"weight"` // > 0; 0 means that of the plan, or DefaultWeight
+	// Plan is one of Config.Plans: the tenant has its weight, limits and quotas, except where it has its own. A limit of
+	// the tenant takes the place of the plan's of its name, and that the place of the default's. "": none.
+	Plan   string  `json:"plan,omitempty"`
 	Limits []Limit `json:"limits,omitempty"`
 	Quotas []Quota `json:"quotas,omitempty"` // at most one per pool; a pool without one has no max
 }
@@ -165,24 +171,70 @@ func (l *Limit) Queued() bool {
 	return l.Queue.Law != Police && (l.Queue.MaxRequests > 0 || l.Queue.MaxWait > 0)
 }
 
-// Inherited is the configuration with the defaults copied into each tenant: all limits that
-// hold for it. It is as large as tenants times defaults. c stays as it is.
+// Inherited is the configuration with plans and defaults copied into each tenant: all that holds for it. It is as large
+// as tenants times plans and defaults. c stays as it is.
 func (c *Config) Inherited() *Config {
-	if len(c.Defaults) == 0 {
+	if len(c.Defaults)+len(c.Plans) == 0 {
 		return c
 	}
 	out := *c
-	out.Defaults, out.Tenants = nil, slices.Clone(c.Tenants)
+	out.Defaults, out.Plans, out.Tenants = nil, nil, slices.Clone(c.Tenants)
 	for i := range out.Tenants {
 		t := &out.Tenants[i]
-		own := t.Limits
-		t.Limits = slices.Clone(own)
-		for _, l := range c.Defaults {
-			if !slices.ContainsFunc(own, func(o Limit) bool { return o.Name == l.Name }) {
-				t.Limits = append(t.Limits, l)
+		plan := planNamed(c.Plans, t.Plan)
+		t.Limits = slices.Collect(t.all(plan, c.Defaults))
+		slices.SortFunc(t.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
+		if t.Plan = ""; plan == nil {
+			continue
+		}
+		if t.Weight == 0 {
+			t.Weight = plan.Weight
+		}
+		t.Quotas = slices.Clone(t.Quotas)
+		for _, q := range plan.Quotas {
+			if !slices.ContainsFunc(t.Quotas, func(own Quota) bool { return own.Pool == q.Pool }) {
+				t.Quotas = append(t.Quotas, q)
 			}
 		}
-		slices.SortFunc(t.Limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return &out
+}
+
+// all are the limits that hold for a tenant: its own, those of its plan (nil: none) and the defaults, of each name the
+// first.
+func (t *Tenant) all(plan *Tenant, defaults []Limit) iter.Seq[Limit] {
+	lists := [][]Limit{t.Limits, nil, defaults}
+	if plan != nil {
+		lists[1] = plan.Limits
+	}
+	return func(yield func(Limit) bool) {
+		for i, list := range lists {
+			for _, l := range list {
+				if !slices.ContainsFunc(lists[:i], func(before []Limit) bool { return limitNamed(before, l.Name) != nil }) &&
+					!yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// limitNamed returns the limit of a name in a list, nil if there is none.
+func limitNamed(list []Limit, name string) *Limit {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// planNamed returns the plan of a name, nil if there is none.
+func planNamed(plans []Tenant, name string) *Tenant {
+	for i := range plans {
+		if plans[i].Name == name {
+			return &plans[i]
+		}
+	}
+	return nil
 }

@@ -13,7 +13,7 @@ type Delta struct {
 	Base int64 `json:"base"`
 	// Revision of the configuration after it.
 	Revision int64 `json:"revision"`
-	// Shared replaces all pools and all defaults; nil: they stay as they are.
+	// Shared replaces all pools, defaults and plans; nil: they stay as they are.
 	Shared *Shared `json:"shared,omitempty"`
 	// Tenants are new or changed, each one whole.
 	Tenants []Tenant `json:"tenants,omitempty"`
@@ -21,10 +21,11 @@ type Delta struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Shared is the part of a [Config] that all tenants have in common.
+// Shared is the part of a [Config] that tenants have in common.
 type Shared struct {
-	Pools    []Pool  `json:"pools,omitempty"`
-	Defaults []Limit `json:"defaults,omitempty"`
+	Pools    []Pool   `json:"pools,omitempty"`
+	Defaults []Limit  `json:"defaults,omitempty"`
+	Plans    []Tenant `json:"plans,omitempty"`
 }
 
 // A BaseError says that a Delta is for another configuration than the one in force.
@@ -83,17 +84,11 @@ func (c *Config) With(d *Delta) (*Config, error) {
 }
 
 // LeaveOut removes the limits, quotas and tenants that are not valid in a configuration with
-// the given pools and defaults, and returns what it removed. A tenant that is removed is one
+// the given pools, defaults and plans, and returns what it removed. A tenant that is removed is one
 // of Removed. The lists are copied before they change.
 func (d *Delta) LeaveOut(in Shared) []LeftOut {
 	c := &Config{Tenants: d.Tenants}
-	inherited := make(map[string]bool, len(in.Defaults))
-	for i := range in.Defaults {
-		inherited[in.Defaults[i].Name] = true
-	}
-	out := c.leaveOut(func(found func(place, error) bool) {
-		c.tenantFaults((&Config{Pools: in.Pools}).poolNames(), inherited, found)
-	})
+	out := c.leaveOut(func(found func(place, error) bool) { c.tenantFaults(in, found) })
 	for _, l := range out {
 		if l.Limit == "" {
 			d.Removed = append(slices.Clip(d.Removed), l.Tenant)
@@ -115,6 +110,7 @@ func (d *Delta) LeaveOutConcurrency() []LeftOut {
 // shares what it is given: nobody may change that any more.
 type Set struct {
 	head    Config // without tenants
+	plans   map[string]*Tenant
 	tenants map[string]*Tenant
 }
 
@@ -122,8 +118,18 @@ type Set struct {
 func (s *Set) Replace(c *Config) {
 	s.head, s.tenants = *c, make(map[string]*Tenant, len(c.Tenants))
 	s.head.Tenants = nil
+	s.share(Shared{c.Pools, c.Defaults, c.Plans})
 	for i := range c.Tenants {
 		s.tenants[c.Tenants[i].Name] = &c.Tenants[i]
+	}
+}
+
+// share sets what tenants have in common.
+func (s *Set) share(in Shared) {
+	s.head.Pools, s.head.Defaults, s.head.Plans = in.Pools, in.Defaults, in.Plans
+	s.plans = make(map[string]*Tenant, len(in.Plans))
+	for i := range in.Plans {
+		s.plans[in.Plans[i].Name] = &in.Plans[i]
 	}
 }
 
@@ -134,7 +140,7 @@ func (s *Set) Change(d *Delta) error {
 	}
 	s.head.Revision = d.Revision
 	if d.Shared != nil {
-		s.head.Pools, s.head.Defaults = d.Shared.Pools, d.Shared.Defaults
+		s.share(*d.Shared)
 	}
 	if s.tenants == nil {
 		s.tenants = make(map[string]*Tenant, len(d.Tenants))
@@ -154,8 +160,27 @@ func (s *Set) Revision() int64 { return s.head.Revision }
 // Seed returns the seed of the key hashes.
 func (s *Set) Seed() uint64 { return s.head.Seed }
 
-// Shared returns the part that all tenants have in common.
-func (s *Set) Shared() Shared { return Shared{s.head.Pools, s.head.Defaults} }
+// Shared returns the part that tenants have in common.
+func (s *Set) Shared() Shared { return Shared{s.head.Pools, s.head.Defaults, s.head.Plans} }
+
+// Limit returns the limit of a name that holds for a tenant at an instant: its own, or that of its plan, or the
+// default; nil if there is none.
+func (s *Set) Limit(tenant, name string, at Instant) *Limit {
+	t := s.tenants[tenant]
+	if t == nil {
+		return nil
+	}
+	lists := [][]Limit{t.Limits, nil, s.head.Defaults}
+	if plan := s.plans[t.Plan]; plan != nil {
+		lists[1] = plan.Limits
+	}
+	for _, list := range lists {
+		if l := limitNamed(list, name); l != nil && !l.Until.Over(at) {
+			return l
+		}
+	}
+	return nil
+}
 
 // Tenant returns the tenant of that name, nil if there is none.
 func (s *Set) Tenant(name string) *Tenant { return s.tenants[name] }

@@ -100,7 +100,7 @@ func tenantsAt(list []Tenant, at Instant) []Tenant {
 // At returns what of a configuration holds at an instant. The configuration stays as it is.
 func (c *Config) At(at Instant) *Config {
 	out := *c
-	out.Defaults, out.Tenants = limitsAt(c.Defaults, at), tenantsAt(c.Tenants, at)
+	out.Defaults, out.Plans, out.Tenants = limitsAt(c.Defaults, at), tenantsAt(c.Plans, at), tenantsAt(c.Tenants, at)
 	return &out
 }
 
@@ -116,7 +116,9 @@ func (d *Delta) At(at Instant) *Delta {
 }
 
 // At returns what of the shared part holds at an instant.
-func (s Shared) At(at Instant) Shared { return Shared{s.Pools, limitsAt(s.Defaults, at)} }
+func (s Shared) At(at Instant) Shared {
+	return Shared{s.Pools, limitsAt(s.Defaults, at), tenantsAt(s.Plans, at)}
+}
 
 // OverrideAt returns a client's override, if there is one and it holds at an instant.
 func (l *Limit) OverrideAt(client string, at Instant) (rb RateBurst, found bool) {
@@ -129,20 +131,20 @@ func (l *Limit) OverrideAt(client string, at Instant) (rb RateBurst, found bool)
 // Lapses is the calendar of a [Set]: when its parts lapse next. The zero value belongs to an empty set. Nothing is
 // kept of a tenant without an Until.
 type Lapses struct {
-	defaults Instant            // the earliest of the defaults that has not come; 0: none
-	tenants  map[string]Instant // the same by tenant; no 0 in it
+	shared  Instant            // the earliest of the defaults and the plans that has not come; 0: none
+	tenants map[string]Instant // the same by tenant; no 0 in it
 }
 
 // Replace takes in a whole configuration, of which all that lapses by an instant has lapsed. O(configuration).
 func (l *Lapses) Replace(c *Config, at Instant) {
-	l.defaults, l.tenants = nextOf(c.Defaults, at), map[string]Instant{}
+	l.shared, l.tenants = Shared{nil, c.Defaults, c.Plans}.next(at), map[string]Instant{}
 	l.put(c.Tenants, at)
 }
 
 // Change takes in a delta in the same way. O(delta).
 func (l *Lapses) Change(d *Delta, at Instant) {
 	if d.Shared != nil {
-		l.defaults = nextOf(d.Shared.Defaults, at)
+		l.shared = d.Shared.next(at)
 	}
 	l.put(d.Tenants, at)
 	for _, name := range d.Removed {
@@ -153,10 +155,7 @@ func (l *Lapses) Change(d *Delta, at Instant) {
 func (l *Lapses) put(list []Tenant, at Instant) {
 	for i := range list {
 		t := &list[i]
-		next := nextOf(t.Limits, at)
-		for _, q := range t.Quotas {
-			next = earlier(next, q.Until, at)
-		}
+		next := t.next(at)
 		if next == 0 {
 			delete(l.tenants, t.Name)
 			continue
@@ -166,6 +165,24 @@ func (l *Lapses) put(list []Tenant, at Instant) {
 		}
 		l.tenants[t.Name] = next
 	}
+}
+
+// next is the earliest instant after at, at which something of the defaults or the plans lapses; 0: nothing does.
+func (s Shared) next(at Instant) Instant {
+	next := nextOf(s.Defaults, at)
+	for i := range s.Plans {
+		next = earlier(next, s.Plans[i].next(at), at)
+	}
+	return next
+}
+
+// next is the same of a tenant's own.
+func (t *Tenant) next(at Instant) Instant {
+	next := nextOf(t.Limits, at)
+	for _, q := range t.Quotas {
+		next = earlier(next, q.Until, at)
+	}
+	return next
 }
 
 // nextOf is the earliest instant after at, at which a limit of a list or an override lapses; 0: none does.
@@ -189,18 +206,18 @@ func earlier(next, one, at Instant) Instant {
 
 // Next returns the earliest instant at which something lapses; 0: nothing does. O(tenants with an Until).
 func (l *Lapses) Next() Instant {
-	next := l.defaults
+	next := l.shared
 	for _, one := range l.tenants {
 		next = earlier(next, one, 0)
 	}
 	return next
 }
 
-// Take returns of whom something has lapsed by an instant, and was not returned before: of the defaults, and of the
-// named tenants of a set. O(tenants with an Until, and the configuration of the named).
-func (l *Lapses) Take(in *Set, at Instant) (defaults bool, tenants []string) {
-	if defaults = l.defaults.Over(at); defaults {
-		l.defaults = nextOf(in.head.Defaults, at)
+// Take returns of whom something has lapsed by an instant, and was not returned before: of the defaults or plans, and of
+// the named tenants of a set. O(tenants with an Until, and the configuration of the named).
+func (l *Lapses) Take(in *Set, at Instant) (shared bool, tenants []string) {
+	if shared = l.shared.Over(at); shared {
+		l.shared = in.Shared().next(at)
 	}
 	for name, one := range l.tenants {
 		if one.Over(at) {
@@ -215,5 +232,5 @@ func (l *Lapses) Take(in *Set, at Instant) (defaults bool, tenants []string) {
 			delete(l.tenants, name)
 		}
 	}
-	return defaults, tenants
+	return shared, tenants
 }

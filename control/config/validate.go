@@ -35,6 +35,8 @@ func join(path, field string) string {
 const (
 	// MaxLimits is the most limits of one tenant, inherited ones included.
 	MaxLimits = 64
+	// MaxPlans is the most plans.
+	MaxPlans = 1000
 	// MaxConcurrency bounds the requests in flight of a limit.
 	MaxConcurrency = 1_000_000
 	// MaxRate bounds rates in cost units/s and bursts in cost units.
@@ -53,20 +55,21 @@ const (
 
 // Validate reports the first field that is wrong, as a *FieldError.
 func (c *Config) Validate() error {
-	pools, err := c.validatePools()
+	err := c.validatePools()
 	if err != nil {
 		return err
 	}
-	c.faults(pools, func(_ place, fault error) (goOn bool) {
+	c.faults(func(_ place, fault error) (goOn bool) {
 		err = fault
 		return false
 	})
 	return err
 }
 
-// LeftOut is a limit, a quota or a tenant that is not enforced because it is not valid.
+// LeftOut is a limit, a quota, a tenant or a plan that is not enforced because it is not valid.
 type LeftOut struct {
-	Tenant string `json:"tenant"` // DefaultTenant for one of Config.Defaults
+	// Tenant is the tenant that has it; DefaultTenant for one of Config.Defaults, and "plans/" and the name for a plan.
+	Tenant string `json:"tenant"`
 	// Limit is the limit's name, "quotas/" and the pool for a quota, and "" for the
 	// tenant as a whole, with its limits and quotas.
 	Limit  string `json:"limit,omitempty"`
@@ -77,7 +80,7 @@ type LeftOut struct {
 // removed. The lists are copied before they change. Pools stay as they are: Validate
 // refuses a configuration with a bad one.
 func (c *Config) LeaveOut() []LeftOut {
-	return c.leaveOut(func(found func(place, error) bool) { c.faults(c.poolNames(), found) })
+	return c.leaveOut(func(found func(place, error) bool) { c.faults(found) })
 }
 
 // leaveOut removes the parts that faults finds, and returns what it removed.
@@ -101,30 +104,48 @@ const unheld = "none here: a rate limit service does not see when a request ends
 // returns what it removed. The lists are copied before they change.
 func (c *Config) LeaveOutConcurrency() []LeftOut {
 	return c.leaveOut(func(found func(place, error) bool) {
-		note := func(i int, list []Limit) {
+		note := func(of section, i int, list []Limit) {
 			for j := range list {
 				if l := &list[j]; l.Concurrency > 0 {
-					found(place{i, j, -1}, &FieldError{"limits[" + l.Name + "].concurrency", l.Concurrency, unheld})
+					found(place{of, i, j, -1}, &FieldError{"limits[" + l.Name + "].concurrency", l.Concurrency, unheld})
 				}
 			}
 		}
-		note(-1, c.Defaults)
+		note(inDefaults, -1, c.Defaults)
+		for i := range c.Plans {
+			note(inPlans, i, c.Plans[i].Limits)
+		}
 		for i := range c.Tenants {
-			note(i, c.Tenants[i].Limits)
+			note(inTenants, i, c.Tenants[i].Limits)
 		}
 	})
 }
 
-// place is a part of a configuration, by its index in each list; −1 is none. A
-// limit of no tenant is one of the defaults.
-type place struct{ tenant, limit, quota int }
+// place is a part of a configuration, by its index in each list; −1 is none.
+type place struct {
+	of                   section
+	tenant, limit, quota int
+}
+
+// section is a list of a configuration.
+type section uint8
+
+const (
+	inDefaults section = iota
+	inPlans
+	inTenants
+)
 
 func (c *Config) leftOut(at place, why error) LeftOut {
-	if at.tenant < 0 {
+	if at.of == inDefaults {
 		return LeftOut{Tenant: DefaultTenant, Limit: c.Defaults[at.limit].Name, Reason: why.Error()}
 	}
-	t := &c.Tenants[at.tenant]
-	left := LeftOut{Tenant: t.Name, Reason: why.Error()}
+	list, prefix := c.Tenants, ""
+	if at.of == inPlans {
+		list, prefix = c.Plans, "plans/"
+	}
+	t := &list[at.tenant]
+	left := LeftOut{Tenant: prefix + t.Name, Reason: why.Error()}
 	switch {
 	case at.limit >= 0:
 		left.Limit = t.Limits[at.limit].Name
@@ -135,88 +156,144 @@ func (c *Config) leftOut(at place, why error) LeftOut {
 }
 
 func (c *Config) remove(bad map[place]bool) {
-	defaults, tenants := c.Defaults, c.Tenants
-	c.Defaults, c.Tenants = nil, nil
+	defaults := c.Defaults
+	c.Defaults = nil
 	for j, l := range defaults {
-		if !bad[place{-1, j, -1}] {
+		if !bad[place{inDefaults, -1, j, -1}] {
 			c.Defaults = append(c.Defaults, l)
 		}
 	}
-	for i, t := range tenants {
-		if bad[place{i, -1, -1}] {
+	c.Plans, c.Tenants = without(c.Plans, inPlans, bad), without(c.Tenants, inTenants, bad)
+}
+
+// without is a list without its bad parts.
+func without(list []Tenant, of section, bad map[place]bool) (out []Tenant) {
+	for i, t := range list {
+		if bad[place{of, i, -1, -1}] {
 			continue
 		}
 		limits, quotas := t.Limits, t.Quotas
 		t.Limits, t.Quotas = nil, nil
 		for j, l := range limits {
-			if !bad[place{i, j, -1}] {
+			if !bad[place{of, i, j, -1}] {
 				t.Limits = append(t.Limits, l)
 			}
 		}
 		for j, q := range quotas {
-			if !bad[place{i, -1, j}] {
+			if !bad[place{of, i, -1, j}] {
 				t.Quotas = append(t.Quotas, q)
 			}
 		}
-		c.Tenants = append(c.Tenants, t)
+		out = append(out, t)
 	}
+	return out
 }
 
-func (c *Config) poolNames() map[string]bool {
-	names := make(map[string]bool, len(c.Pools))
-	for i := range c.Pools {
-		names[c.Pools[i].Name] = true
+func (s *Shared) poolNames() map[string]bool {
+	names := make(map[string]bool, len(s.Pools))
+	for i := range s.Pools {
+		names[s.Pools[i].Name] = true
 	}
 	return names
 }
 
-func (c *Config) validatePools() (names map[string]bool, err error) {
-	names = make(map[string]bool, len(c.Pools))
+func (c *Config) validatePools() error {
+	names := make(map[string]bool, len(c.Pools))
 	for i := range c.Pools {
 		p := &c.Pools[i]
 		path := "pools[" + p.Name + "]"
 		if err := unique(names, p.Name, path); err != nil {
-			return nil, err
+			return err
 		}
 		if err := p.validate(path); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return names, nil
+	return nil
 }
 
-// faults calls found with each part of the defaults and the tenants that is not valid, until
-// found says to stop.
-func (c *Config) faults(pools map[string]bool, found func(at place, why error) (goOn bool)) {
-	inherited := make(map[string]bool, len(c.Defaults))
-	if !limitFaults("defaults", c.Defaults, inherited, nil, func(j int, why error) bool {
-		return found(place{-1, j, -1}, why)
-	}) {
-		return
+// faults calls found with each part of the defaults, the plans and the tenants that is not valid, until found says to
+// stop.
+func (c *Config) faults(found func(at place, why error) (goOn bool)) {
+	in := Shared{c.Pools, c.Defaults, c.Plans}
+	if limitFaults("defaults", c.Defaults, map[string]bool{}, nil, func(j int, why error) bool {
+		return found(place{inDefaults, -1, j, -1}, why)
+	}) && c.planFaults(in, found) {
+		c.tenantFaults(in, found)
 	}
-	c.tenantFaults(pools, inherited, found)
 }
 
-// tenantFaults is faults for the tenants, which inherit limits of the given names.
-func (c *Config) tenantFaults(pools, inherited map[string]bool, found func(at place, why error) (goOn bool)) {
-	names := make(map[string]bool, len(c.Tenants))
+// planFaults is faults for the plans.
+func (c *Config) planFaults(in Shared, found func(at place, why error) (goOn bool)) (goOn bool) {
+	list := listFaults{of: inPlans, path: "plans", pools: in.poolNames(), names: map[string]bool{}, found: found}
+	inherited := in.inherited(nil)
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		var err error
+		switch {
+		case p.Plan != "":
+			err = &FieldError{"plans[" + p.Name + "].plan", p.Plan, "none of a plan"}
+		case i >= MaxPlans:
+			err = &FieldError{"plans", i + 1, fmt.Sprint("at most ", MaxPlans)}
+		}
+		if !list.check(i, p, inherited, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// tenantFaults is faults for the tenants of a configuration with the given pools, defaults and plans.
+func (c *Config) tenantFaults(in Shared, found func(at place, why error) (goOn bool)) {
+	list := listFaults{of: inTenants, path: "tenants", pools: in.poolNames(), names: make(map[string]bool, len(c.Tenants)),
+		found: found}
+	inherited := map[string]map[string]bool{"": in.inherited(nil)} // by plan
+	for i := range in.Plans {
+		inherited[in.Plans[i].Name] = in.inherited(&in.Plans[i])
+	}
 	for i := range c.Tenants {
 		t := &c.Tenants[i]
-		path := "tenants[" + t.Name + "]"
-		err := unique(names, t.Name, path)
-		if err == nil {
-			err = t.validate(path)
+		names, known := inherited[t.Plan]
+		var err error
+		if !known {
+			err = &FieldError{"tenants[" + t.Name + "].plan", t.Plan, "a plan of this configuration"}
 		}
-		if err != nil {
-			if !found(place{i, -1, -1}, err) {
-				return
-			}
-			continue
-		}
-		if !t.faults(path, i, pools, inherited, found) {
+		if !list.check(i, t, names, err) {
 			return
 		}
 	}
+}
+
+// inherited are the names of the limits that a tenant of a plan inherits; nil: of none.
+func (s *Shared) inherited(plan *Tenant) map[string]bool {
+	names := make(map[string]bool, len(s.Defaults))
+	for l := range (&Tenant{}).all(plan, s.Defaults) {
+		names[l.Name] = true
+	}
+	return names
+}
+
+// listFaults finds what is not valid in a list of tenants or plans.
+type listFaults struct {
+	of           section
+	path         string
+	pools, names map[string]bool // names are those before
+	found        func(at place, why error) (goOn bool)
+}
+
+// check checks the i-th, which inherits limits of the given names; err is what is wrong with it already.
+func (l *listFaults) check(i int, t *Tenant, inherited map[string]bool, err error) (goOn bool) {
+	path := l.path + "[" + t.Name + "]"
+	if err == nil {
+		err = unique(l.names, t.Name, path)
+	}
+	if err == nil {
+		err = t.validate(path)
+	}
+	if err != nil {
+		return l.found(place{l.of, i, -1, -1}, err)
+	}
+	return t.faults(path, place{l.of, i, -1, -1}, l.pools, inherited, l.found)
 }
 
 func unique(seen map[string]bool, name, path string) error {
@@ -285,12 +362,12 @@ func (q *Queue) validate(path string) error {
 	return nil
 }
 
-// faults is Config.faults for the limits and quotas of the i-th tenant.
+// faults is Config.faults for the limits and quotas of a tenant at a place.
 func (t *Tenant) faults(
-	path string, i int, pools, inherited map[string]bool, found func(place, error) bool,
+	path string, of place, pools, inherited map[string]bool, found func(place, error) bool,
 ) (goOn bool) {
 	if !limitFaults(path, t.Limits, make(map[string]bool, len(t.Limits)), inherited, func(j int, why error) bool {
-		return found(place{i, j, -1}, why)
+		return found(place{of.of, of.tenant, j, -1}, why)
 	}) {
 		return false
 	}
@@ -302,7 +379,7 @@ func (t *Tenant) faults(
 		if err == nil {
 			err = q.of(at, pools)
 		}
-		if err != nil && !found(place{i, -1, j}, err) {
+		if err != nil && !found(place{of.of, of.tenant, -1, j}, err) {
 			return false
 		}
 	}

@@ -30,11 +30,11 @@ func (e *Engine) Apply(c *config.Config) error {
 	return nil
 }
 
-var errShared = errors.New("limiter: pools or defaults change: apply the whole configuration")
+var errShared = errors.New("limiter: pools, defaults or plans change: apply the whole configuration")
 
 // Change installs a change of the configuration in force. Tenants that it does not name are
-// not touched: it costs O(change), and a copy of the table of tenants. A change of pools or
-// defaults is an error, since all tenants have these. A *config.BaseError or a
+// not touched: it costs O(change), and a copy of the table of tenants. A change of pools,
+// defaults or plans is an error, since many tenants have these. A *config.BaseError or a
 // *config.FieldError leaves the configuration before whole. The caller must not change d any
 // more.
 func (e *Engine) Change(d *config.Delta) error {
@@ -49,7 +49,7 @@ func (e *Engine) Change(d *config.Delta) error {
 	case d.Shared != nil:
 		return errShared
 	}
-	part := config.Config{Pools: s.list, Defaults: s.defaults, Tenants: d.Tenants}
+	part := config.Config{Pools: s.list, Defaults: s.defaults, Plans: s.plans.list, Tenants: d.Tenants}
 	if err := part.Validate(); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
 func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
-	l := limitNamed(in, at, n.Tenant, n.Limit)
+	l := in.Limit(n.Tenant, n.Limit, at)
 	if l == nil || exactnessOf(l) == never || l.PerTenant && n.Client != "" {
 		return 0, p, false
 	}
@@ -26,20 +26,4 @@ func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	numbers := numbersOf(l, allowed)
 	p = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
 	return key, p, p.Rate > 0
-}
-
-// limitNamed returns the tenant's limit of a name, else the default limit of the name; nil: none holds at the instant.
-func limitNamed(in *config.Set, at config.Instant, tenant, name string) *config.Limit {
-	t := in.Tenant(tenant)
-	if t == nil {
-		return nil
-	}
-	for _, list := range [][]config.Limit{t.Limits, in.Shared().Defaults} {
-		for i := range list {
-			if l := &list[i]; l.Name == name && !l.Until.Over(at) {
-				return l
-			}
-		}
-	}
-	return nil
 }

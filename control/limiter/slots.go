@@ -55,7 +55,7 @@ func slotNumbersOf(l *config.Limit) *slotNumbers {
 // SlotKey returns the hash of a key of a concurrency limit, and its number of slots by a configuration at an
 // instant. Not ok: the configuration has no such limit. O(limits of the tenant).
 func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, most int64, ok bool) {
-	l := limitNamed(in, at, n.Tenant, n.Limit)
+	l := in.Limit(n.Tenant, n.Limit, at)
 	if l == nil || l.Concurrency == 0 || l.PerTenant && n.Client != "" {
 		return 0, 0, false
 	}

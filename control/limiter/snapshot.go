@@ -24,6 +24,7 @@ type snapshot struct {
 	costs     []costName    // that the pools count, by index
 	defaults  []config.Limit
 	inherited []ruled // the defaults
+	plans     plans
 	weight    float64 // of all tenants
 	tenants   map[string]*tenant
 	asks      asks // by the limits of all tenants
@@ -66,20 +67,17 @@ func (l *limit) isIn(pool string) bool { return len(l.pools) == 0 || slices.Cont
 func compile(c *config.Config, names *Names, before *snapshot) *snapshot {
 	s := &snapshot{
 		revision: c.Revision, version: before.nextVersion(), seed: c.Seed,
-		pools:     make(map[string]int, len(c.Pools)),
-		list:      slices.Clone(c.Pools),
-		defaults:  c.Defaults,
-		inherited: make([]ruled, len(c.Defaults)),
-		tenants:   make(map[string]*tenant, len(c.Tenants)),
+		pools:    make(map[string]int, len(c.Pools)),
+		list:     slices.Clone(c.Pools),
+		defaults: c.Defaults,
+		tenants:  make(map[string]*tenant, len(c.Tenants)),
 	}
 	for i := range s.list {
 		s.list[i].Queue = s.list[i].Queue.WithDefaults()
 		s.pools[s.list[i].Name] = i
 		s.costs = append(s.costs, names.cost(s.list[i].Cost))
 	}
-	for i := range c.Defaults {
-		s.inherited[i] = ruled{&c.Defaults[i], exceptions(&c.Defaults[i])}
-	}
+	s.inherited, s.plans = rules(c.Defaults), newPlans(c.Plans)
 	for i := range c.Tenants {
 		t := s.newTenant(&c.Tenants[i], names)
 		s.follow(before, t)
@@ -114,7 +112,7 @@ func (s *snapshot) with(d *config.Delta, names *Names) *snapshot {
 
 // source is the configuration that the snapshot was compiled from, its tenants in any order.
 func (s *snapshot) source() *config.Config {
-	c := &config.Config{Revision: s.revision, Seed: s.seed, Pools: s.list, Defaults: s.defaults,
+	c := &config.Config{Revision: s.revision, Seed: s.seed, Pools: s.list, Defaults: s.defaults, Plans: s.plans.list,
 		Tenants: make([]config.Tenant, 0, len(s.tenants))}
 	for _, t := range s.tenants {
 		c.Tenants = append(c.Tenants, *t.source)
@@ -145,31 +143,73 @@ type ruled struct {
 	overrides map[string]keys.Numbers
 }
 
+func rules(list []config.Limit) []ruled {
+	out := make([]ruled, len(list))
+	for i := range list {
+		out[i] = ruled{&list[i], exceptions(&list[i])}
+	}
+	return out
+}
+
+// plans are the plans of a configuration, compiled: what is the same in the tenants of a plan is made once.
+type plans struct {
+	list   []config.Tenant
+	byName map[string]*plan
+}
+
+type plan struct {
+	weight float64
+	limits []ruled
+	quotas map[string]config.Quota
+}
+
+func newPlans(list []config.Tenant) plans {
+	p := plans{list: list, byName: make(map[string]*plan, len(list))}
+	for i := range list {
+		p.byName[list[i].Name] = &plan{list[i].Weight, rules(list[i].Limits), quotasOver(nil, list[i].Quotas)}
+	}
+	return p
+}
+
+// quotasOver are the quotas of a plan, by pool, and of a tenant, which take their place.
+func quotasOver(plan map[string]config.Quota, own []config.Quota) map[string]config.Quota {
+	if len(own) == 0 {
+		return plan
+	}
+	out := make(map[string]config.Quota, len(plan)+len(own))
+	maps.Copy(out, plan)
+	for _, q := range own {
+		out[q.Pool] = q
+	}
+	return out
+}
+
 func (s *snapshot) newTenant(c *config.Tenant, names *Names) *tenant {
-	t := &tenant{name: c.Name, source: c, weight: c.Weight}
-	if t.weight == 0 {
-		t.weight = 1
+	p := s.plans.byName[c.Plan]
+	if p == nil {
+		p = &plan{}
 	}
-	if len(c.Quotas) > 0 {
-		t.quotas = make(map[string]config.Quota, len(c.Quotas))
-	}
-	for _, q := range c.Quotas {
-		t.quotas[q.Pool] = q
-	}
-	for i := range c.Limits {
-		r := ruled{&c.Limits[i], exceptions(&c.Limits[i])}
-		t.limits = append(t.limits, newLimit(s, c.Name, r, names))
-	}
-	if len(s.inherited) == 0 {
-		return t
-	}
-	for _, r := range s.inherited {
-		if !slices.ContainsFunc(c.Limits, func(l config.Limit) bool { return l.Name == r.Name }) {
-			t.limits = append(t.limits, newLimit(s, c.Name, r, names))
+	t := &tenant{name: c.Name, source: c, weight: cmp.Or(c.Weight, p.weight, config.DefaultWeight),
+		quotas: quotasOver(p.quotas, c.Quotas)}
+	lists := [][]ruled{rules(c.Limits), p.limits, s.inherited}
+	for i, list := range lists {
+		for _, r := range list {
+			if !hasLimit(lists[:i], r.Name) {
+				t.limits = append(t.limits, newLimit(s, c.Name, r, names))
+			}
 		}
 	}
-	slices.SortFunc(t.limits, func(a, b *limit) int { return strings.Compare(a.name, b.name) })
+	if len(t.limits) > len(c.Limits) {
+		slices.SortFunc(t.limits, func(a, b *limit) int { return strings.Compare(a.name, b.name) })
+	}
 	return t
+}
+
+// hasLimit reports whether a limit of a name is in one of the lists.
+func hasLimit(lists [][]ruled, name string) bool {
+	return slices.ContainsFunc(lists, func(list []ruled) bool {
+		return slices.ContainsFunc(list, func(r ruled) bool { return r.Name == name })
+	})
 }
 
 // asks counts the limits that ask something of requests.

@@ -82,9 +82,10 @@ func textSpan(d protoreflect.FieldDescriptor, rules *validate.StringRules) strin
 // nameForms are the names of resources; each part is a name.
 var nameForms = map[protoreflect.Name]string{
 	"Pool":   "`pools/`[name](#names)",
+	"Plan":   "`plans/`[name](#names)",
 	"Tenant": "`tenants/`[name](#names), or `tenants/-`",
-	"Quota":  "`tenants/`[name](#names)`/quotas/`[pool](#names)",
-	"Limit":  "`tenants/`[name](#names)`/limits/`[name](#names)",
+	"Quota":  "that of a Tenant or a Plan`/quotas/`[pool](#names)",
+	"Limit":  "that of a Tenant or a Plan`/limits/`[name](#names)",
 }
 
 // grouped writes a number with commas between thousands.

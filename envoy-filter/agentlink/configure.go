@@ -55,7 +55,7 @@ func (c *Client) installChange(d *config.Delta, at config.Instant) ([]config.Lef
 	return left, c.o.Change(valid)
 }
 
-// change puts a change of the configuration in force. Pools and defaults apply to every tenant: if they change,
+// change puts a change of the configuration in force. Pools, defaults and plans apply to many tenants: if they change,
 // the whole configuration is put in force again.
 func (c *Client) change(d *config.Delta) {
 	now := &c.inForce

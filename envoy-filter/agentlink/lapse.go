@@ -69,8 +69,8 @@ func (c *Client) lapse() {
 	now.Lock()
 	defer now.Unlock()
 	at := now.at(c.o.Now())
-	defaults, tenants := now.lapses.Take(&now.given, at)
-	if !defaults && len(tenants) == 0 {
+	shared, tenants := now.lapses.Take(&now.given, at)
+	if !shared && len(tenants) == 0 {
 		return
 	}
 	revision := now.given.Revision()
@@ -81,7 +81,7 @@ func (c *Client) lapse() {
 		}
 	}
 	left, err := []config.LeftOut(nil), error(nil)
-	if defaults {
+	if shared {
 		left, err = c.install(now.given.Config(), at)
 	} else {
 		left, err = c.installChange(d, at)
@@ -90,11 +90,11 @@ func (c *Client) lapse() {
 		c.o.Log(fmt.Sprintf("titrate: what has lapsed of revision %d stays in force: %v", revision, err))
 		return
 	}
-	if now.forget(d); defaults {
+	if now.forget(d); shared {
 		now.left = nil
 	}
 	now.left = append(now.left, left...)
 	c.setLeftOut(revision, now.left)
-	c.o.Log(fmt.Sprintf("titrate: what has lapsed of revision %d is not in force any more: in tenants/-: %t; in %d "+
-		"tenants", revision, defaults, len(tenants)))
+	c.o.Log(fmt.Sprintf("titrate: what has lapsed of revision %d is not in force any more: in tenants/- or plans: %t; in "+
+		"%d tenants", revision, shared, len(tenants)))
 }

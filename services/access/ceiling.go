@@ -81,6 +81,9 @@ func (c *Ceiling) over(m resource.Message) string {
 	case *quotav1.Quota:
 		return c.quota(m)
 	case *quotav1.Tenant:
+		if m.GetPlan() != "" {
+			return "a plan has numbers of its own"
+		}
 		return above("weight", m.GetWeight(), c.Weight)
 	}
 	return ""

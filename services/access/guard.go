@@ -50,10 +50,11 @@ func need(method string) Role {
 }
 
 var quotaRules = map[string]Role{
-	"GetPool": Viewer, "ListPools": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
+	"GetPool": Viewer, "ListPools": Viewer, "GetPlan": Viewer, "ListPlans": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
 	"FindDecisions": Viewer, "ListGateways": Viewer,
 	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,
+	"CreatePlan": Editor, "UpdatePlan": Editor, "DeletePlan": Editor,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,
 	"DeleteTenant": Editor, "CreateQuota": Editor, "UpdateQuota": Editor, "DeleteQuota": Editor,
 	"CreateLimit": Editor, "UpdateLimit": Editor, "DeleteLimit": Editor, "Apply": Editor,
@@ -318,6 +319,8 @@ func targets(m protoreflect.Message) (names []string) {
 		switch {
 		case d.Name() == "pool_id":
 			names = append(names, "pools/"+v.String())
+		case d.Name() == "plan_id":
+			names = append(names, "plans/"+v.String())
 		case d.Name() == "tenant_id":
 			names = append(names, "tenants/"+v.String())
 		case d.Name() == "name", d.Name() == "parent":

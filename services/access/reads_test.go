@@ -20,7 +20,8 @@ import (
 )
 
 // notOfTenants are the methods that read what is not of one tenant. No tenant-viewer may call them.
-var notOfTenants = []string{"GetPool", "ListPools", "ListGateways", "ListRevisions", "GetRevision", "Plan", "Check"}
+var notOfTenants = []string{"GetPool", "ListPools", "GetPlan", "ListPlans", "ListGateways", "ListRevisions",
+	"GetRevision", "Plan", "Check"}
 
 // tenantGuard has viewers of one tenant and of two.
 func tenantGuard(t *testing.T) *Guard {

@@ -61,7 +61,7 @@ func newDelete() *cobra.Command {
 	command.FileFlag(cmd, &files,
 		"file or directory of documents that name what to delete, - for standard input; may be "+
 			"repeated")
-	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant too")
+	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant, or belongs to a plan, too")
 	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
 	requestFlag(cmd.Flags(), &id)
 	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds)
@@ -120,6 +120,9 @@ func (c *client) remove(ctx context.Context, ref resource.Ref, force, allowMissi
 	switch ref.Kind {
 	case resource.Pool:
 		_, err = c.DeletePool(ctx, &quotav1.DeletePoolRequest{
+			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
+	case resource.Plan:
+		_, err = c.DeletePlan(ctx, &quotav1.DeletePlanRequest{
 			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
 	case resource.Tenant:
 		_, err = c.DeleteTenant(ctx, &quotav1.DeleteTenantRequest{

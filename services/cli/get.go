@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -73,7 +72,8 @@ func newGet() *cobra.Command {
 	f.BoolVarP(&g.watch, "watch", "w", false, "show the tables anew until you end it")
 	f.DurationVar(&g.every, "every", 2*time.Second,
 		"with --watch, time from an answer to the next question, at least 1s")
-	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "tenants", "quotas", "limits", gateways)
+	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "plans", "tenants", "quotas", "limits",
+		gateways)
 	return cmd
 }
 
@@ -113,7 +113,7 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 const nothingThere = "Nothing is configured there. " +
 	"titrate apply -f FILE configures; titrate apply --help has an example."
 
-// read checks the flags and returns what the arguments ask for. The tables of a tenant have
+// read checks the flags and returns what the arguments ask for. The tables of a tenant or a plan have
 // what belongs to it; its document stands alone.
 func (g *get) read(args []string) (wanted []selection, err error) {
 	if err := g.check(); err != nil {
@@ -125,7 +125,7 @@ func (g *get) read(args []string) (wanted []selection, err error) {
 			return nil, err
 		}
 		wanted = append(wanted, s)
-		if s.kind == resource.Tenant && s.name != "" && g.output.Tables() {
+		if (s.kind == resource.Tenant || s.kind == resource.Plan) && s.name != "" && g.output.Tables() {
 			wanted = append(wanted, selection{kind: resource.Quota, parent: s.name},
 				selection{kind: resource.Limit, parent: s.name})
 		}
@@ -262,7 +262,14 @@ func (c *client) list(ctx context.Context, s selection) ([]resource.Message, err
 
 // each visits what one selection of many asks for, and holds one page.
 func (c *client) each(ctx context.Context, s selection, visit func(resource.Message) error) error {
-	s.parent = cmp.Or(s.parent, "tenants/*")
+	if s.parent == "" && s.kind.Child() {
+		for _, s.parent = range []string{"plans/*", "tenants/*"} { // in the order of the names
+			if err := c.each(ctx, s, visit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for token := ""; ; {
 		page, next, err := c.page(ctx, s, token)
 		if err != nil {
@@ -284,6 +291,8 @@ func (c *client) one(ctx context.Context, s selection) (resource.Message, error)
 	switch s.kind {
 	case resource.Pool:
 		return c.GetPool(ctx, &quotav1.GetPoolRequest{Name: s.name})
+	case resource.Plan:
+		return c.GetPlan(ctx, &quotav1.GetPlanRequest{Name: s.name})
 	case resource.Tenant:
 		return c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: s.name})
 	case resource.Quota:
@@ -301,6 +310,9 @@ func (c *client) page(ctx context.Context, s selection, token string) ([]resourc
 	case resource.Pool:
 		r, err := c.ListPools(ctx, &quotav1.ListPoolsRequest{PageSize: pageSize, PageToken: token})
 		return messages(r.GetPools()), r.GetNextPageToken(), err
+	case resource.Plan:
+		r, err := c.ListPlans(ctx, &quotav1.ListPlansRequest{PageSize: pageSize, PageToken: token})
+		return messages(r.GetPlans()), r.GetNextPageToken(), err
 	case resource.Tenant:
 		r, err := c.ListTenants(ctx, &quotav1.ListTenantsRequest{PageSize: pageSize, PageToken: token})
 		return messages(r.GetTenants()), r.GetNextPageToken(), err

@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/services/wording"
 )
 
-// selection is one argument of get: one name, or all of a kind, of one tenant if parent is set.
+// selection is one argument of get: one name, or all of a kind, of one tenant or plan if parent is set.
 type selection struct {
 	kind   resource.Kind
 	name   string
@@ -30,7 +30,7 @@ func kindOf(word string) (resource.Kind, bool) {
 	return 0, false
 }
 
-// selectionOf reads an argument: a kind, a name, or a tenant's collection.
+// selectionOf reads an argument: a kind, a name, or a collection of a tenant or a plan.
 func selectionOf(arg string) (selection, error) {
 	if kind, ok := kindOf(arg); ok {
 		return selection{kind: kind}, nil
@@ -43,7 +43,7 @@ func selectionOf(arg string) (selection, error) {
 		if strings.Contains(arg, "/") {
 			return selection{}, err
 		}
-		kinds := []string{"pools", "tenants", "quotas", "limits", gateways}
+		kinds := []string{"pools", "plans", "tenants", "quotas", "limits", gateways}
 		meant := wording.Near(arg, kinds)
 		if meant == "" {
 			meant = fmt.Sprintf("pools/%s or tenants/%s", arg, arg)
@@ -54,14 +54,14 @@ func selectionOf(arg string) (selection, error) {
 	return selection{kind: ref.Kind, name: arg}, nil
 }
 
-// cutCollection takes tenants/acme/quotas apart.
+// cutCollection takes tenants/acme/quotas or plans/gold/quotas apart.
 func cutCollection(arg string) (parent string, kind resource.Kind, ok bool) {
 	at := strings.LastIndex(arg, "/")
 	if at < 0 {
 		return "", 0, false
 	}
 	ref, err := resource.Parse(arg[:at])
-	if err != nil || ref.Kind != resource.Tenant {
+	if err != nil || ref.Kind != resource.Tenant && ref.Kind != resource.Plan {
 		return "", 0, false
 	}
 	for _, k := range []resource.Kind{resource.Quota, resource.Limit} {

@@ -17,9 +17,12 @@ import (
 // tableOf lays resources of one kind out; all must be of the kind.
 func tableOf(kind resource.Kind, ms []resource.Message, wide bool) *command.Table {
 	t := &command.Table{Columns: slices.Clone(columnsOf[kind])}
-	shared := kind == resource.Pool && severalLead(ms)
+	shared, planned := kind == resource.Pool && severalLead(ms), slices.ContainsFunc(ms, hasPlan)
 	if shared {
 		t.Columns = append(t.Columns, command.Column{Title: "LEADER"})
+	}
+	if planned {
+		t.Columns = append(t.Columns, command.Column{Title: "PLAN"})
 	}
 	if wide {
 		t.Columns = append(t.Columns, wideColumnsOf[kind]...)
@@ -29,12 +32,20 @@ func tableOf(kind resource.Kind, ms []resource.Message, wide bool) *command.Tabl
 		if shared {
 			row = append(row, cmp.Or(m.(*quotav1.Pool).GetStatus().GetLeader(), command.None))
 		}
+		if planned {
+			row = append(row, cmp.Or(m.(*quotav1.Tenant).GetPlan(), command.None))
+		}
 		if wide {
 			row = append(row, more...)
 		}
 		t.Add(row...)
 	}
 	return t
+}
+
+func hasPlan(m resource.Message) bool {
+	t, is := m.(*quotav1.Tenant)
+	return is && t.GetPlan() != ""
 }
 
 // rowOf returns the cells of a resource, and the additional cells of a wide table.
@@ -44,9 +55,15 @@ func rowOf(m resource.Message) (row, more []string) {
 	case *quotav1.Pool:
 		return poolRow(m), []string{cmp.Or(m.Cost, command.None), m.Queue.GetAqm().String(), m.OnLoss.String(),
 			inForce(m.Status), owner}
-	case *quotav1.Tenant:
+	case *quotav1.Plan:
 		return []string{m.Name, command.Number(m.Weight), inForce(m.Status), cmp.Or(m.DisplayName, command.None)},
 			[]string{owner}
+	case *quotav1.Tenant:
+		weight := command.None // its plan's
+		if m.Weight > 0 {
+			weight = command.Number(m.Weight)
+		}
+		return []string{m.Name, weight, inForce(m.Status), cmp.Or(m.DisplayName, command.None)}, []string{owner}
 	case *quotav1.Quota:
 		return quotaRow(m), []string{inForce(m.Status), owner}
 	case *quotav1.Limit:
@@ -69,6 +86,7 @@ func inForce(s interface {
 var columnsOf = map[resource.Kind][]command.Column{
 	resource.Pool: command.Columns("POOL", "#CAPACITY", "#DEMAND", "#ADMITTED",
 		"#FAIR", "#PRICE", "SHARING", "STATE"),
+	resource.Plan:   command.Columns("PLAN", "#WEIGHT", "IN FORCE", "DISPLAY NAME"),
 	resource.Tenant: command.Columns("TENANT", "#WEIGHT", "IN FORCE", "DISPLAY NAME"),
 	resource.Quota: command.Columns("QUOTA", "#GUARANTEED", "#MAX", "#WEIGHT", "MODE",
 		"#DEMAND", "#SHARE", "#ADMITTED", "BOUND BY"),
@@ -79,6 +97,7 @@ var columnsOf = map[resource.Kind][]command.Column{
 // wideColumnsOf stand behind columnsOf in a wide table.
 var wideColumnsOf = map[resource.Kind][]command.Column{
 	resource.Pool:   command.Columns("COST", "QUEUE", "ON LOSS", "IN FORCE", "SET"),
+	resource.Plan:   command.Columns("SET"),
 	resource.Tenant: command.Columns("SET"),
 	resource.Quota:  command.Columns("IN FORCE", "SET"),
 	resource.Limit: command.Columns("COST", "POOLS", "#OVERRIDES", "QUEUE", "PRECISION",

@@ -10,11 +10,9 @@ import (
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
-	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/quota"
-	"github.com/titrate/titrate/services/store"
 )
 
 // Rehearse says what a change would do to the shares, for the demand of now. Coordinators that share
@@ -41,8 +39,7 @@ func (l *live) Rehearse(ctx context.Context, resources []*quotav1.Resource, dele
 
 // ownRehearse rehearses the pools that are led here.
 func (l *live) ownRehearse(resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal, error) {
-	now, _, _ := l.coordinator.configuration.Allocation()
-	next := config.With(now, store.Batch{Revision: now.Revision, Resources: resources, Deleted: deleted}, time.Now())
+	now, next := l.coordinator.configuration.Rehearse(resources, deleted, time.Now())
 	if s := l.sharing(); s != nil {
 		now, next = now.Part(s.Leads), next.Part(s.Leads)
 	}

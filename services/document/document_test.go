@@ -34,7 +34,7 @@ func TestParseReadsEveryField(t *testing.T) {
 			Adaptive:   &quotav1.Adaptive{Min: 100, Max: 900}, Cost: "tokens",
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL, DelayTarget: durationpb.New(50 * time.Millisecond),
 				MaxWait: durationpb.New(1500 * time.Millisecond), MaxRequests: 64}},
-		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3},
+		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3, Plan: "gold"},
 		&quotav1.Quota{Name: "tenants/acme/quotas/api", Guaranteed: 10.5, Max: proto.Float64(20),
 			Weight: proto.Float64(2), Mode: quotav1.Mode_OFF,
 			Until: timestamppb.New(time.Date(2027, 1, 31, 11, 0, 0, 5e8, time.UTC))},
@@ -125,7 +125,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"mapping", head + "kind: Pool\nname: pools/api\nspec: [1]\n",
 			`f.yaml:4: spec: want a mapping of fields, found a list`},
 		{"kind", head + "kind: pool\nname: pools/api\n",
-			`f.yaml:2: kind: "pool" should be one of Pool, Tenant, Quota, Limit`},
+			`f.yaml:2: kind: "pool" should be one of Pool, Plan, Tenant, Quota, Limit`},
 		{"kind and name", head + "kind: Pool\nname: tenants/api\n",
 			`f.yaml:3: name: "tenants/api" names a Tenant, but kind is Pool`},
 		{"bare name", head + "kind: Pool\nname: api\n", `f.yaml:3: name: "api" lacks what it is a name of: want such as pools/api`},
@@ -153,7 +153,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"Secret", "kind: Secret\napiVersion: v1\n",
 			`f.yaml:1: kind: a Secret of Kubernetes is no document; give each file that stands under its data`},
 		{"kind with a slip and another version", "apiVersion: v1\nkind: Pol\nname: pools/api\n",
-			`f.yaml:2: kind: "Pol" should be one of Pool, Tenant, Quota, Limit, Scenario, Demand; did you mean Pool?`},
+			`f.yaml:2: kind: "Pol" should be one of Pool, Plan, Tenant, Quota, Limit, Scenario, Demand; did you mean Pool?`},
 		{"List with another field", "apiVersion: v1\nkind: List\nitems: []\nitem: {}\n",
 			`f.yaml:4: item: unknown field; a List has apiVersion, kind, metadata and items`},
 		{"wrong in a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n",
@@ -212,7 +212,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 func TestZerosAndNullsAreSaidOnce(t *testing.T) {
 	tenant, pool := head+"kind: Tenant\nname: tenants/a\nspec: ", head+"kind: Pool\nname: pools/a\nspec: "
 	for _, c := range []struct{ text, want string }{
-		{tenant + "{weight: 0}", "f:4: spec.weight: 0 must be above 0; left out it is 1"},
+		{tenant + "{weight: 0}", "f:4: spec.weight: 0 must be above 0; left out it is that of its plan, or 1"},
 		{tenant + "{weight: three}", `f:4: spec.weight: want a number, found "three"`},
 		{tenant + "{weight: }", ""},
 		{pool + "{capacity: 1, alpha: 0}", "f:4: spec.alpha: 0 must be 0.1 to 10; left out it is 1"},

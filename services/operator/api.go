@@ -13,6 +13,8 @@ func get(ctx context.Context, api quotav1.QuotaServiceClient, kind resource.Kind
 	switch kind {
 	case resource.Pool:
 		return api.GetPool(ctx, &quotav1.GetPoolRequest{Name: name})
+	case resource.Plan:
+		return api.GetPlan(ctx, &quotav1.GetPlanRequest{Name: name})
 	case resource.Tenant:
 		return api.GetTenant(ctx, &quotav1.GetTenantRequest{Name: name})
 	case resource.Quota:
@@ -27,6 +29,8 @@ func remove(ctx context.Context, api quotav1.QuotaServiceClient, kind resource.K
 	switch kind {
 	case resource.Pool:
 		_, err = api.DeletePool(ctx, &quotav1.DeletePoolRequest{Name: name, Etag: etag, AllowMissing: true})
+	case resource.Plan:
+		_, err = api.DeletePlan(ctx, &quotav1.DeletePlanRequest{Name: name, Etag: etag, AllowMissing: true})
 	case resource.Tenant:
 		_, err = api.DeleteTenant(ctx, &quotav1.DeleteTenantRequest{Name: name, Etag: etag, AllowMissing: true})
 	case resource.Quota:

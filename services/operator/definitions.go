@@ -13,7 +13,7 @@ import (
 
 type fields = map[string]any
 
-// Definitions returns the CustomResourceDefinitions of the four kinds, in YAML. The schema of a spec is the schema of a
+// Definitions returns the CustomResourceDefinitions of all kinds, in YAML. The schema of a spec is the schema of a
 // document: it has fields and types. The operator checks the values, and reports the result in the condition InForce.
 // Helm does not delete the definitions, since all custom resources would be deleted with them.
 func Definitions() ([]byte, error) {

@@ -18,8 +18,8 @@ func (w *seen) blocks() (notes []string) {
 	if name == "" || w.r.GetShadow() {
 		return nil
 	}
-	for _, tenant := range slices.Compact([]string{w.r.GetTenant(), "tenants/" + resource.AnyTenant}) {
-		all, _, err := w.s.store.List(w.ctx, store.Query{Kind: resource.Limit, Parent: tenant})
+	for _, parent := range w.s.parents(w.ctx, w.r.GetTenant()) {
+		all, _, err := w.s.store.List(w.ctx, store.Query{Kind: resource.Limit, Parent: parent})
 		if err != nil {
 			return append(notes, fmt.Sprintf("Whether client %s is blocked is unknown: %v.", wording.Quote(name), err))
 		}

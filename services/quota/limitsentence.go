@@ -206,6 +206,10 @@ func (w *seen) note() {
 		say("Client %q is not among the clients of %s that were refused, held or let pass by SHADOW the most in about "+
 			"the last two minutes: that happened to few of its requests, or to none.", name, w.who)
 	}
+	if on := w.s.parents(w.ctx, w.r.GetTenant())[1:]; len(on) > 1 {
+		say("%s is on plan %s: what it does not have itself, it has of the plan.", w.who, strings.TrimPrefix(on[0],
+			"plans/"))
+	}
 	if w.tenant == resource.AnyTenant {
 		say("Tenant %q counts all requests that name no tenant, or a tenant that is not configured.", w.tenant)
 	}

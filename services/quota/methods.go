@@ -38,6 +38,35 @@ func (s *Server) DeletePool(ctx context.Context, r *quotav1.DeletePoolRequest) (
 	return s.remove(ctx, resource.Pool, r, r.GetForce())
 }
 
+// GetPlan returns a plan with its status.
+func (s *Server) GetPlan(ctx context.Context, r *quotav1.GetPlanRequest) (*quotav1.Plan, error) {
+	return as[*quotav1.Plan](s.get(ctx, resource.Plan, r, r.GetName()))
+}
+
+// ListPlans returns a page of plans in the order of their names.
+func (s *Server) ListPlans(ctx context.Context, r *quotav1.ListPlansRequest) (*quotav1.ListPlansResponse, error) {
+	page, next, err := s.list(ctx, resource.Plan, r, "")
+	if err != nil {
+		return nil, err
+	}
+	return &quotav1.ListPlansResponse{Plans: typed[*quotav1.Plan](page), NextPageToken: next}, nil
+}
+
+// CreatePlan stores a plan that must not exist.
+func (s *Server) CreatePlan(ctx context.Context, r *quotav1.CreatePlanRequest) (*quotav1.Plan, error) {
+	return as[*quotav1.Plan](s.create(ctx, r, r.GetPlan(), "", r.GetPlanId()))
+}
+
+// UpdatePlan changes the fields in the mask, all if it is empty.
+func (s *Server) UpdatePlan(ctx context.Context, r *quotav1.UpdatePlanRequest) (*quotav1.Plan, error) {
+	return as[*quotav1.Plan](s.update(ctx, r, r.GetPlan()))
+}
+
+// DeletePlan deletes a plan that no tenant names; with force also its quotas and limits.
+func (s *Server) DeletePlan(ctx context.Context, r *quotav1.DeletePlanRequest) (*emptypb.Empty, error) {
+	return s.remove(ctx, resource.Plan, r, r.GetForce())
+}
+
 // GetTenant returns a tenant.
 func (s *Server) GetTenant(ctx context.Context, r *quotav1.GetTenantRequest) (*quotav1.Tenant, error) {
 	return as[*quotav1.Tenant](s.get(ctx, resource.Tenant, r, r.GetName()))
@@ -76,7 +105,7 @@ func (s *Server) GetQuota(ctx context.Context, r *quotav1.GetQuotaRequest) (*quo
 	return as[*quotav1.Quota](s.get(ctx, resource.Quota, r, r.GetName()))
 }
 
-// ListQuotas returns a page of a tenant's quotas, or of all.
+// ListQuotas returns a page of the quotas of a tenant or a plan, or of all of these.
 func (s *Server) ListQuotas(ctx context.Context, r *quotav1.ListQuotasRequest) (*quotav1.ListQuotasResponse, error) {
 	page, next, err := s.list(ctx, resource.Quota, r, r.GetParent())
 	if err != nil {
@@ -105,7 +134,7 @@ func (s *Server) GetLimit(ctx context.Context, r *quotav1.GetLimitRequest) (*quo
 	return as[*quotav1.Limit](s.get(ctx, resource.Limit, r, r.GetName()))
 }
 
-// ListLimits returns a page of a tenant's limits, or of all.
+// ListLimits returns a page of the limits of a tenant or a plan, or of all of these.
 func (s *Server) ListLimits(ctx context.Context, r *quotav1.ListLimitsRequest) (*quotav1.ListLimitsResponse, error) {
 	page, next, err := s.list(ctx, resource.Limit, r, r.GetParent())
 	if err != nil {

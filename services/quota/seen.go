@@ -181,18 +181,29 @@ func (w *seen) limit(name string) (*quotav1.LimitExplanation, error) {
 	return out, nil
 }
 
-// limitOf is the limit of a name: the tenant's own, or that of every tenant.
+// limitOf is the limit of a name: the tenant's own, or that of its plan, or that of every tenant.
 func (s *Server) limitOf(ctx context.Context, tenant, name string) (*quotav1.Limit, error) {
-	m, err := s.store.Get(ctx, tenant+"/limits/"+name)
-	if errors.Is(err, store.ErrNotFound) {
-		if every, e := s.store.Get(ctx, "tenants/"+resource.AnyTenant+"/limits/"+name); e == nil {
-			m, err = every, nil
+	var first error
+	for _, parent := range s.parents(ctx, tenant) {
+		m, err := s.store.Get(ctx, parent+"/limits/"+name)
+		if err == nil {
+			return m.(*quotav1.Limit), nil
+		}
+		if first = cmp.Or(first, err); !errors.Is(err, store.ErrNotFound) {
+			break
 		}
 	}
-	if err != nil {
-		return nil, err
+	return nil, first
+}
+
+// parents are what a tenant has its limits of, the first of a name being the one that holds: itself, its plan,
+// tenants/-.
+func (s *Server) parents(ctx context.Context, tenant string) []string {
+	out := []string{tenant}
+	if m, err := s.store.Get(ctx, tenant); err == nil && m.(*quotav1.Tenant).GetPlan() != "" {
+		out = append(out, "plans/"+m.(*quotav1.Tenant).GetPlan())
 	}
-	return m.(*quotav1.Limit), nil
+	return slices.Compact(append(out, "tenants/"+resource.AnyTenant))
 }
 
 // Top returns the outcomes of the latest requests, summed and sorted as asked. A filter by a name that does not exist
@@ -218,15 +229,19 @@ func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopRe
 		}
 	}
 	if _, only := s.readsOnly(ctx); !only { // they name limits and pools of all
-		out.Notes = s.unknown(1, selection.GetTenant(), selection.GetPool(), selection.GetLimit())
+		out.Notes = s.unknown(ctx, 1, selection.GetTenant(), selection.GetPool(), selection.GetLimit())
 	}
 	return out, nil
 }
 
 // unknown says of the first limits and pools which names in them gateways do not know: a limit counts no request there,
 // so no count shows it. "" is any tenant, pool or limit.
-func (s *Server) unknown(most int, tenant, pool, limit string) []string {
+func (s *Server) unknown(ctx context.Context, most int, tenant, pool, limit string) []string {
 	pool = strings.TrimPrefix(pool, "pools/")
+	var parents []string
+	if tenant != "" {
+		parents = s.parents(ctx, "tenants/"+tenant)
+	}
 	return s.live.Unknown(most, func(m resource.Message) bool {
 		ref, err := resource.Parse(m.GetName())
 		l, is := m.(*quotav1.Limit)
@@ -234,7 +249,7 @@ func (s *Server) unknown(most int, tenant, pool, limit string) []string {
 			return err == nil && limit == "" && (pool == "" || pool == ref.ID)
 		}
 		return err == nil && (limit == "" || limit == ref.ID) &&
-			(tenant == "" || tenant == ref.Tenant || ref.Tenant == resource.AnyTenant) &&
+			(tenant == "" || slices.Contains(parents, ref.Parent())) &&
 			(pool == "" || len(l.GetPools()) == 0 || slices.Contains(l.GetPools(), pool))
 	})
 }
@@ -269,8 +284,8 @@ func (s *Server) checkSelected(ctx context.Context, selected *quotav1.Selection)
 // mostLimits bounds the limits that are read to learn whether one has a name.
 const mostLimits = 5000
 
-// checkLimit returns an error if neither the tenant nor every tenant has a limit of the name; without a tenant, if no
-// tenant has, as far as mostLimits go.
+// checkLimit returns an error if neither the tenant, nor its plan, nor every tenant has a limit of the name; without a
+// tenant, if nobody has, as far as mostLimits go.
 func (s *Server) checkLimit(ctx context.Context, tenant, name string) error {
 	if tenant != "" {
 		_, err := s.limitOf(ctx, tenant, name)

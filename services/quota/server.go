@@ -28,6 +28,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -164,7 +165,9 @@ func (s *Server) withStatus(ctx context.Context, ms ...resource.Message) {
 		case *quotav1.Pool:
 			pools = append(pools, m.Name)
 		case *quotav1.Quota:
-			quotas = append(quotas, m.Name)
+			if strings.HasPrefix(m.Name, "tenants/") { // a plan's quota is of many flows
+				quotas = append(quotas, m.Name)
+			}
 		}
 	}
 	var states States
@@ -187,6 +190,8 @@ func (s *Server) addStatus(m resource.Message, states *States) {
 		if m.Status = states.Pools[m.Name]; m.Status != nil {
 			m.Status.InForce, m.Status.Gateways = in, of
 		}
+	case *quotav1.Plan:
+		m.Status = orNil(said, &quotav1.TenantStatus{Warnings: words, InForce: in, Gateways: of})
 	case *quotav1.Tenant:
 		m.Status = orNil(said, &quotav1.TenantStatus{Warnings: words, InForce: in, Gateways: of})
 	case *quotav1.Quota:

@@ -115,6 +115,8 @@ func envelope(m proto.Message) *quotav1.Resource {
 	switch m := m.(type) {
 	case *quotav1.Pool:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: m}}
+	case *quotav1.Plan:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Plan{Plan: m}}
 	case *quotav1.Tenant:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: m}}
 	case *quotav1.Quota:

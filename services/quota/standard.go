@@ -55,14 +55,15 @@ func named(request proto.Message, field, name string, kind resource.Kind) error 
 	return nil
 }
 
-// listing has the common methods of the four List requests.
+// listing has the common methods of the List requests.
 type listing interface {
 	proto.Message
 	GetPageSize() int32
 	GetPageToken() string
 }
 
-// list returns a page and the token of the next. parent is "" for a kind that has none, tenants/* for all tenants.
+// list returns a page and the token of the next. parent is "" for a kind that has none, tenants/* or plans/* for all
+// of them.
 func (s *Server) list(
 	ctx context.Context, kind resource.Kind, r listing, parent string,
 ) ([]resource.Message, string, error) {
@@ -74,11 +75,13 @@ func (s *Server) list(
 		q.Limit = defaultPage
 	}
 	q.Limit = min(q.Limit, maxPage)
-	if kind.Child() && parent != "tenants/*" {
-		if err := named(r, "parent", parent, resource.Tenant); err != nil {
-			return nil, "", status(err)
+	if q.Parent = parent; kind.Child() && !everyParent(parent) {
+		if ref, err := resource.Parse(parent); err != nil {
+			return nil, "", status(valid.Wrong("parent", "%v", err))
+		} else if ref.Kind != resource.Tenant && ref.Kind != resource.Plan {
+			return nil, "", status(valid.Wrong("parent", "%s names a %s, want a Tenant or a Plan", wording.Quote(parent),
+				ref.Kind))
 		}
-		q.Parent = parent
 	}
 	scope := kind.Collection() + " " + parent + " "
 	if token := r.GetPageToken(); token != "" {
@@ -94,7 +97,7 @@ func (s *Server) list(
 	if err != nil {
 		return nil, "", status(err)
 	}
-	if len(page) == 0 && q.Parent != "" && q.After == "" {
+	if len(page) == 0 && kind.Child() && !everyParent(parent) && q.After == "" {
 		if err := s.checkStored(ctx, q.Parent); err != nil {
 			return nil, "", status(err)
 		}
@@ -105,6 +108,8 @@ func (s *Server) list(
 	s.withStatus(ctx, page...)
 	return page, next, nil
 }
+
+func everyParent(name string) bool { return name == "tenants/*" || name == "plans/*" }
 
 // tenants returns those of the tenants that are stored, on one page.
 func (s *Server) tenants(ctx context.Context, r listing, names []string) (page []resource.Message, err error) {
@@ -133,7 +138,7 @@ func typed[T resource.Message](page []resource.Message) []T {
 	return out
 }
 
-// creating has the common methods of the four Create requests.
+// creating has the common methods of the Create requests.
 type creating interface {
 	proto.Message
 	GetValidateOnly() bool
@@ -164,7 +169,10 @@ func setName(m resource.Message, kind resource.Kind, parent, id string) error {
 			return valid.Wrong(field+"_id", "must be set, or %s.name", field)
 		}
 	} else {
-		name := resource.Ref{Kind: kind, Tenant: strings.TrimPrefix(parent, "tenants/"), ID: id}.String()
+		name := kind.Collection() + "/" + id
+		if kind.Child() {
+			name = parent + "/" + name
+		}
 		if m.GetName() != "" && m.GetName() != name {
 			return valid.Wrong(field+".name", "%s is not %s, which parent and %s_id make",
 				wording.Quote(m.GetName()), wording.Quote(name), field)

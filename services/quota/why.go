@@ -49,7 +49,7 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	w.out.Notes = append(w.out.Notes, w.blocks()...)
 	w.note()
 	if !r.GetShadow() {
-		w.out.Notes = append(w.out.Notes, s.unknown(5, w.tenant, r.GetPool(), r.GetLimit())...)
+		w.out.Notes = append(w.out.Notes, s.unknown(ctx, 5, w.tenant, r.GetPool(), r.GetLimit())...)
 	}
 	return w.out, nil
 }

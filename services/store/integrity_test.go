@@ -17,6 +17,8 @@ func TestRefusals(t *testing.T) {
 	s := storetest.Open(t)
 	r := apply(t, s, puts(pool("api", 100), tenant("acme"), quota("acme", "api"), limit("acme", "rate", "api"))...)
 	etag := store.Etag(r.Revision)
+	apply(t, s, puts(&quotav1.Tenant{Name: "tenants/y", Plan: "gold"}, &quotav1.Plan{Name: "plans/gold"}, &quotav1.Plan{Name: "plans/silver"}, pool("of-plan", 1),
+		&quotav1.Limit{Name: "plans/silver/limits/x", Rate: "1/s", Pools: []string{"of-plan"}})...)
 	for _, c := range []struct {
 		name    string
 		want    error
@@ -29,6 +31,11 @@ func TestRefusals(t *testing.T) {
 		{"limit on a missing pool", store.ErrReference, 0, puts(limit("acme", "rate", "api", "none"))},
 		{"pool in use", store.ErrInUse, 0, []store.Change{del("pools/api")}},
 		{"tenant in use", store.ErrInUse, 0, []store.Change{del("tenants/acme")}},
+		{"tenant of a missing plan", store.ErrReference, 0, puts(&quotav1.Tenant{Name: "tenants/x", Plan: "tin"})},
+		{"limit of a missing plan", store.ErrReference, 0, puts(&quotav1.Limit{Name: "plans/tin/limits/x", Rate: "1/s"})},
+		{"plan in use", store.ErrInUse, 0, []store.Change{{Op: store.Delete, Name: "plans/gold", Force: true}}},
+		{"plan with a limit", store.ErrInUse, 0, []store.Change{del("plans/silver")}},
+		{"pool of a plan's limit", store.ErrInUse, 0, []store.Change{del("pools/of-plan")}},
 		{"quota for a pool that goes", store.ErrReference, 0, append(puts(quota("-", "api")),
 			store.Change{Op: store.Delete, Name: "pools/api", Force: true})},
 		{"delete of nothing", store.ErrNotFound, 0, []store.Change{del("pools/none")}},

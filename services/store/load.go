@@ -38,7 +38,7 @@ func (s *Store) loadDependants(ctx context.Context, deleted map[string]bool, v v
 	var starts []string
 	for name := range deleted {
 		if ref, _ := resource.Parse(name); ref.Kind != resource.Tenant || len(deleted) > few {
-			starts = []string{s.prefix + "tenants/"}
+			starts = []string{s.prefix + "plans/", s.prefix + "tenants/"}
 			break
 		}
 		starts = append(starts, s.prefix+name+"/")

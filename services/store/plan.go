@@ -228,6 +228,9 @@ func (p *plan) release(c Change) error {
 	if len(users) == 0 {
 		return nil
 	}
+	if on := plannedOn(ref, users); len(on) > 0 {
+		return fmt.Errorf("%w: on this plan are %s; give them another plan first, or none", ErrInUse, listed(on))
+	}
 	if !c.Force {
 		return fmt.Errorf("%w: %s; delete them first, or force", ErrInUse, listed(users))
 	}
@@ -238,6 +241,16 @@ func (p *plan) release(c Change) error {
 		p.takeAlong(ref, name)
 	}
 	return nil
+}
+
+// plannedOn are the tenants among the users of a plan. They are not deleted with it.
+func plannedOn(ref resource.Ref, users []string) []string {
+	if ref.Kind != resource.Plan {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(users), func(name string) bool {
+		return strings.HasPrefix(name, ref.String()+"/")
+	})
 }
 
 // takeAlong removes what needs a deleted resource. A limit on several pools only loses the mention of a deleted one:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -16,8 +17,10 @@ import (
 
 // Query selects resources of one kind, in the order of their names.
 type Query struct {
-	Kind   resource.Kind
-	Parent string // tenants/x: only that tenant's quotas or limits; "" = all
+	Kind resource.Kind
+	// Parent is whose quotas or limits are meant: tenants/x, plans/x, tenants/* or plans/* for all tenants or plans; "" =
+	// all.
+	Parent string
 	After  string // names after this one; "" = from the first
 	Limit  int    // at most so many; 0 = all
 }
@@ -57,14 +60,17 @@ func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, nex
 }
 
 func (s *Store) bounds(q Query) (start, end string) {
-	start = s.prefix + "tenants/"
-	if q.Kind == resource.Pool {
-		start = s.prefix + "pools/"
-	}
-	if q.Parent != "" && q.Kind.Child() {
-		start = s.prefix + q.Parent + "/" + q.Kind.Collection() + "/"
+	start = s.prefix + q.Kind.Collection() + "/"
+	if q.Kind.Child() {
+		parents, all := strings.CutSuffix(q.Parent, "*")
+		if start = s.prefix + parents; !all {
+			start += "/" + q.Kind.Collection() + "/"
+		}
 	}
 	end = clientv3.GetPrefixRangeEnd(start)
+	if q.Kind.Child() && q.Parent == "" {
+		start, end = s.first(), s.last()
+	}
 	if q.After != "" {
 		start = max(start, s.prefix+q.After+"\x00")
 	}
@@ -185,7 +191,7 @@ func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 type Snapshot struct {
 	// Revision is the configuration's: 0 when nothing was ever written.
 	Revision int64
-	// Resources are in the order of their names: pools, then each tenant with its limits and quotas.
+	// Resources are in the order of their names: plans, each with its limits and quotas, pools, then tenants as plans.
 	Resources []*quotav1.Resource
 	// Unreadable are the names of stored values that cannot be read, with the reason.
 	Unreadable map[string]error

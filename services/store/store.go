@@ -184,7 +184,7 @@ func (s *Store) Get(ctx context.Context, name string) (resource.Message, error) 
 }
 
 // first and last bound the keys of resources, head excluded.
-func (s *Store) first() string { return s.prefix + "pools/" }
+func (s *Store) first() string { return s.prefix + "plans/" }
 func (s *Store) last() string  { return s.prefix + "tenants0" }
 
 func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {

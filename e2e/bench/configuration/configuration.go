@@ -4,7 +4,8 @@
 // # Method
 //
 // Each number of tenants has its own installation: etcd, a coordinator, an agent and an Envoy with the filter,
-// without traffic. Each tenant has a limit, so there are twice as many documents, and a pool.
+// without traffic. Each tenant has a limit, so there are twice as many documents, and a pool. Then the largest number
+// once more, with all tenants on one plan, which has the limit.
 //
 //   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
 //     the moment when the filter has them in force. Memory is the anonymous memory of each
@@ -36,6 +37,7 @@ var processes = []string{"envoy", "agent", "etcd", "coordinator"}
 // Figures are the figures of one number of tenants.
 type Figures struct {
 	Tenants   int        `json:"tenants"`
+	Planned   bool       `json:"planned"` // all on one plan, and each change is of its limit
 	FileMB    float64    `json:"fileMB"`
 	ApplyS    float64    `json:"applyS"`   // until titrate apply returns
 	InForceS  float64    `json:"inForceS"` // until the filter has it, both from the start
@@ -48,56 +50,63 @@ type Figures struct {
 // Run measures, with so many changes for each number of tenants.
 func Run(ctx context.Context, r *rig.Rig, sizes []int, changes int) ([]Figures, []markdown.Section, error) {
 	var all []Figures
-	for _, tenants := range sizes {
-		f, err := run(ctx, r, tenants, changes)
-		if err != nil {
-			return all, nil, fmt.Errorf("%d tenants: %w", tenants, err)
+	for i := range len(sizes) + 1 {
+		f := &Figures{Tenants: sizes[min(i, len(sizes)-1)], Planned: i == len(sizes)}
+		if err := f.run(ctx, r, changes); err != nil {
+			return all, nil, fmt.Errorf("%s tenants: %w", f.label(), err)
 		}
 		all = append(all, *f)
 	}
 	return all, tabulate(all), nil
 }
 
+// label says how many tenants there are, and whether they are on a plan.
+func (f *Figures) label() string {
+	if f.Planned {
+		return fmt.Sprintf("%d-on-a-plan", f.Tenants)
+	}
+	return fmt.Sprint(f.Tenants)
+}
+
 // pool is applied first, so that the Envoy has a configuration to begin with.
 const pool = `{apiVersion: titrate.dev/v1alpha1, kind: Pool, name: pools/api, spec: {capacity: 1000000}}
 `
 
-func run(ctx context.Context, r *rig.Rig, tenants, changes int) (*Figures, error) {
-	name := fmt.Sprintf("configuration-%d", tenants)
+func (f *Figures) run(ctx context.Context, r *rig.Rig, changes int) error {
+	name := "configuration-" + f.label()
 	in, err := r.Installation(ctx, name, pool)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = in.Stop() }() // the rig kills processes that do not end
 	g, err := in.Join(ctx, rig.Spec{Name: name})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = g.Stop() }()
-	f := &Figures{Tenants: tenants}
 	if err := f.load(ctx, r, in, g); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range changes {
-		took, err := change(ctx, in, g, i)
+		took, err := f.change(ctx, in, g, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		f.ChangesMs = append(f.ChangesMs, took.Seconds()*1000)
 	}
 	slices.Sort(f.ChangesMs)
-	return f, f.cost(ctx, r, in, g, changes)
+	return f.cost(ctx, r, in, g, changes)
 }
 
 // load applies all documents and waits until they are in force.
 func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway) error {
-	file := r.File(fmt.Sprintf("tenants-%d.yaml", f.Tenants))
-	text := documents(f.Tenants)
+	file := r.File("tenants-" + f.label() + ".yaml")
+	text := f.documents()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
 	f.FileMB = float64(len(text)) / 1e6
-	r.Say("configuration: %d tenants, a file of %.0f MB", f.Tenants, f.FileMB)
+	r.Say("configuration: %s tenants, a file of %.0f MB", f.label(), f.FileMB)
 	began := time.Now()
 	apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(), "--timeout", "10m", "-f", file)
 	if out, err := apply.CombinedOutput(); err != nil {
@@ -125,25 +134,38 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	return nil
 }
 
-func documents(tenants int) string {
+func (f *Figures) documents() string {
 	var b strings.Builder
-	for i := range tenants {
+	if f.Planned {
+		b.WriteString("---\n{apiVersion: titrate.dev/v1alpha1, kind: Plan, name: plans/gold, spec: {}}\n---\n" +
+			f.limit(0, 600))
+	}
+	for i := range f.Tenants {
+		if f.Planned {
+			fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, spec: {plan: gold}}\n", i)
+			continue
+		}
 		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, "+
 			"spec: {weight: %d}}\n", i, 1+i%3)
-		b.WriteString("---\n" + limit(i, 600))
+		b.WriteString("---\n" + f.limit(i, 600))
 	}
 	return b.String()
 }
 
-func limit(tenant, rate int) string {
-	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t%06d/limits/per-client, "+
-		"spec: {rate: %d/min, burst: 30}}\n", tenant, rate)
+// limit is that of a tenant, or of the plan.
+func (f *Figures) limit(tenant, rate int) string {
+	of := fmt.Sprintf("tenants/t%06d", tenant)
+	if f.Planned {
+		of = "plans/gold"
+	}
+	return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: %s/limits/per-client, "+
+		"spec: {rate: %d/min, burst: 30}}\n", of, rate)
 }
 
 // change changes one limit and waits until that is in force.
-func change(ctx context.Context, in *rig.Installation, g *rig.Gateway, i int) (time.Duration, error) {
+func (f *Figures) change(ctx context.Context, in *rig.Installation, g *rig.Gateway, i int) (time.Duration, error) {
 	began := time.Now()
-	if err := in.Apply(ctx, limit(i, 700+i)); err != nil {
+	if err := in.Apply(ctx, f.limit(i, 700+i)); err != nil {
 		return 0, err
 	}
 	err := g.Reports(ctx, 5*time.Millisecond)
@@ -156,7 +178,7 @@ func (f *Figures) cost(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	if err != nil {
 		return err
 	}
-	busy, err := used(ctx, g, changes, func(i int) error { return in.Apply(ctx, limit(i, 800+i)) })
+	busy, err := used(ctx, g, changes, func(i int) error { return in.Apply(ctx, f.limit(i, 800+i)) })
 	if err != nil {
 		return err
 	}
@@ -220,9 +242,9 @@ func tabulate(all []Figures) []markdown.Section {
 		"worst ms", "coordinator, ms CPU", "etcd, ms CPU", "agent, ms CPU", "Envoy, ms CPU", "to Envoy, bytes"}}
 	for _, f := range all {
 		m, c := f.MemoryMB, f.CPUMs
-		load.Add(f.Tenants, round(f.FileMB), round(f.ApplyS), round(f.InForceS), round(m[2]), round(m[3]), round(m[1]),
+		load.Add(f.label(), round(f.FileMB), round(f.ApplyS), round(f.InForceS), round(m[2]), round(m[3]), round(m[1]),
 			round(m[0]))
-		one.Add(f.Tenants, round(judge.Quantile(f.ChangesMs, .5)), round(judge.Quantile(f.ChangesMs, 1)), round(c[3]),
+		one.Add(f.label(), round(judge.Quantile(f.ChangesMs, .5)), round(judge.Quantile(f.ChangesMs, 1)), round(c[3]),
 			round(c[2]), round(c[1]), round(c[0]), fmt.Sprintf("%.0f", f.Bytes))
 	}
 	return []markdown.Section{load, one}

@@ -72,7 +72,7 @@ func (a anything) queue() *quotav1.Queue {
 }
 
 func (a anything) resource() resource.Message {
-	switch rapid.IntRange(0, 3).Draw(a.t, "kind") {
+	switch rapid.IntRange(0, 4).Draw(a.t, "kind") {
 	case 0:
 		p := &quotav1.Pool{
 			Name: "pools/" + a.id("pool"), Capacity: a.number("capacity"), OnLoss: quotav1.OnLoss(a.enum("loss")),
@@ -83,6 +83,8 @@ func (a anything) resource() resource.Message {
 			p.Adaptive = &quotav1.Adaptive{Min: a.number("min"), Max: a.number("max")}
 		}
 		return p
+	case 4:
+		return &quotav1.Plan{Name: "plans/" + a.id("plan"), Weight: a.number("weight")}
 	case 1:
 		return &quotav1.Tenant{Name: "tenants/" + a.id("tenant"), Weight: a.number("weight")}
 	case 2:

@@ -14,13 +14,13 @@ import (
 // compile to. The zero value is empty and ready. Not safe for concurrent use.
 type Book struct {
 	pools  map[string]*quotav1.Resource // by resource name
-	groups map[string]group             // by tenant
+	groups map[string]group             // by owner: see resource.Ref.Owner
 	count  int                          // of resources
 	digest resource.Digest              // of resources
 
 	set   config.Set                  // that the resources compile to, without tenants before the first Change
 	names map[string]bool             // of the pools
-	left  map[string][]config.LeftOut // by tenant
+	left  map[string][]config.LeftOut // by owner
 	sizes map[string]int              // of the tenants on the link, bytes
 	size  int                         // of all of them
 	head  int                         // of what they share
@@ -82,7 +82,7 @@ func (b *Book) Named(names []string) (out []*quotav1.Resource) {
 			out = append(out, r)
 			continue
 		}
-		g := b.groups[tenantOf(name)]
+		g := b.groups[ownerOf(name)]
 		if i, found := g.find(name); found {
 			out = append(out, g[i])
 		}
@@ -90,29 +90,26 @@ func (b *Book) Named(names []string) (out []*quotav1.Resource) {
 	return out
 }
 
-// LeftOut lists the invalid parts that are not in the configuration, by tenant, with a reason that names the field.
+// LeftOut lists the invalid parts that are not in the configuration, by owner, with a reason that names the field.
 func (b *Book) LeftOut() (out []config.LeftOut) {
-	for _, tenant := range slices.Sorted(maps.Keys(b.left)) {
-		out = append(out, b.left[tenant]...)
+	for _, owner := range slices.Sorted(maps.Keys(b.left)) {
+		out = append(out, b.left[owner]...)
 	}
 	return out
 }
 
-// group is the resources of one tenant, by name. Those whose name says no tenant are the
-// group of the tenant "".
+// group is the resources of one tenant or plan, by name. Those whose name says neither are the
+// group of the owner "".
 type group []*quotav1.Resource
 
-// tenantOf is the tenant that a resource belongs to, "" if its name does not say.
-func tenantOf(name string) string {
-	ref, err := resource.Parse(name)
-	switch {
-	case err != nil:
-		return ""
-	case ref.Kind == resource.Tenant:
-		return ref.ID
-	}
-	return ref.Tenant
+// ownerOf is the owner of a resource, "" if its name does not say.
+func ownerOf(name string) string {
+	ref, _ := resource.Parse(name)
+	return ref.Owner()
 }
+
+// isPlan reports whether an owner is a plan.
+func isPlan(owner string) bool { return strings.HasPrefix(owner, resource.Plan.Collection()+"/") }
 
 func (g group) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(g, name, func(r *quotav1.Resource, name string) int {

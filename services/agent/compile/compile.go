@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -23,12 +24,12 @@ func compilePool(p *quotav1.Pool) (config.Pool, error) {
 	return out, err
 }
 
-// compileTenant compiles the resources of a tenant, where these are the names of the pools.
+// compileOwner compiles the resources of a tenant or a plan, where these are the names of the pools and the plans.
 // What is not valid is left out and returned. The tenant is nil if nothing makes one: a quota
 // or a limit without a resource for its tenant makes one of the default weight.
-func compileTenant(name string, g group, pools map[string]bool) (*config.Tenant, []config.LeftOut) {
-	c := compiler{name: name, pools: pools}
-	if name == config.DefaultTenant {
+func compileOwner(owner string, g group, pools, plans map[string]bool) (*config.Tenant, []config.LeftOut) {
+	c := compiler{owner: owner, pools: pools, plans: plans}
+	if owner == config.DefaultTenant {
 		c.tenant()
 	}
 	for _, r := range g {
@@ -43,15 +44,15 @@ func compileTenant(name string, g group, pools map[string]bool) (*config.Tenant,
 }
 
 type compiler struct {
-	name  string
-	pools map[string]bool
-	out   *config.Tenant
-	left  []config.LeftOut
+	owner        string
+	pools, plans map[string]bool
+	out          *config.Tenant
+	left         []config.LeftOut
 }
 
 // leaveOut notes a resource that is left out.
 func (c *compiler) leaveOut(r *quotav1.Resource, why error) {
-	l := config.LeftOut{Tenant: c.name, Reason: why.Error()}
+	l := config.LeftOut{Tenant: c.owner, Reason: why.Error()}
 	if ref, err := resource.Parse(resource.Name(r)); err == nil {
 		switch ref.Kind {
 		case resource.Quota:
@@ -66,6 +67,8 @@ func (c *compiler) leaveOut(r *quotav1.Resource, why error) {
 // add adds a resource that is no pool. The error names the resource and the field.
 func (c *compiler) add(r *quotav1.Resource) (err error) {
 	switch k := r.GetKind().(type) {
+	case *quotav1.Resource_Plan:
+		err = c.addPlan(k.Plan)
 	case *quotav1.Resource_Tenant:
 		err = c.addTenant(k.Tenant)
 	case *quotav1.Resource_Quota:
@@ -81,12 +84,21 @@ func (c *compiler) add(r *quotav1.Resource) (err error) {
 	return nil
 }
 
-// tenant returns the tenant, made with the default weight if it is new.
+// tenant returns the tenant or the plan, made with the default weight if it is new.
 func (c *compiler) tenant() *config.Tenant {
 	if c.out == nil {
-		c.out = &config.Tenant{Name: c.name, Weight: config.DefaultWeight}
+		c.out = &config.Tenant{Name: c.owner[strings.LastIndexByte(c.owner, '/')+1:], Weight: config.DefaultWeight}
 	}
 	return c.out
+}
+
+func (c *compiler) addPlan(p *quotav1.Plan) error {
+	out, err := resource.PlanConfig(p)
+	if err != nil {
+		return err
+	}
+	c.tenant().Weight = out.Weight
+	return nil
 }
 
 func (c *compiler) addTenant(t *quotav1.Tenant) error {
@@ -94,8 +106,11 @@ func (c *compiler) addTenant(t *quotav1.Tenant) error {
 	if err != nil {
 		return err
 	}
-	c.tenant().Weight = out.Weight
-	return nil
+	if t := c.tenant(); out.Plan == "" || c.plans[out.Plan] {
+		t.Weight, t.Plan = out.Weight, out.Plan
+		return nil
+	}
+	return &config.FieldError{Field: "plan", Value: out.Plan, Want: "a plan that this agent knows"}
 }
 
 func (c *compiler) addQuota(q *quotav1.Quota) error {

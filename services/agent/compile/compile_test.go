@@ -239,7 +239,8 @@ func (c *counter) Write(b []byte) (int, error) {
 // book's changes. A refused change changes neither.
 func TestBookChangesEqualSnapshot(t *testing.T) {
 	names := []string{"tenants/a", "tenants/b", "tenants/a/limits/l", "tenants/b/limits/l", "tenants/-/limits/l",
-		"tenants/-/limits/m", "tenants/a/quotas/p", "tenants/b/quotas/q", "pools/p", "pools/q", "tenants/-", "odd"}
+		"tenants/-/limits/m", "tenants/a/quotas/p", "tenants/b/quotas/q", "pools/p", "pools/q", "tenants/-", "odd",
+		"plans/g", "plans/h", "plans/g/limits/l", "plans/g/limits/p", "plans/g/quotas/p"}
 	rapid.Check(t, func(t *rapid.T) {
 		var changed Book
 		var set config.Set
@@ -314,8 +315,44 @@ func draw(t *rapid.T, name string) *quotav1.Resource {
 		return quota(&quotav1.Quota{Name: name, Guaranteed: weight})
 	case strings.Contains(name, "/limits/"):
 		return limitOf(&quotav1.Limit{Name: name, Rate: fmt.Sprintf("%v/s", weight)})
+	case strings.HasPrefix(name, "plans/"):
+		return resource.Of(&quotav1.Plan{Name: name, Weight: weight})
 	}
-	return tenant(&quotav1.Tenant{Name: name, Weight: weight})
+	return tenant(&quotav1.Tenant{Name: name, Weight: weight,
+		Plan: rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "plan")})
+}
+
+// A change of a plan is as large as the plans, however many tenants are on it.
+func BenchmarkPlanChange(b *testing.B) {
+	for _, tenants := range []int{1e3, 1e5} {
+		b.Run(fmt.Sprintf("tenants=%d", tenants), func(b *testing.B) {
+			resources := []*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/api", Capacity: 1e6}),
+				resource.Of(&quotav1.Plan{Name: "plans/gold", Weight: 2}),
+				limitOf(&quotav1.Limit{Name: "plans/gold/limits/each", Rate: "10/s", Burst: 5}),
+				quota(&quotav1.Quota{Name: "plans/gold/quotas/api", Max: proto.Float64(100)})}
+			for i := range tenants {
+				resources = append(resources, tenant(&quotav1.Tenant{Name: fmt.Sprintf("tenants/t%06d", i), Plan: "gold"}))
+			}
+			var book Book
+			if _, err := book.Change(resources, nil); err != nil {
+				b.Fatal(err)
+			}
+			var wire counter
+			for i := 0; b.Loop(); i++ {
+				l := limitOf(&quotav1.Limit{Name: "plans/gold/limits/each", Rate: fmt.Sprintf("%d/s", i+1), Burst: 5})
+				d, err := book.Change([]*quotav1.Resource{l}, nil)
+				if err != nil || len(d.Tenants) != 0 || len(d.Shared.Plans) != 1 {
+					b.Fatal(d, err)
+				}
+				wire = 0
+				if err := link.NewWriter(&wire).Write(d); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(wire), "B/gateway")
+			b.ReportMetric(float64(book.size+book.head), "B/whole")
+		})
+	}
 }
 
 // One change of 10⁵ tenants, and all of them.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/proto/link"
@@ -16,7 +17,7 @@ import (
 type draft struct {
 	book   *Book
 	pools  map[string]*quotav1.Resource // nil: as in the book
-	groups map[string]group             // of the tenants that are compiled
+	groups map[string]group             // of the tenants and plans that are compiled
 	count  int
 	digest resource.Digest
 
@@ -39,12 +40,12 @@ func (d *draft) put(name string, r *quotav1.Resource) {
 		d.putPool(name, r)
 		return
 	}
-	tenant := tenantOf(name)
-	d.touch(tenant)
-	g, before := d.groups[tenant].with(name, r)
-	d.count += len(g) - len(d.groups[tenant])
+	owner := ownerOf(name)
+	d.touch(owner)
+	g, before := d.groups[owner].with(name, r)
+	d.count += len(g) - len(d.groups[owner])
 	d.digest = d.digest.Replace(before, r)
-	d.groups[tenant] = g
+	d.groups[owner] = g
 }
 
 func (d *draft) putPool(name string, r *quotav1.Resource) {
@@ -60,10 +61,10 @@ func (d *draft) putPool(name string, r *quotav1.Resource) {
 	d.count += len(d.pools) - before
 }
 
-// touch has a tenant compiled.
-func (d *draft) touch(tenant string) {
-	if _, is := d.groups[tenant]; !is {
-		d.groups[tenant] = slices.Clone(d.book.groups[tenant])
+// touch has a tenant or a plan compiled.
+func (d *draft) touch(owner string) {
+	if _, is := d.groups[owner]; !is {
+		d.groups[owner] = slices.Clone(d.book.groups[owner])
 	}
 }
 
@@ -73,8 +74,12 @@ func (d *draft) compile() error {
 	if err := d.compileShared(); err != nil {
 		return err
 	}
+	plans := namesOf(d.shared.Plans)
 	for name, g := range d.groups {
-		t, left := compileTenant(name, g, d.names)
+		if isPlan(name) {
+			continue
+		}
+		t, left := compileOwner(name, g, d.names, plans)
 		d.left[name] = append(d.left[name], left...)
 		if t == nil {
 			d.out.Removed = append(d.out.Removed, name)
@@ -94,8 +99,8 @@ func (d *draft) compile() error {
 	return d.weigh()
 }
 
-// compileShared compiles what all tenants share. If tenants may mean something else with it, all are compiled: quotas
-// of pools that come or go, limits whose inherited limits change.
+// compileShared compiles what tenants share. If tenants may mean something else with it, all are compiled: quotas
+// of pools that come or go, plans that do, limits whose inherited limits change.
 func (d *draft) compileShared() error {
 	b := d.book
 	before := b.set.Shared()
@@ -109,12 +114,15 @@ func (d *draft) compileShared() error {
 		}
 	}
 	if g, is := d.groups[config.DefaultTenant]; is {
-		t, _ := compileTenant(config.DefaultTenant, g, d.names)
+		t, _ := compileOwner(config.DefaultTenant, g, d.names, nil)
 		defaults := config.Config{Defaults: t.Limits}
 		d.left[config.DefaultTenant] = defaults.LeaveOut()
 		if d.shared.Defaults = defaults.Defaults; !reflect.DeepEqual(d.shared.Defaults, before.Defaults) {
 			d.touchAll()
 		}
+	}
+	if d.compilePlans(); !sameNames(d.shared.Plans, before.Plans) {
+		d.touchTenants()
 	}
 	if b.empty() || !reflect.DeepEqual(d.shared, before) {
 		d.out.Shared = &d.shared
@@ -123,9 +131,67 @@ func (d *draft) compileShared() error {
 }
 
 func (d *draft) touchAll() {
-	for tenant := range d.book.groups {
-		d.touch(tenant)
+	for owner := range d.book.groups {
+		d.touch(owner)
 	}
+}
+
+func (d *draft) touchTenants() {
+	for owner := range d.book.groups {
+		if !isPlan(owner) {
+			d.touch(owner)
+		}
+	}
+}
+
+// compilePlans compiles the plans that are touched.
+func (d *draft) compilePlans() {
+	byName := map[string]config.Tenant{}
+	for _, p := range d.shared.Plans {
+		byName[p.Name] = p
+	}
+	touched := false
+	for owner, g := range d.groups {
+		if !isPlan(owner) {
+			continue
+		}
+		touched = true
+		p, left := compileOwner(owner, g, d.names, nil)
+		if d.left[owner] = left; p != nil {
+			byName[p.Name] = *p
+		} else {
+			delete(byName, strings.TrimPrefix(owner, "plans/"))
+		}
+	}
+	if !touched {
+		return
+	}
+	in := config.Config{Pools: d.shared.Pools, Defaults: d.shared.Defaults}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		in.Plans = append(in.Plans, byName[name])
+	}
+	for _, l := range in.LeaveOut() {
+		d.left[l.Tenant] = append(d.left[l.Tenant], l)
+	}
+	d.shared.Plans = in.Plans
+}
+
+// sameNames reports whether two lists of plans have limits of the same names: then their tenants mean the same.
+func sameNames(a, b []config.Tenant) bool {
+	return slices.EqualFunc(a, b, func(a, b config.Tenant) bool {
+		return a.Name == b.Name && slices.EqualFunc(a.Limits, b.Limits, func(a, b config.Limit) bool {
+			return a.Name == b.Name
+		})
+	})
+}
+
+// namesOf are the names of plans.
+func namesOf(plans []config.Tenant) map[string]bool {
+	names := make(map[string]bool, len(plans))
+	for i := range plans {
+		names[plans[i].Name] = true
+	}
+	return names
 }
 
 func (d *draft) compilePools() error {
@@ -158,7 +224,7 @@ func (d *draft) weigh() (err error) {
 	b := d.book
 	d.sizes, d.size, d.head = make(map[string]int, len(d.out.Tenants)), b.size, b.head
 	if s := d.out.Shared; s != nil {
-		if d.head, err = link.ConfigSize(&config.Config{Pools: s.Pools, Defaults: s.Defaults}); err != nil {
+		if d.head, err = link.ConfigSize(&config.Config{Pools: s.Pools, Defaults: s.Defaults, Plans: s.Plans}); err != nil {
 			return err
 		}
 	}

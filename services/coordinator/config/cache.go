@@ -23,6 +23,7 @@
 package config
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -55,7 +56,8 @@ type Cache struct {
 	recent    []step            // oldest first, none of them a reset
 	floor     int64             // revision before recent[0]
 	asked     map[int64]*Change // since the last batch, by the revision that they begin at; −1: everything
-	config    *allocation.Config
+	compiler  compiler
+	config    *allocation.Config // that it has made
 	changed   chan struct{}
 	trouble   Trouble
 	timed     map[string]time.Time // quotas with an until that has not come, by name
@@ -69,8 +71,11 @@ type step struct {
 
 // New makes an empty cache: no configuration is known yet.
 func New() *Cache {
-	return &Cache{resources: map[string]*quotav1.Resource{}, asked: map[int64]*Change{},
-		changed: make(chan struct{}), config: Compile(0, nil, time.Time{}), timed: map[string]time.Time{}}
+	c := &Cache{resources: map[string]*quotav1.Resource{}, asked: map[int64]*Change{},
+		changed: make(chan struct{}), timed: map[string]time.Time{}}
+	c.compiler = compiler{resources: c.resources, planOf: map[string]string{}, plans: map[string]*plan{}}
+	c.config = c.compiler.whole(0, time.Time{})
+	return c
 }
 
 // Apply takes one batch.
@@ -99,13 +104,43 @@ func (c *Cache) Apply(b store.Batch) {
 	clear(c.asked)
 	if now := time.Now(); b.Reset {
 		clear(c.timed)
-		c.config = Compile(b.Revision, c.resources, now)
+		c.config = c.compiler.whole(b.Revision, now)
 	} else {
-		c.config = With(c.config, b, now)
+		c.config = c.compiler.step(c.config, b.Revision, named(b), now)
 	}
 	c.noteTimed(b)
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// named are the names of what a batch changes or deletes.
+func named(b store.Batch) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, r := range b.Resources {
+			if !yield(resource.Name(r)) {
+				return
+			}
+		}
+		for _, name := range b.Deleted {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// Rehearse is the allocator's configuration as it is, and as a change would make it. O(resources).
+func (c *Cache) Rehearse(resources []*quotav1.Resource, deleted []string, at time.Time) (now, next *allocation.Config) {
+	c.mu.Lock()
+	now, all := c.config, maps.Clone(c.resources)
+	c.mu.Unlock()
+	for _, r := range resources {
+		all[resource.Name(r)] = r
+	}
+	for _, name := range deleted {
+		delete(all, name)
+	}
+	return now, Compile(now.Revision, all, at)
 }
 
 // noteTimed notes the quotas of a batch that lapse.
@@ -134,7 +169,7 @@ func (c *Cache) Lapse(now time.Time) {
 		}
 	}
 	if len(lapsed) > 0 {
-		c.config = With(c.config, store.Batch{Revision: c.revision, Deleted: lapsed}, now)
+		c.config = c.compiler.step(c.config, c.revision, slices.Values(lapsed), now)
 	}
 }
 

@@ -213,7 +213,7 @@ func TestConfigIsWhatWasConfigured(t *testing.T) {
 func TestAllocationIsThatOfTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"pools/a", "pools/b", "tenants/t", "tenants/u", "tenants/t/quotas/a", "tenants/u/quotas/b",
-			"tenants/t/limits/l"}
+			"tenants/t/limits/l", "plans/g", "plans/h", "plans/g/quotas/a", "plans/g/quotas/b", "plans/h/quotas/a"}
 		c, state := config.New(), map[string]*quotav1.Resource{}
 		for revision := range int64(rapid.IntRange(1, 10).Draw(t, "batches")) {
 			b := store.Batch{Revision: revision + 1, Reset: revision == 0}
@@ -254,12 +254,47 @@ func drawn(t *rapid.T, name string) *quotav1.Resource {
 	switch m := m.(type) {
 	case *quotav1.Pool:
 		m.Capacity = number
-	case *quotav1.Tenant:
+	case *quotav1.Plan:
 		m.Weight = number
+	case *quotav1.Tenant:
+		m.Weight, m.Plan = max(0, number-3), rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "plan")
 	case *quotav1.Quota:
 		m.Guaranteed = number
 	}
 	return resource.Of(m)
+}
+
+// Tenants of a plan have its weight and quotas, except where they have their own.
+func TestPlans(t *testing.T) {
+	c := config.New()
+	c.Apply(store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{
+		resource.Of(&quotav1.Plan{Name: "plans/gold", Weight: 4}),
+		resource.Of(&quotav1.Quota{Name: "plans/gold/quotas/a", Guaranteed: 7}),
+		resource.Of(&quotav1.Tenant{Name: "tenants/t", Plan: "gold"}),
+		resource.Of(&quotav1.Tenant{Name: "tenants/u", Plan: "gold", Weight: 2}),
+		resource.Of(&quotav1.Quota{Name: "tenants/u/quotas/a", Guaranteed: 1}),
+	}})
+	check := func(tenant string, weight, guaranteed float64) {
+		t.Helper()
+		now, _, _ := c.Allocation()
+		if q := now.Quota(allocation.Flow{Tenant: tenant, Pool: "a"}); q.Weight != weight || q.Guaranteed != guaranteed {
+			t.Errorf("%s: %+v, want weight %v, guaranteed %v", tenant, q, weight, guaranteed)
+		}
+	}
+	check("t", 4, 7)
+	check("u", 2, 1)
+	now, next := c.Rehearse([]*quotav1.Resource{resource.Of(&quotav1.Plan{Name: "plans/gold", Weight: 9})},
+		[]string{"tenants/u/quotas/a"}, time.Now())
+	if now.Tenants["t"] != 4 || next.Tenants["t"] != 9 || next.Quotas[allocation.Flow{Tenant: "u", Pool: "a"}].Guaranteed != 7 {
+		t.Errorf("rehearsed %+v", next)
+	}
+	c.Apply(store.Batch{Revision: 2, Deleted: []string{"tenants/u/quotas/a"}, Resources: []*quotav1.Resource{
+		resource.Of(&quotav1.Plan{Name: "plans/gold", Weight: 5}),
+		resource.Of(&quotav1.Quota{Name: "plans/gold/quotas/a", Guaranteed: 8})}})
+	check("t", 5, 8)
+	check("u", 2, 8)
+	c.Apply(store.Batch{Revision: 3, Resources: []*quotav1.Resource{resource.Of(&quotav1.Tenant{Name: "tenants/t", Weight: 1})}})
+	check("t", 1, 0)
 }
 
 // A batch of one change, of a limit and of a quota, among so many tenants.

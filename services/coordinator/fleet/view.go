@@ -169,7 +169,7 @@ func (v *view) inForce(m resource.Message) int {
 	return n
 }
 
-// notEnforced says who does not enforce the named tenant, quota or limit.
+// notEnforced says who does not enforce the named resource.
 func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
 	if len(v.leftOut) == 0 {
 		return nil
@@ -182,24 +182,24 @@ func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
 	return doubts
 }
 
-// partsOf are the parts that a tenant, quota or limit is enforced with: a quota or a limit goes with its tenant.
+// partsOf are the parts that a resource is enforced with: a quota or a limit goes with its tenant or plan.
 func partsOf(name string) []part {
 	ref, err := resource.Parse(name)
 	if err != nil {
 		return nil
 	}
-	switch ref.Kind {
-	case resource.Tenant:
-		return []part{{ref.ID, ""}}
+	switch owner := ref.Owner(); ref.Kind {
+	case resource.Tenant, resource.Plan:
+		return []part{{owner, ""}}
 	case resource.Quota:
-		return []part{{ref.Tenant, ""}, {ref.Tenant, "quotas/" + ref.ID}}
+		return []part{{owner, ""}, {owner, "quotas/" + ref.ID}}
 	case resource.Limit:
-		return []part{{ref.Tenant, ""}, {ref.Tenant, ref.ID}}
+		return []part{{owner, ""}, {owner, ref.ID}}
 	}
 	return nil
 }
 
-// reasons lists the gateways that do not enforce the named tenant, quota or limit, by reason.
+// reasons lists the gateways that do not enforce the named resource, by reason.
 func (v *view) reasons(name string) map[string][]string {
 	by := map[string][]string{}
 	for _, p := range partsOf(name) {

@@ -23,6 +23,8 @@ func semantic(m resource.Message, wrong bool) []Violation {
 	case *quotav1.Pool:
 		found = pool(m)
 		_, err = resource.PoolConfig(m)
+	case *quotav1.Plan:
+		_, err = resource.PlanConfig(m)
 	case *quotav1.Tenant:
 		_, err = resource.TenantConfig(m)
 	case *quotav1.Quota:

@@ -66,7 +66,7 @@ func Resource(m resource.Message) error {
 	return check(m, part{m: m})
 }
 
-// Request checks a request and the resource in its field (pool, tenant, quota, limit). The error is an *Error.
+// Request checks a request and the resource in its field (pool, plan, tenant, quota, limit). The error is an *Error.
 func Request(request proto.Message, field string, m resource.Message) error {
 	return check(request, part{prefix: field + ".", m: m})
 }
@@ -191,12 +191,12 @@ func message(v *protovalidate.Violation) string {
 		}
 		return fmt.Sprintf("%s names another kind than %s", shown, v.FieldDescriptor.Parent().Name())
 	case "parent":
-		return fmt.Sprintf("%s must be tenants/TENANT, or tenants/* for all", shown)
+		return fmt.Sprintf("%s must be tenants/TENANT or plans/PLAN, or tenants/* or plans/* for all", shown)
 	case "tenant":
 		return fmt.Sprintf("%s must be tenants/TENANT", shown)
 	case "request_id":
 		return shown + " is not an ID of a request: want at most 128 of 0-9 A-Z a-z . _ -"
-	case "set", "identity":
+	case "set", "identity", "plan":
 		return notAName(shown)
 	}
 	return fmt.Sprintf("%s does not match %s", shown, v.RuleValue.String())

@@ -45,10 +45,24 @@ func TenantConfig(t *quotav1.Tenant) (config.Tenant, error) {
 	if err != nil {
 		return config.Tenant{}, err
 	}
-	out := config.Tenant{Name: ref.ID, Weight: t.GetWeight()}
-	if out.Weight == 0 {
-		out.Weight = config.DefaultWeight
+	out := config.Tenant{Name: ref.ID, Weight: t.GetWeight(), Plan: t.GetPlan()}
+	switch {
+	case out.Plan == "":
+		out.Weight = cmp.Or(out.Weight, config.DefaultWeight)
+	case ref.ID == AnyTenant:
+		return out, &config.FieldError{Field: "plan", Value: out.Plan, Want: "none of tenants/-: what it has itself holds " +
+			"for all tenants"}
 	}
+	return out, out.Validate()
+}
+
+// PlanConfig is a plan as gateways have it, without limits and quotas.
+func PlanConfig(p *quotav1.Plan) (config.Tenant, error) {
+	ref, err := parseAs(p.GetName(), Plan)
+	if err != nil {
+		return config.Tenant{}, err
+	}
+	out := config.Tenant{Name: ref.ID, Weight: cmp.Or(p.GetWeight(), config.DefaultWeight)}
 	return out, out.Validate()
 }
 

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -20,14 +21,16 @@ const (
 
 // FillDefaults writes the defaults of the API into the fields of m that are unset. So what
 // is stored and shown is what is in force (a limit's burst: see [DefaultBurst]). A quota's
-// weight stays absent, for it follows the tenant's. It is idempotent.
+// weight stays absent, for it follows the tenant's, and so does the weight of a tenant with a plan. It is idempotent.
 func FillDefaults(m Message) {
 	switch m := m.(type) {
 	case *quotav1.Pool:
 		fillPool(m)
+	case *quotav1.Plan:
+		m.Weight = cmp.Or(m.Weight, config.DefaultWeight)
 	case *quotav1.Tenant:
-		if m.Weight == 0 {
-			m.Weight = config.DefaultWeight
+		if m.Plan == "" {
+			m.Weight = cmp.Or(m.Weight, config.DefaultWeight)
 		}
 	case *quotav1.Quota:
 		orEnum(&m.Mode, quotav1.Mode_ENFORCE)
@@ -48,8 +51,10 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 	switch d.FullName() {
 	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.Override.burst":
 		return SmallBurst
-	case "titrate.quota.v1alpha1.Tenant.weight":
+	case "titrate.quota.v1alpha1.Plan.weight":
 		return "must be above 0; left out it is 1"
+	case "titrate.quota.v1alpha1.Tenant.weight":
+		return "must be above 0; left out it is that of its plan, or 1"
 	case "titrate.quota.v1alpha1.Queue.max_requests":
 		return fmt.Sprintf("must be at least 1; left out it is %d, and aqm POLICE lets no request wait",
 			config.DefaultMaxRequests)

@@ -16,25 +16,27 @@ const AnyTenant = config.DefaultTenant
 // Kind says what a resource is.
 type Kind uint8
 
-// The four kinds, in the order in which they can be created.
+// The kinds, in the order in which they can be created.
 const (
 	Pool Kind = iota + 1
+	Plan
 	Tenant
 	Quota
 	Limit
 )
 
 // Kinds lists the kinds in the order in which they can be created.
-var Kinds = []Kind{Pool, Tenant, Quota, Limit}
+var Kinds = []Kind{Pool, Plan, Tenant, Quota, Limit}
 
 var kindNames = [...]struct{ singular, collection string }{
 	Pool:   {"Pool", "pools"},
+	Plan:   {"Plan", "plans"},
 	Tenant: {"Tenant", "tenants"},
 	Quota:  {"Quota", "quotas"},
 	Limit:  {"Limit", "limits"},
 }
 
-// String returns the kind as documents write it: Pool, Tenant, Quota, Limit.
+// String returns the kind as documents write it: Pool, Plan, Tenant, Quota, Limit.
 func (k Kind) String() string {
 	if !k.known() {
 		return "unknown"
@@ -42,7 +44,7 @@ func (k Kind) String() string {
 	return kindNames[k].singular
 }
 
-// Collection returns the kind as names write it: pools, tenants, quotas, limits.
+// Collection returns the kind as names write it: pools, plans, tenants, quotas, limits.
 func (k Kind) Collection() string {
 	if !k.known() {
 		return ""
@@ -50,7 +52,7 @@ func (k Kind) Collection() string {
 	return kindNames[k].collection
 }
 
-// Child reports whether resources of the kind belong to a tenant.
+// Child reports whether resources of the kind belong to a tenant or a plan.
 func (k Kind) Child() bool { return k == Quota || k == Limit }
 
 // New returns an empty resource of the kind, nil if there is no such kind.
@@ -58,6 +60,8 @@ func (k Kind) New() Message {
 	switch k {
 	case Pool:
 		return &quotav1.Pool{}
+	case Plan:
+		return &quotav1.Plan{}
 	case Tenant:
 		return &quotav1.Tenant{}
 	case Quota:
@@ -75,6 +79,8 @@ func KindOf(m Message) Kind {
 	switch m.(type) {
 	case *quotav1.Pool:
 		return Pool
+	case *quotav1.Plan:
+		return Plan
 	case *quotav1.Tenant:
 		return Tenant
 	case *quotav1.Quota:
@@ -85,27 +91,42 @@ func KindOf(m Message) Kind {
 	return 0
 }
 
-// Ref is a name taken apart. Tenant is the owner's ID and only set for a quota or a limit; ID is the last segment.
+// Ref is a name taken apart. A quota or a limit has the ID of its tenant or of its plan; ID is the last segment.
 type Ref struct {
-	Kind   Kind
-	Tenant string
-	ID     string
+	Kind         Kind
+	Tenant, Plan string
+	ID           string
 }
 
 // String returns the name, such as tenants/acme/quotas/api.
 func (r Ref) String() string {
 	if r.Kind.Child() {
-		return "tenants/" + r.Tenant + "/" + r.Kind.Collection() + "/" + r.ID
+		return r.Parent() + "/" + r.Kind.Collection() + "/" + r.ID
 	}
 	return r.Kind.Collection() + "/" + r.ID
 }
 
-// Parent returns the name of the tenant that a quota or limit belongs to, "" for the other kinds.
+// Parent returns the name of the tenant or the plan that a quota or limit belongs to, "" for the other kinds.
 func (r Ref) Parent() string {
-	if !r.Kind.Child() {
+	switch {
+	case !r.Kind.Child():
 		return ""
+	case r.Plan != "":
+		return plans + r.Plan
 	}
-	return "tenants/" + r.Tenant
+	return tenants + r.Tenant
+}
+
+const tenants, plans = "tenants/", "plans/"
+
+// Owner returns the tenant or the plan that a resource is or belongs to, as config.LeftOut names it: acme, or
+// plans/gold. It is "" for a pool.
+func (r Ref) Owner() string {
+	name := r.Parent()
+	if r.Kind == Tenant || r.Kind == Plan {
+		name = r.String()
+	}
+	return strings.TrimPrefix(name, tenants)
 }
 
 var idPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
@@ -119,15 +140,36 @@ func Parse(name string) (Ref, error) {
 	switch {
 	case len(parts) == 2 && parts[0] == "pools":
 		return checked(name, Ref{Kind: Pool, ID: parts[1]})
+	case len(parts) == 2 && parts[0] == "plans":
+		return checked(name, Ref{Kind: Plan, ID: parts[1]})
 	case len(parts) == 2 && parts[0] == "tenants":
 		return checked(name, Ref{Kind: Tenant, ID: parts[1]})
-	case len(parts) == 4 && parts[0] == "tenants" && parts[2] == "quotas":
-		return checked(name, Ref{Kind: Quota, Tenant: parts[1], ID: parts[3]})
-	case len(parts) == 4 && parts[0] == "tenants" && parts[2] == "limits":
-		return checked(name, Ref{Kind: Limit, Tenant: parts[1], ID: parts[3]})
+	case len(parts) == 4 && parts[2] == "quotas":
+		return ofParent(name, parts, Ref{Kind: Quota, ID: parts[3]})
+	case len(parts) == 4 && parts[2] == "limits":
+		return ofParent(name, parts, Ref{Kind: Limit, ID: parts[3]})
 	}
-	return Ref{}, fmt.Errorf("%s is not a name: want pools/POOL, tenants/TENANT, "+
-		"tenants/TENANT/quotas/POOL or tenants/TENANT/limits/LIMIT", wording.Quote(name))
+	return Ref{}, notAName(name)
+}
+
+func notAName(name string) error {
+	return fmt.Errorf("%s is not a name: want pools/POOL, plans/PLAN, tenants/TENANT, tenants/TENANT/quotas/POOL or "+
+		"tenants/TENANT/limits/LIMIT, or the last two with plans/PLAN", wording.Quote(name))
+}
+
+// ofParent checks the name of a quota or a limit.
+func ofParent(name string, parts []string, r Ref) (Ref, error) {
+	switch parent := parts[1]; {
+	case parts[0] == "tenants":
+		r.Tenant = parent
+	case parts[0] != "plans":
+		return Ref{}, notAName(name)
+	case !idPattern.MatchString(parent):
+		return Ref{}, fmt.Errorf("%s: plan %s is not an ID: %s", wording.Quote(name), wording.Quote(parent), IDRule)
+	default:
+		r.Plan = parent
+	}
+	return checked(name, r)
 }
 
 func checked(name string, r Ref) (Ref, error) {
@@ -142,7 +184,7 @@ func checked(name string, r Ref) (Ref, error) {
 	if r.Kind != Tenant && !idPattern.MatchString(r.ID) {
 		return Ref{}, fmt.Errorf("%s: %s is not an ID: %s", wording.Quote(name), wording.Quote(r.ID), IDRule)
 	}
-	if (r.Kind == Tenant || r.Kind.Child()) && tenant == "" {
+	if (r.Kind == Tenant || r.Kind.Child() && r.Plan == "") && tenant == "" {
 		return Ref{}, fmt.Errorf("%q: the tenant's ID is empty", name)
 	}
 	return r, nil

@@ -1,16 +1,19 @@
-// Package resource is the vocabulary of what Titrate stores: the four kinds, their names, and the reading of a rate.
+// Package resource is the vocabulary of what Titrate stores: the kinds, their names, and the reading of a rate.
 //
 // # Model
 //
-// A resource is a pool, a tenant, a quota or a limit. On the wire and in etcd it travels in the envelope
+// A resource is a pool, a plan, a tenant, a quota or a limit. On the wire and in etcd it travels in the envelope
 // quotav1.Resource; in Go it is the message inside. Of and Unwrap go between the two.
 //
 // A name is a path of Google AIP-122:
 //
 //	pools/<pool>
+//	plans/<plan>
 //	tenants/<tenant>
 //	tenants/<tenant>/quotas/<pool>
 //	tenants/<tenant>/limits/<limit>
+//
+// A plan has quotas and limits as a tenant has.
 //
 // Ref is a name taken apart. The tenant "-" stands for every tenant that has no settings; it exists without being
 // created.
@@ -33,7 +36,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// Message is one of *quotav1.Pool, *quotav1.Tenant, *quotav1.Quota and *quotav1.Limit.
+// Message is one of *quotav1.Pool, *quotav1.Plan, *quotav1.Tenant, *quotav1.Quota and *quotav1.Limit.
 type Message interface {
 	proto.Message
 	GetName() string
@@ -42,11 +45,13 @@ type Message interface {
 	GetSet() string
 }
 
-// Of puts a resource into the envelope. It shares m, it does not copy. It panics if m is not one of the four kinds.
+// Of puts a resource into the envelope. It shares m, it does not copy. It panics if m is of no kind.
 func Of(m Message) *quotav1.Resource {
 	switch m := m.(type) {
 	case *quotav1.Pool:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Pool{Pool: m}}
+	case *quotav1.Plan:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Plan{Plan: m}}
 	case *quotav1.Tenant:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: m}}
 	case *quotav1.Quota:
@@ -63,6 +68,10 @@ func Unwrap(r *quotav1.Resource) Message {
 	case *quotav1.Resource_Pool:
 		if k.Pool != nil {
 			return k.Pool
+		}
+	case *quotav1.Resource_Plan:
+		if k.Plan != nil {
+			return k.Plan
 		}
 	case *quotav1.Resource_Tenant:
 		if k.Tenant != nil {
@@ -109,6 +118,8 @@ func setText(m Message, field protoreflect.Name, value string) {
 // Warnings are those in the status of a resource.
 func Warnings(m Message) []string {
 	switch m := m.(type) {
+	case *quotav1.Plan:
+		return m.GetStatus().GetWarnings()
 	case *quotav1.Tenant:
 		return m.GetStatus().GetWarnings()
 	case *quotav1.Quota:
@@ -137,8 +148,8 @@ func Spec(m Message) Message {
 // Reference is a resource that another one needs, and the field that names it.
 type Reference struct{ Name, Field string }
 
-// References returns what m needs: a quota its tenant and its pool, a limit its tenant and the pools that it names. The
-// tenant "-" needs no entry. A name that does not parse has no references.
+// References returns what m needs: a quota its parent and its pool, a limit its parent and the pools that it names, a
+// tenant its plan. The tenant "-" needs no entry. A name that does not parse has no references.
 func References(m Message) []Reference {
 	ref, err := Parse(m.GetName())
 	if err != nil {
@@ -146,9 +157,13 @@ func References(m Message) []Reference {
 	}
 	var all []Reference
 	if ref.Kind.Child() && ref.Tenant != AnyTenant {
-		all = append(all, Reference{Ref{Kind: Tenant, ID: ref.Tenant}.String(), "name"})
+		all = append(all, Reference{ref.Parent(), "name"})
 	}
 	switch m := m.(type) {
+	case *quotav1.Tenant:
+		if m.GetPlan() != "" {
+			all = append(all, Reference{plans + m.GetPlan(), "plan"})
+		}
 	case *quotav1.Quota:
 		all = append(all, Reference{Ref{Kind: Pool, ID: ref.ID}.String(), "name"})
 	case *quotav1.Limit:

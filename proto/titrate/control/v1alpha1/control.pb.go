@@ -884,7 +884,7 @@ func (x *GatewayState) GetFeatures() []string {
 // A part of a configuration that is not enforced, though the rest is.
 type LeftOut struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // without prefix; "-" for every tenant
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // without prefix; "-" for every tenant; "plans/PLAN" for a plan
 	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`   // its name; "quotas/POOL" for a quota; "" for the tenant's all
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields

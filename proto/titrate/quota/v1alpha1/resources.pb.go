@@ -5,7 +5,8 @@
 // source: titrate/quota/v1alpha1/resources.proto
 
 // Resources of the Titrate admin API: what operators and API owners configure.
-// Names follow Google AIP-122: pools/x, tenants/x, tenants/x/quotas/y, tenants/x/limits/y.
+// Names follow Google AIP-122: pools/x, plans/x, tenants/x, tenants/x/quotas/y, tenants/x/limits/y; a plan has quotas
+// and limits as a tenant has.
 
 package quotav1alpha1
 
@@ -865,15 +866,15 @@ func (x *PoolStatus) GetGateways() int32 {
 	return 0
 }
 
-// A customer or team.
-type Tenant struct {
+// Settings of many tenants: a tenant that names the plan has its weight, and its quotas and limits (plans/x/quotas/y,
+// plans/x/limits/y), except those that the tenant has under the same name itself.
+type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. tenants/- is every tenant that is not configured.
+	// Its name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its name for people. Default none.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// Its weight in every pool: of a full pool, a tenant of weight 2 gets twice as much as one of weight 1.
-	// Default 1.
+	// The weight of each of its tenants, as in Tenant. Default 1.
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	Etag   string  `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
@@ -886,9 +887,112 @@ type Tenant struct {
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *Plan) Reset() {
+	*x = Plan{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plan) ProtoMessage() {}
+
+func (x *Plan) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
+func (*Plan) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Plan) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Plan) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Plan) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Plan) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Plan) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *Plan) GetStatus() *TenantStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *Plan) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+// A customer or team.
+type Tenant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. tenants/- is every tenant that is not configured.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its name for people. Default none.
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// Its weight in every pool: of a full pool, a tenant of weight 2 gets twice as much as one of weight 1.
+	// Default that of its plan, or 1.
+	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Its plan, by name without "plans/". A quota or a limit of the tenant takes the place of the plan's of the same
+	// name, whole. Not of tenants/-. Default none.
+	Plan string `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
+	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Output only.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Output only. Absent when there is nothing to say.
+	Status *TenantStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The set that owns it: see ApplyRequest.set.
+	Set           string `protobuf:"bytes,103,opt,name=set,proto3" json:"set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1004,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[4]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1017,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{4}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Tenant) GetName() string {
@@ -935,6 +1039,13 @@ func (x *Tenant) GetWeight() float64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *Tenant) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
 }
 
 func (x *Tenant) GetEtag() string {
@@ -965,7 +1076,7 @@ func (x *Tenant) GetSet() string {
 	return ""
 }
 
-// What the coordinator knows of a tenant.
+// What the coordinator knows of a tenant or a plan.
 type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`               // sentences: gateways that do not enforce it, and why
@@ -977,7 +1088,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1100,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[5]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1113,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{5}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TenantStatus) GetWarnings() []string {
@@ -1026,10 +1137,10 @@ func (x *TenantStatus) GetGateways() int32 {
 	return 0
 }
 
-// What a tenant may have of one pool: tenants/TENANT/quotas/POOL.
+// What a tenant may have of one pool: tenants/TENANT/quotas/POOL; plans/PLAN/quotas/POOL for each tenant of a plan.
 type Quota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name, which names the tenant and the pool.
+	// Its name, which names the tenant or the plan, and the pool.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the tenant gets whenever it asks for it. Default 0. Unit: cost units/s.
 	Guaranteed float64 `protobuf:"fixed64,2,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
@@ -1055,7 +1166,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1178,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1191,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Quota) GetName() string {
@@ -1171,7 +1282,7 @@ type QuotaStatus struct {
 
 func (x *QuotaStatus) Reset() {
 	*x = QuotaStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1294,7 @@ func (x *QuotaStatus) String() string {
 func (*QuotaStatus) ProtoMessage() {}
 
 func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1307,7 @@ func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStatus.ProtoReflect.Descriptor instead.
 func (*QuotaStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *QuotaStatus) GetDemand() float64 {
@@ -1262,10 +1373,11 @@ func (x *QuotaStatus) GetGateways() int32 {
 	return 0
 }
 
-// A limit on each client of a tenant: tenants/TENANT/limits/NAME; tenants/-/limits/NAME for every tenant.
+// A limit on each client of a tenant: tenants/TENANT/limits/NAME; plans/PLAN/limits/NAME for each tenant of a plan;
+// tenants/-/limits/NAME for every tenant. Of one name the first of these holds.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. tenants/-/limits/NAME is a limit of every tenant.
+	// Its name. tenants/-/limits/NAME is a limit of every tenant, plans/PLAN/limits/NAME of each tenant of the plan.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is counted together.
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
@@ -1319,7 +1431,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1443,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1456,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Limit) GetName() string {
@@ -1500,7 +1612,7 @@ type LimitStatus struct {
 
 func (x *LimitStatus) Reset() {
 	*x = LimitStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1624,7 @@ func (x *LimitStatus) String() string {
 func (*LimitStatus) ProtoMessage() {}
 
 func (x *LimitStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1637,7 @@ func (x *LimitStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStatus.ProtoReflect.Descriptor instead.
 func (*LimitStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{9}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LimitStatus) GetWarnings() []string {
@@ -1582,7 +1694,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1706,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1719,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Override) GetClient() string {
@@ -1693,11 +1805,21 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x06leader\x18\t \x01(\tR\x06leader\x12\x19\n" +
 	"\bin_force\x18\n" +
 	" \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\v \x01(\x05R\bgateways\"\xdb\x02\n" +
+	"\bgateways\x18\v \x01(\x05R\bgateways\"\xd3\x02\n" +
+	"\x04Plan\x12G\n" +
+	"\x04name\x18\x01 \x01(\tB3\xbaH0r.2,^plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x12+\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
+	"\x06weight\x18\x03 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12\x12\n" +
+	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
+	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updateTime\x12<\n" +
+	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\x12\x10\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xa1\x03\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
-	"\x06weight\x18\x03 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12\x12\n" +
+	"\x06weight\x18\x03 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12D\n" +
+	"\x04plan\x18\x04 \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04plan\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12<\n" +
@@ -1706,9 +1828,9 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\fTenantStatus\x12\x1a\n" +
 	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\x03 \x01(\x05R\bgateways\"\xb8\x05\n" +
-	"\x05Quota\x12y\n" +
-	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/quotas/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x129\n" +
+	"\bgateways\x18\x03 \x01(\x05R\bgateways\"\xea\x05\n" +
+	"\x05Quota\x12\xaa\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/quotas/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x129\n" +
 	"\n" +
 	"guaranteed\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
 	"guaranteed\x120\n" +
@@ -1733,9 +1855,9 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xff\b\n" +
-	"\x05Limit\x12y\n" +
-	"\x04name\x18\x01 \x01(\tBe\xbaHbr`2^^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xb1\t\n" +
+	"\x05Limit\x12\xaa\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
 	"\x04rate\x18\x03 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
 	"\x05burst\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12\x14\n" +
@@ -1829,7 +1951,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -1843,50 +1965,53 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(*Adaptive)(nil),              // 9: titrate.quota.v1alpha1.Adaptive
 	(*Pool)(nil),                  // 10: titrate.quota.v1alpha1.Pool
 	(*PoolStatus)(nil),            // 11: titrate.quota.v1alpha1.PoolStatus
-	(*Tenant)(nil),                // 12: titrate.quota.v1alpha1.Tenant
-	(*TenantStatus)(nil),          // 13: titrate.quota.v1alpha1.TenantStatus
-	(*Quota)(nil),                 // 14: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 15: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 16: titrate.quota.v1alpha1.Limit
-	(*LimitStatus)(nil),           // 17: titrate.quota.v1alpha1.LimitStatus
-	(*Override)(nil),              // 18: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Plan)(nil),                  // 12: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 13: titrate.quota.v1alpha1.Tenant
+	(*TenantStatus)(nil),          // 14: titrate.quota.v1alpha1.TenantStatus
+	(*Quota)(nil),                 // 15: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 16: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 17: titrate.quota.v1alpha1.Limit
+	(*LimitStatus)(nil),           // 18: titrate.quota.v1alpha1.LimitStatus
+	(*Override)(nil),              // 19: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	19, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	19, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	20, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	20, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
 	8,  // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	19, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	20, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
 	9,  // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	20, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	21, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
 	11, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	20, // 11: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	13, // 12: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	2,  // 13: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	20, // 14: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
-	20, // 15: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	15, // 16: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
-	5,  // 17: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	6,  // 18: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	18, // 19: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
-	8,  // 20: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
-	2,  // 21: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
-	7,  // 22: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	20, // 23: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
-	20, // 24: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	17, // 25: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	7,  // 26: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	20, // 27: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	21, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
+	14, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	21, // 13: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	14, // 14: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	2,  // 15: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
+	21, // 16: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	21, // 17: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	16, // 18: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	5,  // 19: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	6,  // 20: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
+	19, // 21: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	8,  // 22: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	2,  // 23: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
+	7,  // 24: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
+	21, // 25: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	21, // 26: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	18, // 27: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	7,  // 28: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	21, // 29: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -1894,14 +2019,14 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 	if File_titrate_quota_v1alpha1_resources_proto != nil {
 		return
 	}
-	file_titrate_quota_v1alpha1_resources_proto_msgTypes[6].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_resources_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: titrate/quota/v1alpha1/service.proto
 
-// The Titrate admin API: standard methods (AIP-131 to 135) on pools, tenants, quotas and limits,
+// The Titrate admin API: standard methods (AIP-131 to 135) on pools, plans, tenants, quotas and limits,
 // Apply for several at once, and Why.
 
 package quotav1alpha1
@@ -78,7 +78,7 @@ func (x ApplyResponse_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApplyResponse_Outcome.Descriptor instead.
 func (ApplyResponse_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type Selection_By int32
@@ -136,7 +136,7 @@ func (x Selection_By) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Selection_By.Descriptor instead.
 func (Selection_By) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39, 0}
 }
 
 type Selection_Order int32
@@ -194,7 +194,7 @@ func (x Selection_Order) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Selection_Order.Descriptor instead.
 func (Selection_Order) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 1}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39, 1}
 }
 
 type Finding_State int32
@@ -246,7 +246,7 @@ func (x Finding_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_State.Descriptor instead.
 func (Finding_State) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64, 0}
 }
 
 type GetPoolRequest struct {
@@ -615,6 +615,372 @@ func (x *DeletePoolRequest) GetRequestId() string {
 	return ""
 }
 
+type GetPlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanRequest) Reset() {
+	*x = GetPlanRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanRequest) ProtoMessage() {}
+
+func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
+func (*GetPlanRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetPlanRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ListPlansRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default 100, at most 1000.
+	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlansRequest) Reset() {
+	*x = ListPlansRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlansRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlansRequest) ProtoMessage() {}
+
+func (x *ListPlansRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlansRequest.ProtoReflect.Descriptor instead.
+func (*ListPlansRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListPlansRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListPlansRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListPlansResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plans         []*Plan                `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlansResponse) Reset() {
+	*x = ListPlansResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlansResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlansResponse) ProtoMessage() {}
+
+func (x *ListPlansResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlansResponse.ProtoReflect.Descriptor instead.
+func (*ListPlansResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListPlansResponse) GetPlans() []*Plan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+func (x *ListPlansResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type CreatePlanRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Plan  *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// The last segment of the name to be; may be left out when plan.name is set.
+	PlanId        string `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	ValidateOnly  bool   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePlanRequest) Reset() {
+	*x = CreatePlanRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePlanRequest) ProtoMessage() {}
+
+func (x *CreatePlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePlanRequest.ProtoReflect.Descriptor instead.
+func (*CreatePlanRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CreatePlanRequest) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *CreatePlanRequest) GetPlanId() string {
+	if x != nil {
+		return x.PlanId
+	}
+	return ""
+}
+
+func (x *CreatePlanRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type UpdatePlanRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Plan  *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// Fields to change; absent = all fields.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// Create the resource if it does not exist.
+	AllowMissing  bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePlanRequest) Reset() {
+	*x = UpdatePlanRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePlanRequest) ProtoMessage() {}
+
+func (x *UpdatePlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePlanRequest.ProtoReflect.Descriptor instead.
+func (*UpdatePlanRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UpdatePlanRequest) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *UpdatePlanRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdatePlanRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *UpdatePlanRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type DeletePlanRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Etag         string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Delete its quotas and limits too. Not the tenants that name it: while there are any, the plan stays.
+	Force bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletePlanRequest) Reset() {
+	*x = DeletePlanRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletePlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletePlanRequest) ProtoMessage() {}
+
+func (x *DeletePlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletePlanRequest.ProtoReflect.Descriptor instead.
+func (*DeletePlanRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *DeletePlanRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeletePlanRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DeletePlanRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *DeletePlanRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *DeletePlanRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *DeletePlanRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type GetTenantRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -624,7 +990,7 @@ type GetTenantRequest struct {
 
 func (x *GetTenantRequest) Reset() {
 	*x = GetTenantRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +1002,7 @@ func (x *GetTenantRequest) String() string {
 func (*GetTenantRequest) ProtoMessage() {}
 
 func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +1015,7 @@ func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{6}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetTenantRequest) GetName() string {
@@ -670,7 +1036,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +1048,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +1061,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{7}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListTenantsRequest) GetPageSize() int32 {
@@ -722,7 +1088,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +1100,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +1113,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{8}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*Tenant {
@@ -776,7 +1142,7 @@ type CreateTenantRequest struct {
 
 func (x *CreateTenantRequest) Reset() {
 	*x = CreateTenantRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[9]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +1154,7 @@ func (x *CreateTenantRequest) String() string {
 func (*CreateTenantRequest) ProtoMessage() {}
 
 func (x *CreateTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[9]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +1167,7 @@ func (x *CreateTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTenantRequest.ProtoReflect.Descriptor instead.
 func (*CreateTenantRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{9}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateTenantRequest) GetTenant() *Tenant {
@@ -839,7 +1205,7 @@ type UpdateTenantRequest struct {
 
 func (x *UpdateTenantRequest) Reset() {
 	*x = UpdateTenantRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1217,7 @@ func (x *UpdateTenantRequest) String() string {
 func (*UpdateTenantRequest) ProtoMessage() {}
 
 func (x *UpdateTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1230,7 @@ func (x *UpdateTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateTenantRequest.ProtoReflect.Descriptor instead.
 func (*UpdateTenantRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{10}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateTenantRequest) GetTenant() *Tenant {
@@ -911,7 +1277,7 @@ type DeleteTenantRequest struct {
 
 func (x *DeleteTenantRequest) Reset() {
 	*x = DeleteTenantRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[11]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1289,7 @@ func (x *DeleteTenantRequest) String() string {
 func (*DeleteTenantRequest) ProtoMessage() {}
 
 func (x *DeleteTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[11]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1302,7 @@ func (x *DeleteTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTenantRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTenantRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{11}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteTenantRequest) GetName() string {
@@ -990,7 +1356,7 @@ type GetQuotaRequest struct {
 
 func (x *GetQuotaRequest) Reset() {
 	*x = GetQuotaRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[12]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1368,7 @@ func (x *GetQuotaRequest) String() string {
 func (*GetQuotaRequest) ProtoMessage() {}
 
 func (x *GetQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[12]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1381,7 @@ func (x *GetQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotaRequest.ProtoReflect.Descriptor instead.
 func (*GetQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{12}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetQuotaRequest) GetName() string {
@@ -1030,7 +1396,7 @@ type ListQuotasRequest struct {
 	// Default 100, at most 1000.
 	PageSize  int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// tenants/x, or tenants/* for all.
+	// tenants/x or plans/x; tenants/* or plans/* for all of them.
 	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1038,7 +1404,7 @@ type ListQuotasRequest struct {
 
 func (x *ListQuotasRequest) Reset() {
 	*x = ListQuotasRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[13]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1416,7 @@ func (x *ListQuotasRequest) String() string {
 func (*ListQuotasRequest) ProtoMessage() {}
 
 func (x *ListQuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[13]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1429,7 @@ func (x *ListQuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuotasRequest.ProtoReflect.Descriptor instead.
 func (*ListQuotasRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{13}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListQuotasRequest) GetPageSize() int32 {
@@ -1097,7 +1463,7 @@ type ListQuotasResponse struct {
 
 func (x *ListQuotasResponse) Reset() {
 	*x = ListQuotasResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[14]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1475,7 @@ func (x *ListQuotasResponse) String() string {
 func (*ListQuotasResponse) ProtoMessage() {}
 
 func (x *ListQuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[14]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1488,7 @@ func (x *ListQuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuotasResponse.ProtoReflect.Descriptor instead.
 func (*ListQuotasResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{14}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListQuotasResponse) GetQuotas() []*Quota {
@@ -1152,7 +1518,7 @@ type CreateQuotaRequest struct {
 
 func (x *CreateQuotaRequest) Reset() {
 	*x = CreateQuotaRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[15]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1530,7 @@ func (x *CreateQuotaRequest) String() string {
 func (*CreateQuotaRequest) ProtoMessage() {}
 
 func (x *CreateQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[15]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1543,7 @@ func (x *CreateQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateQuotaRequest.ProtoReflect.Descriptor instead.
 func (*CreateQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{15}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateQuotaRequest) GetQuota() *Quota {
@@ -1222,7 +1588,7 @@ type UpdateQuotaRequest struct {
 
 func (x *UpdateQuotaRequest) Reset() {
 	*x = UpdateQuotaRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[16]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1600,7 @@ func (x *UpdateQuotaRequest) String() string {
 func (*UpdateQuotaRequest) ProtoMessage() {}
 
 func (x *UpdateQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[16]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1613,7 @@ func (x *UpdateQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateQuotaRequest.ProtoReflect.Descriptor instead.
 func (*UpdateQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{16}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateQuotaRequest) GetQuota() *Quota {
@@ -1292,7 +1658,7 @@ type DeleteQuotaRequest struct {
 
 func (x *DeleteQuotaRequest) Reset() {
 	*x = DeleteQuotaRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[17]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1670,7 @@ func (x *DeleteQuotaRequest) String() string {
 func (*DeleteQuotaRequest) ProtoMessage() {}
 
 func (x *DeleteQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[17]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1683,7 @@ func (x *DeleteQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteQuotaRequest.ProtoReflect.Descriptor instead.
 func (*DeleteQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{17}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteQuotaRequest) GetName() string {
@@ -1364,7 +1730,7 @@ type GetLimitRequest struct {
 
 func (x *GetLimitRequest) Reset() {
 	*x = GetLimitRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[18]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1742,7 @@ func (x *GetLimitRequest) String() string {
 func (*GetLimitRequest) ProtoMessage() {}
 
 func (x *GetLimitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[18]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1755,7 @@ func (x *GetLimitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLimitRequest.ProtoReflect.Descriptor instead.
 func (*GetLimitRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{18}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetLimitRequest) GetName() string {
@@ -1404,7 +1770,7 @@ type ListLimitsRequest struct {
 	// Default 100, at most 1000.
 	PageSize  int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// tenants/x, or tenants/* for all.
+	// tenants/x or plans/x; tenants/* or plans/* for all of them.
 	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1412,7 +1778,7 @@ type ListLimitsRequest struct {
 
 func (x *ListLimitsRequest) Reset() {
 	*x = ListLimitsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[19]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1790,7 @@ func (x *ListLimitsRequest) String() string {
 func (*ListLimitsRequest) ProtoMessage() {}
 
 func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[19]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1803,7 @@ func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLimitsRequest.ProtoReflect.Descriptor instead.
 func (*ListLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{19}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListLimitsRequest) GetPageSize() int32 {
@@ -1471,7 +1837,7 @@ type ListLimitsResponse struct {
 
 func (x *ListLimitsResponse) Reset() {
 	*x = ListLimitsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[20]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1849,7 @@ func (x *ListLimitsResponse) String() string {
 func (*ListLimitsResponse) ProtoMessage() {}
 
 func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[20]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1862,7 @@ func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLimitsResponse.ProtoReflect.Descriptor instead.
 func (*ListLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{20}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListLimitsResponse) GetLimits() []*Limit {
@@ -1526,7 +1892,7 @@ type CreateLimitRequest struct {
 
 func (x *CreateLimitRequest) Reset() {
 	*x = CreateLimitRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[21]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1904,7 @@ func (x *CreateLimitRequest) String() string {
 func (*CreateLimitRequest) ProtoMessage() {}
 
 func (x *CreateLimitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[21]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1917,7 @@ func (x *CreateLimitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateLimitRequest.ProtoReflect.Descriptor instead.
 func (*CreateLimitRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{21}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateLimitRequest) GetLimit() *Limit {
@@ -1599,7 +1965,7 @@ type UpdateLimitRequest struct {
 
 func (x *UpdateLimitRequest) Reset() {
 	*x = UpdateLimitRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[22]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1977,7 @@ func (x *UpdateLimitRequest) String() string {
 func (*UpdateLimitRequest) ProtoMessage() {}
 
 func (x *UpdateLimitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[22]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1990,7 @@ func (x *UpdateLimitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateLimitRequest.ProtoReflect.Descriptor instead.
 func (*UpdateLimitRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{22}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateLimitRequest) GetLimit() *Limit {
@@ -1676,7 +2042,7 @@ type DeleteLimitRequest struct {
 
 func (x *DeleteLimitRequest) Reset() {
 	*x = DeleteLimitRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[23]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +2054,7 @@ func (x *DeleteLimitRequest) String() string {
 func (*DeleteLimitRequest) ProtoMessage() {}
 
 func (x *DeleteLimitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[23]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2067,7 @@ func (x *DeleteLimitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteLimitRequest.ProtoReflect.Descriptor instead.
 func (*DeleteLimitRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{23}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteLimitRequest) GetName() string {
@@ -1748,6 +2114,7 @@ type Resource struct {
 	//	*Resource_Tenant
 	//	*Resource_Quota
 	//	*Resource_Limit
+	//	*Resource_Plan
 	Kind          isResource_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1755,7 +2122,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[24]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +2134,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[24]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +2147,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{24}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Resource) GetKind() isResource_Kind {
@@ -1826,6 +2193,15 @@ func (x *Resource) GetLimit() *Limit {
 	return nil
 }
 
+func (x *Resource) GetPlan() *Plan {
+	if x != nil {
+		if x, ok := x.Kind.(*Resource_Plan); ok {
+			return x.Plan
+		}
+	}
+	return nil
+}
+
 type isResource_Kind interface {
 	isResource_Kind()
 }
@@ -1846,6 +2222,10 @@ type Resource_Limit struct {
 	Limit *Limit `protobuf:"bytes,4,opt,name=limit,proto3,oneof"`
 }
 
+type Resource_Plan struct {
+	Plan *Plan `protobuf:"bytes,5,opt,name=plan,proto3,oneof"`
+}
+
 func (*Resource_Pool) isResource_Kind() {}
 
 func (*Resource_Tenant) isResource_Kind() {}
@@ -1853,6 +2233,8 @@ func (*Resource_Tenant) isResource_Kind() {}
 func (*Resource_Quota) isResource_Kind() {}
 
 func (*Resource_Limit) isResource_Kind() {}
+
+func (*Resource_Plan) isResource_Kind() {}
 
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1881,7 +2263,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[25]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2275,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[25]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2288,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{25}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ApplyRequest) GetResources() []*Resource {
@@ -1984,7 +2366,7 @@ type Deletion struct {
 
 func (x *Deletion) Reset() {
 	*x = Deletion{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2378,7 @@ func (x *Deletion) String() string {
 func (*Deletion) ProtoMessage() {}
 
 func (x *Deletion) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[26]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2391,7 @@ func (x *Deletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deletion.ProtoReflect.Descriptor instead.
 func (*Deletion) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{26}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Deletion) GetName() string {
@@ -2044,7 +2426,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2438,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[27]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2451,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{27}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ApplyResponse) GetResources() []*Resource {
@@ -2119,7 +2501,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2513,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[28]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2526,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{28}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Warning) GetResource() string {
@@ -2186,7 +2568,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2580,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[29]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2593,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{29}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WhyRequest) GetTenant() string {
@@ -2264,7 +2646,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2658,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2671,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{30}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WhyResponse) GetExplanations() []*Explanation {
@@ -2339,7 +2721,7 @@ type LimitExplanation struct {
 
 func (x *LimitExplanation) Reset() {
 	*x = LimitExplanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2733,7 @@ func (x *LimitExplanation) String() string {
 func (*LimitExplanation) ProtoMessage() {}
 
 func (x *LimitExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2746,7 @@ func (x *LimitExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitExplanation.ProtoReflect.Descriptor instead.
 func (*LimitExplanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LimitExplanation) GetLimit() string {
@@ -2485,7 +2867,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2879,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2892,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Activity) GetTenant() string {
@@ -2719,7 +3101,7 @@ type Selection struct {
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +3113,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +3126,7 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Selection) GetBy() Selection_By {
@@ -2812,7 +3194,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3206,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3219,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TopRequest) GetSelection() *Selection {
@@ -2862,7 +3244,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +3256,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +3269,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TopResponse) GetRows() []*Activity {
@@ -2935,7 +3317,7 @@ type FindDecisionsRequest struct {
 
 func (x *FindDecisionsRequest) Reset() {
 	*x = FindDecisionsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3329,7 @@ func (x *FindDecisionsRequest) String() string {
 func (*FindDecisionsRequest) ProtoMessage() {}
 
 func (x *FindDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3342,7 @@ func (x *FindDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*FindDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FindDecisionsRequest) GetRequest() string {
@@ -2988,7 +3370,7 @@ type FindDecisionsResponse struct {
 
 func (x *FindDecisionsResponse) Reset() {
 	*x = FindDecisionsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3382,7 @@ func (x *FindDecisionsResponse) String() string {
 func (*FindDecisionsResponse) ProtoMessage() {}
 
 func (x *FindDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3395,7 @@ func (x *FindDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*FindDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FindDecisionsResponse) GetDecisions() []*Decision {
@@ -3087,7 +3469,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +3481,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +3494,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Decision) GetRequest() string {
@@ -3276,7 +3658,7 @@ type LimitStep struct {
 
 func (x *LimitStep) Reset() {
 	*x = LimitStep{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3670,7 @@ func (x *LimitStep) String() string {
 func (*LimitStep) ProtoMessage() {}
 
 func (x *LimitStep) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3683,7 @@ func (x *LimitStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStep.ProtoReflect.Descriptor instead.
 func (*LimitStep) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *LimitStep) GetLimit() string {
@@ -3403,7 +3785,7 @@ type ShareStep struct {
 
 func (x *ShareStep) Reset() {
 	*x = ShareStep{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3797,7 @@ func (x *ShareStep) String() string {
 func (*ShareStep) ProtoMessage() {}
 
 func (x *ShareStep) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3810,7 @@ func (x *ShareStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareStep.ProtoReflect.Descriptor instead.
 func (*ShareStep) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ShareStep) GetShare() float64 {
@@ -3503,7 +3885,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3897,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3910,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Explanation) GetTenant() string {
@@ -3668,7 +4050,7 @@ type GatewayPart struct {
 
 func (x *GatewayPart) Reset() {
 	*x = GatewayPart{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +4062,7 @@ func (x *GatewayPart) String() string {
 func (*GatewayPart) ProtoMessage() {}
 
 func (x *GatewayPart) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +4075,7 @@ func (x *GatewayPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayPart.ProtoReflect.Descriptor instead.
 func (*GatewayPart) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GatewayPart) GetGateway() string {
@@ -3745,7 +4127,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +4139,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +4152,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Revision) GetRevision() int64 {
@@ -3869,7 +4251,7 @@ type ResourceChange struct {
 
 func (x *ResourceChange) Reset() {
 	*x = ResourceChange{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3881,7 +4263,7 @@ func (x *ResourceChange) String() string {
 func (*ResourceChange) ProtoMessage() {}
 
 func (x *ResourceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3894,7 +4276,7 @@ func (x *ResourceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
 func (*ResourceChange) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResourceChange) GetName() string {
@@ -3929,7 +4311,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4323,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4336,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListRevisionsRequest) GetPageSize() int32 {
@@ -3981,7 +4363,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3993,7 +4375,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4006,7 +4388,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -4036,7 +4418,7 @@ type GetRevisionRequest struct {
 
 func (x *GetRevisionRequest) Reset() {
 	*x = GetRevisionRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4430,7 @@ func (x *GetRevisionRequest) String() string {
 func (*GetRevisionRequest) ProtoMessage() {}
 
 func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4443,7 @@ func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetRevisionRequest) GetRevision() int64 {
@@ -4097,7 +4479,7 @@ type GetRevisionResponse struct {
 
 func (x *GetRevisionResponse) Reset() {
 	*x = GetRevisionResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4109,7 +4491,7 @@ func (x *GetRevisionResponse) String() string {
 func (*GetRevisionResponse) ProtoMessage() {}
 
 func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4122,7 +4504,7 @@ func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionResponse.ProtoReflect.Descriptor instead.
 func (*GetRevisionResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetRevisionResponse) GetRevision() *Revision {
@@ -4162,7 +4544,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4556,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4569,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RollbackRequest) GetRevision() int64 {
@@ -4236,7 +4618,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4630,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4643,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RollbackResponse) GetRevision() int64 {
@@ -4290,7 +4672,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4302,7 +4684,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4315,7 +4697,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PlanRequest) GetApply() *ApplyRequest {
@@ -4351,7 +4733,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4363,7 +4745,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4376,7 +4758,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PlanResponse) GetRevision() int64 {
@@ -4447,7 +4829,7 @@ type PoolEffect struct {
 
 func (x *PoolEffect) Reset() {
 	*x = PoolEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4841,7 @@ func (x *PoolEffect) String() string {
 func (*PoolEffect) ProtoMessage() {}
 
 func (x *PoolEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +4854,7 @@ func (x *PoolEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolEffect.ProtoReflect.Descriptor instead.
 func (*PoolEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PoolEffect) GetPool() string {
@@ -4564,7 +4946,7 @@ type FlowEffect struct {
 
 func (x *FlowEffect) Reset() {
 	*x = FlowEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +4958,7 @@ func (x *FlowEffect) String() string {
 func (*FlowEffect) ProtoMessage() {}
 
 func (x *FlowEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +4971,7 @@ func (x *FlowEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowEffect.ProtoReflect.Descriptor instead.
 func (*FlowEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{54}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FlowEffect) GetTenant() string {
@@ -4675,7 +5057,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +5069,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +5082,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{55}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Guard) GetName() string {
@@ -4732,7 +5114,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4744,7 +5126,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4757,7 +5139,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{56}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{62}
 }
 
 type CheckResponse struct {
@@ -4770,7 +5152,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +5164,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +5177,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{57}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CheckResponse) GetFindings() []*Finding {
@@ -4818,7 +5200,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4830,7 +5212,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4843,7 +5225,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Finding) GetCategory() string {
@@ -4882,7 +5264,7 @@ type ListGatewaysRequest struct {
 
 func (x *ListGatewaysRequest) Reset() {
 	*x = ListGatewaysRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4894,7 +5276,7 @@ func (x *ListGatewaysRequest) String() string {
 func (*ListGatewaysRequest) ProtoMessage() {}
 
 func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4907,7 +5289,7 @@ func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGatewaysRequest.ProtoReflect.Descriptor instead.
 func (*ListGatewaysRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{65}
 }
 
 type ListGatewaysResponse struct {
@@ -4922,7 +5304,7 @@ type ListGatewaysResponse struct {
 
 func (x *ListGatewaysResponse) Reset() {
 	*x = ListGatewaysResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4934,7 +5316,7 @@ func (x *ListGatewaysResponse) String() string {
 func (*ListGatewaysResponse) ProtoMessage() {}
 
 func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4947,7 +5329,7 @@ func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGatewaysResponse.ProtoReflect.Descriptor instead.
 func (*ListGatewaysResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListGatewaysResponse) GetRevision() int64 {
@@ -4987,7 +5369,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5381,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5394,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{61}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Gateway) GetName() string {
@@ -5099,7 +5481,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5111,7 +5493,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5124,7 +5506,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{62}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -5166,7 +5548,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5178,7 +5560,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5191,7 +5573,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{63}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FieldError) GetField() string {
@@ -5239,6 +5621,33 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x14\n" +
 	"\x05force\x18\x05 \x01(\bR\x05force\x12=\n" +
 	"\n" +
+	"request_id\x18\x06 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"-\n" +
+	"\x0eGetPlanRequest\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"W\n" +
+	"\x10ListPlansRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"o\n" +
+	"\x11ListPlansResponse\x122\n" +
+	"\x05plans\x18\x01 \x03(\v2\x1c.titrate.quota.v1alpha1.PlanR\x05plans\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8b\x01\n" +
+	"\x11CreatePlanRequest\x128\n" +
+	"\x04plan\x18\x01 \x01(\v2\x1c.titrate.quota.v1alpha1.PlanB\x06\xbaH\x03\xc8\x01\x01R\x04plan\x12\x17\n" +
+	"\aplan_id\x18\x02 \x01(\tR\x06planId\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xd4\x01\n" +
+	"\x11UpdatePlanRequest\x128\n" +
+	"\x04plan\x18\x01 \x01(\v2\x1c.titrate.quota.v1alpha1.PlanB\x06\xbaH\x03\xc8\x01\x01R\x04plan\x12;\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12#\n" +
+	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xe3\x01\n" +
+	"\x11DeletePlanRequest\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
+	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x14\n" +
+	"\x05force\x18\x05 \x01(\bR\x05force\x12=\n" +
+	"\n" +
 	"request_id\x18\x06 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"/\n" +
 	"\x10GetTenantRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"Y\n" +
@@ -5268,20 +5677,20 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\".\n" +
 	"\x0fGetQuotaRequest\x12\x1b\n" +
-	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x88\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x90\x01\n" +
 	"\x11ListQuotasRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\x12.\n" +
-	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\"s\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x126\n" +
+	"\x06parent\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(tenants|plans)/[^/]+$R\x06parent\"s\n" +
 	"\x12ListQuotasResponse\x125\n" +
 	"\x06quotas\x18\x01 \x03(\v2\x1d.titrate.quota.v1alpha1.QuotaR\x06quotas\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc1\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc9\x01\n" +
 	"\x12CreateQuotaRequest\x12;\n" +
 	"\x05quota\x18\x01 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaB\x06\xbaH\x03\xc8\x01\x01R\x05quota\x12\x19\n" +
 	"\bquota_id\x18\x02 \x01(\tR\aquotaId\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12.\n" +
-	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\"\xd8\x01\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x126\n" +
+	"\x06parent\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(tenants|plans)/[^/]+$R\x06parent\"\xd8\x01\n" +
 	"\x12UpdateQuotaRequest\x12;\n" +
 	"\x05quota\x18\x01 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaB\x06\xbaH\x03\xc8\x01\x01R\x05quota\x12;\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
@@ -5296,20 +5705,20 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\".\n" +
 	"\x0fGetLimitRequest\x12\x1b\n" +
-	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x88\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x90\x01\n" +
 	"\x11ListLimitsRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\x12.\n" +
-	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\"s\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x126\n" +
+	"\x06parent\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(tenants|plans)/[^/]+$R\x06parent\"s\n" +
 	"\x12ListLimitsResponse\x125\n" +
 	"\x06limits\x18\x01 \x03(\v2\x1d.titrate.quota.v1alpha1.LimitR\x06limits\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc1\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc9\x01\n" +
 	"\x12CreateLimitRequest\x12;\n" +
 	"\x05limit\x18\x01 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitB\x06\xbaH\x03\xc8\x01\x01R\x05limit\x12\x19\n" +
 	"\blimit_id\x18\x02 \x01(\tR\alimitId\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12.\n" +
-	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\"\xfb\x01\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x126\n" +
+	"\x06parent\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(tenants|plans)/[^/]+$R\x06parent\"\xfb\x01\n" +
 	"\x12UpdateLimitRequest\x12;\n" +
 	"\x05limit\x18\x01 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitB\x06\xbaH\x03\xc8\x01\x01R\x05limit\x12;\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
@@ -5323,12 +5732,13 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
 	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12=\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"\xf5\x01\n" +
+	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"\xa9\x02\n" +
 	"\bResource\x122\n" +
 	"\x04pool\x18\x01 \x01(\v2\x1c.titrate.quota.v1alpha1.PoolH\x00R\x04pool\x128\n" +
 	"\x06tenant\x18\x02 \x01(\v2\x1e.titrate.quota.v1alpha1.TenantH\x00R\x06tenant\x125\n" +
 	"\x05quota\x18\x03 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaH\x00R\x05quota\x125\n" +
-	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limitB\r\n" +
+	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limit\x122\n" +
+	"\x04plan\x18\x05 \x01(\v2\x1c.titrate.quota.v1alpha1.PlanH\x00R\x04planB\r\n" +
 	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xdb\x04\n" +
 	"\fApplyRequest\x12J\n" +
 	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\n" +
@@ -5669,7 +6079,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xbb\x15\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xed\x18\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -5678,7 +6088,15 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"UpdatePool\x12).titrate.quota.v1alpha1.UpdatePoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12O\n" +
 	"\n" +
-	"DeletePool\x12).titrate.quota.v1alpha1.DeletePoolRequest\x1a\x16.google.protobuf.Empty\x12U\n" +
+	"DeletePool\x12).titrate.quota.v1alpha1.DeletePoolRequest\x1a\x16.google.protobuf.Empty\x12O\n" +
+	"\aGetPlan\x12&.titrate.quota.v1alpha1.GetPlanRequest\x1a\x1c.titrate.quota.v1alpha1.Plan\x12`\n" +
+	"\tListPlans\x12(.titrate.quota.v1alpha1.ListPlansRequest\x1a).titrate.quota.v1alpha1.ListPlansResponse\x12U\n" +
+	"\n" +
+	"CreatePlan\x12).titrate.quota.v1alpha1.CreatePlanRequest\x1a\x1c.titrate.quota.v1alpha1.Plan\x12U\n" +
+	"\n" +
+	"UpdatePlan\x12).titrate.quota.v1alpha1.UpdatePlanRequest\x1a\x1c.titrate.quota.v1alpha1.Plan\x12O\n" +
+	"\n" +
+	"DeletePlan\x12).titrate.quota.v1alpha1.DeletePlanRequest\x1a\x16.google.protobuf.Empty\x12U\n" +
 	"\tGetTenant\x12(.titrate.quota.v1alpha1.GetTenantRequest\x1a\x1e.titrate.quota.v1alpha1.Tenant\x12f\n" +
 	"\vListTenants\x12*.titrate.quota.v1alpha1.ListTenantsRequest\x1a+.titrate.quota.v1alpha1.ListTenantsResponse\x12[\n" +
 	"\fCreateTenant\x12+.titrate.quota.v1alpha1.CreateTenantRequest\x1a\x1e.titrate.quota.v1alpha1.Tenant\x12[\n" +
@@ -5721,7 +6139,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -5733,214 +6151,236 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*CreatePoolRequest)(nil),     // 7: titrate.quota.v1alpha1.CreatePoolRequest
 	(*UpdatePoolRequest)(nil),     // 8: titrate.quota.v1alpha1.UpdatePoolRequest
 	(*DeletePoolRequest)(nil),     // 9: titrate.quota.v1alpha1.DeletePoolRequest
-	(*GetTenantRequest)(nil),      // 10: titrate.quota.v1alpha1.GetTenantRequest
-	(*ListTenantsRequest)(nil),    // 11: titrate.quota.v1alpha1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),   // 12: titrate.quota.v1alpha1.ListTenantsResponse
-	(*CreateTenantRequest)(nil),   // 13: titrate.quota.v1alpha1.CreateTenantRequest
-	(*UpdateTenantRequest)(nil),   // 14: titrate.quota.v1alpha1.UpdateTenantRequest
-	(*DeleteTenantRequest)(nil),   // 15: titrate.quota.v1alpha1.DeleteTenantRequest
-	(*GetQuotaRequest)(nil),       // 16: titrate.quota.v1alpha1.GetQuotaRequest
-	(*ListQuotasRequest)(nil),     // 17: titrate.quota.v1alpha1.ListQuotasRequest
-	(*ListQuotasResponse)(nil),    // 18: titrate.quota.v1alpha1.ListQuotasResponse
-	(*CreateQuotaRequest)(nil),    // 19: titrate.quota.v1alpha1.CreateQuotaRequest
-	(*UpdateQuotaRequest)(nil),    // 20: titrate.quota.v1alpha1.UpdateQuotaRequest
-	(*DeleteQuotaRequest)(nil),    // 21: titrate.quota.v1alpha1.DeleteQuotaRequest
-	(*GetLimitRequest)(nil),       // 22: titrate.quota.v1alpha1.GetLimitRequest
-	(*ListLimitsRequest)(nil),     // 23: titrate.quota.v1alpha1.ListLimitsRequest
-	(*ListLimitsResponse)(nil),    // 24: titrate.quota.v1alpha1.ListLimitsResponse
-	(*CreateLimitRequest)(nil),    // 25: titrate.quota.v1alpha1.CreateLimitRequest
-	(*UpdateLimitRequest)(nil),    // 26: titrate.quota.v1alpha1.UpdateLimitRequest
-	(*DeleteLimitRequest)(nil),    // 27: titrate.quota.v1alpha1.DeleteLimitRequest
-	(*Resource)(nil),              // 28: titrate.quota.v1alpha1.Resource
-	(*ApplyRequest)(nil),          // 29: titrate.quota.v1alpha1.ApplyRequest
-	(*Deletion)(nil),              // 30: titrate.quota.v1alpha1.Deletion
-	(*ApplyResponse)(nil),         // 31: titrate.quota.v1alpha1.ApplyResponse
-	(*Warning)(nil),               // 32: titrate.quota.v1alpha1.Warning
-	(*WhyRequest)(nil),            // 33: titrate.quota.v1alpha1.WhyRequest
-	(*WhyResponse)(nil),           // 34: titrate.quota.v1alpha1.WhyResponse
-	(*LimitExplanation)(nil),      // 35: titrate.quota.v1alpha1.LimitExplanation
-	(*Activity)(nil),              // 36: titrate.quota.v1alpha1.Activity
-	(*Selection)(nil),             // 37: titrate.quota.v1alpha1.Selection
-	(*TopRequest)(nil),            // 38: titrate.quota.v1alpha1.TopRequest
-	(*TopResponse)(nil),           // 39: titrate.quota.v1alpha1.TopResponse
-	(*FindDecisionsRequest)(nil),  // 40: titrate.quota.v1alpha1.FindDecisionsRequest
-	(*FindDecisionsResponse)(nil), // 41: titrate.quota.v1alpha1.FindDecisionsResponse
-	(*Decision)(nil),              // 42: titrate.quota.v1alpha1.Decision
-	(*LimitStep)(nil),             // 43: titrate.quota.v1alpha1.LimitStep
-	(*ShareStep)(nil),             // 44: titrate.quota.v1alpha1.ShareStep
-	(*Explanation)(nil),           // 45: titrate.quota.v1alpha1.Explanation
-	(*GatewayPart)(nil),           // 46: titrate.quota.v1alpha1.GatewayPart
-	(*Revision)(nil),              // 47: titrate.quota.v1alpha1.Revision
-	(*ResourceChange)(nil),        // 48: titrate.quota.v1alpha1.ResourceChange
-	(*ListRevisionsRequest)(nil),  // 49: titrate.quota.v1alpha1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil), // 50: titrate.quota.v1alpha1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),    // 51: titrate.quota.v1alpha1.GetRevisionRequest
-	(*GetRevisionResponse)(nil),   // 52: titrate.quota.v1alpha1.GetRevisionResponse
-	(*RollbackRequest)(nil),       // 53: titrate.quota.v1alpha1.RollbackRequest
-	(*RollbackResponse)(nil),      // 54: titrate.quota.v1alpha1.RollbackResponse
-	(*PlanRequest)(nil),           // 55: titrate.quota.v1alpha1.PlanRequest
-	(*PlanResponse)(nil),          // 56: titrate.quota.v1alpha1.PlanResponse
-	(*PoolEffect)(nil),            // 57: titrate.quota.v1alpha1.PoolEffect
-	(*FlowEffect)(nil),            // 58: titrate.quota.v1alpha1.FlowEffect
-	(*Guard)(nil),                 // 59: titrate.quota.v1alpha1.Guard
-	(*CheckRequest)(nil),          // 60: titrate.quota.v1alpha1.CheckRequest
-	(*CheckResponse)(nil),         // 61: titrate.quota.v1alpha1.CheckResponse
-	(*Finding)(nil),               // 62: titrate.quota.v1alpha1.Finding
-	(*ListGatewaysRequest)(nil),   // 63: titrate.quota.v1alpha1.ListGatewaysRequest
-	(*ListGatewaysResponse)(nil),  // 64: titrate.quota.v1alpha1.ListGatewaysResponse
-	(*Gateway)(nil),               // 65: titrate.quota.v1alpha1.Gateway
-	(*Error)(nil),                 // 66: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 67: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 68: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 69: google.protobuf.FieldMask
-	(*Tenant)(nil),                // 70: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 71: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 72: titrate.quota.v1alpha1.Limit
-	(Key)(0),                      // 73: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 74: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 75: google.protobuf.Duration
-	(Bound)(0),                    // 76: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 77: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 78: google.protobuf.Empty
+	(*GetPlanRequest)(nil),        // 10: titrate.quota.v1alpha1.GetPlanRequest
+	(*ListPlansRequest)(nil),      // 11: titrate.quota.v1alpha1.ListPlansRequest
+	(*ListPlansResponse)(nil),     // 12: titrate.quota.v1alpha1.ListPlansResponse
+	(*CreatePlanRequest)(nil),     // 13: titrate.quota.v1alpha1.CreatePlanRequest
+	(*UpdatePlanRequest)(nil),     // 14: titrate.quota.v1alpha1.UpdatePlanRequest
+	(*DeletePlanRequest)(nil),     // 15: titrate.quota.v1alpha1.DeletePlanRequest
+	(*GetTenantRequest)(nil),      // 16: titrate.quota.v1alpha1.GetTenantRequest
+	(*ListTenantsRequest)(nil),    // 17: titrate.quota.v1alpha1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 18: titrate.quota.v1alpha1.ListTenantsResponse
+	(*CreateTenantRequest)(nil),   // 19: titrate.quota.v1alpha1.CreateTenantRequest
+	(*UpdateTenantRequest)(nil),   // 20: titrate.quota.v1alpha1.UpdateTenantRequest
+	(*DeleteTenantRequest)(nil),   // 21: titrate.quota.v1alpha1.DeleteTenantRequest
+	(*GetQuotaRequest)(nil),       // 22: titrate.quota.v1alpha1.GetQuotaRequest
+	(*ListQuotasRequest)(nil),     // 23: titrate.quota.v1alpha1.ListQuotasRequest
+	(*ListQuotasResponse)(nil),    // 24: titrate.quota.v1alpha1.ListQuotasResponse
+	(*CreateQuotaRequest)(nil),    // 25: titrate.quota.v1alpha1.CreateQuotaRequest
+	(*UpdateQuotaRequest)(nil),    // 26: titrate.quota.v1alpha1.UpdateQuotaRequest
+	(*DeleteQuotaRequest)(nil),    // 27: titrate.quota.v1alpha1.DeleteQuotaRequest
+	(*GetLimitRequest)(nil),       // 28: titrate.quota.v1alpha1.GetLimitRequest
+	(*ListLimitsRequest)(nil),     // 29: titrate.quota.v1alpha1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 30: titrate.quota.v1alpha1.ListLimitsResponse
+	(*CreateLimitRequest)(nil),    // 31: titrate.quota.v1alpha1.CreateLimitRequest
+	(*UpdateLimitRequest)(nil),    // 32: titrate.quota.v1alpha1.UpdateLimitRequest
+	(*DeleteLimitRequest)(nil),    // 33: titrate.quota.v1alpha1.DeleteLimitRequest
+	(*Resource)(nil),              // 34: titrate.quota.v1alpha1.Resource
+	(*ApplyRequest)(nil),          // 35: titrate.quota.v1alpha1.ApplyRequest
+	(*Deletion)(nil),              // 36: titrate.quota.v1alpha1.Deletion
+	(*ApplyResponse)(nil),         // 37: titrate.quota.v1alpha1.ApplyResponse
+	(*Warning)(nil),               // 38: titrate.quota.v1alpha1.Warning
+	(*WhyRequest)(nil),            // 39: titrate.quota.v1alpha1.WhyRequest
+	(*WhyResponse)(nil),           // 40: titrate.quota.v1alpha1.WhyResponse
+	(*LimitExplanation)(nil),      // 41: titrate.quota.v1alpha1.LimitExplanation
+	(*Activity)(nil),              // 42: titrate.quota.v1alpha1.Activity
+	(*Selection)(nil),             // 43: titrate.quota.v1alpha1.Selection
+	(*TopRequest)(nil),            // 44: titrate.quota.v1alpha1.TopRequest
+	(*TopResponse)(nil),           // 45: titrate.quota.v1alpha1.TopResponse
+	(*FindDecisionsRequest)(nil),  // 46: titrate.quota.v1alpha1.FindDecisionsRequest
+	(*FindDecisionsResponse)(nil), // 47: titrate.quota.v1alpha1.FindDecisionsResponse
+	(*Decision)(nil),              // 48: titrate.quota.v1alpha1.Decision
+	(*LimitStep)(nil),             // 49: titrate.quota.v1alpha1.LimitStep
+	(*ShareStep)(nil),             // 50: titrate.quota.v1alpha1.ShareStep
+	(*Explanation)(nil),           // 51: titrate.quota.v1alpha1.Explanation
+	(*GatewayPart)(nil),           // 52: titrate.quota.v1alpha1.GatewayPart
+	(*Revision)(nil),              // 53: titrate.quota.v1alpha1.Revision
+	(*ResourceChange)(nil),        // 54: titrate.quota.v1alpha1.ResourceChange
+	(*ListRevisionsRequest)(nil),  // 55: titrate.quota.v1alpha1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil), // 56: titrate.quota.v1alpha1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),    // 57: titrate.quota.v1alpha1.GetRevisionRequest
+	(*GetRevisionResponse)(nil),   // 58: titrate.quota.v1alpha1.GetRevisionResponse
+	(*RollbackRequest)(nil),       // 59: titrate.quota.v1alpha1.RollbackRequest
+	(*RollbackResponse)(nil),      // 60: titrate.quota.v1alpha1.RollbackResponse
+	(*PlanRequest)(nil),           // 61: titrate.quota.v1alpha1.PlanRequest
+	(*PlanResponse)(nil),          // 62: titrate.quota.v1alpha1.PlanResponse
+	(*PoolEffect)(nil),            // 63: titrate.quota.v1alpha1.PoolEffect
+	(*FlowEffect)(nil),            // 64: titrate.quota.v1alpha1.FlowEffect
+	(*Guard)(nil),                 // 65: titrate.quota.v1alpha1.Guard
+	(*CheckRequest)(nil),          // 66: titrate.quota.v1alpha1.CheckRequest
+	(*CheckResponse)(nil),         // 67: titrate.quota.v1alpha1.CheckResponse
+	(*Finding)(nil),               // 68: titrate.quota.v1alpha1.Finding
+	(*ListGatewaysRequest)(nil),   // 69: titrate.quota.v1alpha1.ListGatewaysRequest
+	(*ListGatewaysResponse)(nil),  // 70: titrate.quota.v1alpha1.ListGatewaysResponse
+	(*Gateway)(nil),               // 71: titrate.quota.v1alpha1.Gateway
+	(*Error)(nil),                 // 72: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 73: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 74: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 75: google.protobuf.FieldMask
+	(*Plan)(nil),                  // 76: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 77: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 78: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 79: titrate.quota.v1alpha1.Limit
+	(Key)(0),                      // 80: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 81: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
+	(Bound)(0),                    // 83: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 84: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 85: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	68,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	68,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	68,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	69,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	70,  // 4: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	70,  // 5: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	70,  // 6: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	69,  // 7: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	71,  // 8: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	71,  // 9: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	71,  // 10: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	69,  // 11: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	72,  // 12: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	72,  // 13: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	72,  // 14: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	69,  // 15: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	68,  // 16: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	70,  // 17: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	71,  // 18: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	72,  // 19: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	28,  // 20: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
-	30,  // 21: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
-	28,  // 22: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
-	0,   // 23: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
-	32,  // 24: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	45,  // 25: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	35,  // 26: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
-	36,  // 27: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	73,  // 28: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	74,  // 29: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
-	36,  // 30: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	36,  // 31: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	75,  // 32: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	75,  // 33: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	75,  // 34: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
-	1,   // 35: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
-	2,   // 36: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
-	37,  // 37: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
-	36,  // 38: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
-	36,  // 39: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
-	42,  // 40: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	75,  // 41: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	75,  // 42: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	75,  // 43: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	75,  // 44: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
-	43,  // 45: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
-	44,  // 46: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	75,  // 47: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	76,  // 48: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	46,  // 49: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	36,  // 50: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	77,  // 51: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	28,  // 52: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	28,  // 53: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	47,  // 54: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	47,  // 55: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	48,  // 56: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	48,  // 57: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	29,  // 58: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	48,  // 59: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	57,  // 60: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	58,  // 61: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	59,  // 62: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
-	32,  // 63: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	76,  // 64: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	76,  // 65: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
-	62,  // 66: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
-	3,   // 67: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
-	65,  // 68: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	77,  // 69: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	77,  // 70: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
-	67,  // 71: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 72: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 73: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 74: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 75: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 76: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 77: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	11,  // 78: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	13,  // 79: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	14,  // 80: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	15,  // 81: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	16,  // 82: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	17,  // 83: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	19,  // 84: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	20,  // 85: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	21,  // 86: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	22,  // 87: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	23,  // 88: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	25,  // 89: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	26,  // 90: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	27,  // 91: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	29,  // 92: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	33,  // 93: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	49,  // 94: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	51,  // 95: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	53,  // 96: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	38,  // 97: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	55,  // 98: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	40,  // 99: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	60,  // 100: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	63,  // 101: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	68,  // 102: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 103: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	68,  // 104: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	68,  // 105: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	78,  // 106: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	70,  // 107: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	12,  // 108: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	70,  // 109: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	70,  // 110: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	78,  // 111: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	71,  // 112: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	18,  // 113: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	71,  // 114: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	71,  // 115: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	78,  // 116: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	72,  // 117: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	24,  // 118: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	72,  // 119: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	72,  // 120: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	78,  // 121: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	31,  // 122: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	34,  // 123: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	50,  // 124: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	52,  // 125: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	54,  // 126: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	39,  // 127: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	56,  // 128: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	41,  // 129: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	61,  // 130: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	64,  // 131: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	102, // [102:132] is the sub-list for method output_type
-	72,  // [72:102] is the sub-list for method input_type
-	72,  // [72:72] is the sub-list for extension type_name
-	72,  // [72:72] is the sub-list for extension extendee
-	0,   // [0:72] is the sub-list for field type_name
+	74,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	74,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	74,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	75,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	76,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
+	76,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	76,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	75,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
+	77,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	77,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	77,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	75,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	78,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	78,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	78,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	75,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	79,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	79,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	79,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	75,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	74,  // 20: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	77,  // 21: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	78,  // 22: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	79,  // 23: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	76,  // 24: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
+	34,  // 25: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
+	36,  // 26: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
+	34,  // 27: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
+	0,   // 28: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
+	38,  // 29: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	51,  // 30: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	41,  // 31: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
+	42,  // 32: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
+	80,  // 33: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	81,  // 34: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	42,  // 35: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	42,  // 36: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
+	82,  // 37: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	82,  // 38: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	82,  // 39: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	1,   // 40: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
+	2,   // 41: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
+	43,  // 42: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
+	42,  // 43: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
+	42,  // 44: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
+	48,  // 45: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	82,  // 46: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	82,  // 47: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	82,  // 48: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	82,  // 49: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	49,  // 50: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
+	50,  // 51: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
+	82,  // 52: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	83,  // 53: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	52,  // 54: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	42,  // 55: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	84,  // 56: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	34,  // 57: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	34,  // 58: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	53,  // 59: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	53,  // 60: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	54,  // 61: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	54,  // 62: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	35,  // 63: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	54,  // 64: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	63,  // 65: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	64,  // 66: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	65,  // 67: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	38,  // 68: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	83,  // 69: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	83,  // 70: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	68,  // 71: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,   // 72: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	71,  // 73: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
+	84,  // 74: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	84,  // 75: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	73,  // 76: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 77: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 78: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 79: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 80: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 81: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 82: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 83: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 84: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 85: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 86: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 87: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 88: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 89: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 90: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 91: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 92: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 93: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 94: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 95: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 96: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 97: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 98: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 99: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 100: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 101: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	35,  // 102: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	39,  // 103: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	55,  // 104: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	57,  // 105: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	59,  // 106: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	44,  // 107: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	61,  // 108: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	46,  // 109: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	66,  // 110: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	69,  // 111: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	74,  // 112: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 113: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	74,  // 114: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	74,  // 115: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	85,  // 116: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	76,  // 117: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 118: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	76,  // 119: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	76,  // 120: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	85,  // 121: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	77,  // 122: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 123: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	77,  // 124: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	77,  // 125: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	85,  // 126: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	78,  // 127: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 128: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	78,  // 129: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	78,  // 130: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	85,  // 131: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	79,  // 132: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 133: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	79,  // 134: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	79,  // 135: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	85,  // 136: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	37,  // 137: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	40,  // 138: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	56,  // 139: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	58,  // 140: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	60,  // 141: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	45,  // 142: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	62,  // 143: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	47,  // 144: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	67,  // 145: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	70,  // 146: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	112, // [112:147] is the sub-list for method output_type
+	77,  // [77:112] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -5949,20 +6389,21 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		return
 	}
 	file_titrate_quota_v1alpha1_resources_proto_init()
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[30].OneofWrappers = []any{
 		(*Resource_Pool)(nil),
 		(*Resource_Tenant)(nil),
 		(*Resource_Quota)(nil),
 		(*Resource_Limit)(nil),
+		(*Resource_Plan)(nil),
 	}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[41].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   64,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

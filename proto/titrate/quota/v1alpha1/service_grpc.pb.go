@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: titrate/quota/v1alpha1/service.proto
 
-// The Titrate admin API: standard methods (AIP-131 to 135) on pools, tenants, quotas and limits,
+// The Titrate admin API: standard methods (AIP-131 to 135) on pools, plans, tenants, quotas and limits,
 // Apply for several at once, and Why.
 
 package quotav1alpha1
@@ -28,6 +28,11 @@ const (
 	QuotaService_CreatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
 	QuotaService_UpdatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
 	QuotaService_DeletePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
+	QuotaService_GetPlan_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetPlan"
+	QuotaService_ListPlans_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListPlans"
+	QuotaService_CreatePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePlan"
+	QuotaService_UpdatePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePlan"
+	QuotaService_DeletePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePlan"
 	QuotaService_GetTenant_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
 	QuotaService_ListTenants_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
 	QuotaService_CreateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
@@ -68,6 +73,11 @@ type QuotaServiceClient interface {
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*Pool, error)
 	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*Pool, error)
 	DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*Plan, error)
+	ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error)
+	CreatePlan(ctx context.Context, in *CreatePlanRequest, opts ...grpc.CallOption) (*Plan, error)
+	UpdatePlan(ctx context.Context, in *UpdatePlanRequest, opts ...grpc.CallOption) (*Plan, error)
+	DeletePlan(ctx context.Context, in *DeletePlanRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	GetTenant(ctx context.Context, in *GetTenantRequest, opts ...grpc.CallOption) (*Tenant, error)
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
 	CreateTenant(ctx context.Context, in *CreateTenantRequest, opts ...grpc.CallOption) (*Tenant, error)
@@ -157,6 +167,56 @@ func (c *quotaServiceClient) DeletePool(ctx context.Context, in *DeletePoolReque
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(emptypb.Empty)
 	err := c.cc.Invoke(ctx, QuotaService_DeletePool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*Plan, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Plan)
+	err := c.cc.Invoke(ctx, QuotaService_GetPlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPlansResponse)
+	err := c.cc.Invoke(ctx, QuotaService_ListPlans_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) CreatePlan(ctx context.Context, in *CreatePlanRequest, opts ...grpc.CallOption) (*Plan, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Plan)
+	err := c.cc.Invoke(ctx, QuotaService_CreatePlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) UpdatePlan(ctx context.Context, in *UpdatePlanRequest, opts ...grpc.CallOption) (*Plan, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Plan)
+	err := c.cc.Invoke(ctx, QuotaService_UpdatePlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) DeletePlan(ctx context.Context, in *DeletePlanRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, QuotaService_DeletePlan_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -426,6 +486,11 @@ type QuotaServiceServer interface {
 	CreatePool(context.Context, *CreatePoolRequest) (*Pool, error)
 	UpdatePool(context.Context, *UpdatePoolRequest) (*Pool, error)
 	DeletePool(context.Context, *DeletePoolRequest) (*emptypb.Empty, error)
+	GetPlan(context.Context, *GetPlanRequest) (*Plan, error)
+	ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error)
+	CreatePlan(context.Context, *CreatePlanRequest) (*Plan, error)
+	UpdatePlan(context.Context, *UpdatePlanRequest) (*Plan, error)
+	DeletePlan(context.Context, *DeletePlanRequest) (*emptypb.Empty, error)
 	GetTenant(context.Context, *GetTenantRequest) (*Tenant, error)
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
 	CreateTenant(context.Context, *CreateTenantRequest) (*Tenant, error)
@@ -485,6 +550,21 @@ func (UnimplementedQuotaServiceServer) UpdatePool(context.Context, *UpdatePoolRe
 }
 func (UnimplementedQuotaServiceServer) DeletePool(context.Context, *DeletePoolRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeletePool not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetPlan(context.Context, *GetPlanRequest) (*Plan, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPlan not implemented")
+}
+func (UnimplementedQuotaServiceServer) ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPlans not implemented")
+}
+func (UnimplementedQuotaServiceServer) CreatePlan(context.Context, *CreatePlanRequest) (*Plan, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreatePlan not implemented")
+}
+func (UnimplementedQuotaServiceServer) UpdatePlan(context.Context, *UpdatePlanRequest) (*Plan, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdatePlan not implemented")
+}
+func (UnimplementedQuotaServiceServer) DeletePlan(context.Context, *DeletePlanRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeletePlan not implemented")
 }
 func (UnimplementedQuotaServiceServer) GetTenant(context.Context, *GetTenantRequest) (*Tenant, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTenant not implemented")
@@ -668,6 +748,96 @@ func _QuotaService_DeletePool_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(QuotaServiceServer).DeletePool(ctx, req.(*DeletePoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_GetPlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetPlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetPlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetPlan(ctx, req.(*GetPlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_ListPlans_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPlansRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).ListPlans(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_ListPlans_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).ListPlans(ctx, req.(*ListPlansRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_CreatePlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreatePlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).CreatePlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_CreatePlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).CreatePlan(ctx, req.(*CreatePlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_UpdatePlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdatePlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).UpdatePlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_UpdatePlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).UpdatePlan(ctx, req.(*UpdatePlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_DeletePlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeletePlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).DeletePlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_DeletePlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).DeletePlan(ctx, req.(*DeletePlanRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1148,6 +1318,26 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeletePool",
 			Handler:    _QuotaService_DeletePool_Handler,
+		},
+		{
+			MethodName: "GetPlan",
+			Handler:    _QuotaService_GetPlan_Handler,
+		},
+		{
+			MethodName: "ListPlans",
+			Handler:    _QuotaService_ListPlans_Handler,
+		},
+		{
+			MethodName: "CreatePlan",
+			Handler:    _QuotaService_CreatePlan_Handler,
+		},
+		{
+			MethodName: "UpdatePlan",
+			Handler:    _QuotaService_UpdatePlan_Handler,
+		},
+		{
+			MethodName: "DeletePlan",
+			Handler:    _QuotaService_DeletePlan_Handler,
 		},
 		{
 			MethodName: "GetTenant",
