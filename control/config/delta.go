@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Delta turns the configuration of one revision into that of a later one.
@@ -15,6 +16,9 @@ type Delta struct {
 	Revision int64 `json:"revision"`
 	// Shared replaces all pools, defaults and plans; nil: they stay as they are.
 	Shared *Shared `json:"shared,omitempty"`
+	// Plans take the place of plans of the same names, whose limits have the same names: beside the tenants of these plans,
+	// nobody is concerned. Not beside Shared.
+	Plans []Tenant `json:"plans,omitempty"`
 	// Tenants are new or changed, each one whole.
 	Tenants []Tenant `json:"tenants,omitempty"`
 	// Removed are the names of tenants that are gone.
@@ -38,9 +42,12 @@ func (e *BaseError) Error() string {
 		e.Base, e.InForce)
 }
 
-// Names are the tenants that d puts, replaces or removes.
+// Names are the tenants that d puts, replaces or removes, and its plans, as LeftOut has them.
 func (d *Delta) Names() map[string]bool {
-	names := make(map[string]bool, len(d.Tenants)+len(d.Removed))
+	names := make(map[string]bool, len(d.Plans)+len(d.Tenants)+len(d.Removed))
+	for i := range d.Plans {
+		names[planPrefix+d.Plans[i].Name] = true
+	}
 	for i := range d.Tenants {
 		names[d.Tenants[i].Name] = true
 	}
@@ -62,11 +69,36 @@ func (d *Delta) Then(next *Delta) *Delta {
 		}
 	}
 	out := &Delta{Base: d.Base, Revision: next.Revision, Shared: cmp.Or(next.Shared, d.Shared)}
+	switch {
+	case next.Shared != nil:
+	case d.Shared != nil && next.Plans != nil:
+		shared := *d.Shared
+		shared.Plans = ReplacePlans(shared.Plans, next.Plans)
+		out.Shared = &shared
+	case d.Shared == nil:
+		out.Plans = ReplacePlans(d.Plans, next.Plans)
+	}
 	for _, name := range slices.Sorted(maps.Keys(tenants)) {
 		if t := tenants[name]; t != nil {
 			out.Tenants = append(out.Tenants, *t)
 		} else {
 			out.Removed = append(out.Removed, name)
+		}
+	}
+	return out
+}
+
+// ReplacePlans is a list of plans with others in the place of those of the same names, or at its end. It stays as it is.
+func ReplacePlans(list, others []Tenant) []Tenant {
+	if len(others) == 0 {
+		return list
+	}
+	out := slices.Clone(list)
+	for _, p := range others {
+		if was := planNamed(out, p.Name); was != nil {
+			*was = p
+		} else {
+			out = append(out, p)
 		}
 	}
 	return out
@@ -87,22 +119,26 @@ func (c *Config) With(d *Delta) (*Config, error) {
 // the given pools, defaults and plans, and returns what it removed. A tenant that is removed is one
 // of Removed. The lists are copied before they change.
 func (d *Delta) LeaveOut(in Shared) []LeftOut {
-	c := &Config{Tenants: d.Tenants}
-	out := c.leaveOut(func(found func(place, error) bool) { c.tenantFaults(in, found) })
+	c := &Config{Plans: d.Plans, Tenants: d.Tenants}
+	out := c.leaveOut(func(found func(place, error) bool) {
+		if c.planFaults(in, found) {
+			c.tenantFaults(in, found)
+		}
+	})
 	for _, l := range out {
-		if l.Limit == "" {
+		if l.Limit == "" && !strings.HasPrefix(l.Tenant, planPrefix) {
 			d.Removed = append(slices.Clip(d.Removed), l.Tenant)
 		}
 	}
-	d.Tenants = c.Tenants
+	d.Plans, d.Tenants = c.Plans, c.Tenants
 	return out
 }
 
 // LeaveOutConcurrency is [Config.LeaveOutConcurrency] for a delta.
 func (d *Delta) LeaveOutConcurrency() []LeftOut {
-	c := &Config{Tenants: d.Tenants}
+	c := &Config{Plans: d.Plans, Tenants: d.Tenants}
 	out := c.LeaveOutConcurrency()
-	d.Tenants = c.Tenants
+	d.Plans, d.Tenants = c.Plans, c.Tenants
 	return out
 }
 
@@ -141,6 +177,9 @@ func (s *Set) Change(d *Delta) error {
 	s.head.Revision = d.Revision
 	if d.Shared != nil {
 		s.share(*d.Shared)
+	}
+	if d.Plans != nil {
+		s.share(Shared{s.head.Pools, s.head.Defaults, ReplacePlans(s.head.Plans, d.Plans)})
 	}
 	if s.tenants == nil {
 		s.tenants = make(map[string]*Tenant, len(d.Tenants))

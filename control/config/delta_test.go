@@ -21,7 +21,12 @@ func TestDeltasAddUp(t *testing.T) {
 		for revision := range int64(rapid.IntRange(1, 8).Draw(t, "changes")) {
 			d := &config.Delta{Base: revision, Revision: revision + 1}
 			if rapid.Bool().Draw(t, "shared") {
-				d.Shared = &config.Shared{Pools: []config.Pool{{Name: "p", Capacity: float64(revision + 1)}}}
+				d.Shared = &config.Shared{Pools: []config.Pool{{Name: "p", Capacity: float64(revision + 1)}},
+					Plans: []config.Tenant{{Name: "g"}, {Name: "h"}}}
+			} else if len(whole.Plans) > 0 {
+				for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"g", "h"}), 0, 2, rapid.ID).Draw(t, "plans") {
+					d.Plans = append(d.Plans, config.Tenant{Name: name, Weight: float64(revision + 1)})
+				}
 			}
 			names := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 			for _, name := range rapid.SliceOfNDistinct(names, 0, 3, rapid.ID).Draw(t, "names") {

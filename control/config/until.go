@@ -107,7 +107,7 @@ func (c *Config) At(at Instant) *Config {
 // At returns what of a delta holds at an instant. The delta stays as it is.
 func (d *Delta) At(at Instant) *Delta {
 	out := *d
-	out.Tenants = tenantsAt(d.Tenants, at)
+	out.Plans, out.Tenants = tenantsAt(d.Plans, at), tenantsAt(d.Tenants, at)
 	if d.Shared != nil {
 		shared := d.Shared.At(at)
 		out.Shared = &shared
@@ -145,6 +145,9 @@ func (l *Lapses) Replace(c *Config, at Instant) {
 func (l *Lapses) Change(d *Delta, at Instant) {
 	if d.Shared != nil {
 		l.shared = d.Shared.next(at)
+	}
+	for i := range d.Plans { // the next may be one that was replaced: Take finds out
+		l.shared = earlier(l.shared, d.Plans[i].next(at), at)
 	}
 	l.put(d.Tenants, at)
 	for _, name := range d.Removed {

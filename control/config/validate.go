@@ -68,7 +68,7 @@ func (c *Config) Validate() error {
 
 // LeftOut is a limit, a quota, a tenant or a plan that is not enforced because it is not valid.
 type LeftOut struct {
-	// Tenant is the tenant that has it; DefaultTenant for one of Config.Defaults, and "plans/" and the name for a plan.
+	// Tenant is the tenant that has it; DefaultTenant for one of Config.Defaults, and planPrefix and the name for a plan.
 	Tenant string `json:"tenant"`
 	// Limit is the limit's name, "quotas/" and the pool for a quota, and "" for the
 	// tenant as a whole, with its limits and quotas.
@@ -127,6 +127,9 @@ type place struct {
 	tenant, limit, quota int
 }
 
+// planPrefix stands before the name of a plan in LeftOut.Tenant.
+const planPrefix = "plans/"
+
 // section is a list of a configuration.
 type section uint8
 
@@ -142,7 +145,7 @@ func (c *Config) leftOut(at place, why error) LeftOut {
 	}
 	list, prefix := c.Tenants, ""
 	if at.of == inPlans {
-		list, prefix = c.Plans, "plans/"
+		list, prefix = c.Plans, planPrefix
 	}
 	t := &list[at.tenant]
 	left := LeftOut{Tenant: prefix + t.Name, Reason: why.Error()}

@@ -32,7 +32,7 @@ func (e *Engine) Apply(c *config.Config) error {
 
 var errShared = errors.New("limiter: pools, defaults or plans change: apply the whole configuration")
 
-// Change installs a change of the configuration in force. Tenants that it does not name are
+// Change installs a change of the configuration in force. Tenants that it does not name, nor are on a plan that it names, are
 // not touched: it costs O(change), and a copy of the table of tenants. A change of pools,
 // defaults or plans is an error, since many tenants have these. A *config.BaseError or a
 // *config.FieldError leaves the configuration before whole. The caller must not change d any
@@ -49,12 +49,13 @@ func (e *Engine) Change(d *config.Delta) error {
 	case d.Shared != nil:
 		return errShared
 	}
-	part := config.Config{Pools: s.list, Defaults: s.defaults, Plans: s.plans.list, Tenants: d.Tenants}
+	part := config.Config{Pools: s.list, Defaults: s.defaults, Plans: config.ReplacePlans(s.plans.list, d.Plans),
+		Tenants: d.Tenants}
 	if err := part.Validate(); err != nil {
 		return err
 	}
-	touched := d.Names()
-	e.install(s.with(d, &e.applied.known), func(tenant string) bool { return touched[tenant] })
+	next, touched := s.with(d, part.Plans, &e.applied.known)
+	e.install(next, func(tenant string) bool { return touched[tenant] })
 	return nil
 }
 

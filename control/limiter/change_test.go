@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -25,6 +26,7 @@ func TestChangesEqualWholeConfigurations(t *testing.T) {
 		}
 		first := simple(20, config.Queue{})
 		first.Defaults = []config.Limit{{Name: "each", Rate: 3, Burst: 4}}
+		first.Plans = []config.Tenant{{Name: "gold", Weight: 2, Limits: []config.Limit{{Name: "own", Rate: 2, Burst: 2}}}}
 		set.Replace(first)
 		for _, e := range engines {
 			if err := e.Apply(set.Config()); err != nil {
@@ -58,12 +60,17 @@ var tenantNames = []string{"a", "b", "c", config.DefaultTenant}
 // drawDelta draws a change of the tenants.
 func drawDelta(t *rapid.T, base int64) *config.Delta {
 	d := &config.Delta{Base: base, Revision: base + 1}
+	if rapid.Bool().Draw(t, "plan changes") {
+		d.Plans = []config.Tenant{{Name: "gold", Weight: float64(rapid.IntRange(0, 3).Draw(t, "weight")),
+			Limits: []config.Limit{{Name: "own", Rate: float64(rapid.IntRange(1, 3).Draw(t, "rate")), Burst: 2}}}}
+	}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(tenantNames), 0, 3, rapid.ID).Draw(t, "names") {
 		if rapid.IntRange(0, 3).Draw(t, "removed") == 0 {
 			d.Removed = append(d.Removed, name)
 			continue
 		}
-		tenant := config.Tenant{Name: name, Weight: float64(rapid.IntRange(1, 2).Draw(t, "weight"))}
+		tenant := config.Tenant{Name: name, Weight: float64(rapid.IntRange(0, 2).Draw(t, "weight")),
+			Plan: rapid.SampledFrom([]string{"", "gold"}).Draw(t, "plan")}
 		if rapid.Bool().Draw(t, "limited") {
 			l := config.Limit{Name: rapid.SampledFrom([]string{"each", "own"}).Draw(t, "limit"), Rate: 2, Burst: 3,
 				Identity: rapid.SampledFrom([]string{"", "ip", "none"}).Draw(t, "identity")}
@@ -168,6 +175,21 @@ func BenchmarkConfigure(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				mustApply(b, e, c)
+			}
+		})
+		b.Run(fmt.Sprintf("plan/tenants=%d", tenants), func(b *testing.B) {
+			on := *c
+			on.Plans, on.Tenants = []config.Tenant{{Name: "gold"}}, slices.Clone(c.Tenants)
+			for i := range on.Tenants {
+				on.Tenants[i].Plan, on.Tenants[i].Limits = "gold", nil
+			}
+			mustApply(b, e, &on)
+			b.ReportAllocs()
+			for i := int64(1); b.Loop(); i++ {
+				gold := config.Tenant{Name: "gold", Limits: []config.Limit{{Name: "own", Rate: float64(i), Burst: 10}}}
+				if err := e.Change(&config.Delta{Base: i, Revision: i + 1, Plans: []config.Tenant{gold}}); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 		b.Run(fmt.Sprintf("change/tenants=%d", tenants), func(b *testing.B) {

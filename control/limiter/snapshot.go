@@ -94,20 +94,33 @@ func (s *snapshot) nextVersion() uint32 {
 	return keys.NextVersion(s.version)
 }
 
-// with is the snapshot after a validated change of tenants.
-func (s *snapshot) with(d *config.Delta, names *Names) *snapshot {
-	next := *s
-	next.revision, next.version, next.tenants, next.changed = d.Revision, s.nextVersion(), maps.Clone(s.tenants), nil
+// with is the snapshot after a validated change of tenants and plans, which are all plans then, and who is touched by it.
+func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (next *snapshot, touched map[string]bool) {
+	n := *s
+	n.revision, n.version, n.tenants, n.changed = d.Revision, s.nextVersion(), maps.Clone(s.tenants), nil
+	touched = d.Names()
 	for _, name := range d.Removed {
-		next.remove(name)
+		n.remove(name)
+	}
+	put := func(c *config.Tenant) {
+		t := n.newTenant(c, names)
+		n.follow(s, t)
+		n.remove(t.name)
+		n.add(t)
+	}
+	if len(d.Plans) > 0 {
+		n.plans = newPlans(plans)
+		for _, t := range s.tenants {
+			if t.source.Plan != "" && touched["plans/"+t.source.Plan] && !touched[t.name] {
+				touched[t.name] = true
+				put(t.source)
+			}
+		}
 	}
 	for i := range d.Tenants {
-		t := next.newTenant(&d.Tenants[i], names)
-		next.follow(s, t)
-		next.remove(t.name)
-		next.add(t)
+		put(&d.Tenants[i])
 	}
-	return &next
+	return &n, touched
 }
 
 // source is the configuration that the snapshot was compiled from, its tenants in any order.

@@ -41,6 +41,7 @@ func TestCeilingOfEachField(t *testing.T) {
 		{Ceiling{Burst: two}, limit("9/s", 3), "burst 3 is above 2"},
 		{Ceiling{Weight: two}, &quotav1.Tenant{Weight: 2}, ""},
 		{Ceiling{Weight: two}, &quotav1.Tenant{Weight: 3}, "weight 3 is above 2"},
+		{Ceiling{Rate: "2/s"}, &quotav1.Tenant{Plan: "gold"}, "a plan has numbers of its own"},
 		{Ceiling{Weight: two}, &quotav1.Quota{Weight: proto.Float64(3)}, "weight 3 is above 2"},
 		{Ceiling{Weight: two}, &quotav1.Quota{Guaranteed: 9}, ""},
 		{Ceiling{Guaranteed: two}, &quotav1.Quota{Guaranteed: 3}, "guaranteed 3 is above 2"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/titrate/titrate/services/command"
@@ -35,10 +36,20 @@ func TestPlans(t *testing.T) {
 	exported := must(t, server, "", "export")
 	has(t, exported, "kind: Plan", "name: plans/gold/limits/each", "plan: gold")
 	has(t, must(t, server, exported, "apply", "-f", "-"), "plans/gold unchanged", "plans/gold/limits/each unchanged")
-	fails(t, server, command.ExitFailed, "", []string{"still in use: on this plan are tenants/acme"}, "delete", "plans/gold", "--force")
+	fails(t, server, command.ExitFailed, "", []string{"still in use: on this plan are tenants/acme"},
+		"delete", "plans/gold", "--force")
 	fails(t, server, command.ExitFailed, "", []string{"did you mean plans/gold?"}, "get", "plans/golt")
 
+	// A plan (the verb) shows it, and a rollback brings it back.
+	tin := "apiVersion: titrate.dev/v1alpha1\nkind: Plan\nname: plans/gold\nspec: {weight: 9}\n"
+	has(t, must(t, server, tin, "plan", "-f", "-"), "~ plans/gold", "weight")
+	before := regexp.MustCompile(`\d{10,}`).FindString(must(t, server, "", "history"))
+	must(t, server, tin, "apply", "-f", "-")
+	must(t, server, "", "rollback", before, "--yes")
+	has(t, must(t, server, "", "get", "plans/gold", "-o", "yaml"), "weight: 2")
+
 	rest := "apiVersion: titrate.dev/v1alpha1\nkind: Tenant\nname: tenants/acme\nspec: {}\n"
-	has(t, must(t, server, rest, "apply", "-f", "-", "--set", "prod", "--prune"), "plans/gold deleted", "plans/gold/limits/each deleted")
+	has(t, must(t, server, rest, "apply", "-f", "-", "--set", "prod", "--prune"), "plans/gold deleted",
+		"plans/gold/limits/each deleted")
 	has(t, must(t, server, "", "history"), "prod")
 }

@@ -73,7 +73,7 @@ func TestTheWrongOnesAreRefusedAlone(t *testing.T) {
 func TestDelete(t *testing.T) {
 	api := quotatest.Client(t, quota.New(storetest.Open(t), nil))
 	if _, err := api.Apply(t.Context(), &quotav1.ApplyRequest{Set: "kubernetes", Resources: []*quotav1.Resource{
-		resource.Of(&quotav1.Tenant{Name: "tenants/acme"}),
+		resource.Of(&quotav1.Plan{Name: "plans/gold"}), resource.Of(&quotav1.Tenant{Name: "tenants/acme", Plan: "gold"}),
 		resource.Of(&quotav1.Limit{Name: "tenants/acme/limits/a", Rate: "1/s"})}}); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,11 @@ func TestDelete(t *testing.T) {
 	if err := p.delete(t.Context(), tenant); !refused(err) || !strings.Contains(err.Error(), "limits/a") {
 		t.Errorf("a tenant in use: %v", err)
 	}
-	for _, o := range []*object{{Name: "tenants/acme/limits/a", kind: resource.Limit}, tenant, tenant,
+	plan := &object{Name: "plans/gold", kind: resource.Plan}
+	if err := p.delete(t.Context(), plan); !refused(err) || !strings.Contains(err.Error(), "tenants/acme") {
+		t.Errorf("a plan in use: %v", err)
+	}
+	for _, o := range []*object{{Name: "tenants/acme/limits/a", kind: resource.Limit}, tenant, tenant, plan,
 		{Name: "pools/api", kind: resource.Pool}, {Name: "no name", kind: resource.Pool}} {
 		if err := p.delete(t.Context(), o); err != nil {
 			t.Errorf("%s: %v", o.Name, err)

@@ -249,6 +249,12 @@ func TestPatchAndPut(t *testing.T) {
 	has(s.must("PATCH", "/v1alpha1/tenants/acme?update_mask=weight", `{"weight":4,"displayName":"B"}`), `"weight":4`,
 		`"displayName":"A"`)
 	has(s.must("PUT", "/v1alpha1/tenants/acme", `{"weight":5}`), `"weight":5`, `"displayName":""`)
+	s.must("POST", "/v1alpha1/plans", `{"name":"plans/gold","weight":2}`)
+	has(s.must("POST", "/v1alpha1/plans/gold/limits?limit_id=each", `{"rate":"5/s"}`), `"plans/gold/limits/each"`)
+	has(s.must("PATCH", "/v1alpha1/plans/gold/limits/each", `{"burst":7}`), `"burst":7`, `"rate":"5/s"`)
+	has(s.must("GET", "/v1alpha1/plans/gold/limits", ""), `"plans/gold/limits/each"`)
+	has(s.must("PATCH", "/v1alpha1/tenants/acme", `{"plan":"gold"}`), `"plan":"gold"`)
+	s.must("DELETE", "/v1alpha1/plans/gold/limits/each", "")
 	again := s.must("GET", "/v1alpha1/pools/api", "")
 	if got := s.must("PUT", "/v1alpha1/pools/api", again); !strings.Contains(got, `300`) {
 		t.Errorf("what was read, given back: %s", got)

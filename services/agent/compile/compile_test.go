@@ -341,7 +341,7 @@ func BenchmarkPlanChange(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				l := limitOf(&quotav1.Limit{Name: "plans/gold/limits/each", Rate: fmt.Sprintf("%d/s", i+1), Burst: 5})
 				d, err := book.Change([]*quotav1.Resource{l}, nil)
-				if err != nil || len(d.Tenants) != 0 || len(d.Shared.Plans) != 1 {
+				if err != nil || len(d.Tenants) != 0 || d.Shared != nil || len(d.Plans) != 1 {
 					b.Fatal(d, err)
 				}
 				wire = 0

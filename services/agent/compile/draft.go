@@ -124,8 +124,16 @@ func (d *draft) compileShared() error {
 	if d.compilePlans(); !sameNames(d.shared.Plans, before.Plans) {
 		d.touchTenants()
 	}
-	if b.empty() || !reflect.DeepEqual(d.shared, before) {
+	switch same := sameNames(d.shared.Plans, before.Plans) && reflect.DeepEqual(d.shared.Pools, before.Pools) &&
+		reflect.DeepEqual(d.shared.Defaults, before.Defaults); {
+	case b.empty() || !same:
 		d.out.Shared = &d.shared
+	default:
+		for i := range d.shared.Plans {
+			if p := d.shared.Plans[i]; !reflect.DeepEqual(p, before.Plans[i]) {
+				d.out.Plans = append(d.out.Plans, p)
+			}
+		}
 	}
 	return nil
 }
@@ -223,7 +231,7 @@ func (d *draft) dropUnchanged() {
 func (d *draft) weigh() (err error) {
 	b := d.book
 	d.sizes, d.size, d.head = make(map[string]int, len(d.out.Tenants)), b.size, b.head
-	if s := d.out.Shared; s != nil {
+	if s := d.shared; d.out.Shared != nil || d.out.Plans != nil {
 		if d.head, err = link.ConfigSize(&config.Config{Pools: s.Pools, Defaults: s.Defaults, Plans: s.Plans}); err != nil {
 			return err
 		}
