@@ -16,8 +16,8 @@ type Delta struct {
 	Revision int64 `json:"revision"`
 	// Shared replaces all pools, defaults and plans; nil: they stay as they are.
 	Shared *Shared `json:"shared,omitempty"`
-	// Plans take the place of plans of the same names, whose limits have the same names: beside the tenants of these plans,
-	// nobody is concerned. Not beside Shared.
+	// Plans take the place of plans of the same names, whose limits have the same names. Beside their tenants nobody
+	// is concerned. Not beside Shared.
 	Plans []Tenant `json:"plans,omitempty"`
 	// Tenants are new or changed, each one whole.
 	Tenants []Tenant `json:"tenants,omitempty"`

@@ -7,7 +7,8 @@
 // A [Config] is made by the agent from the resources of the API. It travels over the link
 // to the filter as JSON, and is put in force by the engine (control/limiter). It is data:
 // nobody changes it once it is made. Where it is large a change of it travels as a [Delta]
-// instead; a [Set] is a configuration that deltas keep current.
+// instead; a [Set] is a configuration that deltas keep current. Settings of many tenants are in
+// it once: the defaults, and the plans that tenants name.
 //
 // Here, and nowhere else, are
 //

@@ -146,7 +146,7 @@ func (l *Lapses) Change(d *Delta, at Instant) {
 	if d.Shared != nil {
 		l.shared = d.Shared.next(at)
 	}
-	for i := range d.Plans { // the next may be one that was replaced: Take finds out
+	for i := range d.Plans { // a part that was replaced may be next: Take finds out
 		l.shared = earlier(l.shared, d.Plans[i].next(at), at)
 	}
 	l.put(d.Tenants, at)

@@ -32,8 +32,8 @@ func (e *Engine) Apply(c *config.Config) error {
 
 var errShared = errors.New("limiter: pools, defaults or plans change: apply the whole configuration")
 
-// Change installs a change of the configuration in force. Tenants that it does not name, nor are on a plan that it names, are
-// not touched: it costs O(change), and a copy of the table of tenants. A change of pools,
+// Change installs a change of the configuration in force. Tenants that it does not name
+// are not touched, unless their plan changes. It costs O(change), and a copy of the table of tenants. A change of pools,
 // defaults or plans is an error, since many tenants have these. A *config.BaseError or a
 // *config.FieldError leaves the configuration before whole. The caller must not change d any
 // more.

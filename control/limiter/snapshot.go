@@ -94,7 +94,7 @@ func (s *snapshot) nextVersion() uint32 {
 	return keys.NextVersion(s.version)
 }
 
-// with is the snapshot after a validated change of tenants and plans, which are all plans then, and who is touched by it.
+// with is the snapshot after a validated change, and the tenants that it touches. plans are all plans after it.
 func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (next *snapshot, touched map[string]bool) {
 	n := *s
 	n.revision, n.version, n.tenants, n.changed = d.Revision, s.nextVersion(), maps.Clone(s.tenants), nil

@@ -86,7 +86,7 @@ func asked(r *quotav1.GetAccessRequest) (string, error) {
 	case verb != "" && verbs[verb] == "":
 		return "", status.Errorf(codes.InvalidArgument, "verb %q: want %s or %s", verb,
 			strings.Join(slices.Sorted(maps.Keys(verbs)), ", "), connect)
-	case name != "" && collection != "pools" && collection != "tenants":
+	case name != "" && collection != "pools" && collection != "plans" && collection != "tenants":
 		return "", status.Error(codes.InvalidArgument, fmt.Sprintf("resource %q: want a name such as pools/api, "+
 			"tenants/acme or tenants/acme/limits/per-client", name))
 	case name == "" && quotaRules[verbs[verb]] == Editor:

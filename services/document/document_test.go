@@ -212,7 +212,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 func TestZerosAndNullsAreSaidOnce(t *testing.T) {
 	tenant, pool := head+"kind: Tenant\nname: tenants/a\nspec: ", head+"kind: Pool\nname: pools/a\nspec: "
 	for _, c := range []struct{ text, want string }{
-		{tenant + "{weight: 0}", "f:4: spec.weight: 0 must be above 0; left out it is that of its plan, or 1"},
+		{tenant + "{weight: 0}", "f:4: spec.weight: 0 must be above 0; left out it follows the plan, or is 1"},
 		{tenant + "{weight: three}", `f:4: spec.weight: want a number, found "three"`},
 		{tenant + "{weight: }", ""},
 		{pool + "{capacity: 1, alpha: 0}", "f:4: spec.alpha: 0 must be 0.1 to 10; left out it is 1"},

@@ -21,10 +21,10 @@ var errTooMany = errors.New("too many limits")
 // more, one pass over all limits is quicker.
 const fewTenants = 16
 
-// checkLimitCount refuses changes that give a tenant or a plan more than config.MaxLimits limits, those that it inherits
-// included: a tenant those of its plan and of tenants/-, a plan those of tenants/-. A tenant that has more already may
-// change them. Tenants of a plan that gets new limits are not looked at, and two changes at the same time may pass
-// together: the gateways then leave out the limits beyond the number, and say so.
+// checkLimitCount refuses changes that give a tenant or a plan more than config.MaxLimits limits, inherited limits
+// included. A tenant inherits from its plan and tenants/-, a plan from tenants/-. A tenant that has more already may
+// change them. It does not look at the tenants of a plan that gets new limits, and two changes at the same time may
+// pass together. The gateways then leave out the limits beyond the number, and say so.
 func (s *Server) checkLimitCount(ctx context.Context, changes []store.Change) (store.ChangeErrors, error) {
 	c := limitCount{changes: changes, more: map[string][]int{}, planOf: map[string]string{}}
 	added := map[string][]int{} // the limits put, by owner; of a tenant with a plan also its own change

@@ -196,8 +196,7 @@ func (s *Server) limitOf(ctx context.Context, tenant, name string) (*quotav1.Lim
 	return nil, first
 }
 
-// parents are what a tenant has its limits of, the first of a name being the one that holds: itself, its plan,
-// tenants/-.
+// parents returns where a tenant's limits stand: at itself, its plan, tenants/-. Of limits of one name the first holds.
 func (s *Server) parents(ctx context.Context, tenant string) []string {
 	out := []string{tenant}
 	if m, err := s.store.Get(ctx, tenant); err == nil && m.(*quotav1.Tenant).GetPlan() != "" {
@@ -284,8 +283,8 @@ func (s *Server) checkSelected(ctx context.Context, selected *quotav1.Selection)
 // mostLimits bounds the limits that are read to learn whether one has a name.
 const mostLimits = 5000
 
-// checkLimit returns an error if neither the tenant, nor its plan, nor every tenant has a limit of the name; without a
-// tenant, if nobody has, as far as mostLimits go.
+// checkLimit returns an error if the tenant, its plan and tenants/- have no limit of the name. Without a tenant it
+// returns one if nobody has such a limit, as far as mostLimits go.
 func (s *Server) checkLimit(ctx context.Context, tenant, name string) error {
 	if tenant != "" {
 		_, err := s.limitOf(ctx, tenant, name)

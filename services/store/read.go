@@ -18,8 +18,7 @@ import (
 // Query selects resources of one kind, in the order of their names.
 type Query struct {
 	Kind resource.Kind
-	// Parent is whose quotas or limits are meant: tenants/x, plans/x, tenants/* or plans/* for all tenants or plans; "" =
-	// all.
+	// Parent has the quotas or limits: tenants/x, plans/x; tenants/*, plans/*: all of them; "": everybody.
 	Parent string
 	After  string // names after this one; "" = from the first
 	Limit  int    // at most so many; 0 = all

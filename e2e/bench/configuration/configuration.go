@@ -152,7 +152,7 @@ func (f *Figures) documents() string {
 	return b.String()
 }
 
-// limit is that of a tenant, or of the plan.
+// limit returns the limit of a tenant, or of the plan.
 func (f *Figures) limit(tenant, rate int) string {
 	of := fmt.Sprintf("tenants/t%06d", tenant)
 	if f.Planned {

@@ -31,7 +31,7 @@ type compiler struct {
 	plans     map[string]*plan
 }
 
-// plan is what a change of a plan concerns: its tenants, and the pools that it has quotas of.
+// plan has what a change of a plan concerns: its tenants, and the pools of its quotas.
 type plan struct{ tenants, pools map[string]bool }
 
 func (c *compiler) plan(name string) *plan {
@@ -61,7 +61,7 @@ func (c *compiler) step(before *allocation.Config, revision int64, names iter.Se
 			refs = append(refs, ref)
 		}
 	}
-	for _, ref := range refs { // first, so that a tenant of a plan has all quotas of it
+	for _, ref := range refs { // first: a tenant of a plan has all of its quotas
 		if ref.Kind == resource.Quota && ref.Plan != "" {
 			c.plan(ref.Plan).pools[ref.ID] = true
 		}

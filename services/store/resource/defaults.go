@@ -54,7 +54,7 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 	case "titrate.quota.v1alpha1.Plan.weight":
 		return "must be above 0; left out it is 1"
 	case "titrate.quota.v1alpha1.Tenant.weight":
-		return "must be above 0; left out it is that of its plan, or 1"
+		return "must be above 0; left out it follows the plan, or is 1"
 	case "titrate.quota.v1alpha1.Queue.max_requests":
 		return fmt.Sprintf("must be at least 1; left out it is %d, and aqm POLICE lets no request wait",
 			config.DefaultMaxRequests)

@@ -866,8 +866,8 @@ func (x *PoolStatus) GetGateways() int32 {
 	return 0
 }
 
-// Settings of many tenants: a tenant that names the plan has its weight, and its quotas and limits (plans/x/quotas/y,
-// plans/x/limits/y), except those that the tenant has under the same name itself.
+// Settings of many tenants. A tenant that names the plan has its weight, quotas (plans/x/quotas/y) and limits
+// (plans/x/limits/y). What the tenant has itself, under the same name, takes their place.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
