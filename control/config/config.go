@@ -83,8 +83,8 @@ func (q Queue) WithDefaults() Queue {
 type Tenant struct {
 	Name   string  `json:"name"`
 	Weight float64 `json:"weight"` // > 0; 0 means that of the plan, or DefaultWeight
-	// Plan is one of Config.Plans: the tenant has its weight, limits and quotas, except where it has its own. A limit of
-	// the tenant takes the place of the plan's of its name, and that the place of the default's. "": none.
+	// Plan names one of Config.Plans, whose weight, limits and quotas the tenant has where it has none itself. Of limits
+	// of one name the tenant's comes before the plan's, and the plan's before the default. "": none.
 	Plan   string  `json:"plan,omitempty"`
 	Limits []Limit `json:"limits,omitempty"`
 	Quotas []Quota `json:"quotas,omitempty"` // at most one per pool; a pool without one has no max
@@ -210,8 +210,8 @@ func (t *Tenant) all(plan *Tenant, defaults []Limit) iter.Seq[Limit] {
 	return func(yield func(Limit) bool) {
 		for i, list := range lists {
 			for _, l := range list {
-				if !slices.ContainsFunc(lists[:i], func(before []Limit) bool { return limitNamed(before, l.Name) != nil }) &&
-					!yield(l) {
+				named := func(before []Limit) bool { return limitNamed(before, l.Name) != nil }
+				if !slices.ContainsFunc(lists[:i], named) && !yield(l) {
 					return
 				}
 			}

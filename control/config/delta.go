@@ -88,7 +88,8 @@ func (d *Delta) Then(next *Delta) *Delta {
 	return out
 }
 
-// ReplacePlans is a list of plans with others in the place of those of the same names, or at its end. It stays as it is.
+// ReplacePlans returns a list of plans with others in the place of plans of their names, or at its end. The list stays
+// as it is.
 func ReplacePlans(list, others []Tenant) []Tenant {
 	if len(others) == 0 {
 		return list

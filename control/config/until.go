@@ -216,8 +216,8 @@ func (l *Lapses) Next() Instant {
 	return next
 }
 
-// Take returns of whom something has lapsed by an instant, and was not returned before: of the defaults or plans, and of
-// the named tenants of a set. O(tenants with an Until, and the configuration of the named).
+// Take returns of whom something has lapsed by an instant, and was not returned before: of the defaults or plans, and
+// of the named tenants of a set. O(tenants with an Until, and the configuration of the named).
 func (l *Lapses) Take(in *Set, at Instant) (shared bool, tenants []string) {
 	if shared = l.shared.Over(at); shared {
 		l.shared = in.Shared().next(at)

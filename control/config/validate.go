@@ -35,8 +35,6 @@ func join(path, field string) string {
 const (
 	// MaxLimits is the most limits of one tenant, inherited ones included.
 	MaxLimits = 64
-	// MaxPlans is the most plans.
-	MaxPlans = 1000
 	// MaxConcurrency bounds the requests in flight of a limit.
 	MaxConcurrency = 1_000_000
 	// MaxRate bounds rates in cost units/s and bursts in cost units.
@@ -68,7 +66,7 @@ func (c *Config) Validate() error {
 
 // LeftOut is a limit, a quota, a tenant or a plan that is not enforced because it is not valid.
 type LeftOut struct {
-	// Tenant is the tenant that has it; DefaultTenant for one of Config.Defaults, and planPrefix and the name for a plan.
+	// Tenant has it: DefaultTenant one of Config.Defaults; a plan is planPrefix and its name.
 	Tenant string `json:"tenant"`
 	// Limit is the limit's name, "quotas/" and the pool for a quota, and "" for the
 	// tenant as a whole, with its limits and quotas.
@@ -233,11 +231,8 @@ func (c *Config) planFaults(in Shared, found func(at place, why error) (goOn boo
 	for i := range c.Plans {
 		p := &c.Plans[i]
 		var err error
-		switch {
-		case p.Plan != "":
+		if p.Plan != "" {
 			err = &FieldError{"plans[" + p.Name + "].plan", p.Plan, "none of a plan"}
-		case i >= MaxPlans:
-			err = &FieldError{"plans", i + 1, fmt.Sprint("at most ", MaxPlans)}
 		}
 		if !list.check(i, p, inherited, err) {
 			return false
@@ -248,8 +243,8 @@ func (c *Config) planFaults(in Shared, found func(at place, why error) (goOn boo
 
 // tenantFaults is faults for the tenants of a configuration with the given pools, defaults and plans.
 func (c *Config) tenantFaults(in Shared, found func(at place, why error) (goOn bool)) {
-	list := listFaults{of: inTenants, path: "tenants", pools: in.poolNames(), names: make(map[string]bool, len(c.Tenants)),
-		found: found}
+	list := listFaults{of: inTenants, path: "tenants", pools: in.poolNames(),
+		names: make(map[string]bool, len(c.Tenants)), found: found}
 	inherited := map[string]map[string]bool{"": in.inherited(nil)} // by plan
 	for i := range in.Plans {
 		inherited[in.Plans[i].Name] = in.inherited(&in.Plans[i])

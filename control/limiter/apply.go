@@ -30,11 +30,11 @@ func (e *Engine) Apply(c *config.Config) error {
 	return nil
 }
 
-var errShared = errors.New("limiter: pools, defaults or plans change: apply the whole configuration")
+var errShared = errors.New("limiter: pools, defaults or names of plans change: apply the whole configuration")
 
 // Change installs a change of the configuration in force. Tenants that it does not name
-// are not touched, unless their plan changes. It costs O(change), and a copy of the table of tenants. A change of pools,
-// defaults or plans is an error, since many tenants have these. A *config.BaseError or a
+// are not touched, unless their plan changes. It costs O(change), and a copy of the table of tenants. A change of
+// the shared part is an error, since all tenants have it. A *config.BaseError or a
 // *config.FieldError leaves the configuration before whole. The caller must not change d any
 // more.
 func (e *Engine) Change(d *config.Delta) error {

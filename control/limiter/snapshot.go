@@ -95,7 +95,7 @@ func (s *snapshot) nextVersion() uint32 {
 }
 
 // with is the snapshot after a validated change, and the tenants that it touches. plans are all plans after it.
-func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (next *snapshot, touched map[string]bool) {
+func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (_ *snapshot, touched map[string]bool) {
 	n := *s
 	n.revision, n.version, n.tenants, n.changed = d.Revision, s.nextVersion(), maps.Clone(s.tenants), nil
 	touched = d.Names()

@@ -95,6 +95,6 @@ func (c *Client) lapse() {
 	}
 	now.left = append(now.left, left...)
 	c.setLeftOut(revision, now.left)
-	c.o.Log(fmt.Sprintf("titrate: what has lapsed of revision %d is not in force any more: in tenants/- or plans: %t; in "+
-		"%d tenants", revision, shared, len(tenants)))
+	c.o.Log(fmt.Sprintf("titrate: what has lapsed of revision %d is not in force any more: in tenants/- or plans: %t; "+
+		"in %d tenants", revision, shared, len(tenants)))
 }

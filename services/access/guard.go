@@ -50,7 +50,8 @@ func need(method string) Role {
 }
 
 var quotaRules = map[string]Role{
-	"GetPool": Viewer, "ListPools": Viewer, "GetPlan": Viewer, "ListPlans": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
+	"GetPool": Viewer, "ListPools": Viewer, "GetPlan": Viewer, "ListPlans": Viewer,
+	"GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
 	"FindDecisions": Viewer, "ListGateways": Viewer,
 	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,

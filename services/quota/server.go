@@ -3,7 +3,7 @@
 // # Model
 //
 // Every request goes the same way: checked (package valid), turned into changes of the store, and the store's answer
-// turned into a gRPC status. The twenty standard methods are one line each over five generic ones: get, list, create,
+// turned into a gRPC status. The standard methods are one line each over five generic ones: get, list, create,
 // update, remove. Defaults are filled in before anything is stored, so that what is shown is what is in force.
 //
 // What is configured comes from the store, and any coordinator can serve it. What is happening (status, why) comes from

@@ -79,8 +79,8 @@ func (s *Server) list(
 		if ref, err := resource.Parse(parent); err != nil {
 			return nil, "", status(valid.Wrong("parent", "%v", err))
 		} else if ref.Kind != resource.Tenant && ref.Kind != resource.Plan {
-			return nil, "", status(valid.Wrong("parent", "%s names a %s, want a Tenant or a Plan", wording.Quote(parent),
-				ref.Kind))
+			return nil, "", status(valid.Wrong("parent", "%s names a %s, want a Tenant or a Plan",
+				wording.Quote(parent), ref.Kind))
 		}
 	}
 	scope := kind.Collection() + " " + parent + " "

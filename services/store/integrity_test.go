@@ -17,7 +17,8 @@ func TestRefusals(t *testing.T) {
 	s := storetest.Open(t)
 	r := apply(t, s, puts(pool("api", 100), tenant("acme"), quota("acme", "api"), limit("acme", "rate", "api"))...)
 	etag := store.Etag(r.Revision)
-	apply(t, s, puts(&quotav1.Tenant{Name: "tenants/y", Plan: "gold"}, &quotav1.Plan{Name: "plans/gold"}, &quotav1.Plan{Name: "plans/silver"}, pool("of-plan", 1),
+	apply(t, s, puts(&quotav1.Tenant{Name: "tenants/y", Plan: "gold"}, &quotav1.Plan{Name: "plans/gold"},
+		&quotav1.Plan{Name: "plans/silver"}, pool("of-plan", 1),
 		&quotav1.Limit{Name: "plans/silver/limits/x", Rate: "1/s", Pools: []string{"of-plan"}})...)
 	for _, c := range []struct {
 		name    string

@@ -142,7 +142,8 @@ func (f *Figures) documents() string {
 	}
 	for i := range f.Tenants {
 		if f.Planned {
-			fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, spec: {plan: gold}}\n", i)
+			fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, "+
+				"spec: {plan: gold}}\n", i)
 			continue
 		}
 		fmt.Fprintf(&b, "---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%06d, "+

@@ -232,7 +232,8 @@ func (d *draft) weigh() (err error) {
 	b := d.book
 	d.sizes, d.size, d.head = make(map[string]int, len(d.out.Tenants)), b.size, b.head
 	if s := d.shared; d.out.Shared != nil || d.out.Plans != nil {
-		if d.head, err = link.ConfigSize(&config.Config{Pools: s.Pools, Defaults: s.Defaults, Plans: s.Plans}); err != nil {
+		c := config.Config{Pools: s.Pools, Defaults: s.Defaults, Plans: s.Plans}
+		if d.head, err = link.ConfigSize(&c); err != nil {
 			return err
 		}
 	}

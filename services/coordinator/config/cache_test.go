@@ -309,6 +309,20 @@ func BenchmarkApply(b *testing.B) {
 		}
 		c := config.New()
 		c.Apply(all)
+		b.Run(fmt.Sprintf("plan/tenants=%d", tenants), func(b *testing.B) {
+			on := store.Batch{Revision: 1, Reset: true, Resources: []*quotav1.Resource{
+				resource.Of(&quotav1.Quota{Name: "plans/gold/quotas/a", Guaranteed: 1}),
+				resource.Of(&quotav1.Plan{Name: "plans/gold"})}}
+			for i := range tenants {
+				on.Resources = append(on.Resources,
+					resource.Of(&quotav1.Tenant{Name: fmt.Sprintf("tenants/t%d", i), Plan: "gold"}))
+			}
+			planned := config.New()
+			planned.Apply(on)
+			for revision := int64(2); b.Loop(); revision++ {
+				planned.Apply(store.Batch{Revision: revision, Resources: on.Resources[:1]})
+			}
+		})
 		for i, what := range []string{"tenant", "limit", "quota"} {
 			b.Run(fmt.Sprintf("%s/tenants=%d", what, tenants), func(b *testing.B) {
 				for revision := int64(2); b.Loop(); revision++ {

@@ -50,8 +50,8 @@ func TenantConfig(t *quotav1.Tenant) (config.Tenant, error) {
 	case out.Plan == "":
 		out.Weight = cmp.Or(out.Weight, config.DefaultWeight)
 	case ref.ID == AnyTenant:
-		return out, &config.FieldError{Field: "plan", Value: out.Plan, Want: "none of tenants/-: what it has itself holds " +
-			"for all tenants"}
+		return out, &config.FieldError{Field: "plan", Value: out.Plan,
+			Want: "none of tenants/-: what it has itself holds for all tenants"}
 	}
 	return out, out.Validate()
 }

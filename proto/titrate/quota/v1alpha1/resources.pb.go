@@ -974,7 +974,7 @@ type Tenant struct {
 	// Its name for people. Default none.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Its weight in every pool: of a full pool, a tenant of weight 2 gets twice as much as one of weight 1.
-	// Default that of its plan, or 1.
+	// A tenant with a plan follows the plan's. Default 1.
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	// Its plan, by name without "plans/". A quota or a limit of the tenant takes the place of the plan's of the same
 	// name, whole. Not of tenants/-. Default none.
