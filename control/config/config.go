@@ -83,8 +83,8 @@ func (q Queue) WithDefaults() Queue {
 type Tenant struct {
 	Name   string  `json:"name"`
 	Weight float64 `json:"weight"` // > 0; 0 means that of the plan, or DefaultWeight
-	// Plan names one of Config.Plans, whose weight, limits and quotas the tenant has where it has none itself. Of limits
-	// of one name the tenant's comes before the plan's, and the plan's before the default. "": none.
+	// Plan names one of Config.Plans, whose weight, limits and quotas the tenant has where it has none itself. Of
+	// limits of one name the tenant's comes before the plan's, and the plan's before the default. "": none.
 	Plan   string  `json:"plan,omitempty"`
 	Limits []Limit `json:"limits,omitempty"`
 	Quotas []Quota `json:"quotas,omitempty"` // at most one per pool; a pool without one has no max

@@ -105,7 +105,7 @@ func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (_
 	put := func(c *config.Tenant) {
 		t := n.newTenant(c, names)
 		n.follow(s, t)
-		n.remove(t.name)
+		n.uncount(t.name)
 		n.add(t)
 	}
 	if len(d.Plans) > 0 {
@@ -141,13 +141,16 @@ func (s *snapshot) add(t *tenant) {
 }
 
 func (s *snapshot) remove(name string) {
-	t := s.tenants[name]
-	if t == nil {
-		return
-	}
+	s.uncount(name)
 	delete(s.tenants, name)
-	s.weight -= t.weight
-	s.asks.count(t.limits, -1)
+}
+
+// uncount takes a tenant out of the sums: another takes its place.
+func (s *snapshot) uncount(name string) {
+	if t := s.tenants[name]; t != nil {
+		s.weight -= t.weight
+		s.asks.count(t.limits, -1)
+	}
 }
 
 // ruled is a limit with its overrides, which all tenants that have it share.
