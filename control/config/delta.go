@@ -103,10 +103,10 @@ func (d *Delta) LeaveOut(in Shared) []LeftOut {
 	return out
 }
 
-// LeaveOutConcurrency is [Config.LeaveOutConcurrency] for a delta.
-func (d *Delta) LeaveOutConcurrency() []LeftOut {
+// LeaveOutUnheld is [Config.LeaveOutUnheld] for a delta.
+func (d *Delta) LeaveOutUnheld() []LeftOut {
 	c := &Config{Tenants: d.Tenants}
-	out := c.LeaveOutConcurrency()
+	out := c.LeaveOutUnheld()
 	d.Tenants = c.Tenants
 	return out
 }

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -38,6 +39,7 @@ func FillDefaults(m Message) {
 			m.Queue = &quotav1.Queue{Aqm: quotav1.Aqm_POLICE}
 		}
 		fillQueue(m.Queue)
+		fillQuota(m.Quota)
 		fillBursts(m)
 	}
 }
@@ -63,6 +65,9 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 const SmallBurst = "must be at least 1, or no request ever passes; left out it is the amount of the rate"
 
 func fillBursts(l *quotav1.Limit) {
+	if l.Quota != nil {
+		return
+	}
 	if l.Burst == 0 && l.GetConcurrency() == 0 {
 		l.Burst = DefaultBurst(l.GetRate())
 	}
@@ -70,6 +75,18 @@ func fillBursts(l *quotav1.Limit) {
 		if o.GetBurst() == 0 && o.GetConcurrency() == 0 {
 			o.Burst = DefaultBurst(o.GetRate())
 		}
+	}
+}
+
+func fillQuota(q *quotav1.CalendarQuota) {
+	if q == nil {
+		return
+	}
+	orEnum(&q.Per, quotav1.CalendarQuota_MONTH)
+	orEnum(&q.OnLoss, quotav1.CalendarQuota_OPEN)
+	q.Zone = cmp.Or(q.Zone, "UTC")
+	if c, err := calendarQuota(q); err == nil {
+		q.StartsOn = c.Calendar.Start()
 	}
 }
 
