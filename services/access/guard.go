@@ -52,7 +52,7 @@ func need(method string) Role {
 var quotaRules = map[string]Role{
 	"GetPool": Viewer, "ListPools": Viewer, "GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
-	"FindDecisions": Viewer, "ListGateways": Viewer,
+	"FindDecisions": Viewer, "ListGateways": Viewer, "ListUsage": Viewer,
 	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,
 	"DeleteTenant": Editor, "CreateQuota": Editor, "UpdateQuota": Editor, "DeleteQuota": Editor,

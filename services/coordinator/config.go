@@ -22,6 +22,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
+	"github.com/titrate/titrate/services/coordinator/ledger"
 	"github.com/titrate/titrate/services/coordinator/stream"
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/store"
@@ -122,6 +123,7 @@ type Coordinator struct {
 	streams       *stream.Server
 	claims        claims
 	loop          *leadership.Loop
+	ledger        *ledger.Ledger
 	part          part // that this coordinator leads; of the goroutine that leads
 	peers         *peers
 	metrics       *telemetry.Metrics

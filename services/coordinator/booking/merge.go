@@ -1,10 +1,19 @@
 package booking
 
+import (
+	"time"
+
+	"github.com/titrate/titrate/control/calendar"
+)
+
 // Merge takes in what an earlier book of this process knows that the store does not: etcd was restored from a backup, or
 // emptied. What the store knows more of stays.
-func (b *Book) Merge(before *Book) {
+func (b *Book) Merge(now time.Time, before *Book) {
 	for at, old := range before.records {
 		one := b.records[at]
+		if p := b.calendars.get(at.Calendar); one == nil && (p == nil || old.final || old.Period < p.Number(now)) {
+			continue // it may have been removed
+		}
 		if one == nil {
 			one = b.add(at)
 			one.amount, one.seen = old.amount, old.seen
@@ -16,20 +25,19 @@ func (b *Book) Merge(before *Book) {
 		// Units that came back are not free again: it is not known who has them now.
 		one.free, one.whole = nil, true
 		one.next, one.notified = max(one.next, old.next), max(one.notified, old.notified)
-		one.base.Admitted = max(one.base.Admitted, old.base.Admitted)
-		one.base.Refused = max(one.base.Refused, old.base.Refused)
-		one.base.Settled = max(one.base.Settled, old.base.Settled)
+		one.base = most(one.base, old.base)
 		one.final = one.final || old.final
 		for i := range old.sessions {
 			s := one.find(old.sessions[i].id)
-			switch {
-			case s == nil:
+			if s == nil {
 				one.sessions = append(one.sessions, old.sessions[i])
-			case s.number < old.sessions[i].number, s.number == old.sessions[i].number && old.sessions[i].to < s.to:
-				*s = old.sessions[i]
-			default:
-				s.final = s.final || old.sessions[i].final
+				continue
 			}
+			use, final := most(s.use, old.sessions[i].use), s.final || old.sessions[i].final
+			if s.number < old.sessions[i].number || s.number == old.sessions[i].number && old.sessions[i].to < s.to {
+				*s = old.sessions[i]
+			}
+			s.use, s.final = use, final
 		}
 		b.mark(one, nil)
 	}
@@ -38,4 +46,10 @@ func (b *Book) Merge(before *Book) {
 			q.floor, b.calendars.dirty = p.floor, true
 		}
 	}
+}
+
+// most returns the larger of counts that only grow, but for corrections.
+func most(a, b calendar.Use) calendar.Use {
+	return calendar.Use{Admitted: max(a.Admitted, b.Admitted), Refused: max(a.Refused, b.Refused),
+		Settled: max(a.Settled, b.Settled)}
 }

@@ -110,18 +110,8 @@ func (b *Book) Announce(now time.Time) (out []Period) {
 	return out
 }
 
-// Changes returns the time until the next announcement is due: a period ends, or will in five seconds.
-func Changes(announced []Period) time.Duration {
-	wait := time.Hour
-	for _, p := range announced {
-		if p.Left > neighbour {
-			wait = min(wait, p.Left-neighbour)
-		} else {
-			wait = min(wait, max(p.Left, 0))
-		}
-	}
-	return wait
-}
+// Soon reports whether the next period is open already.
+func (p Period) Soon() bool { return p.Left <= neighbour }
 
 func compareCalendars(a, b config.Calendar) int {
 	return cmp.Or(cmp.Compare(a.Per, b.Per), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.StartsOn, b.StartsOn))

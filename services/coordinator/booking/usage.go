@@ -27,12 +27,10 @@ type Usage struct {
 	Soft  []float64 // thresholds in force
 }
 
-// Selection says which uses are meant. Of Tenants nil is all; "" of the others, too, but of Period it is the present
-// one.
+// Selection says which uses are meant: "" is all, but of Period it is the present one.
 type Selection struct {
-	Tenants       []string
-	Limit, Client string
-	Period        string // present, ended, all, or a name
+	Tenant, Limit, Client string
+	Period                string // present, ended, all, or a name
 }
 
 // List returns up to most uses, in order of key and period, after a place in that order, and the place of the last one,
@@ -66,7 +64,7 @@ func (one *record) place() string {
 }
 
 func (b *Book) selects(now time.Time, s Selection, one *record) bool {
-	if s.Tenants != nil && !slices.Contains(s.Tenants, one.Tenant) || s.Limit != "" && s.Limit != one.Limit ||
+	if s.Tenant != "" && s.Tenant != one.Tenant || s.Limit != "" && s.Limit != one.Limit ||
 		s.Client != "" && s.Client != one.Client {
 		return false
 	}
@@ -148,4 +146,36 @@ func (b *Book) Delivered(r Reached) {
 		one.notified, one.whole = r.number, true
 		b.mark(one, nil)
 	}
+}
+
+// Part is how much of a limit's quota is used: by the client that has used the largest part of its amount.
+type Part struct {
+	Tenant, Limit string
+	Used          float64 // 0.25 = a quarter
+}
+
+// Parts returns the limits with the largest parts of the present period, at most so many, the largest first.
+func (b *Book) Parts(now time.Time, most int) []Part {
+	type limit struct{ tenant, name string }
+	highest, present := map[limit]float64{}, map[*periods]int64{}
+	for _, one := range b.records {
+		p := b.calendars.get(one.Calendar)
+		if p == nil || one.amount == 0 {
+			continue
+		}
+		if _, known := present[p]; !known {
+			present[p], _, _ = p.at(now)
+		}
+		if at := (limit{one.Tenant, one.Limit}); one.Period >= present[p] {
+			highest[at] = max(highest[at], one.use().Settled.Cost()/one.amount.Cost())
+		}
+	}
+	out := make([]Part, 0, len(highest))
+	for at, used := range highest {
+		out = append(out, Part{at.tenant, at.name, used})
+	}
+	slices.SortFunc(out, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Limit, b.Limit))
+	})
+	return out[:min(len(out), max(most, 0))]
 }
