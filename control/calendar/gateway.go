@@ -1,5 +1,7 @@
 package calendar
 
+import "github.com/titrate/titrate/control/slots"
+
 // Gateway is the state of one key at one gateway. See the package comment.
 type Gateway struct {
 	owner   uint64 // life; 0: no message of this session was received yet
@@ -328,7 +330,7 @@ func (g *Gateway) Ending(now int64) (a Ask, ok bool) {
 func (g *Gateway) next() int64 {
 	due := g.later
 	if g.asks {
-		due = sooner(due, g.sentAt+max(g.interval, repeatFirst))
+		due = slots.Sooner(due, g.sentAt+max(g.interval, repeatFirst))
 	}
 	return due
 }
@@ -340,20 +342,14 @@ func (g *Gateway) Due(now int64) int64 {
 	}
 	due := g.next()
 	for i := range g.endings {
-		due = sooner(due, g.endings[i].next)
+		due = slots.Sooner(due, g.endings[i].next)
 	}
-	if g.has > 0 {
-		due = sooner(due, max(now, g.usedAt+keepIdle))
+	if due == 0 { // to be forgotten
+		due = max(now+second, g.usedAt+keepIdle, g.no)
+	} else if g.has > 0 {
+		due = slots.Sooner(due, max(now, g.usedAt+keepIdle))
 	}
 	return due
-}
-
-// sooner returns the earlier of two times; 0 is never.
-func sooner(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // Idle reports whether the gateway has no units and no request, and the owner knows what was used: it may be forgotten

@@ -1,6 +1,9 @@
 package calendar
 
-import "github.com/titrate/titrate/control/config"
+import (
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/slots"
+)
 
 // Units are a cost in millionths of a cost unit, as the limiter counts it: nothing is rounded on the way.
 type Units int64
@@ -104,15 +107,15 @@ const (
 	StoreAway            // nothing could be stored; the question is to be repeated
 )
 
-// Outcome of a request at a gateway.
-type Outcome uint8
+// Outcome of a request at a gateway: one that Waits asks again with Retry after each Reply, or ends it with Leave.
+type Outcome = slots.Outcome
 
 // The outcomes.
 const (
-	Refused  Outcome = iota
-	Admitted         // its cost is spent
-	Waits            // ask again with Retry after each Reply, or end it with Leave
-	CutOff           // the owner is unreachable
+	Refused  = slots.Refused
+	Admitted = slots.Admitted
+	Waits    = slots.Waits
+	CutOff   = slots.CutOff
 )
 
 const (

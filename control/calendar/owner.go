@@ -36,12 +36,12 @@ type account struct {
 	users  []user
 	ended  Use // of gateways that are forgotten
 
-	booked Units // lengths of all intervals
+	booked Units    // lengths of all intervals
 	last   interval // that was booked, with those before that it adjoins
-	high   Units // highest end of an interval that is known
-	others Units // highest that gateways know of other sessions
-	said   Units // that gateways were sent
-	out    Units // granted and not returned; below 0 if gateways returned units of another owner
+	high   Units    // highest end of an interval that is known
+	others Units    // highest that gateways know of other sessions
+	said   Units    // that gateways were sent
+	out    Units    // granted and not returned; below 0 if gateways returned units of another owner
 
 	session   uint64 // of its questions to the coordinators
 	number    uint64

@@ -3,6 +3,8 @@ package calendar
 import (
 	"math"
 	"slices"
+
+	"github.com/titrate/titrate/control/slots"
 )
 
 // serve grants units to the gateways whose requests wait, books more, and answers what is to be answered.
@@ -193,28 +195,28 @@ func (o *Owner) Due(now int64) (due int64) {
 	a := &o.now
 	due = a.reportAt
 	if a.wanted > 0 {
-		due = sooner(due, a.askAt)
+		due = slots.Sooner(due, a.askAt)
 		if slow := a.firstAt + SlowAfter; slow > now {
-			due = sooner(due, slow)
+			due = slots.Sooner(due, slow)
 		}
 	}
 	if at := a.recalled + recallFor; a.recalled != 0 && at > now {
-		due = sooner(due, at)
+		due = slots.Sooner(due, at)
 	}
 	for i := range a.users {
 		u := &a.users[i]
 		if u.want > 0 {
-			due = sooner(due, u.until)
+			due = slots.Sooner(due, u.until)
 			if a.wanted == 0 && a.askAt > now {
-				due = sooner(due, a.askAt)
+				due = slots.Sooner(due, a.askAt)
 			}
 		}
-		due = sooner(due, u.at+forgetUser)
+		due = slots.Sooner(due, u.at+forgetUser)
 	}
 	for i := range o.past.users {
-		due = sooner(due, o.past.users[i].at+forgetUser/6)
+		due = slots.Sooner(due, o.past.users[i].at+forgetUser/6)
 	}
-	return sooner(due, o.past.reportAt)
+	return slots.Sooner(due, o.past.reportAt)
 }
 
 // Tick repeats what is not answered, says what was used, and forgets gateways that say nothing.

@@ -319,7 +319,9 @@ func (g *gatewaySim) request(cost Units) {
 				g.g.Leave(w.now, g.line[0].cost, true)
 				g.line = g.line[1:]
 				w.refused++
-				if w.refused < 3 { w.t.Logf("timeout at %v %v %+v", w.now, cost, g.owner.o.now) }
+				if w.refused < 3 {
+					w.t.Logf("timeout at %v %v %+v", w.now, cost, g.owner.o.now)
+				}
 			}
 			g.poll()
 		})
