@@ -1,5 +1,3 @@
-// Package calendar has quotas of a period of a calendar: a cost that a key may use in a day, week or month of a time
-// zone, over all gateways.
 package calendar
 
 import (
