@@ -17,9 +17,6 @@ const MaxUnits = 2 * Units(config.MaxRate) * Unit
 // UnitsOf returns a cost that is not negative, rounded.
 func UnitsOf(cost float64) Units { return Units(max(0, cost)*float64(Unit) + .5) }
 
-// Thousandth of a cost unit is what the coordinators book in.
-const Thousandth = Unit / 1000
-
 // Cost returns the units as a cost.
 func (u Units) Cost() float64 { return float64(u) / float64(Unit) }
 

@@ -37,7 +37,7 @@ type account struct {
 	ended  Use // of gateways that are forgotten
 
 	booked Units    // lengths of all intervals
-	last   interval // that was booked, with those before that it adjoins
+	last   interval // that was booked
 	high   Units    // highest end of an interval that is known
 	others Units    // highest that gateways know of other sessions
 	said   Units    // that gateways were sent
@@ -307,6 +307,15 @@ func (a *account) use() Use {
 
 func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked }
 
+// Report has the coordinators be sent the use, since they may not know it.
+func (o *Owner) Report(now int64) {
+	for _, a := range []*account{&o.now, &o.past} {
+		if a.period != 0 && a.hasUse() {
+			a.reportAt = now
+		}
+	}
+}
+
 // Use returns what the gateways have said of the period.
 func (o *Owner) Use() Use { return o.now.use() }
 
@@ -317,7 +326,7 @@ func (o *Owner) Period() int64 { return o.now.period }
 func (o *Owner) Out() Units { return o.now.out }
 
 // Idle reports whether nothing is lost if the owner is forgotten after Close.
-func (o *Owner) Idle(now int64) bool {
+func (o *Owner) Idle() bool {
 	return len(o.now.users) == 0 && o.now.wanted == 0 && len(o.past.users) == 0
 }
 
@@ -335,10 +344,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	}
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
-		if b.From != a.last.to {
-			a.last.from = b.From
-		}
-		a.last.to, a.hasBooked = b.To, true
+		a.last, a.hasBooked = interval{b.From, b.To}, true
 		a.high = max(a.high, b.To)
 	}
 	if now-a.firstAt >= SlowAfter {

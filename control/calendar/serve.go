@@ -252,6 +252,9 @@ func (o *Owner) finish(a *account, out Outbox) {
 	if a.hasUse() {
 		w := a.want(0)
 		w.Final, w.Returned = true, a.giveBack()
+		if w.Returned != 0 {
+			w.Known = a.granted()
+		}
 		out.Book(w)
 	}
 	*a = account{}

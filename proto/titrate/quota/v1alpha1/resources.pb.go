@@ -1599,7 +1599,7 @@ func (x *Limit) GetSet() string {
 // An amount of cost that a client may use in each period of a calendar.
 type CalendarQuota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What a client may use in a period. Needed. Range 1 to 1e12. Unit: cost units.
+	// What a client may use in a period. Needed. Default none. Range 1 to 1e12. Unit: cost units.
 	Amount float64 `protobuf:"fixed64,1,opt,name=amount,proto3" json:"amount,omitempty"`
 	// What a period is. Default MONTH.
 	Per CalendarQuota_Per `protobuf:"varint,2,opt,name=per,proto3,enum=titrate.quota.v1alpha1.CalendarQuota_Per" json:"per,omitempty"`
