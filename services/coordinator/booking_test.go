@@ -2,7 +2,13 @@ package coordinator_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +20,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/webhook"
 	"github.com/titrate/titrate/services/store/storetest"
 )
 
@@ -119,6 +126,52 @@ func until(t testing.TB, what string, holds func() bool) {
 		if time.Since(began) > deadline {
 			t.Fatal("never: " + what)
 		}
+	}
+}
+
+// What a client reaches is sent to the webhook once each, and shown in the metrics.
+func TestThresholdsReachTheWebhook(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e struct {
+			ID   string
+			Data struct {
+				Part   float64
+				Client string
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || e.ID != r.Header.Get("webhook-id") {
+			t.Errorf("%+v, %v", e, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		got[fmt.Sprint(e.Data.Client, e.Data.Part)]++
+	}))
+	defer server.Close()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a secret of many bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	etcd := storetest.Shared(t)
+	one := startWith(t, etcd.Endpoint, storetest.Prefix(t), "one", insecure.NewCredentials(), func(c *coordinator.Config) {
+		c.Webhook = webhook.Config{URL: server.URL, Secret: secret, Internal: true}
+	})
+	one.apply(pool("api", 10), tenant("acme", 1), monthly("acme", 600))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	o := &owner{t: t, addresses: []string{one.c.Address()}}
+	go o.run(ctx, 1)
+	until(t, "the last threshold is sent", func() bool { mu.Lock(); defer mu.Unlock(); return got["k1"] > 0 })
+	time.Sleep(1500 * time.Millisecond) // nothing comes again
+	mu.Lock()
+	defer mu.Unlock()
+	if got["k1"] != 1 || got["k0.5"] > 1 || len(got) > 2 {
+		t.Errorf("%v", got)
+	}
+	if _, metrics := one.get("/metrics"); !strings.Contains(metrics,
+		`titrate_calendar_quota_used_ratio{limit="monthly",tenant="acme"} 1`) {
+		t.Error("the metric has not the part that is used")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/leadership"
 	"github.com/titrate/titrate/services/coordinator/ledger"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/webhook"
 	"github.com/titrate/titrate/services/store"
 )
 
@@ -39,6 +40,10 @@ func (o *Coordinator) wire(context.Context) error {
 	})
 	o.ledger = ledger.New(ledger.Options{Client: o.client, Prefix: o.config.Prefix + "/bookings",
 		Terms: o.configuration.Terms, Changed: func() { o.streams.Announce() }, Log: o.log})
+	if o.config.Webhook.URL != "" {
+		o.webhook = webhook.New(o.config.Webhook, o.thresholds, o.log)
+		o.admin.Alarm("webhook", o.webhook.Trouble)
+	}
 	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.ledger, o.config.Streams, o.log)
 	if err := o.registerMetrics(); err != nil {
 		return err
@@ -178,6 +183,9 @@ func (o *Coordinator) work(ctx context.Context) {
 	})
 	group.Go(func() error { o.lead(ctx); return nil })
 	group.Go(func() error { o.ledger.Run(ctx); return nil })
+	if o.webhook != nil {
+		group.Go(func() error { o.webhook.Run(ctx); return nil })
+	}
 	_ = group.Wait() // each loop ends with ctx and without an error
 	o.tidying.Wait()
 	o.deciding.Wait()

@@ -69,7 +69,9 @@ func (p *present) Gateways() (int64, []*quotav1.Gateway, error) {
 	}
 	return p.revision, out, p.err
 }
-func (p *present) Usage(*quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) { return p.usage, p.err }
+func (p *present) Usage(*quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) {
+	return p.usage, p.err
+}
 func (p *present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
 	return quotav1.Precision_PRECISION_UNSPECIFIED, ""
 }
