@@ -228,7 +228,9 @@ func (a *quotaAgent) decided(o limiter.Outcome) {
 	}
 }
 
-func (w *quotaWorld) after(d time.Duration, do func()) { w.mail = append(w.mail, letter{w.now + d, do}) }
+func (w *quotaWorld) after(d time.Duration, do func()) {
+	w.mail = append(w.mail, letter{w.now + d, do})
+}
 
 // run lets time pass, a millisecond at a time.
 func (w *quotaWorld) run(d time.Duration) {
