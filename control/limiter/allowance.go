@@ -20,7 +20,7 @@ type Allowance struct {
 	// no Burst. 0: a limit with a rate.
 	Concurrency int64
 	// Amount is what may be used in a period of a calendar, over all replicas, cost units; such a limit has no Rate and
-	// no Burst. Reset is the end of the period then. 0: a limit without a quota, or nothing is known of it yet.
+	// no Burst. Reset is the time until the next period then. 0: a limit without a quota.
 	Amount float64
 	// Per is the length of the period.
 	Per config.Per
@@ -149,11 +149,11 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 			continue
 		}
 		if l.quota != nil {
-			a, passes := e.quotaAllowance(l, c)
+			a, known, passes := e.quotaAllowance(l, c)
 			if !passes {
 				return a, l
 			}
-			if a.Amount > 0 && (least.Limit == "" || a.Remaining*least.Cost < least.Remaining*a.Cost) {
+			if known && (least.Limit == "" || a.Remaining*least.Cost < least.Remaining*a.Cost) {
 				least = a
 			}
 			continue

@@ -87,13 +87,13 @@ func (e *Engine) waitOf(l *limit, c *call) int64 {
 	if l.quota == nil {
 		return slotRetry
 	}
-	a, _ := e.quotaAllowance(l, c)
+	a, _, _ := e.quotaAllowance(l, c)
 	return int64(a.Wait)
 }
 
-// quotaAllowance returns what a limit with a quota leaves a client, and whether the cost asked about would pass, as
-// far as is known here.
-func (e *Engine) quotaAllowance(l *limit, c *call) (a Allowance, passes bool) {
+// quotaAllowance returns what a limit with a quota leaves a client, whether that is known here, and whether the cost
+// asked about would pass, as far as is known.
+func (e *Engine) quotaAllowance(l *limit, c *call) (a Allowance, known, passes bool) {
 	s := e.lookUnits(l, c)
 	cost := units(c.costOf(l))
 	a = Allowance{Limit: l.name, Amount: l.quota.of(c.under(l)), Per: l.quota.per, Cost: cost}
@@ -103,8 +103,6 @@ func (e *Engine) quotaAllowance(l *limit, c *call) (a Allowance, passes bool) {
 			a.Reset = time.Duration(s.Ends - c.now)
 			a.Next = a.Reset
 		}
-	} else if a.Amount > 0 && s.Next != slots.Refused {
-		a.Amount = 0 // how much is left is not known
 	}
 	passes = s.Next == slots.Waits && (!s.Known || a.Remaining >= cost)
 	switch {
@@ -114,13 +112,13 @@ func (e *Engine) quotaAllowance(l *limit, c *call) (a Allowance, passes bool) {
 	default:
 		a.Wait = time.Duration(slotRetry)
 	}
-	return a, passes
+	return a, s.Known, passes
 }
 
 // quotaState is the state of a limit with a quota.
 func (e *Engine) quotaState(l *limit, c *call) LimitState {
-	a, passes := e.quotaAllowance(l, c)
-	state := LimitState{Name: l.name, Mode: l.mode, Counts: l.counted, Amount: l.quota.of(c.under(l)), Free: a.Remaining,
+	a, _, passes := e.quotaAllowance(l, c)
+	state := LimitState{Name: l.name, Mode: l.mode, Counts: l.counted, Amount: a.Amount, Free: a.Remaining,
 		Passes: passes, Wait: a.Wait, Silent: e.lookUnits(l, c).Next == slots.CutOff}
 	if !l.perTenant {
 		state.Client = c.under(l)

@@ -253,6 +253,9 @@ func codeDecision(c *coder, d *exchange.Decision) {
 		integer(c, "list.limits.concurrency", &l.Concurrency)
 	})
 	c.str("list.held_by", &d.HeldBy)
+	for i := range d.Limits {
+		c.f64("list.amounts", &d.Limits[i].Amount)
+	}
 }
 
 func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
