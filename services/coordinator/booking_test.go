@@ -175,8 +175,8 @@ func TestThresholdsReachTheWebhook(t *testing.T) {
 	}
 }
 
-// Two coordinators, and owners that book while the one that is elected stops: no unit is given twice, the amount is not
-// exceeded, and the use is known at the other one.
+// Owners book at two coordinators while the elected one stops. No unit is given twice, the amount is not exceeded, and
+// the other coordinator knows the use.
 func TestBookingsAndUsageAfterAFailover(t *testing.T) {
 	for name, share := range map[string]bool{"one leads": false, "they share the pools": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 )
 
-// Shards is how many parts a book has, see Fold.
+// Shards counts the parts of a book, see Fold.
 const Shards = 256
 
 // version is the first byte of every value.

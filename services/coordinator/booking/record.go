@@ -143,8 +143,7 @@ func (one *record) give(n Units) (from, to Units) {
 	return from, to
 }
 
-// fold puts the session that was not used for longest together with those before; one that has ended, if there is
-// one.
+// fold puts the session that was not used for longest together with those before. A session that has ended goes first.
 func (one *record) fold() {
 	oldest := slices.MinFunc(one.sessions, func(a, b session) int {
 		switch {

@@ -58,7 +58,7 @@ func (b *Book) List(now time.Time, s Selection, most int, after string) (out []U
 	return out, ""
 }
 
-// place is where a record is in the order of List.
+// place returns the place of a record in the order of List.
 func (one *record) place() string {
 	return strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.FormatInt(one.Period, 36)}, "\x00")
 }
@@ -148,7 +148,7 @@ func (b *Book) Delivered(r Reached) {
 	}
 }
 
-// Part is how much of a limit's quota is used: by the client that has used the largest part of its amount.
+// Part has the used part of a limit's quota: of the client that has used the largest part of its amount.
 type Part struct {
 	Tenant, Limit string
 	Used          float64 // 0.25 = a quarter

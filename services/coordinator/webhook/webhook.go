@@ -53,7 +53,7 @@ const (
 	timeout, maxAnswer = 10 * time.Second, 64 << 10
 	// firstRetry and lastRetry bound the time until the next try.
 	firstRetry, lastRetry = time.Second, 5 * time.Minute
-	// every is how often it is asked for events, and most how many of them.
+	// every is the interval of questions for events, and most bounds the events of an answer.
 	every, most = time.Second, 256
 	// minSecret is the least length of a secret, bytes.
 	minSecret = 16
@@ -140,7 +140,7 @@ type retry struct {
 	after time.Duration
 }
 
-// Stats are of a sender since the start.
+// Stats count the requests of a sender since the start.
 type Stats struct {
 	Delivered, Failed uint64
 	Waiting           int   // events that were tried and not taken
@@ -246,7 +246,7 @@ func (s *Sender) round(ctx context.Context, now time.Time, all retry) retry {
 	return all
 }
 
-// later returns the next try after one that has failed: twice as late, less up to a quarter.
+// later returns the next try after a failed one: twice as late, less up to a quarter.
 func later(now time.Time, before retry) retry {
 	after := min(max(2*before.after, firstRetry), lastRetry)
 	return retry{at: now.Add(after - rand.N(after/4)), after: after}
