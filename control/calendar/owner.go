@@ -279,7 +279,6 @@ func (o *Owner) note(now int64, a *account, u *user, m Ask) {
 		u.use = m.Use
 		if a == &o.now && used > 0 {
 			o.rate.add(now, used)
-			o.burst.add(now, used)
 		}
 	}
 	if u.asked != 0 && m.Heard >= u.asked {
