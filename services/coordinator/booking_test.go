@@ -157,7 +157,7 @@ func TestThresholdsReachTheWebhook(t *testing.T) {
 	one := startWith(t, etcd.Endpoint, storetest.Prefix(t), "one", insecure.NewCredentials(), func(c *coordinator.Config) {
 		c.Webhook = webhook.Config{URL: server.URL, Secret: secret, Internal: true}
 	})
-	one.apply(pool("api", 10), tenant("acme", 1), monthly("acme", 600))
+	one.apply(pool("api", 10), tenant("acme", 1), monthly("acme", 100))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	o := &owner{t: t, addresses: []string{one.c.Address()}}
@@ -170,7 +170,7 @@ func TestThresholdsReachTheWebhook(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if _, metrics := one.get("/metrics"); !strings.Contains(metrics,
-		`titrate_calendar_quota_used_ratio{limit="monthly",tenant="acme"} 1`) {
+		`titrate_calendar_quota_used{limit="monthly",tenant="acme"} 1`) {
 		t.Error("the metric has not the part that is used")
 	}
 }

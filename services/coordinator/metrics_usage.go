@@ -8,7 +8,7 @@ import (
 
 // usageMetrics are about calendar quotas. All but the webhook's are 0 where another coordinator takes bookings.
 var usageMetrics = []telemetry.Instrument[measurements]{
-	{Name: "titrate_calendar_quota_used_ratio", Labels: []string{"tenant", "limit"},
+	{Name: "titrate_calendar_quota_used", Labels: []string{"tenant", "limit"},
 		Help: "Highest part of a calendar quota that one client has used in the present period, of as many limits as " +
 			"--metrics-tenants says: those with the highest.",
 		Read: func(m measurements, put telemetry.Put) {

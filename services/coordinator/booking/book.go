@@ -6,6 +6,7 @@ import (
 
 	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
@@ -29,8 +30,6 @@ const (
 	Kept = 3
 	// maxRequests bounds the requests in a message, as the wire says.
 	maxRequests = 4096
-	// maxName and maxClient bound names, bytes.
-	maxName, maxClient = 63, 256
 	// idleFor is the time after which a session of an ended period that says nothing has ended.
 	idleFor = time.Hour
 	// neighbour is the time around the change of a period in which both are open to bookings.
@@ -91,8 +90,8 @@ func Check(m *controlv1.Bookings) error {
 	for _, r := range m.GetRequests() {
 		c := r.GetCalendar()
 		switch {
-		case r.GetTenant() == "" || len(r.GetTenant()) > maxName, r.GetLimit() == "" || len(r.GetLimit()) > maxName,
-			len(r.GetClient()) > maxClient, len(c.GetZone()) > config.MaxZone, c.GetStartsOn()>>8 != 0:
+		case r.GetTenant() == "", r.GetLimit() == "", len(c.GetZone()) > config.MaxZone, c.GetStartsOn()>>8 != 0,
+			len(r.GetTenant())+len(r.GetLimit())+len(r.GetClient()) > exchange.MaxKeyName:
 			return errors.New("a booking request with a name that is missing or too long")
 		case r.GetSession() == 0:
 			return errors.New("a booking request without a session")

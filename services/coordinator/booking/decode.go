@@ -11,6 +11,7 @@ import (
 
 	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // maxShard bounds a shard that is unpacked, bytes.
@@ -176,7 +177,8 @@ func (d *decoder) calendar() config.Calendar {
 
 func (d *decoder) record(now time.Time) *record {
 	one := &record{id: d.number(), seen: now}
-	one.Tenant, one.Limit, one.Client = d.text(maxName), d.text(maxName), d.text(maxClient)
+	const most = exchange.MaxKeyName
+	one.Tenant, one.Limit, one.Client = d.text(most), d.text(most), d.text(most)
 	one.Calendar, one.Period = d.calendar(), d.signed()
 	one.final = d.byte()&1 != 0
 	one.amount, one.next = d.units(), d.units()

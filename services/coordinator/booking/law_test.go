@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -398,4 +399,29 @@ func FuzzRequests(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestBoundsOfMessages(t *testing.T) {
+	longest := strings.Repeat("k", 1024-len("acmedaily"))
+	for name, c := range map[string]struct {
+		change func(*controlv1.BookingRequest)
+		ok     bool
+	}{
+		"the longest key":   {func(r *controlv1.BookingRequest) { r.Client = longest }, true},
+		"a longer one":      {func(r *controlv1.BookingRequest) { r.Client = longest + "k" }, false},
+		"no tenant":         {func(r *controlv1.BookingRequest) { r.Tenant = "" }, false},
+		"no session":        {func(r *controlv1.BookingRequest) { r.Session = 0 }, false},
+		"too much":          {func(r *controlv1.BookingRequest) { r.Settled = uint64(calendar.MaxUnits) + 1 }, false},
+		"a long zone":       {func(r *controlv1.BookingRequest) { r.Calendar.Zone = strings.Repeat("z", 65) }, false},
+		"a day out of days": {func(r *controlv1.BookingRequest) { r.Calendar.StartsOn = -1 }, false},
+	} {
+		r := request(1, 1, 10)
+		c.change(r)
+		if err := booking.Check(&controlv1.Bookings{Requests: []*controlv1.BookingRequest{r}}); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if booking.Check(&controlv1.Bookings{Requests: make([]*controlv1.BookingRequest, 4097)}) == nil {
+		t.Error("a long message is taken")
+	}
 }

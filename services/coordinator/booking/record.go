@@ -145,17 +145,16 @@ func (one *record) give(n Units) (from, to Units) {
 
 // fold puts the session that was not used for longest together with those before; one that has ended, if there is one.
 func (one *record) fold() {
-	i := slices.IndexFunc(one.sessions, func(s session) bool {
-		return s.id == slices.MinFunc(one.sessions, func(a, b session) int {
-			if a.final != b.final {
-				if a.final {
-					return -1
-				}
-				return 1
-			}
+	oldest := slices.MinFunc(one.sessions, func(a, b session) int {
+		switch {
+		case a.final == b.final:
 			return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.id, b.id))
-		}).id
+		case a.final:
+			return -1
+		}
+		return 1
 	})
+	i := slices.IndexFunc(one.sessions, func(s session) bool { return s.id == oldest.id })
 	s := &one.sessions[i]
 	one.base = plus(one.base, s.use)
 	if !s.final {

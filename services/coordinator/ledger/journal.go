@@ -209,15 +209,19 @@ func (j *journal) store(ctx context.Context, b batch) error {
 	return nil
 }
 
-// retryAfter is the time between two tries of a transaction.
-const retryAfter = 100 * time.Millisecond
+const (
+	// retryAfter is the time between two tries of a transaction.
+	retryAfter = 100 * time.Millisecond
+	// patience is how long a try may take. A slow etcd stores it; one that is lost is tried again.
+	patience = 15 * time.Second
+)
 
 // commit makes a transaction. An answer that is lost does no harm: the same is written again.
 func (j *journal) commit(ctx context.Context, size int, ops ...clientv3.Op) error {
 	mine := clientv3.Compare(clientv3.ModRevision(j.owner()), "=", j.fence)
 	for {
 		began := time.Now()
-		asking, cancel := context.WithTimeout(ctx, store.Timeout)
+		asking, cancel := context.WithTimeout(ctx, patience)
 		done, err := j.client.Txn(asking).If(mine).Then(ops...).Commit()
 		cancel()
 		switch {

@@ -183,9 +183,9 @@ func (x *Bookings) GetRequests() []*BookingRequest {
 // agent. It has one request under way at a time, and repeats it unchanged until it is answered.
 type BookingRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
-	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`     // at most 63 bytes
-	Limit   string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`       // at most 63 bytes
-	Client  string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`     // at most 256 bytes; "" = all clients of the tenant count together
+	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // the three together: at most 1024 bytes
+	Limit   string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Client  string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`     // "" = all clients of the tenant count together
 	Session uint64                 `protobuf:"fixed64,4,opt,name=session,proto3" json:"session,omitempty"` // not 0
 	// Rises by one with each interval that the session asks for, from 1 in each period. A repeat gets the same interval.
 	// With wanted = 0 it is the number of the session's last interval.
