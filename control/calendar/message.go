@@ -23,7 +23,7 @@ func (u Units) Cost() float64 { return float64(u) / float64(Unit) }
 // Peer names a process of a gateway to an owner. A process that is started anew is another peer.
 type Peer uint32
 
-// Use is what requests have used in a period, cumulative.
+// Use has the cost of requests in a period, cumulative.
 type Use struct {
 	Admitted Units // cost of admitted requests, by the estimates that they were admitted with
 	Refused  Units // cost of refused ones
@@ -104,7 +104,7 @@ const (
 	StoreAway            // nothing could be stored; the question is to be repeated
 )
 
-// Outcome of a request at a gateway: one that Waits asks again with Retry after each Reply, or ends it with Leave.
+// Outcome of a request at a gateway: a request that Waits asks again with Retry after each Reply, or ends it with Leave.
 type Outcome = slots.Outcome
 
 // The outcomes.
