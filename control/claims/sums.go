@@ -50,18 +50,23 @@ func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bo
 		count, assumed := t.count(e, p, now, uses, stale)
 		out.Admitted, out.Assumed = out.Admitted+count, out.Assumed+assumed
 		fresh = t.addSpent(&out.KeySum, e, now, uses && quiet < t.p.Forget, fresh)
-		if !uses {
-			continue
-		}
-		if l := &e.lineage.Latest; !stale && !e.void {
-			out.Own += min(l.Own, l.Admitted)
-		}
-		if quiet < t.p.Forget {
-			out.Gap = longer(out.Gap, e.silence(p, now, stale))
-			out.addClaim(&e.lineage.Latest, flow && stale)
+		if uses {
+			t.addUse(&out, e, now, stale, flow)
 		}
 	}
 	return out
+}
+
+// addUse adds the claim of a peer that uses the key. A stale one counts as none, of a flow as a claim that has ended.
+func (t *Table) addUse(out *Outside, e *entry, now float64, stale, flow bool) {
+	p := &t.peers[e.peer]
+	if l := &e.lineage.Latest; !stale && !e.void {
+		out.Own += min(l.Own, l.Admitted)
+	}
+	if now-p.heard < t.p.Forget {
+		out.Gap = longer(out.Gap, e.silence(p, now, stale))
+		out.addClaim(&e.lineage.Latest, flow && stale)
+	}
 }
 
 // addClaim adds what a peer claims. A stale claim of a flow counts as a claim without further demand.

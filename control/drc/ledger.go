@@ -60,27 +60,32 @@ type Ledger struct {
 	full     float64 // when the pool was last full
 	unused   float64 // Wg, cost units
 	idle     float64 // when d was 0 last
-	block    float64 // start of the running block of δ
-	recent   float64
-	before   float64
 	admitted float64 // A
-	dem      float64 // demand at demAt, cost units/s
-	demAt    float64
-	scarce   float64 // until then a refusal counts as recent
-	lowered  float64 // until then what is received owes no more than an empty pool
-	others   LedgerSums
-	met      bool    // another replica has used the key in this ledger's life
-	fair     float64 // f, part of r in (0,1]
-	escrow   float64 // s, in (0,f]
-	pace     float64 // sx
-	heard    announced
-	pubAt    float64
+	demanded
+	scarce  float64 // until then a refusal counts as recent
+	lowered float64 // until then what is received owes no more than an empty pool
+	others  LedgerSums
+	met     bool    // another replica has used the key in this ledger's life
+	fair    float64 // f, part of r in (0,1]
+	escrow  float64 // s, in (0,f]
+	pace    float64 // sx
+	heard   announced
+	pubAt   float64
+}
+
+// demanded counts the cost that was asked for lately.
+type demanded struct {
+	block  float64 // start of the running block of δ
+	recent float64
+	before float64
+	dem    float64 // demand at demAt, cost units/s
+	demAt  float64
 }
 
 // NewLedger returns the ledger of an idle key: the whole pool is free.
 func NewLedger(p LedgerParams, now float64) Ledger {
 	now = clamp(now, -maxSeconds, maxSeconds)
-	l := Ledger{x: 1, at: now, block: now, demAt: now, pubAt: now, full: now, idle: now}
+	l := Ledger{x: 1, at: now, demanded: demanded{block: now, demAt: now}, pubAt: now, full: now, idle: now}
 	l.install(p)
 	l.overflow = l.p.Rate * l.p.Lag
 	return l

@@ -200,7 +200,7 @@ func (e *Engine) admitOrQueue(f *flow, c *call, line *queue.Line[holding]) rulin
 	q := f.queue
 	p := f.pass(e, c, f.terms.mode, f.terms.queueing.Law, q.Eligible())
 	switch {
-	case p == byUnused || p == unmeasured || p == inShadow:
+	case p >= byUnused && p <= inShadow:
 		f.countBypassed(f.counts.bypassed.Swap(0))
 	case p == refused:
 		return f.turnAway(TenantShare, c.cost)

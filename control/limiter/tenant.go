@@ -65,7 +65,8 @@ func (f *flow) decideByShare(e *Engine, c *call, ref *refusal, out *Outcome) (ok
 	return true
 }
 
-// passage says how the tenant stage lets a request pass, or why it does not.
+// passage says how the tenant stage lets a request pass, or why it does not. From byUnused to inShadow it passes
+// without credit.
 type passage uint8
 
 const (
@@ -106,7 +107,7 @@ func (f *flow) pass(e *Engine, c *call, mode config.Mode, law config.Law, waitin
 	case p == refused && (f.borrow(c) || f.catchUp(e, c.now) && f.credit.take(c.cost)):
 		p = byCredit
 	}
-	if p == byUnused || p == unmeasured || p == inShadow {
+	if p >= byUnused && p <= inShadow {
 		f.counts.bypassed.Add(c.cost)
 	}
 	if m := f.meter.Load(); m != nil && p <= byUnused {

@@ -27,19 +27,8 @@ type Gateway struct {
 	wait    int64 // nanoseconds for which a request waits, at most
 	most    int64 // requests that wait, at most
 
-	number   uint32 // of the latest Ask
-	seen     uint32 // of the latest Ask that the owner has taken in
-	firm     uint32 // of the latest Ask that is to be confirmed
-	heard    uint32 // of the latest Reply
-	asked    int64  // requests of the open question; 0: none is open
-	patience int64  // end of the open question
-	silent   bool   // the owner does not answer
-
-	due      bool  // an Ask is to be sent now
-	news     bool  // it is to be confirmed
-	later    int64 // an Ask is to be sent then; 0: none
-	sentAt   int64
-	interval int64 // of repeats
+	openQuestion
+	asks
 	answered int64 // when a Reply was last received, or the session began
 
 	short int64 // idle slots go back at once until then
@@ -51,6 +40,26 @@ type Gateway struct {
 
 	idleLeast int64 // fewest idle slots since idleSince
 	idleSince int64
+}
+
+// openQuestion is the latest one to the owner.
+type openQuestion struct {
+	number   uint32 // of the latest Ask
+	seen     uint32 // of the latest Ask that the owner has taken in
+	firm     uint32 // of the latest Ask that is to be confirmed
+	heard    uint32 // of the latest Reply
+	asked    int64  // requests of the open question; 0: none is open
+	patience int64  // end of the open question
+	silent   bool   // the owner does not answer
+}
+
+// asks says when an Ask is sent.
+type asks struct {
+	due      bool  // now
+	news     bool  // it is to be confirmed
+	later    int64 // then; 0: not
+	sentAt   int64
+	interval int64 // of repeats
 }
 
 // NewGateway returns the state of a key that this gateway has not used. A session must be greater than all

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/titrate/titrate/e2e/guide"
 )
 
 const chart = "../../charts/titrate"
@@ -186,13 +184,16 @@ func (c *cluster) count(t *testing.T, path string) int {
 	return len(list.Items)
 }
 
-// The API server takes the Deployment of docs/your-own-envoy.md. It also takes another Deployment with the
-// rendered patch for sidecars, and a second patch changes nothing.
+// The API server takes deploy/edge.yaml. It also takes another Deployment with the rendered patch for sidecars, and a
+// second patch changes nothing.
 func TestEnvoysOfOnesOwn(t *testing.T) {
 	c := start(t)
 	c.namespace(t, "titrate")
-	guided := guide.Blocks(t, "../../docs/your-own-envoy.md", "Kubernetes", "yaml")
-	for _, o := range objects(t, strings.Join(guided, "\n---\n")) {
+	guided, err := os.ReadFile("../../deploy/edge.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects(t, string(guided)) {
 		c.checkTaken(t, o)
 	}
 	edge, err := os.ReadFile("../charts/testdata/edge.yaml")

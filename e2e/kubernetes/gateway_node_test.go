@@ -152,15 +152,18 @@ helm() { local all=("$@"); (cd %[2]s/tools/helm && GOWORK=off go tool helm "${al
 // policies are the guide's Gateway, routes and policies, with a Service in place of the address.
 func policies(t *testing.T) string {
 	t.Helper()
-	standalone := strings.Join(guide.Blocks(t, gatewayPage, "Standalone", "sh"), "")
-	found := regexp.MustCompile(`(?s)>resources/gateway.yaml <<'YAML'\n(.*?)\nYAML\n`).FindStringSubmatch(standalone)
-	if found == nil {
-		t.Fatalf("%s writes no resources/gateway.yaml", gatewayPage)
-	}
 	var kept []string
-	for _, document := range strings.Split(found[1], "\n---\n") {
-		if !strings.Contains(document, "kind: Backend\n") {
-			kept = append(kept, document)
+	for _, part := range [][2]string{{"To try it", "gateway"}, {"Standalone", "policies"}} {
+		heading, file := part[0], part[1]
+		commands := strings.Join(guide.Blocks(t, gatewayPage, heading, "sh"), "")
+		found := regexp.MustCompile(`(?s)>resources/` + file + `.yaml <<'YAML'\n(.*?)\nYAML\n`).FindStringSubmatch(commands)
+		if found == nil {
+			t.Fatalf("%s writes no resources/%s.yaml", gatewayPage, file)
+		}
+		for _, document := range strings.Split(found[1], "\n---\n") {
+			if !strings.Contains(document, "kind: Backend\n") && !strings.Contains(document, "kind: GatewayClass\n") {
+				kept = append(kept, document)
+			}
 		}
 	}
 	return strings.ReplaceAll(strings.Join(kept, "\n---\n"), "{group: gateway.envoyproxy.io, kind: Backend, name: api}",

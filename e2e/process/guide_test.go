@@ -51,7 +51,7 @@ func TestGuideXDS(t *testing.T) {
 	guide.CheckLimited(t, said)
 }
 
-// runEnvoyGateway runs a section of the guide to Envoy Gateway.
+// runEnvoyGateway runs a section of the guide to Envoy Gateway, after the commands that all sections begin with.
 func runEnvoyGateway(t *testing.T, heading string) string {
 	t.Helper()
 	gateway := os.Getenv("ENVOY_GATEWAY_BIN")
@@ -59,7 +59,7 @@ func runEnvoyGateway(t *testing.T, heading string) string {
 		t.Skip("ENVOY_GATEWAY_BIN is not set to an envoy-gateway binary; `make e2e-gateway` builds one")
 	}
 	b := need(t)
-	commands := script(t, "../../docs/envoy-gateway.md", heading)
+	commands := script(t, "../../docs/envoy-gateway.md", "To try it", heading)
 	if other := os.Getenv("ENVOY_VERSION"); other != "" { // that of ENVOY_BIN
 		commands = strings.ReplaceAll(commands, envoyVersion, other)
 	}

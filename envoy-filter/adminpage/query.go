@@ -108,12 +108,17 @@ func (q *query) set(name, v string, times int) (err error) {
 			return fmt.Errorf("format is %q, text or json is needed", v)
 		}
 	default:
-		called, is := strings.CutPrefix(name, identity)
-		if !is || called == "" {
-			return fmt.Errorf("%q is unknown; known are %s", name, parameters)
-		}
-		q.identities[called] = v
+		return q.setIdentity(name, v)
 	}
+	return nil
+}
+
+func (q *query) setIdentity(name, v string) error {
+	called, is := strings.CutPrefix(name, identity)
+	if !is || called == "" {
+		return fmt.Errorf("%q is unknown; known are %s", name, parameters)
+	}
+	q.identities[called] = v
 	return nil
 }
 

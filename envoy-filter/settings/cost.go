@@ -170,18 +170,21 @@ func (from CostFrom) estimate(field string, raw []byte) (e Estimate, err error) 
 	if e.Least > e.Most {
 		return e, wrong(join(field, "least"), "is %v, more than most, which is %v", e.Least, e.Most)
 	}
-	if _, ok := m["percentile"]; !ok {
-		return e, nil
+	if _, ok := m["percentile"]; ok {
+		e.Percentile, err = percentile(m, field)
 	}
+	return e, err
+}
+
+func percentile(m map[string]json.RawMessage, field string) (int, error) {
 	var p float64
 	if err := value(m, field, "percentile", "a number", &p); err != nil {
-		return e, err
+		return 0, err
 	}
 	if p != math.Trunc(p) || p < minPercentile || p > maxPercentile {
-		return e, wrong(join(field, "percentile"), "is %v, a whole number from 1 to 99 is needed", p)
+		return 0, wrong(join(field, "percentile"), "is %v, a whole number from 1 to 99 is needed", p)
 	}
-	e.Percentile = int(p)
-	return e, nil
+	return int(p), nil
 }
 
 // isTrue reads a field whose only value is true.

@@ -39,27 +39,39 @@ type Agent struct {
 	server *linkserver.Server
 	gossip *gossip.Node
 	stream *stream.Group
-	rls    *rls.Server  // nil: there is none
-	rlsAt  net.Listener // of rls
+	rls    *rls.Server // nil: there is none
+	listeners
 
 	booksAt  atomic.Pointer[controlled] // the stream to the coordinator that takes bookings; nil: there is none
 	unbooked atomic.Uint64              // bookings that were not sent
 
 	tokensDue, tickDue *alarm // when the core has to do something for tokens, and otherwise
 
-	metrics      *telemetry.Metrics
-	traces       changeTraces
-	waits        *waits
-	logs         *telemetry.Logs // nil: none are sent
-	admin        *telemetry.Admin
-	adminAt      net.Listener
-	cut          atomic.Bool    // by fault injection
-	stopped      atomic.Bool    // the gateway of this process has ended
+	metrics *telemetry.Metrics
+	traces  changeTraces
+	waits   *waits
+	logs    *telemetry.Logs // nil: none are sent
+	admin   *telemetry.Admin
+	cut     atomic.Bool // by fault injection
+	stopped atomic.Bool // the gateway of this process has ended
+	snapshots
+	keyring
+}
+
+type keyring struct {
+	gossipKeys  [][]byte // in force; watchKeys changes them
+	keysTrouble atomic.Pointer[error]
+}
+
+type snapshots struct {
 	snapshotLock *lastgood.Lock // nil: no snapshot is kept
 	saved        atomic.Int64   // snapshots written
 	saveFailures atomic.Int64   // since one was written
-	gossipKeys   [][]byte       // in force; watchKeys changes them
-	keysTrouble  atomic.Pointer[error]
+}
+
+type listeners struct {
+	rlsAt   net.Listener // of rls
+	adminAt net.Listener
 }
 
 // newAgent makes what needs no port.

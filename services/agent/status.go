@@ -17,31 +17,12 @@ type Status struct {
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	Partitioned   bool    `json:"partitioned"` // by fault injection
 
-	ConfigRevision int64 `json:"configRevision"`
-	Resources      int   `json:"resources"`
-	// LimitsLeftOut of the configuration are not valid and not given to gateways; the first of them are LeftOut.
-	LimitsLeftOut int              `json:"limitsLeftOut,omitempty"`
-	LeftOut       []config.LeftOut `json:"leftOut,omitempty"`
+	configStatus
 
-	Epoch            int64   `json:"epoch"`
-	Leases           int     `json:"leases"`
-	SharesAgeSeconds float64 `json:"sharesAgeSeconds"`
-	SharesStale      bool    `json:"sharesStale"`
-	SnapshotsSaved   int64   `json:"snapshotsSaved"`
-	SnapshotFailures int64   `json:"snapshotFailures,omitempty"` // since one was written
+	shareStatus
 
-	Isolation     string  `json:"isolation"` // CONNECTED, FROZEN or SPLIT
-	LagMs         float64 `json:"lagMs"`
-	GossipDelayMs float64 `json:"gossipDelayMs"`
-	// WayMs is one way to the farthest other agent, in the median; −1 while it is not known of any.
-	WayMs float64 `json:"wayMs"`
-	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not.
-	Exact    bool   `json:"exact"`
-	ExactWhy string `json:"exactWhy"`
-	// Unasked are the EXACT limits that have asked about so many keys that new ones went by the ledger in
-	// the last minute, the most first.
-	Unasked       []UnaskedLimit `json:"unasked"`
-	ContendedKeys int            `json:"contendedKeys"`
+	reachStatus
+	ContendedKeys int `json:"contendedKeys"`
 	// DoubleReplicas are replica names that several living Envoys have, which are no parent and child of a hot restart.
 	DoubleReplicas      []string `json:"doubleReplicas,omitempty"`
 	DoubleReplicasTotal uint64   `json:"doubleReplicasTotal"`
@@ -62,6 +43,40 @@ type Status struct {
 	Gateways []GatewayStatus `json:"gateways"`
 	Peers    []PeerStatus    `json:"peers"`
 	Replicas []ReplicaStatus `json:"replicas"`
+}
+
+// configStatus says which configuration is in force.
+type configStatus struct {
+	ConfigRevision int64 `json:"configRevision"`
+	Resources      int   `json:"resources"`
+	// LimitsLeftOut of the configuration are not valid and not given to gateways; the first of them are LeftOut.
+	LimitsLeftOut int              `json:"limitsLeftOut,omitempty"`
+	LeftOut       []config.LeftOut `json:"leftOut,omitempty"`
+}
+
+// shareStatus says which shares are in force.
+type shareStatus struct {
+	Epoch            int64   `json:"epoch"`
+	Leases           int     `json:"leases"`
+	SharesAgeSeconds float64 `json:"sharesAgeSeconds"`
+	SharesStale      bool    `json:"sharesStale"`
+	SnapshotsSaved   int64   `json:"snapshotsSaved"`
+	SnapshotFailures int64   `json:"snapshotFailures,omitempty"` // since one was written
+}
+
+// reachStatus says how far other agents are, and what follows.
+type reachStatus struct {
+	Isolation     string  `json:"isolation"` // CONNECTED, FROZEN or SPLIT
+	LagMs         float64 `json:"lagMs"`
+	GossipDelayMs float64 `json:"gossipDelayMs"`
+	// WayMs is one way to the farthest other agent, in the median; −1 while it is not known of any.
+	WayMs float64 `json:"wayMs"`
+	// Exact says whether limits that state no precision are EXACT, ExactWhy why or why not.
+	Exact    bool   `json:"exact"`
+	ExactWhy string `json:"exactWhy"`
+	// Unasked are the EXACT limits that have asked about so many keys that new ones went by the ledger in
+	// the last minute, the most first.
+	Unasked []UnaskedLimit `json:"unasked"`
 }
 
 // UnaskedLimit is such a limit, and how many requests of its new keys a gateway left to the ledger.
@@ -130,12 +145,12 @@ func (a *Agent) coreStatus() core.Status {
 func (a *Agent) status(k core.Status) Status {
 	o, t, stream := k.Applied, k.Aggregation, a.stream.Status()
 	s := Status{Name: a.c.Name, Version: a.c.Version, UptimeSeconds: a.now().Seconds(), Partitioned: a.cut.Load(),
-		ConfigRevision: o.Revision, Resources: o.Resources,
-		LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), maxLeftOut)],
-		Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale, SnapshotsSaved: a.saved.Load(),
-		SnapshotFailures: a.saveFailures.Load(),
-		Isolation:        isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
-		WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy, Unasked: []UnaskedLimit{},
+		configStatus: configStatus{ConfigRevision: o.Revision, Resources: o.Resources,
+			LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), maxLeftOut)]},
+		shareStatus: shareStatus{Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale,
+			SnapshotsSaved: a.saved.Load(), SnapshotFailures: a.saveFailures.Load()},
+		reachStatus: reachStatus{Isolation: isolation(t.Isolation), LagMs: ms(t.Lag), GossipDelayMs: ms(k.GossipDelay),
+			WayMs: -1, Exact: k.Exact, ExactWhy: k.ExactWhy, Unasked: []UnaskedLimit{}},
 		ContendedKeys: t.Keys, DoubleReplicas: k.DoubleNames, DoubleReplicasTotal: k.Doubles,
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,

@@ -181,12 +181,17 @@ func scalar(n *yaml.Node, d protoreflect.FieldDescriptor) (v protoreflect.Value,
 	case protoreflect.EnumKind:
 		return enum(n.Value, tag, d.Enum())
 	case protoreflect.MessageKind:
-		if d.Message().FullName() == timestampName {
-			return timestamp(n.Value, tag)
-		}
-		return duration(n.Value, tag)
+		return timeOf(n.Value, tag, d)
 	}
 	return v, "nothing: this version cannot read the field"
+}
+
+// timeOf reads an instant or a duration.
+func timeOf(text, tag string, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
+	if d.Message().FullName() == timestampName {
+		return timestamp(text, tag)
+	}
+	return duration(text, tag)
 }
 
 // parseNumber reads the number of a field. It returns no valid value if the text is none. kind describes the numbers

@@ -225,16 +225,17 @@ func (w *seen) note() {
 func (w *seen) noShare() string {
 	only := w.r.GetShadow() || w.r.GetLimit() != "" || w.r.GetClient() != ""
 	pool := strings.TrimPrefix(w.r.GetPool(), "pools/")
-	switch {
-	case w.agents == len(w.silent) || len(w.out.GetExplanations()) > 0:
+	if w.agents == len(w.silent) || len(w.out.GetExplanations()) > 0 || pool != "" && only {
 		return ""
-	case pool != "" && w.flows[pool] == nil && !only:
+	}
+	switch {
+	case pool != "" && w.flows[pool] == nil:
 		return fmt.Sprintf("%s has sent no request to pool %s in the last minute, and has no share of it.", w.who, pool)
-	case pool != "" && !only:
+	case pool != "":
 		return fmt.Sprintf("%s has no share of pool %s yet.%s", w.who, pool, traffic(w.flows[pool]))
-	case pool == "" && w.total == nil && len(w.limits) == 0:
+	case w.total == nil && len(w.limits) == 0:
 		return w.who + " has sent no request to a configured pool in the last minute."
-	case pool == "" && len(w.out.GetLimits()) == 0 && !only:
+	case len(w.out.GetLimits()) == 0 && !only:
 		return fmt.Sprintf("%s has no share of a pool yet.%s", w.who, traffic(w.total))
 	}
 	return ""

@@ -18,18 +18,10 @@ import (
 func (s *Server) respond(r *api.RateLimitRequest, all []decision) *api.RateLimitResponse {
 	out := &api.RateLimitResponse{OverallCode: api.RateLimitResponse_OK,
 		Statuses: make([]*api.RateLimitResponse_DescriptorStatus, len(all))}
-	tightest, over, quotas := -1, false, quotas{}
 	for i := range all {
-		d := &all[i]
-		out.Statuses[i] = d.status()
-		refuses := d.exceeded() && !d.quota
-		quotas.add(d, s.o.Quota)
-		if d.limited && (refuses || !over && (tightest < 0 || d.remaining < all[tightest].remaining)) {
-			tightest = i
-		}
-		over = over || refuses
+		out.Statuses[i] = all[i].status()
 	}
-	over = over || quotas.exceeded()
+	tightest, over := s.tightest(all)
 	if over && s.o.Shadow {
 		s.counts.shadowed.Add(1)
 	} else if over {
@@ -42,6 +34,22 @@ func (s *Server) respond(r *api.RateLimitRequest, all []decision) *api.RateLimit
 		out.DynamicMetadata = metadata(r, all)
 	}
 	return out
+}
+
+// tightest returns the decision whose headers the answer has, or -1, and whether the request is over a limit. The
+// last refusal comes before the limit with the least left.
+func (s *Server) tightest(all []decision) (at int, over bool) {
+	at, quotas := -1, quotas{}
+	for i := range all {
+		d := &all[i]
+		refuses := d.exceeded() && !d.quota
+		quotas.add(d, s.o.Quota)
+		if d.limited && (refuses || !over && (at < 0 || d.remaining < all[at].remaining)) {
+			at = i
+		}
+		over = over || refuses
+	}
+	return at, over || quotas.exceeded()
 }
 
 // exceeded reports whether a response says so of the limit.

@@ -117,25 +117,28 @@ func (s *Store) oldestMinor(ctx context.Context, start string, among int) (run [
 		}
 		for _, kv := range got.Kvs {
 			e, err := s.parseEntry(kv)
-			fits := err == nil && e.mergeable()
-			follows := len(run) > 0 && e.Previous == run[len(run)-1].Revision
-			if len(run) > 1 && !(fits && follows) {
+			longer := extended(run, e, err == nil && e.mergeable())
+			if len(run) > 1 && len(longer) <= len(run) {
 				return run, start, nil
 			}
-			among, start = among-1, string(kv.Key)+"\x00"
-			switch {
-			case fits && follows:
-				if run = append(run, e); len(run) == mergeMost {
-					return run, start, nil
-				}
-			case fits:
-				run = []Entry{e}
-			default:
-				run = nil
+			run, among, start = longer, among-1, string(kv.Key)+"\x00"
+			if len(run) == mergeMost {
+				return run, start, nil
 			}
 		}
 	}
 	return run, start, nil
+}
+
+// extended returns the run with an entry that follows it, else a new run of the entry, or none if it fits in none.
+func extended(run []Entry, e Entry, fits bool) []Entry {
+	switch {
+	case !fits:
+		return nil
+	case len(run) > 0 && e.Previous == run[len(run)-1].Revision:
+		return append(run, e)
+	}
+	return []Entry{e}
 }
 
 // merged returns one record of the changes of the first of several entries, as many as it reads in mergeBytes, and

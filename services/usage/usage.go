@@ -1,9 +1,10 @@
-// Package usage writes the use of calendar quotas for other programs: as JSON, one record a line, or as CloudEvents 1.0.
+// Package usage writes the use of calendar quotas for other programs: as JSON, one record a line, or as CloudEvents
+// 1.0.
 //
 // # Invariants
 //
-// The ID of a record or an event is the same however often it is written, and differs from all others. A receiver that
-// remembers IDs counts nothing twice.
+// The ID of a record or an event is the same however often it is written, and differs from all others. A receiver
+// that remembers IDs counts nothing twice.
 package usage
 
 import (

@@ -77,9 +77,30 @@ type Member struct {
 
 // Aggregator holds the claims of all replicas. Not safe for concurrent use.
 type Aggregator struct {
-	o        Options
-	table    *claims.Table // of the gateways here: their own claims, and the owners' sums
-	owned    *claims.Table // of the keys that this agent owns: the claims of all replicas
+	o     Options
+	table *claims.Table // of the gateways here: their own claims, and the owners' sums
+	keys  ordered[*key] // of table
+	gateways
+	owning
+	using
+	membership
+
+	notes notes         // of keys whose sums have changed
+	delay time.Duration // τ_max of the gossip
+	late  time.Duration // what it waits beyond that
+	swept time.Duration
+	fresh bool // sums have changed since Fresh was asked
+
+	silent time.Duration // not before then may another peer become unreachable
+	// telling is the number of replicas with sums to send, see silence; toTell was that in the round before.
+	telling, toTell int
+
+	refused   uint64 // records with bad numbers, or beyond MaxKeys
+	conflicts uint64 // states of a local replica received from elsewhere
+}
+
+// gateways has the gateways of this agent, and the other agents.
+type gateways struct {
 	replicas map[string]*replica
 	last     claims.Peer
 	locals   map[process]*local
@@ -90,38 +111,31 @@ type Aggregator struct {
 	remotes      map[string]*remote
 	// remotesByName are the same by name; nil: to be made.
 	remotesByName []*remote
+	speaksFor     map[string]int // agents, and for how many of remotes
+}
 
-	keys  ordered[*key]      // of table
-	ours  ordered[*ownedKey] // of owned
-	notes notes              // of keys whose sums have changed
-	delay time.Duration      // τ_max of the gossip
-	late  time.Duration      // what it waits beyond that
-	swept time.Duration
-	fresh bool // sums have changed since Fresh was asked
+// owning has the state of the keys that this agent owns.
+type owning struct {
+	owned   *claims.Table      // the claims of all replicas
+	ours    ordered[*ownedKey] // of owned
+	own     *source            // this agent as an owner
+	ownSeq  uint64             // of its sums to itself
+	users   []claims.Group     // memory
+	news    []uint64           // owned keys whose new sums are not queued yet
+	ownNews []uint64           // the same of this agent itself
+}
 
+// using has the state of owners, and of their sums.
+type using struct {
 	owners    owners
 	self      claims.Group    // this agent
 	everybody map[string]bool // agents that send all agents their claims, and take no sums
 	sources   map[agentLife]*source
-	own       *source        // this agent as an owner
-	ownSeq    uint64         // of its sums to itself
 	waiting   []uint64       // keys of which a new owner's sum waits
 	rests     []*rest        // in the order in which they end
-	users     []claims.Group // memory
 	named     named          // the group asked for last
 	sums      []gossipv1.Sum // memory for the next
 	changes   int            // how many keys the changes had that Sums returned last
-	speaksFor map[string]int // agents, and for how many of remotes
-	news      []uint64       // owned keys whose new sums are not queued yet
-	ownNews   []uint64       // the same of this agent itself
-
-	membership
-	silent time.Duration // not before then may another peer become unreachable
-	// telling is the number of replicas with sums to send, see silence; toTell was that in the round before.
-	telling, toTell int
-
-	refused   uint64 // records with bad numbers, or beyond MaxKeys
-	conflicts uint64 // states of a local replica received from elsewhere
 }
 
 // membership has the gateways that share the limits, and what is known of the majority of their agents.
@@ -178,21 +192,16 @@ func New(o Options) *Aggregator {
 	o = o.withDefaults()
 	params := claims.Params{Stale: stale(o.Period).Seconds(), Forget: o.T2.Seconds(), MaxKeys: o.MaxKeys}
 	t := &Aggregator{
-		o:          o,
-		table:      claims.New(params),
-		owned:      claims.New(params),
-		replicas:   map[string]*replica{},
-		locals:     map[process]*local{},
-		numbered:   map[int32]*local{},
-		remotes:    map[string]*remote{},
-		keys:       newOrdered[*key](),
-		ours:       newOrdered[*ownedKey](),
-		self:       unique.Make(o.Agent),
-		everybody:  map[string]bool{},
-		speaksFor:  map[string]int{},
-		notes:      notes{last: 1},
-		sources:    map[agentLife]*source{},
+		o:     o,
+		table: claims.New(params),
+		keys:  newOrdered[*key](),
+		gateways: gateways{replicas: map[string]*replica{}, locals: map[process]*local{}, numbered: map[int32]*local{},
+			remotes: map[string]*remote{}, speaksFor: map[string]int{}},
+		owning: owning{owned: claims.New(params), ours: newOrdered[*ownedKey]()},
+		using: using{self: unique.Make(o.Agent), everybody: map[string]bool{},
+			sources: map[agentLife]*source{}},
 		membership: membership{hasMajority: true},
+		notes:      notes{last: 1},
 	}
 	t.owners.add(o.Agent)
 	t.own = t.source(0, o.Agent, 0)

@@ -138,6 +138,10 @@ func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh
 	return void
 }
 
+// ownsAgain reports whether this agent may own a key again, so that others were sent a claim meanwhile. Of few agents
+// that is so only if the claim is the first one here.
+func (t *Aggregator) ownsAgain(r *told, known bool) bool { return r.known && (!known || !t.small()) }
+
 // takeClaim takes the claim of a replica of a key that this agent owns.
 func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Group, r told) {
 	known := t.owned.Has(id, r.Key)
@@ -152,8 +156,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 	fresh = fresh || left
 	info := t.touch(now, &r)
-	// Of many agents an owner may be one again: others were sent a claim meanwhile.
-	if outcome == claims.Applied && (r.known && (!known || !t.small()) || void && info.moved) {
+	if outcome == claims.Applied && (t.ownsAgain(&r, known) || void && info.moved) {
 		t.owned.Renew(r.Key)
 		of = several // its own sum has another epoch, too
 	}

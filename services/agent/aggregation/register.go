@@ -32,12 +32,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 			}
 			continue
 		}
-		owner := t.o.Agent
-		if !small && wasSmall {
-			owner = c.now.of(at)
-		} else if !small {
-			owner = c.of(at, k.owner)
-		}
+		owner := t.ownerAfter(c, at, k, wasSmall)
 		switch {
 		case owner != k.owner:
 			t.moveTo(now, owner, at, k)
@@ -50,6 +45,17 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	}
 	t.tellSums(now, back)
 	t.forgetEverybody()
+}
+
+// ownerAfter returns the owner of a key after a change of the owners. In a small fleet each agent is one.
+func (t *Aggregator) ownerAfter(c change, at uint64, k *key, wasSmall bool) string {
+	switch {
+	case t.small():
+		return t.o.Agent
+	case wasSmall:
+		return c.now.of(at)
+	}
+	return c.of(at, k.owner)
 }
 
 // registerAt sends the claims here to an owner again.

@@ -219,13 +219,7 @@ func (t *Aggregator) installWaiting(now time.Duration) {
 
 // install has an owner's sum hold; k is nil for a key that is not known here.
 func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
-	r := w.record()
-	outcome, err := t.table.Apply(w.from.id, now.Seconds(), r)
-	switch {
-	case err != nil || outcome == claims.Refused:
-		t.refused++
-		return
-	case outcome == claims.Old && k != nil && k.source == w.from:
+	if !t.accepts(now, k, w) {
 		return
 	}
 	if k == nil {
@@ -250,6 +244,16 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 		t.tellClaims(now, w.Key, k, delivery.Urgent)
 	}
 	k.alone = alone
+}
+
+// accepts adds an owner's sum to the table, and reports whether the sum is news.
+func (t *Aggregator) accepts(now time.Duration, k *key, w *ownerSum) bool {
+	outcome, err := t.table.Apply(w.from.id, now.Seconds(), w.record())
+	if err != nil || outcome == claims.Refused {
+		t.refused++
+		return false
+	}
+	return outcome != claims.Old || k == nil || k.source != w.from
 }
 
 // change goes from the sum of one owner to that of another, see above.

@@ -48,38 +48,61 @@ type Core struct {
 	quotas        *quotas.Desk
 	own           OwnLimits // nil: there are none
 	lapses        lapses
-	processes     map[uint64]*gateway // by their numbers for tokens
 	spent         spent.Store
-	peers         *schedule.Peers
-	peersChanged  bool              // since the last round
-	alive         []tokens.Agent    // the other agents that may own keys
-	lives         map[string]uint64 // of other agents, as far as this one knows
-	left          map[string]bool   // by agent that is not alive: it left in order
 	near          nearness
-	exact         bool          // limits that state no precision are EXACT
-	exactWhy      string        // they are, or are not
-	switches      uint64        // of exact
-	unaskedLogged time.Duration // the last line about a limit that asks about too many keys; 0: none
 	doubts        doubts
 	lines         *rate.Limiter // of lines about what gateways refuse
-
-	gateways map[Process]*gateway
-	links    map[Link]*gateway // those connected
-	doubled  map[string]bool   // names that several Envoys have now
-	doubles  uint64            // names that came into doubled
-	ticked   time.Duration     // last Tick
-	sums     time.Duration     // last sums
-	beat     time.Duration     // last heartbeat
-	beats    uint64
-	whole    *config.Config       // the configuration in force; nil: not needed yet
-	logged   int64                // revision of the configuration that was logged last
-	members  []*controlv1.Replica // of the leases
-	resent   uint64               // changes that a gateway refused
+	exactness
+	otherAgents
+	linked
+	timing
+	passedOn
 
 	ran   time.Duration // when this process ran last; 0: it has just begun
 	stale time.Duration // packets that come before then have waited for this process, see pause.go
 
 	out Effects // of the event
+}
+
+// exactness says whether limits that state no precision are EXACT.
+type exactness struct {
+	exact         bool
+	exactWhy      string        // they are, or are not
+	switches      uint64        // of exact
+	unaskedLogged time.Duration // the last line about a limit that asks about too many keys; 0: none
+}
+
+type otherAgents struct {
+	peers        *schedule.Peers
+	peersChanged bool              // since the last round
+	alive        []tokens.Agent    // the other agents, if they may own keys
+	lives        map[string]uint64 // as far as this agent knows
+	left         map[string]bool   // by agent that is not alive: it left in order
+}
+
+// linked are the gateways of this agent.
+type linked struct {
+	gateways  map[Process]*gateway
+	links     map[Link]*gateway   // those connected
+	processes map[uint64]*gateway // by their numbers for tokens
+	doubled   map[string]bool     // names that several Envoys have now
+	doubles   uint64              // names that came into doubled
+}
+
+// timing has the times of what is done from time to time.
+type timing struct {
+	ticked time.Duration // last Tick
+	sums   time.Duration // last sums
+	beat   time.Duration // last heartbeat
+	beats  uint64
+}
+
+// passedOn holds numbers of the coordinator for gateways.
+type passedOn struct {
+	whole   *config.Config       // the configuration in force; nil: not needed yet
+	logged  int64                // revision of the configuration that was logged last
+	members []*controlv1.Replica // of the leases
+	resent  uint64               // changes that a gateway refused
 }
 
 // New returns a core that knows nothing.
@@ -88,11 +111,12 @@ func New(o Options) *Core {
 	c := &Core{o: o,
 		aggregator: aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1,
 			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),
-		reports:  reports.New(),
-		activity: activity.New(),
-		peers:    peers, near: newNearness(o.ExactWithin),
-		lives: map[string]uint64{}, left: map[string]bool{}, gateways: map[Process]*gateway{},
-		links: map[Link]*gateway{}, processes: map[uint64]*gateway{},
+		reports:     reports.New(),
+		activity:    activity.New(),
+		near:        newNearness(o.ExactWithin),
+		otherAgents: otherAgents{peers: peers, lives: map[string]uint64{}, left: map[string]bool{}},
+		linked: linked{gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
+			processes: map[uint64]*gateway{}},
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),
 	}
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,

@@ -184,9 +184,6 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		leader, longest := leaderOf(err), longestPause(err)
 		c.ended(address, gotAny, err)
-		if c.over != nil {
-			c.over()
-		}
 		if gotAny && status.Code(err) != codes.Aborted { // aborted: another agent has this one's name
 			pause = firstPause
 		}
@@ -242,6 +239,9 @@ func leaderOf(err error) string {
 
 // ended notes and logs the end of an attempt: the first failure of a kind is worth a line, its repetition is not.
 func (c *Client) ended(address string, gotAny bool, err error) {
+	if c.over != nil {
+		defer c.over()
+	}
 	if gotAny {
 		c.streams.Add(1)
 	} else {

@@ -103,8 +103,8 @@ func Check(m *controlv1.Bookings) error {
 	return nil
 }
 
-// Take answers a request. With first the record was not known before; with store the answer may be sent when what Write
-// returns after this call is stored, and not before.
+// Take answers a request. With first the record was not known before; with store the answer may be sent when what
+// Write returns after this call is stored, and not before.
 func (b *Book) Take(now time.Time, r *controlv1.BookingRequest) (answer *controlv1.Booking, first, store bool) {
 	answer = &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
 		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod()}
@@ -114,22 +114,8 @@ func (b *Book) Take(now time.Time, r *controlv1.BookingRequest) (answer *control
 	configured = configured && terms.Calendar == at.Calendar
 	answer.Amount = uint64(terms.Amount)
 	known := b.records[at]
-	switch {
-	case known == nil && !configured:
-		answer.Reason = controlv1.Booking_REASON_NOT_CONFIGURED
-		return answer, false, false
-	case known == nil && !b.calendars.open(at.Calendar, at.Period, now, r.GetWanted() == 0):
-		answer.Reason = controlv1.Booking_REASON_OTHER_PERIOD
-		return answer, false, false
-	case known == nil && r.GetWanted() == 0 && r.GetAdmitted()|r.GetRefused()|r.GetKnown() == 0:
-		return answer, false, false
-	case known == nil && len(b.records) >= MaxRecords:
-		b.counts.Full++
-		answer.Reason = controlv1.Booking_REASON_FULL
-		return answer, false, false
-	case known != nil && known.final:
-		b.counts.Late++
-		answer.Reason = controlv1.Booking_REASON_OTHER_PERIOD
+	reason, goesOn := b.accepts(now, at, known, configured, r)
+	if answer.Reason = reason; !goesOn {
 		return answer, false, false
 	}
 	one := known
@@ -155,6 +141,27 @@ func (b *Book) Take(now time.Time, r *controlv1.BookingRequest) (answer *control
 	b.watch(one)
 	answer.Amount, answer.Left = uint64(one.amount), uint64(one.left())
 	return answer, first, changed || answer.GetTo() > answer.GetFrom() || r.GetFinal()
+}
+
+// accepts reports whether a request changes anything, and if it does not, why. known is its record, if there is one.
+func (b *Book) accepts(now time.Time, at account, known *record, configured bool, r *controlv1.BookingRequest) (
+	why controlv1.Booking_Reason, goesOn bool) {
+	onlyUse := r.GetWanted() == 0
+	switch {
+	case known != nil && known.final:
+		b.counts.Late++
+		return controlv1.Booking_REASON_OTHER_PERIOD, false
+	case known != nil:
+		return 0, true
+	case !configured:
+		return controlv1.Booking_REASON_NOT_CONFIGURED, false
+	case !b.calendars.open(at.Calendar, at.Period, now, onlyUse):
+		return controlv1.Booking_REASON_OTHER_PERIOD, false
+	case len(b.records) >= MaxRecords:
+		b.counts.Full++
+		return controlv1.Booking_REASON_FULL, false
+	}
+	return 0, !onlyUse || r.GetAdmitted()|r.GetRefused()|r.GetKnown() != 0
 }
 
 // book gives a session an interval, and reports whether that has changed the record.

@@ -9,17 +9,17 @@
 //	0           free          next                    amount
 //	├──A──┼──B──┼░░░░┼───A────┤ nobody has these units ┤
 //
-// A booking takes units that came back, else the units from next on. So the intervals of all sessions are disjoint, and
-// their sum is at most the amount, however many owners there are and whatever they do not know of each other.
+// A booking takes units that came back, else the units from next on. So the intervals of all sessions are disjoint,
+// and their sum is at most the amount, however many owners there are and whatever they do not know of each other.
 //
 //	Take(request) ──► the record changes ──► Write(values) ──► etcd ──► the answer may be sent
 //
 // # The journal
 //
 // [Book.Write] encodes what has changed since the last call: a value for all records together, with the place of each
-// of their sessions. [Book.Fold] encodes one of the [Shards] parts of the book whole. A book is read back from its shards
-// and the values after them ([Book.RestoreShard], [Book.Replay]). Use is in the next value of its record or the next
-// shard; until then it is known to its owner, who sends it again on each stream.
+// of their sessions. [Book.Fold] encodes one of the [Shards] parts of the book whole. A book is read back from its
+// shards and the values after them ([Book.RestoreShard], [Book.Replay]). Use is in the next value of its record or
+// the next shard; until then it is known to its owner, who sends it again on each stream.
 //
 // # Invariants
 //
@@ -34,7 +34,7 @@
 //
 // # Bounds
 //
-// MaxRecords records, maxSessions sessions in each: the session that was not used for longest is then put together with
-// those before. Of a key the present period is kept, and the last Kept ones. A request costs O(1), Write O(changes),
-// Fold O(records/Shards).
+// MaxRecords records, maxSessions sessions in each: the session that was not used for longest is then put together
+// with those before. Of a key the present period is kept, and the last Kept ones. A request costs O(1), Write
+// O(changes), Fold O(records/Shards).
 package booking

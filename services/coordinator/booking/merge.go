@@ -6,8 +6,8 @@ import (
 	"github.com/titrate/titrate/control/calendar"
 )
 
-// Merge takes in what an earlier book of this process knows that the store does not: etcd was restored from a backup, or
-// emptied. What the store knows more of stays.
+// Merge takes in what an earlier book of this process knows that the store does not: etcd was restored from a backup,
+// or emptied. What the store knows more of stays.
 func (b *Book) Merge(now time.Time, before *Book) {
 	for at, old := range before.records {
 		one := b.records[at]

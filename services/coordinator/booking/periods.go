@@ -80,7 +80,8 @@ type Period struct {
 	Left, Next time.Duration
 }
 
-// Configure says which calendars are in use. A calendar that is not valid, and what is above the bound, has no periods.
+// Configure says which calendars are in use. A calendar that is not valid, and what is above the bound, has no
+// periods.
 func (b *Book) Configure(used []config.Calendar) {
 	for _, p := range b.calendars.of {
 		p.used = false
@@ -92,8 +93,8 @@ func (b *Book) Configure(used []config.Calendar) {
 	}
 }
 
-// Announce returns the present periods of the calendars in use, for agents, in order. Their numbers are the lowest from
-// then on.
+// Announce returns the present periods of the calendars in use, for agents, in order. Their numbers are the lowest
+// from then on.
 func (b *Book) Announce(now time.Time) (out []Period) {
 	for of, p := range b.calendars.of {
 		if !p.used {

@@ -61,8 +61,8 @@ func (one *record) find(id uint64) *session {
 	return nil
 }
 
-// note takes in a session's use, its end, and what it gives back. It reports whether that is to be stored soon: use is
-// not.
+// note takes in a session's use, its end, and what it gives back. It reports whether that is to be stored soon: use
+// is not.
 func (one *record) note(_ time.Time, s *session, r *controlv1.BookingRequest) (changed bool) {
 	if s.final {
 		return false
@@ -143,7 +143,8 @@ func (one *record) give(n Units) (from, to Units) {
 	return from, to
 }
 
-// fold puts the session that was not used for longest together with those before; one that has ended, if there is one.
+// fold puts the session that was not used for longest together with those before; one that has ended, if there is
+// one.
 func (one *record) fold() {
 	oldest := slices.MinFunc(one.sessions, func(a, b session) int {
 		switch {

@@ -33,8 +33,8 @@ type Selection struct {
 	Period                string // present, ended, all, or a name
 }
 
-// List returns up to most uses, in order of key and period, after a place in that order, and the place of the last one,
-// "" if no more follow.
+// List returns up to most uses, in order of key and period, after a place in that order, and the place of the last
+// one, "" if no more follow.
 func (b *Book) List(now time.Time, s Selection, most int, after string) (out []Usage, next string) {
 	type placed struct {
 		place string

@@ -6,17 +6,17 @@
 //	agents ◄──Booked──── answers ◄──────────────── stored ◄──────────────────────────┘
 //
 // A [Ledger] takes bookings while Lead has given it an epoch, and while it owns the journal in etcd: each transaction
-// compares the owner's key, so that a coordinator that was replaced writes nothing any more. It answers a booking when
-// it is stored. Requests of a window of 100 ms are one transaction. The first request of a key does not wait for the
-// window, eight times a second. So there are 20 transactions a second at most.
+// compares the owner's key, so that a coordinator that was replaced writes nothing any more. It answers a booking
+// when it is stored. Requests of a window of 100 ms are one transaction. The first request of a key does not wait for
+// the window, eight times a second. So there are 20 transactions a second at most.
 //
 // While etcd is slow the same transaction is tried again, and requests gather in the next one. An answer that has
 // waited for slowAfter is STORE_AWAY; a repeat gets the interval.
 //
 // # Failover
 //
-// The next leader takes the owner's key and reads the book back. What was in memory alone was not answered. A ledger that
-// has lost the key and still leads (etcd was restored) reads what is stored, and adds what it knows itself.
+// The next leader takes the owner's key and reads the book back. What was in memory alone was not answered. A ledger
+// that has lost the key and still leads (etcd was restored) reads what is stored, and adds what it knows itself.
 package ledger
 
 import (

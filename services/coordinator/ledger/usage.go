@@ -51,8 +51,8 @@ func (l *Ledger) Periods() (m *controlv1.Periods, generation uint64) {
 	return m, l.generation
 }
 
-// List returns up to most uses after a place, and the place of the last one, "" if no more follow. ErrAway: the use is
-// not known here.
+// List returns up to most uses after a place, and the place of the last one, "" if no more follow. ErrAway: the use
+// is not known here.
 func (l *Ledger) List(s booking.Selection, most int, after string) (out []booking.Usage, next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,13 +2,13 @@
 //
 // # Model
 //
-// A [Sender] asks for the events that are to be sent, and posts them one after another. An answer of 200 to 299 takes an
-// event. An event that is not taken is tried again after 1 s, 2 s and so on, up to five minutes; others go on meanwhile.
-// If the receiver cannot be reached at all, everything waits for that time.
+// A [Sender] asks for the events that are to be sent, and posts them one after another. An answer of 200 to 299 takes
+// an event. An event that is not taken is tried again after 1 s, 2 s and so on, up to five minutes; others go on
+// meanwhile. If the receiver cannot be reached at all, everything waits for that time.
 //
-// A request is as Standard Webhooks has it: the headers webhook-id, webhook-timestamp, and webhook-signature, which is
-// "v1," and the base64 of HMAC-SHA256 over "ID.TIMESTAMP.BODY". The ID of an event is always the same, so that a receiver
-// which remembers IDs takes nothing twice: after a failover an event whose answer was lost comes again.
+// A request is as Standard Webhooks has it: the headers webhook-id, webhook-timestamp, and webhook-signature, which
+// is "v1," and the base64 of HMAC-SHA256 over "ID.TIMESTAMP.BODY". The ID of an event is always the same, so that a
+// receiver which remembers IDs takes nothing twice: after a failover an event whose answer was lost comes again.
 //
 // # Where it connects to
 //
@@ -21,8 +21,8 @@
 //   - Redirects are not followed, and proxies of the environment are not used.
 //   - Of the answer only the status counts. Nothing of its body is kept or logged.
 //
-// The secret is read from its file for each request, so it may be replaced at any time. Neither it nor the URL's path and
-// query are logged.
+// The secret is read from its file for each request, so it may be replaced at any time. Neither it nor the URL's path
+// and query are logged.
 package webhook
 
 import (
@@ -176,8 +176,8 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// internal are networks that the standard library does not count as private: carrier NAT, this network, and IPv6 forms
-// that have an IPv4 address in them.
+// internal are networks that the standard library does not count as private: carrier NAT, this network, and IPv6
+// forms that have an IPv4 address in them.
 var internal = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16")}

@@ -52,14 +52,19 @@ func List(dir string) (files, leftOut []string, err error) {
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err == nil && len(files) == 0 {
+		err = noFile(dir, leftOut)
+	}
+	if err != nil {
 		return nil, nil, err
-	case len(files) == 0 && len(leftOut) == 0:
-		return nil, nil, fmt.Errorf("%s has no file, so there is no limit: want the files of ratelimit", dir)
-	case len(files) == 0:
-		return nil, nil, fmt.Errorf("%s has no file that is read, so there is no limit: left out are %s", dir,
-			strings.Join(leftOut, ", "))
 	}
 	return files, leftOut, nil
+}
+
+func noFile(dir string, leftOut []string) error {
+	if len(leftOut) == 0 {
+		return fmt.Errorf("%s has no file, so there is no limit: want the files of ratelimit", dir)
+	}
+	return fmt.Errorf("%s has no file that is read, so there is no limit: left out are %s", dir,
+		strings.Join(leftOut, ", "))
 }

@@ -106,16 +106,17 @@ func meet(a, b string) bool {
 	for i := len(a); i >= 0; i-- {
 		fits, last = last, fits
 		for j := len(b); j >= 0; j-- {
-			star, other := i < len(a) && a[i] == '*', j < len(b) && b[j] == '*'
-			switch {
-			case i == len(a) && j == len(b):
+			switch inA, inB := i < len(a), j < len(b); {
+			case !inA && !inB:
 				fits[j] = true
-			case star || other: // it takes nothing, or what the other begins with
-				fits[j] = i < len(a) && last[j] || j < len(b) && fits[j+1]
+			case isStar(a, i) || isStar(b, j): // it takes nothing, or what the other begins with
+				fits[j] = inA && last[j] || inB && fits[j+1]
 			default:
-				fits[j] = i < len(a) && j < len(b) && a[i] == b[j] && last[j+1]
+				fits[j] = inA && inB && a[i] == b[j] && last[j+1]
 			}
 		}
 	}
 	return fits[0]
 }
+
+func isStar(text string, at int) bool { return at < len(text) && text[at] == '*' }

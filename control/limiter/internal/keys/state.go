@@ -34,12 +34,17 @@ type state struct {
 	assumed   float64 // of sums.Admitted: what the others are assumed to have admitted since
 	assumedAt int64   // when that was assumed
 	spentAt   int64   // when the others' Spent changed last
-	part      int64   // the TAT of this replica's part while it is cut off, see cutoff.go; 0: not in use
-	healed    int64   // time of the first sums after a silence, see AfterCut; 0: its owner knows all that is spent
-	owesUntil int64   // end of the time in which the ledger decides a debt
-	named     uint32  // the listing that last named the key, see [hearing]
-	heard     int64   // when it was named
-	random    uint64
+	cut
+	named  uint32 // the listing that last named the key, see [hearing]
+	heard  int64  // when it was named
+	random uint64
+}
+
+// cut has the state of a key after a time without the others' counts, see cutoff.go.
+type cut struct {
+	part      int64 // the TAT of this replica's part while it is cut off; 0: not in use
+	healed    int64 // time of the first sums after a silence, see AfterCut; 0: its owner knows all that is spent
+	owesUntil int64 // end of the time in which the ledger decides a debt
 }
 
 // announcement holds the numbers of a key's claim.

@@ -73,13 +73,7 @@ func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 }
 
 func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
-	sums := drc.LedgerSums{
-		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
-		Spent: k.Spent, Own: k.Own, Gap: k.Gap, Assumed: k.Assumed, Absent: m.Absent, Epoch: k.Epoch,
-	}
-	if gap := s.hearing.gap; gap > 0 && sums.Gap >= 0 {
-		sums.Gap = max(sums.Gap, gap)
-	}
+	sums := s.ledgerSums(k, m)
 	at, ok := s.locate(k.Key)
 	inUse := k.Claims > 0 || k.Active > 0 || k.Spent > 0
 	if !ok && inUse {
@@ -106,6 +100,17 @@ func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 	if !inUse || !s.hearing.changes.Load() {
 		s.states.touch(st)
 	}
+}
+
+func (s *Store) ledgerSums(k *exchange.KeySum, m *members.View) drc.LedgerSums {
+	sums := drc.LedgerSums{
+		Admitted: k.Admitted, Claims: k.Claims, Active: k.Active, Unsaturated: k.Unsaturated,
+		Spent: k.Spent, Own: k.Own, Gap: k.Gap, Assumed: k.Assumed, Absent: m.Absent, Epoch: k.Epoch,
+	}
+	if gap := s.hearing.gap; gap > 0 && sums.Gap >= 0 {
+		sums.Gap = max(sums.Gap, gap)
+	}
+	return sums
 }
 
 // setSums installs what the others do with the key of a state, which is locked.
