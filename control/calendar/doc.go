@@ -20,8 +20,8 @@
 //  2. A booking has a session and a number. A repeat gets the same interval.
 //  3. Counts of a gateway and an owner are cumulative within a session, so a message that is repeated or late counts
 //     once.
-//  4. The owner books ahead: what waits and a step, which is two requests, twice the largest burst lately, or 30
-//     seconds of use up to a thousandth of the amount, whichever is most. It books again when half is left.
+//  4. The owner books ahead: the cost that waits and a step, and again when half a step is left. A step is the most of
+//     two requests, twice the largest burst lately, and 30 seconds of use up to a thousandth of the amount.
 //  5. Units have the number of their period and end with it. Only the owner says which period it is, and how long it
 //     lasts. A number never goes back.
 //  6. An OPEN owner whose booking is slow or cannot be stored grants beyond its intervals, up to the amount by its own

@@ -30,7 +30,7 @@ type Gateway struct {
 	endings             []ending
 }
 
-// View is what a gateway knows of a key over all gateways.
+// View has the state of a key over all gateways, as a gateway knows it.
 type View struct {
 	Period    int64
 	Ends      int64 // 0: not known

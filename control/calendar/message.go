@@ -23,7 +23,7 @@ func (u Units) Cost() float64 { return float64(u) / float64(Unit) }
 // Peer names a process of a gateway to an owner. A process that is started anew is another peer.
 type Peer uint32
 
-// Use is what requests have used in a period, cumulative.
+// Use has the cost of requests in a period, cumulative.
 type Use struct {
 	Admitted Units // cost of admitted requests, by the estimates that they were admitted with
 	Refused  Units // cost of refused ones
@@ -104,7 +104,7 @@ const (
 	StoreAway            // nothing could be stored; the question is to be repeated
 )
 
-// Outcome of a request at a gateway: one that Waits asks again with Retry after each Reply, or ends it with Leave.
+// Outcome of a request at a gateway: a request that Waits asks again with Retry after each Reply, or ends it with Leave.
 type Outcome = slots.Outcome
 
 // The outcomes.
@@ -132,19 +132,18 @@ const (
 	// KnownBoth is the time around the change of a period in which both neighbours are known.
 	KnownBoth = 5 * second
 
-	aheadFor    = second            // of its use a gateway asks for
-	keepIdle    = 10 * second       // an idle gateway keeps units for so long
-	repeatFirst = 20 * millisecond  // of a question; doubles
-	repeatMost  = second            // likewise
-	giveUpAfter = 3 * second        // the end of a session is said for so long
-	refuseFor   = second            // of a no
-	recallFor   = 10 * millisecond  // the owner waits so long for idle units before it says no
-	bookAgain   = second            // after which a question to the coordinators is repeated
-	usedUpFor   = 5 * second        // for which the owner does not ask again
-	stepFor     = 30                // seconds of use in a step
-	burstOver   = 100 * millisecond // a burst is the cost of so long
-	forgetUser  = 60 * second       // without a message
-	reportEvery = 2 * second        // an owner says what was used, if that has changed
-	slowFor     = 60 * second       // bookings count as slow after a slow one
-	lastNumber  = uint32(1) << 31   // of a message in a session; another session begins then
+	aheadFor    = second           // of its use a gateway asks for
+	keepIdle    = 10 * second      // an idle gateway keeps units for so long
+	repeatFirst = 20 * millisecond // of a question; doubles
+	repeatMost  = second           // likewise
+	giveUpAfter = 3 * second       // the end of a session is said for so long
+	refuseFor   = second           // of a no
+	recallFor   = 10 * millisecond // the owner waits so long for idle units before it says no
+	bookAgain   = second           // after which a question to the coordinators is repeated
+	usedUpFor   = 5 * second       // for which the owner does not ask again
+	stepFor     = 30               // seconds of use in a step
+	forgetUser  = 60 * second      // without a message
+	reportEvery = 2 * second       // an owner says what was used, if that has changed
+	slowFor     = 60 * second      // bookings count as slow after a slow one
+	lastNumber  = uint32(1) << 31  // of a message in a session; another session begins then
 )

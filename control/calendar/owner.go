@@ -8,7 +8,7 @@ type Outbox interface {
 	Book(w Want)
 }
 
-// Terms are what the configuration gives a key.
+// Terms come from the configuration of a key.
 type Terms struct {
 	Amount Units
 	Open   bool // see rule 6
@@ -58,7 +58,7 @@ type account struct {
 	hasBooked bool
 }
 
-// interval is of a booking.
+// interval has the units of a booking.
 type interval struct{ from, to Units }
 
 // user is a session of a gateway's process.
@@ -144,7 +144,7 @@ func (o *Owner) leftOf(now int64) int64 {
 	return max(1, o.ends-now)
 }
 
-// debt is what was granted beyond the intervals.
+// debt returns the units that were granted beyond the intervals.
 func (a *account) debt() Units { return max(0, a.out-a.booked) }
 
 // level is the highest end of an interval, and the debt as if it were one.
@@ -188,7 +188,7 @@ func (o *Owner) remaining() Units {
 	return max(0, n)
 }
 
-// hasNow is what a gateway has, with what is on its way to it.
+// hasNow returns the units of a gateway, with those on their way to it.
 func (u *user) hasNow() Units { return u.has + max(0, u.granted-u.received) }
 
 // Ask takes in a message of a gateway.
@@ -279,7 +279,6 @@ func (o *Owner) note(now int64, a *account, u *user, m Ask) {
 		u.use = m.Use
 		if a == &o.now && used > 0 {
 			o.rate.add(now, used)
-			o.burst.add(now, used)
 		}
 	}
 	if u.asked != 0 && m.Heard >= u.asked {

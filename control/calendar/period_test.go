@@ -20,7 +20,7 @@ func periods(t *testing.T, c config.Calendar) Periods {
 	return p
 }
 
-// The periods of ten years are those that a walk over all hours finds: a period begins where its first day begins.
+// A walk over ten years finds the same periods: each begins where its first day begins.
 func TestPeriodsAgainstTime(t *testing.T) {
 	for _, zone := range zones {
 		for _, c := range []config.Calendar{{Per: config.Day, Zone: zone}, {Per: config.Week, Zone: zone, StartsOn: 1},

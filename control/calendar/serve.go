@@ -13,6 +13,7 @@ func (o *Owner) serve(now int64, out Outbox) {
 	if a.period == 0 {
 		return // it is not known what the units would be of
 	}
+	o.burst.see(now, a.waits(now))
 	o.grantWaiting(now)
 	o.grantAhead()
 	o.book(now, out)
@@ -281,28 +282,23 @@ func (o *Owner) Close(out Outbox) {
 	}
 }
 
-// burst knows the most that was used within burstOver lately.
+// burst knows the most that has waited lately.
 type burst struct {
-	sum, top Units
-	from     int64 // of sum
-	topAt    int64
+	top Units
+	at  int64
 }
 
 // burstFor is the time for which a burst counts as of lately; it halves then.
 const burstFor = 60 * second
 
-func (b *burst) add(now int64, n Units) {
-	if now-b.from >= burstOver {
-		b.sum, b.from = 0, now
-	}
-	b.sum += n
-	if b.sum >= b.most(now) {
-		b.top, b.topAt = b.sum, now
+func (b *burst) see(now int64, n Units) {
+	if n > 0 && n >= b.most(now) {
+		b.top, b.at = n, now
 	}
 }
 
 func (b *burst) most(now int64) Units {
-	if age := (now - b.topAt) / burstFor; age > 0 {
+	if age := (now - b.at) / burstFor; age > 0 {
 		return b.top >> min(age, 62)
 	}
 	return b.top

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The world of the tests: gateways, agents that own the key one after the other or two at once, and a coordinator with
-// a store, on virtual time, with messages that are late, lost and repeated.
+// The world of the tests has gateways, agents that own the key one after the other or two at once, and a coordinator
+// with a store. Time is virtual; messages are late, lost and repeated.
 
 type event struct {
 	at  int64

@@ -19,8 +19,8 @@ type Allowance struct {
 	// Concurrency is the number of requests that may be in flight, over all replicas; such a limit has no Rate and
 	// no Burst. 0: a limit with a rate.
 	Concurrency int64
-	// Amount is what may be used in a period of a calendar, over all replicas, cost units; such a limit has no Rate and
-	// no Burst. Reset is the time until the next period then. 0: a limit without a quota.
+	// Amount may be used in a period of a calendar, over all replicas, cost units; such a limit has no Rate and no
+	// Burst. Reset is the time until the next period then. 0: a limit without a quota.
 	Amount float64
 	// Per is the length of the period.
 	Per config.Per

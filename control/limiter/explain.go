@@ -39,7 +39,7 @@ type LimitState struct {
 	// Concurrency is set of a limit on requests in flight, which has no Rate and no Burst. Free are its idle slots
 	// here, InFlight the requests here. Without an owner no request may start.
 	Concurrency int64
-	// Amount is set of a limit with a quota. Free is what is left of the period, as far as is known here.
+	// Amount is set of a limit with a quota. Free is left of it in the period, as far as is known here.
 	Amount   float64
 	InFlight int
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/titrate/titrate/control/calendar"
@@ -88,7 +89,7 @@ func (e *Engine) waitOf(l *limit, c *call) int64 {
 		return slotRetry
 	}
 	a, _, _ := e.quotaAllowance(l, c)
-	return int64(a.Wait)
+	return cmp.Or(int64(a.Wait), slotRetry) // the owner has not answered
 }
 
 // quotaAllowance returns what a limit with a quota leaves a client, whether that is known here, and whether the cost

@@ -216,7 +216,7 @@ func (e *Engine) joinOne(c *call, l *limit, w *tokenWait) slots.Outcome {
 	return e.slots.keys.Join(c.now, &name, &w.slot)
 }
 
-// got is what joinOne has given a request at once.
+// got returns the slot or the units that joinOne has given a request at once.
 func (w *tokenWait) got() taken {
 	if w.by.quota != nil {
 		return taken{units: w.units.Spent, spent: true}

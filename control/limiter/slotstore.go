@@ -22,7 +22,7 @@ type slotStore struct {
 	ended  []endedWait
 }
 
-// taken is what a request has of a limit: a slot, or units that it has spent.
+// taken records what a request has of a limit: a slot, or units that it has spent.
 type taken struct {
 	slot  uint64 // key
 	units quotakeys.Spent

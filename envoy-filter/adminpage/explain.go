@@ -46,7 +46,7 @@ type Limit struct {
 	// Concurrency is the number of requests in flight that the limit allows over all gateways; inFlight are here.
 	Concurrency int64   `json:"concurrency,omitempty"`
 	InFlight    int     `json:"inFlight,omitempty"`
-	Amount      number  `json:"amount,omitempty"` // of a quota's period; free is what is left of it
+	Amount      number  `json:"amount,omitempty"` // of a quota's period; free is left
 	Passes      bool    `json:"passes"`
 	Wait        number  `json:"waitSeconds"`
 	Claimed     *Claims `json:"claimed,omitempty"`

@@ -37,7 +37,7 @@ type Name struct {
 	exchange.KeyName
 }
 
-// Spent is what a request has paid.
+// Spent records the units that a request has paid.
 type Spent struct {
 	Key    uint64
 	Period int64
@@ -209,7 +209,7 @@ func (s *Store[W]) Settle(now int64, n *Name, extra calendar.Units, ended []Ende
 	return s.settle(now, e, ended)
 }
 
-// State is what is known here of a key.
+// State has the state of a key as far as it is known here.
 type State struct {
 	calendar.View
 	Known bool             // the View

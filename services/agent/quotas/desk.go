@@ -19,7 +19,7 @@ const (
 	MaxProcesses = 512
 	// keepIdle is the time for which an owner without gateways is kept.
 	keepIdle = time.Minute
-	// closeTries bounds how often the coordinators are told of an owner's end.
+	// closeTries bounds how often the end of an owner is sent to the coordinators.
 	closeTries = 10
 )
 

@@ -17,7 +17,7 @@ type period struct {
 	next   time.Duration // length of the one after it; 0: not known
 }
 
-// Period is what a coordinator says of a calendar.
+// Period comes from a coordinator: the present one of a calendar.
 type Period struct {
 	Calendar   config.Calendar
 	Number     int64

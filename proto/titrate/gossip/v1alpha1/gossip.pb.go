@@ -926,7 +926,7 @@ func (x *QuotaAsks) GetList() []*QuotaAsk {
 	return nil
 }
 
-// A gateway says what it has used and returned of a key's units, and what it needs. Counts are of the session.
+// A gateway says what it has used and returned of a key's units, and what it needs. It counts by session.
 type QuotaAsk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`

@@ -3271,7 +3271,7 @@ type LimitStep struct {
 	Unasked     bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"`         // and was not asked about a new key, as the limit had asked for too much: likewise
 	Concurrency int64                  `protobuf:"varint,12,opt,name=concurrency,proto3" json:"concurrency,omitempty"` // requests that may be in flight over all gateways; 0 of a limit with a rate. free are its
 	// idle slots at the gateway
-	Amount        float64 `protobuf:"fixed64,13,opt,name=amount,proto3" json:"amount,omitempty"` // of a quota's period; 0 of another limit. free is what is left of it, wait until the period ends
+	Amount        float64 `protobuf:"fixed64,13,opt,name=amount,proto3" json:"amount,omitempty"` // of a quota's period; 0 of another limit. free is left, wait lasts until the period ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
