@@ -114,6 +114,8 @@ type RateBurst struct {
 	Burst float64 `json:"burst"` // 0: one second's worth; below 1 is raised to 1
 	// Concurrency is as in [Limit].
 	Concurrency int64 `json:"concurrency,omitempty"`
+	// Amount is the amount of the limit's quota for a client. Only of an override.
+	Amount float64 `json:"amount,omitempty"`
 	// Until is the instant from which an override counts no more; 0: it stays. Only of an override.
 	Until Instant `json:"until_ms,omitempty"`
 }
@@ -134,8 +136,10 @@ type Limit struct {
 	Rate      float64 `json:"rate"`                 // cost units/s
 	Burst     float64 `json:"burst"`                // cost units; 0: one second's worth, at least 1
 	// Concurrency is the most requests in flight, over all replicas. Such a limit has no rate. 0: a limit with a rate.
-	Concurrency int64    `json:"concurrency,omitempty"`
-	Pools       []string `json:"pools,omitempty"` // it applies to; empty: all
+	Concurrency int64 `json:"concurrency,omitempty"`
+	// Quota is a cost per period of a calendar, over all replicas. Such a limit has no rate. Nil: none.
+	Quota *CalendarQuota `json:"quota,omitempty"`
+	Pools []string       `json:"pools,omitempty"` // it applies to; empty: all
 	// Overrides are other numbers for single clients, by their names.
 	Overrides map[string]RateBurst `json:"overrides,omitempty"`
 	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0

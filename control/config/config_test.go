@@ -165,12 +165,12 @@ func TestPartsByThemselves(t *testing.T) {
 
 // What is not valid is taken out part by part; what is left applies, and the
 // caller's lists are as they were.
-func TestLeaveOutConcurrency(t *testing.T) {
+func TestLeaveOutUnheld(t *testing.T) {
 	flight, rate := config.Limit{Name: "flight", Concurrency: 2}, config.Limit{Name: "rate", Rate: 1}
 	c := &config.Config{Defaults: []config.Limit{flight}, Tenants: []config.Tenant{{Name: "a",
 		Limits: []config.Limit{rate, flight}}, {Name: "b", Limits: []config.Limit{rate}}}}
 	d := &config.Delta{Tenants: slices.Clone(c.Tenants)}
-	left := c.LeaveOutConcurrency()
+	left := c.LeaveOutUnheld()
 	if len(left) != 2 || left[0].Tenant != config.DefaultTenant || left[1].Tenant != "a" || left[1].Limit != "flight" ||
 		!strings.Contains(left[1].Reason, "rate limit service") {
 		t.Errorf("%+v", left)
@@ -178,7 +178,7 @@ func TestLeaveOutConcurrency(t *testing.T) {
 	if len(c.Defaults) != 0 || len(c.Tenants) != 2 || len(c.Tenants[0].Limits) != 1 {
 		t.Errorf("%+v", c)
 	}
-	if left := d.LeaveOutConcurrency(); len(left) != 1 || len(d.Tenants) != 2 || len(d.Tenants[0].Limits) != 1 {
+	if left := d.LeaveOutUnheld(); len(left) != 1 || len(d.Tenants) != 2 || len(d.Tenants[0].Limits) != 1 {
 		t.Errorf("%+v, %+v", left, d)
 	}
 }

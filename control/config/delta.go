@@ -135,10 +135,10 @@ func (d *Delta) LeaveOut(in Shared) []LeftOut {
 	return out
 }
 
-// LeaveOutConcurrency is [Config.LeaveOutConcurrency] for a delta.
-func (d *Delta) LeaveOutConcurrency() []LeftOut {
+// LeaveOutUnheld is [Config.LeaveOutUnheld] for a delta.
+func (d *Delta) LeaveOutUnheld() []LeftOut {
 	c := &Config{Plans: d.Plans, Tenants: d.Tenants}
-	out := c.LeaveOutConcurrency()
+	out := c.LeaveOutUnheld()
 	d.Plans, d.Tenants = c.Plans, c.Tenants
 	return out
 }

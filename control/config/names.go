@@ -46,12 +46,33 @@ const (
 	Exact                     // the owner of a key has its one bucket; requests wait for its answer where needed
 )
 
+// Per says what a period of a quota is.
+type Per uint8
+
+// The periods.
+const (
+	Month Per = iota
+	Week
+	Day
+)
+
+// QuotaLoss says what the owner of a key of a quota does while nobody answers its bookings.
+type QuotaLoss uint8
+
+// The policies.
+const (
+	AdmitOwn    QuotaLoss = iota // admits up to the amount by its own count
+	RefuseOwing                  // admits what is booked
+)
+
 // Names of the values, in their order, as the API, documents and the filter's settings
 // spell them. field is the place of a value in a pool, a quota or a limit.
 var (
 	laws       = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
 	onLosses   = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
 	precisions = enumeration{"precision", []string{"UNSTATED", "LOCAL", "EXACT"}}
+	pers       = enumeration{"quota.per", []string{"MONTH", "WEEK", "DAY"}}
+	losses     = enumeration{"quota.on_loss", []string{"OPEN", "CLOSED"}}
 	modes      = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
 )
 
@@ -77,6 +98,24 @@ func (p Precision) MarshalText() ([]byte, error) { return precisions.write(uint8
 func (p *Precision) UnmarshalText(name []byte) error {
 	return precisions.read(string(name), (*uint8)(p))
 }
+
+// String is the period's name.
+func (p Per) String() string { return pers.name(uint8(p)) }
+
+// MarshalText is the period's name.
+func (p Per) MarshalText() ([]byte, error) { return pers.write(uint8(p)) }
+
+// UnmarshalText reads a period's name; "" is Month. The error is a *FieldError.
+func (p *Per) UnmarshalText(name []byte) error { return pers.read(string(name), (*uint8)(p)) }
+
+// String is the policy's name.
+func (l QuotaLoss) String() string { return losses.name(uint8(l)) }
+
+// MarshalText is the policy's name.
+func (l QuotaLoss) MarshalText() ([]byte, error) { return losses.write(uint8(l)) }
+
+// UnmarshalText reads a policy's name; "" is AdmitOwn. The error is a *FieldError.
+func (l *QuotaLoss) UnmarshalText(name []byte) error { return losses.read(string(name), (*uint8)(l)) }
 
 // String is the law's name.
 func (l Law) String() string { return laws.name(uint8(l)) }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -95,17 +96,22 @@ func (c *Config) leaveOut(faults func(found func(place, error) bool)) (out []Lef
 	return out
 }
 
-// unheld says why a rate limit service leaves out a limit with a concurrency.
-const unheld = "none here: a rate limit service does not see when a request ends. Envoys with the filter hold it"
+// Why a rate limit service leaves out a limit with a concurrency or a quota.
+const (
+	unheld     = "none here: a rate limit service does not see when a request ends. Envoys with the filter hold it"
+	unanswered = "none here: a rate limit service does not ask the owners of quotas. Envoys with the filter hold it"
+)
 
-// LeaveOutConcurrency removes the limits with a concurrency, for a process that does not see the ends of requests, and
-// returns what it removed. The lists are copied before they change.
-func (c *Config) LeaveOutConcurrency() []LeftOut {
+// LeaveOutUnheld removes the limits with a concurrency or a quota, for a process that holds neither, and returns what
+// it removed. The lists are copied before they change.
+func (c *Config) LeaveOutUnheld() []LeftOut {
 	return c.leaveOut(func(found func(place, error) bool) {
 		note := func(of section, i int, list []Limit) {
 			for j := range list {
 				if l := &list[j]; l.Concurrency > 0 {
 					found(place{of, i, j, -1}, &FieldError{"limits[" + l.Name + "].concurrency", l.Concurrency, unheld})
+				} else if l.Quota != nil {
+					found(place{of, i, j, -1}, &FieldError{"limits[" + l.Name + "].quota", l.Quota.Amount, unanswered})
 				}
 			}
 		}
@@ -416,7 +422,7 @@ func (l *Limit) validate(path string) error {
 	if err := own.validate(path); err != nil {
 		return err
 	}
-	if err := l.validateKind(path); err != nil {
+	if err := cmp.Or(l.validateQuota(path), l.validateKind(path)); err != nil {
 		return err
 	}
 	for client, rb := range l.Overrides {

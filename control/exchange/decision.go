@@ -37,6 +37,8 @@ type LimitStep struct {
 	// Concurrency is set of a limit on requests in flight. Then Free are its idle slots at the replica, and without an
 	// owner no request may start.
 	Concurrency int64
+	// Amount is set of a limit with a quota. Then Free is what is left of the period, and Wait until it ends.
+	Amount float64
 }
 
 // ShareStep is the state of the tenant's share for the request.

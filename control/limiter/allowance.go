@@ -19,6 +19,11 @@ type Allowance struct {
 	// Concurrency is the number of requests that may be in flight, over all replicas; such a limit has no Rate and
 	// no Burst. 0: a limit with a rate.
 	Concurrency int64
+	// Amount may be used in a period of a calendar, over all replicas, cost units; such a limit has no Rate and no
+	// Burst. Reset is the time until the next period then. 0: a limit without a quota.
+	Amount float64
+	// Per is the length of the period.
+	Per config.Per
 	// Cost of the request there, cost units.
 	Cost float64
 	// Remaining is the cost that could pass at once, ≥ 0.
@@ -73,7 +78,7 @@ func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool
 		return Allowance{}, false
 	}
 	for _, l := range rt.slots {
-		if l.name == out.Limit {
+		if l.name == out.Limit && l.slots != nil {
 			s := subject{r.Client, r.Identities, 0}
 			return l.noSlot(s.under(l)), true
 		}
@@ -139,8 +144,21 @@ func peekLimit(by *limit, queue bool, left Allowance) Outcome {
 // would refuse, which is then also returned. Limits that count different costs compare by the
 // number of such requests that they leave. A concurrency limit counts only if it would refuse.
 func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
-	for _, l := range c.route.slots { // what is left of them over all replicas is not known here
-		if l.mode == config.Enforce && c.counts(l) && !e.slotState(l, c).passes() {
+	for _, l := range c.route.slots { // what is left of slots over all replicas is not known here
+		if l.mode != config.Enforce || !c.counts(l) {
+			continue
+		}
+		if l.quota != nil {
+			a, known, passes := e.quotaAllowance(l, c)
+			if !passes {
+				return a, l
+			}
+			if known && (least.Limit == "" || a.Remaining*least.Cost < least.Remaining*a.Cost) {
+				least = a
+			}
+			continue
+		}
+		if !e.slotState(l, c).passes() {
 			return l.noSlot(c.under(l)), l
 		}
 	}

@@ -46,7 +46,7 @@ const (
 // exactnessOf says when a limit is EXACT. One with a queue, or that is not enforced, never is.
 func exactnessOf(c *config.Limit) exactness {
 	switch {
-	case c.Mode != config.Enforce || c.Queued() || c.Concurrency > 0:
+	case c.Mode != config.Enforce || c.Queued() || c.Concurrency > 0 || c.Quota != nil:
 		return never
 	case c.Precision == config.Unstated:
 		return whileNear
@@ -350,4 +350,5 @@ func (e *Engine) ForgetTokens() { e.tokens.Forget() }
 func (e *Engine) ReleaseTokens(now int64) {
 	e.tokens.Release(now)
 	e.slots.keys.Release(now)
+	e.slots.units.Release(now)
 }

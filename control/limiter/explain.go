@@ -39,7 +39,9 @@ type LimitState struct {
 	// Concurrency is set of a limit on requests in flight, which has no Rate and no Burst. Free are its idle slots
 	// here, InFlight the requests here. Without an owner no request may start.
 	Concurrency int64
-	InFlight    int
+	// Amount is set of a limit with a quota. Free is left of it in the period, as far as is known here.
+	Amount   float64
+	InFlight int
 }
 
 // Claimed sums up the claims of replicas on one key or flow, cost units/s.

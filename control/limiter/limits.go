@@ -28,7 +28,8 @@ type limit struct {
 	cost      costName  // that it counts,
 	counted   string    // and the cost's name
 	exact     exactness
-	slots     *slotNumbers               // of a concurrency limit; nil: it has a rate
+	slots     *slotNumbers               // of a concurrency limit; nil: it is none
+	quota     *quotaNumbers              // of a limit with a quota; nil: it has none
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 

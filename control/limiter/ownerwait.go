@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	quotakeys "github.com/titrate/titrate/control/calendar/keys"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter/internal/lock"
@@ -38,13 +39,14 @@ type tokenWait struct {
 	moved  atomic.Uint64 // Handle in the queue of its flow, while it waits there
 
 	// Of a request with concurrency limits, see slots.go.
-	standIn  bool                    // it is no request, see shadowSlot
-	released bool                    // all but slots has let it go: it is charged
-	outcome  Outcome                 // then, or the answer when it began to wait in the queue of its flow
-	heldBy   string                  // what it has waited for there; "": nothing
-	slotsAt  int                     // the next limit of which it needs one
-	slots    []uint64                // keys of which it has slots
-	slot     keys.Waiter[*tokenWait] // its place in the line of another one
+	standIn  bool                         // it is no request, see shadowSlot
+	released bool                         // all but slots has let it go: it is charged
+	outcome  Outcome                      // then, or the answer when it began to wait in the queue of its flow
+	heldBy   string                       // what it has waited for there; "": nothing
+	slotsAt  int                          // the next limit of which it needs one
+	slots    []taken                      // what it has
+	slot     keys.Waiter[*tokenWait]      // its place in the line for a slot,
+	units    quotakeys.Waiter[*tokenWait] // or for units
 }
 
 // newTokenWait makes the wait of a request for the i-th limit of its route, with those before it that are left
@@ -73,6 +75,7 @@ func (e *Engine) freeTokenWait(w *tokenWait) {
 func (e *Engine) AnswerTokens(now int64, a *exchange.TokenAnswers, out []Event) []Event {
 	if len(a.Owners.List) > 0 {
 		e.slots.keys.SetOwners(now, a.Owners)
+		e.slots.units.SetOwners(now, a.Owners)
 	}
 	for _, ended := range e.tokens.Answer(now, a, nil) {
 		out = e.resume(now, ended, out)
@@ -95,8 +98,11 @@ func (e *Engine) drainTokens(now int64, out []Event) []Event {
 	for _, ended := range e.tokens.Drain(nil) {
 		out = e.drainTokenWait(now, ended.Waiter.Of, out)
 	}
-	out = e.resumeSlots(now, e.slots.takeEnded(), out) // they may need another slot, and wait for it
-	return e.resumeSlots(now, e.slots.keys.Drain(now, nil), out)
+	out = e.resumeSlots(now, out) // they may need another slot, and wait for it
+	e.slots.addSlots(e.slots.keys.Drain(now, nil))
+	out = e.resumeSlots(now, out)
+	e.slots.addUnits(e.slots.units.Drain(now, nil))
+	return e.resumeSlots(now, out)
 }
 
 func (e *Engine) drainTokenWait(now int64, w *tokenWait, out []Event) []Event {
@@ -270,7 +276,7 @@ func (e *Engine) cancelTokenWait(now int64, h Handle) bool {
 	}
 	w.over = true
 	switch {
-	case w.released && e.slots.keys.Leave(now, &w.slot):
+	case w.released && e.leave(now, w):
 		e.unrelease(now, w)
 	case !w.released && e.tokens.Leave(&w.Waiter, now):
 		c := w.call(now)

@@ -181,6 +181,7 @@ type Stats struct {
 	Flows   int   // in use, see lifecycle.go
 	Exact   ExactStats
 	Slots   SlotStats
+	Quotas  QuotaStats
 	Shares  SharesStats
 }
 
@@ -220,6 +221,7 @@ func (e *Engine) Stats(now int64, s *Stats) {
 		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
 		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
 		Held: e.waiting.Load(), Exact: e.tokens.Stats(), Slots: e.slots.keys.Stats(),
+		Quotas: e.slots.units.Stats(),
 		Shares: e.shares.Load().stats(),
 	}
 	if s.Keys >= 0 {

@@ -29,6 +29,11 @@ const debtSeconds = 2
 // not charged its estimate, yet gets its refund. A client that had no key at its
 // admission (see Options.Keys) gets no refund.
 func (e *Engine) Settle(now int64, r *Request, place int, actual float64) (forgiven float64) {
+	return e.settle(now, r, place, actual, true)
+}
+
+// settle is Settle. quotas: what limits with a quota were charged is corrected, too.
+func (e *Engine) settle(now int64, r *Request, place int, actual float64, quotas bool) (forgiven float64) {
 	by := costName(place + 1)
 	if !(actual >= 0) || by >= unnamedCost {
 		return 0
@@ -45,6 +50,9 @@ func (e *Engine) Settle(now int64, r *Request, place int, actual float64) (forgi
 	if r.Mode != config.Off {
 		c := newCall(now, r, rt)
 		forgiven = e.correctLimits(&c, by, extra)
+		if quotas {
+			e.correctQuotas(&c, by, extra)
+		}
 	}
 	if rt.counter(r) == by {
 		e.correctFlow(now, r, rt, extra)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
@@ -72,7 +73,11 @@ func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64
 
 // narrowerFirst orders the concurrency limits of a request. While it waits for a slot it keeps its other slots. So it
 // waits for a slot of its client before it takes a slot that others could use.
+// Quotas are last: their units are spent at once.
 func narrowerFirst(a, b *limit) int {
+	if a.quota != nil || b.quota != nil {
+		return cmp.Compare(boolean(a.quota != nil), boolean(b.quota != nil))
+	}
 	if a.perTenant != b.perTenant {
 		return map[bool]int{false: -1, true: 1}[a.perTenant]
 	}
@@ -107,7 +112,11 @@ func (s slotState) passes() bool { return s.Next == slots.Admitted || s.Next == 
 // explainSlots appends the states of the concurrency limits that apply to a request.
 func (e *Engine) explainSlots(c *call, out []LimitState) []LimitState {
 	for _, l := range c.route.slots {
-		if l.classes&c.classes == 0 {
+		switch {
+		case l.classes&c.classes == 0:
+			continue
+		case l.quota != nil:
+			out = append(out, e.quotaState(l, c))
 			continue
 		}
 		s, client := e.slotState(l, c), c.under(l)
@@ -128,7 +137,10 @@ func (e *Engine) explainSlots(c *call, out []LimitState) []LimitState {
 func (c *call) slotName(l *limit) keys.Name {
 	client := c.under(l)
 	n := keys.Name{Key: l.keys.Key(client), Rest: l.keys.Key(""),
-		KeyName: exchange.KeyName{Tenant: l.tenant, Limit: l.name}, Queue: l.slots.queue}
+		KeyName: exchange.KeyName{Tenant: l.tenant, Limit: l.name}}
+	if l.slots != nil {
+		n.Queue = l.slots.queue
+	}
 	if !l.perTenant {
 		n.Client = client
 	}
@@ -144,7 +156,7 @@ func (e *Engine) decideSlots(c *call, out *Outcome) (done bool) {
 		*out = Outcome{Verdict: Wait, Reason: ClientLimit, Limit: full.name}
 		return true
 	default:
-		*out = e.refuseExact(c, refusal{by: full, wait: slotRetry})
+		*out = e.refuseExact(c, refusal{by: full, wait: e.waitOf(full, c)})
 		return true
 	}
 	starts := false
@@ -166,66 +178,103 @@ const slotRetry = int64(time.Second)
 
 // trySlots takes a slot of each concurrency limit that is not in SHADOW. If one has none the request takes no slot, and
 // full is that limit.
-func (e *Engine) trySlots(c *call) (list []uint64, full *limit, got slots.Outcome) {
+func (e *Engine) trySlots(c *call) (list []taken, full *limit, got slots.Outcome) {
 	for _, l := range c.route.slots {
 		if !c.counts(l) || l.mode == config.Shadow {
 			continue
 		}
-		name := c.slotName(l)
-		key, got := e.slots.keys.Try(c.now, &name)
+		one, got := e.tryOne(c, l)
 		if got != slots.Admitted {
 			e.slots.undo(c.now, list)
 			return nil, l, got
 		}
-		list = append(list, key)
+		list = append(list, one)
 	}
 	return list, nil, slots.Admitted
 }
 
+// tryOne takes a slot of a limit, or spends units of its quota, if that is here.
+func (e *Engine) tryOne(c *call, l *limit) (h taken, got slots.Outcome) {
+	name := c.slotName(l)
+	if l.quota != nil {
+		h.spent = true
+		h.units, got = e.slots.units.Try(c.now, unitsName(&name), calendar.Units(c.costOf(l)))
+		return h, got
+	}
+	h.slot, got = e.slots.keys.Try(c.now, &name)
+	return h, got
+}
+
+// joinOne is tryOne for a request that waits if it has to.
+func (e *Engine) joinOne(c *call, l *limit, w *tokenWait) slots.Outcome {
+	name := c.slotName(l)
+	if l.quota != nil {
+		w.units.Of, w.units.Cost = w, calendar.Units(c.costOf(l))
+		return e.slots.units.Join(c.now, unitsName(&name), &w.units)
+	}
+	w.slot.Of = w
+	return e.slots.keys.Join(c.now, &name, &w.slot)
+}
+
+// got returns the slot or the units that joinOne has given a request at once.
+func (w *tokenWait) got() taken {
+	if w.by.quota != nil {
+		return taken{units: w.units.Spent, spent: true}
+	}
+	return taken{slot: w.slot.Key}
+}
+
+// leave ends the wait of a request for a slot or for units; false: it has ended.
+func (e *Engine) leave(now int64, w *tokenWait) bool {
+	if w.by.quota != nil {
+		return e.slots.units.Leave(now, &w.units)
+	}
+	return e.slots.keys.Leave(now, &w.slot)
+}
+
 // watchSlots takes the slots that there are for a request that is admitted anyway: of limits in SHADOW, or of all
 // limits since its route is. They come to the slots that the request has.
-func (e *Engine) watchSlots(c *call, out *Outcome, list []uint64, all bool) {
+func (e *Engine) watchSlots(c *call, out *Outcome, list []taken, all bool) {
 	for _, l := range c.route.slots {
 		if !c.counts(l) || !all && l.mode != config.Shadow {
 			continue
 		}
-		name := c.slotName(l)
-		if key, got := e.slots.keys.Try(c.now, &name); got == slots.Admitted {
-			list = append(list, key)
+		if one, got := e.tryOne(c, l); got == slots.Admitted {
+			list = append(list, one)
 		} else {
-			e.shadowSlot(c, l, &name, got, out)
+			e.shadowSlot(c, l, got, out)
 		}
 	}
-	out.Slots = e.nameSlots(list)
-}
-
-func (e *Engine) nameSlots(list []uint64) Slots {
-	if len(list) == 0 {
-		return 0
-	}
-	return e.slots.name(list)
+	out.Slots = e.slots.name(list)
 }
 
 // shadowSlot lets a request pass for which a limit in SHADOW has no slot here. If it would have to wait, a stand-in
 // waits in its place: so the owner is asked, and the limit counts whether the request would have been refused. In the
 // queue of an enforced limit, of a route in SHADOW, it takes no place of a request: there one asks for all.
-func (e *Engine) shadowSlot(c *call, l *limit, name *keys.Name, got slots.Outcome, out *Outcome) {
-	if got == slots.Waits && l.mode == config.Enforce && l.slots.queue.Wait > 0 && e.slotState(l, c).Waiting > 0 {
+func (e *Engine) shadowSlot(c *call, l *limit, got slots.Outcome, out *Outcome) {
+	if got == slots.Waits && l.mode == config.Enforce && l.slots != nil && l.slots.queue.Wait > 0 &&
+		e.slotState(l, c).Waiting > 0 {
 		return
 	}
 	if got == slots.Waits {
 		w := &tokenWait{by: l, standIn: true}
-		w.slot.Of = w
-		switch got = e.slots.keys.Join(c.now, name, &w.slot); got {
+		switch got = e.joinOne(c, l, w); got {
 		case slots.Waits:
 			return
 		case slots.Admitted: // it came meanwhile
-			e.slots.undo(c.now, []uint64{w.slot.Key})
+			e.endStandIn(c.now, w.got())
 			return
 		}
 	}
 	if !out.Shadow {
 		e.setShadow(l, out)
+	}
+}
+
+// endStandIn frees the slot of a stand-in. Units stay spent: the request was let through.
+func (e *Engine) endStandIn(now int64, got taken) {
+	if !got.spent {
+		e.slots.undo(now, []taken{got})
 	}
 }
 
@@ -264,29 +313,28 @@ func (e *Engine) takeSlots(c *call, w *tokenWait, out []Event) []Event {
 		if !c.counts(l) {
 			continue
 		}
-		name := c.slotName(l)
 		if l.mode == config.Shadow {
-			if key, got := e.slots.keys.Try(c.now, &name); got == slots.Admitted {
-				w.slots = append(w.slots, key)
+			if one, got := e.tryOne(c, l); got == slots.Admitted {
+				w.slots = append(w.slots, one)
 			} else {
-				e.shadowSlot(c, l, &name, got, &w.outcome)
+				e.shadowSlot(c, l, got, &w.outcome)
 			}
 			continue
 		}
-		w.by, w.asked, w.slot.Of = l, c.now, w
-		switch e.slots.keys.Join(c.now, &name, &w.slot) {
+		w.by, w.asked = l, c.now
+		switch e.joinOne(c, l, w) {
 		case slots.Waits:
 			w.slotsAt++ // resumeSlot has the slot
 			return out
 		case slots.Admitted:
-			w.slots = append(w.slots, w.slot.Key)
+			w.slots = append(w.slots, w.got())
 		default:
 			return e.refuseSlot(c, w, out)
 		}
 	}
 	o := w.outcome
 	o.Flight, o.Waited = nil, time.Duration(c.now-w.Since) // its Flight was given when the wait began
-	o.Slots = e.nameSlots(w.slots)
+	o.Slots = e.slots.name(w.slots)
 	w.slots = nil
 	return e.endTokenWait(w, o, out)
 }
@@ -294,7 +342,7 @@ func (e *Engine) takeSlots(c *call, w *tokenWait, out []Event) []Event {
 // refuseSlot refuses a released request for which there is no slot. w.mu is locked.
 func (e *Engine) refuseSlot(c *call, w *tokenWait, out []Event) []Event {
 	e.unrelease(c.now, w)
-	o := e.refuseExact(c, refusal{by: w.by, wait: slotRetry})
+	o := e.refuseExact(c, refusal{by: w.by, wait: e.waitOf(w.by, c)})
 	o.Waited = time.Duration(c.now - w.Since)
 	return e.endTokenWait(w, o, out)
 }
@@ -303,11 +351,11 @@ func (e *Engine) refuseSlot(c *call, w *tokenWait, out []Event) []Event {
 func (e *Engine) unrelease(now int64, w *tokenWait) {
 	e.slots.undo(now, w.slots)
 	w.slots = nil
-	e.Settle(now, &w.req, Plain, 0)
+	e.settle(now, &w.req, Plain, 0, false)
 	if w.req.Costs != nil {
 		for i, cost := range w.req.Costs {
 			if cost > 0 {
-				e.Settle(now, &w.req, i, 0)
+				e.settle(now, &w.req, i, 0, false)
 			}
 		}
 	}
@@ -317,21 +365,20 @@ func (e *Engine) unrelease(now int64, w *tokenWait) {
 }
 
 // resumeSlots lets requests go on whose waits for slots have ended.
-func (e *Engine) resumeSlots(now int64, ended []keys.Ended[*tokenWait], out []Event) []Event {
-	for len(ended) > 0 {
+func (e *Engine) resumeSlots(now int64, out []Event) []Event {
+	for ended := e.slots.takeEnded(); len(ended) > 0; ended = e.slots.takeEnded() {
 		for _, one := range ended {
 			out = e.resumeSlot(now, one, out)
 		}
-		ended = e.slots.takeEnded()
 	}
 	return out
 }
 
-func (e *Engine) resumeSlot(now int64, one keys.Ended[*tokenWait], out []Event) []Event {
-	w := one.Waiter.Of
+func (e *Engine) resumeSlot(now int64, one endedWait, out []Event) []Event {
+	w := one.w
 	if w.standIn {
-		if one.Outcome == slots.Admitted {
-			e.slots.undo(now, []uint64{one.Waiter.Key})
+		if one.outcome == slots.Admitted {
+			e.endStandIn(now, one.got)
 		} else {
 			e.count(w.by, didShadow)
 		}
@@ -340,15 +387,15 @@ func (e *Engine) resumeSlot(now int64, one keys.Ended[*tokenWait], out []Event) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.call(now)
-	if one.Outcome == slots.Admitted {
-		w.slots = append(w.slots, w.slot.Key)
+	if one.outcome == slots.Admitted {
+		w.slots = append(w.slots, one.got)
 	}
 	if w.over { // cancelled after its wait had ended
 		e.unrelease(now, w)
 		return out
 	}
 	e.countAsked(w.by, now-w.asked)
-	if one.Outcome != slots.Admitted {
+	if one.outcome != slots.Admitted {
 		return e.refuseSlot(&c, w, out)
 	}
 	return e.takeSlots(&c, w, out)
@@ -412,7 +459,9 @@ func (e *Engine) KeepSlots(s Slots) bool {
 func (e *Engine) tickSlots(now int64, out []Event) []Event {
 	e.slots.free(now, e.slots.takeUnkept(now))
 	out = e.askOtherSlots(now, out)
-	return e.resumeSlots(now, e.slots.keys.Expire(now, e.slots.takeEnded()), out)
+	e.slots.addSlots(e.slots.keys.Expire(now, nil))
+	e.slots.addUnits(e.slots.units.Expire(now, nil))
+	return e.resumeSlots(now, out)
 }
 
 // askOtherSlots has requests go on that wait for a slot of a limit which the configuration in force does not hold.
@@ -423,6 +472,11 @@ func (e *Engine) askOtherSlots(now int64, out []Event) []Event {
 	}
 	e.slots.asked = s
 	for _, w := range e.slots.keys.Waiting() {
+		if !w.Of.standIn {
+			out = e.askOtherSlot(now, w.Of, out)
+		}
+	}
+	for _, w := range e.slots.units.Waiting() {
 		if !w.Of.standIn {
 			out = e.askOtherSlot(now, w.Of, out)
 		}
@@ -440,9 +494,14 @@ func (e *Engine) askOtherSlot(now int64, w *tokenWait, out []Event) []Event {
 	c := newCall(now, &w.req, rt)
 	isIts := func(l *limit) bool {
 		name := c.slotName(l)
-		return l.mode == config.Enforce && c.counts(l) && (w.slot.Key == name.Key || w.slot.Key == name.Rest)
+		key := w.slot.Key
+		if w.by.quota != nil {
+			key = w.units.Key
+		}
+		return l.mode == config.Enforce && c.counts(l) && (l.quota != nil) == (w.by.quota != nil) &&
+			(key == name.Key || key == name.Rest)
 	}
-	if slices.ContainsFunc(rt.slots, isIts) || !e.slots.keys.Leave(now, &w.slot) {
+	if slices.ContainsFunc(rt.slots, isIts) || !e.leave(now, w) {
 		return out
 	}
 	e.slots.undo(now, w.slots)
@@ -455,12 +514,13 @@ func (e *Engine) askOtherSlot(now int64, w *tokenWait, out []Event) []Event {
 // by that. A second call for the same slots does nothing.
 func (e *Engine) FreeSlots(now int64, s Slots, out []Event) []Event {
 	e.slots.free(now, e.slots.take(s))
-	return e.resumeSlots(now, e.slots.takeEnded(), out)
+	return e.resumeSlots(now, out)
 }
 
 // AnswerSlots takes in what an owner of slots says, and appends the events of requests that go on by that.
 func (e *Engine) AnswerSlots(now int64, m *exchange.SlotReplies, out []Event) []Event {
-	return e.resumeSlots(now, e.slots.keys.Answer(now, m, e.slots.takeEnded()), out)
+	e.slots.addSlots(e.slots.keys.Answer(now, m, nil))
+	return e.resumeSlots(now, out)
 }
 
 // PollSlots appends what the owners of slots are to be sent now, and returns when there is more to send; 0: when

@@ -3,12 +3,15 @@ package limiter
 import (
 	"sync"
 
+	quotakeys "github.com/titrate/titrate/control/calendar/keys"
+	"github.com/titrate/titrate/control/slots"
 	"github.com/titrate/titrate/control/slots/keys"
 )
 
-// slotStore has the slots of this replica.
+// slotStore has the slots of this replica, and its units of quotas.
 type slotStore struct {
 	keys  *keys.Store[*tokenWait]
+	units *quotakeys.Store[*tokenWait]
 	asked *snapshot // under which the requests that wait were last looked at; the ticker's
 
 	mu     sync.Mutex
@@ -16,14 +19,52 @@ type slotStore struct {
 	held   map[Slots][]uint64    // keys, by the name that a request has
 	lent   map[Slots]int64       // until when, of slots on their way to another stream
 	queued map[uint64]*tokenWait // by ticket: they wait for their share
-	ended  []keys.Ended[*tokenWait]
+	ended  []endedWait
+}
+
+// taken records what a request has of a limit: a slot, or units that it has spent.
+type taken struct {
+	slot  uint64 // key
+	units quotakeys.Spent
+	spent bool // it is units
+}
+
+// endedWait is a wait for a slot or for units that has ended.
+type endedWait struct {
+	w       *tokenWait
+	got     taken
+	outcome slots.Outcome // not Waits
+}
+
+func (s *slotStore) addSlots(ended []keys.Ended[*tokenWait]) {
+	if len(ended) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range ended {
+		s.ended = append(s.ended, endedWait{one.Waiter.Of, taken{slot: one.Waiter.Key}, one.Outcome})
+	}
+}
+
+func (s *slotStore) addUnits(ended []quotakeys.Ended[*tokenWait]) {
+	if len(ended) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range ended {
+		got := taken{units: one.Waiter.Spent, spent: true}
+		s.ended = append(s.ended, endedWait{one.Waiter.Of, got, one.Outcome})
+	}
 }
 
 func (s *slotStore) init(start int64, wake func()) {
 	if wake == nil {
 		wake = func() {}
 	}
-	s.keys = keys.New[*tokenWait](uint64(max(start, 0))&^(1<<20-1), wake)
+	first := uint64(max(start, 0)) &^ (1<<20 - 1)
+	s.keys, s.units = keys.New[*tokenWait](first, wake), quotakeys.New[*tokenWait](first, wake)
 	s.held, s.lent, s.queued = map[Slots][]uint64{}, map[Slots]int64{}, map[uint64]*tokenWait{}
 }
 
@@ -48,8 +89,17 @@ func (s *slotStore) unqueue(ticket uint64) *tokenWait {
 	return w
 }
 
-// name gives the slots of a request a name.
-func (s *slotStore) name(list []uint64) Slots {
+// name gives the slots of a request a name, 0 if it has none.
+func (s *slotStore) name(all []taken) Slots {
+	var list []uint64
+	for _, h := range all {
+		if !h.spent {
+			list = append(list, h.slot)
+		}
+	}
+	if len(list) == 0 {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latest++
@@ -60,25 +110,19 @@ func (s *slotStore) name(list []uint64) Slots {
 // free frees slots. The waits that this ends are kept until takeEnded.
 func (s *slotStore) free(now int64, list []uint64) {
 	for _, key := range list {
-		if ended := s.keys.Free(now, key, nil); len(ended) > 0 {
-			s.addEnded(ended)
-		}
+		s.addSlots(s.keys.Free(now, key, nil))
 	}
 }
 
-// undo gives back slots that a request had which does not start. The waits that this ends are kept until takeEnded.
-func (s *slotStore) undo(now int64, list []uint64) {
-	for _, key := range list {
-		if ended := s.keys.Undo(now, key, nil); len(ended) > 0 {
-			s.addEnded(ended)
+// undo gives back what a request had which does not start. The waits that this ends are kept until takeEnded.
+func (s *slotStore) undo(now int64, list []taken) {
+	for _, h := range list {
+		if h.spent {
+			s.addUnits(s.units.Undo(now, h.units, nil))
+		} else {
+			s.addSlots(s.keys.Undo(now, h.slot, nil))
 		}
 	}
-}
-
-func (s *slotStore) addEnded(ended []keys.Ended[*tokenWait]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = append(s.ended, ended...)
 }
 
 // take returns the slots that have a name, which they lose.
@@ -105,7 +149,7 @@ func (s *slotStore) takeUnkept(now int64) (list []uint64) {
 	return list
 }
 
-func (s *slotStore) takeEnded() (ended []keys.Ended[*tokenWait]) {
+func (s *slotStore) takeEnded() (ended []endedWait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ended, s.ended = s.ended, nil

@@ -283,7 +283,7 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 		counted: c.Cost,
 	}
 	l.exact, l.part, l.cost = exactnessOf(c.Limit), budget.Of(tenant, c.Name), names.cost(c.Cost)
-	l.slots = slotNumbersOf(c.Limit)
+	l.slots, l.quota = slotNumbersOf(c.Limit), quotaNumbersOf(c.Limit)
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}
@@ -369,7 +369,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 	}
 	for _, l := range t.limits {
 		if i < len(s.list) && l.isIn(pool) || len(l.pools) == 0 {
-			if l.slots != nil { // such a request takes the way of EXACT limits
+			if l.slots != nil || l.quota != nil { // such a request takes the way of EXACT limits
 				rt.slots, rt.exact = append(rt.slots, l), always
 				continue
 			}

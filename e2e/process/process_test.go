@@ -16,6 +16,7 @@ func TestWorld(t *testing.T) {
 		{"identities travel", w.identitiesTravel},
 		{"exact limit over all gateways", w.exactOverAllGateways},
 		{"requests in flight over all gateways", w.inFlightOverAllGateways},
+		{"calendar quota over all gateways", w.quotaOverAllGateways},
 		{"trace of a change", w.traceOfAChange},
 		{"trace of held requests", w.traceOfHeldRequests},
 		{"why names the limit", w.whyNamesTheLimit},

@@ -46,6 +46,7 @@ type Limit struct {
 	// Concurrency is the number of requests in flight that the limit allows over all gateways; inFlight are here.
 	Concurrency int64   `json:"concurrency,omitempty"`
 	InFlight    int     `json:"inFlight,omitempty"`
+	Amount      number  `json:"amount,omitempty"` // of a quota's period; free is left
 	Passes      bool    `json:"passes"`
 	Wait        number  `json:"waitSeconds"`
 	Claimed     *Claims `json:"claimed,omitempty"`
@@ -114,7 +115,7 @@ func limit(l *limiter.LimitState) Limit {
 		Name: l.Name, Client: l.Client, Mode: l.Mode.String(), Queued: l.Queued, Strict: l.Strict, Exact: l.Exact,
 		Rate: number(l.Rate), Burst: number(l.Burst), Free: number(l.Free), Passes: l.Passes,
 		Wait: number(l.Wait.Seconds()), Claimed: claims(l.Claimed), Counts: l.Counts, Concurrency: l.Concurrency,
-		InFlight: l.InFlight,
+		InFlight: l.InFlight, Amount: number(l.Amount),
 	}
 }
 
@@ -142,6 +143,10 @@ func why(p *PoolExplanation, cost float64) string {
 		if l.Name == p.Limit && l.Concurrency > 0 {
 			return act + fmt.Sprintf(" by limit %q: %d requests may be in flight over all gateways, %d are here, "+
 				"and no slot is idle", l.Name, l.Concurrency, l.InFlight)
+		}
+		if l.Name == p.Limit && l.Amount > 0 {
+			return act + fmt.Sprintf(" by limit %q: %s of the quota of %s is left over all gateways, as far as is known "+
+				"here; come again %s", l.Name, show(l.Free), show(l.Amount), in(float64(l.Wait)))
 		}
 		if l.Name == p.Limit {
 			const text = " by limit %q: %s free of a burst of %s, refilled at %s/s over all gateways; %s passes %s"
@@ -203,6 +208,10 @@ func (l *Limit) row() []string {
 	}
 	if l.Concurrency > 0 {
 		return []string{quote(l.Name), quote(l.Client), "in flight", "-", fmt.Sprint(l.Concurrency), show(l.Free),
+			passes, "-", "-", l.Mode}
+	}
+	if l.Amount > 0 {
+		return []string{quote(l.Name), quote(l.Client), cmp.Or(l.Counts, "quota"), "-", show(l.Amount), show(l.Free),
 			passes, "-", "-", l.Mode}
 	}
 	return []string{

@@ -90,6 +90,8 @@ type Options struct {
 	// AnswerSlots receives the messages of owners of slots. Without it limits with a concurrency are left out: the
 	// process does not see the ends of requests.
 	AnswerSlots func(*exchange.SlotReplies)
+	// AnswerQuotas is the same for owners of units of limits with a quota.
+	AnswerQuotas func(*exchange.QuotaReplies)
 	// Log receives messages for the operator: the link is up or down, a
 	// configuration was refused.
 	Log func(text string)
@@ -162,7 +164,8 @@ type Client struct {
 	// and not after the first configuration.
 	restored, configured, summed bool
 
-	takesTokens, takesSlots bool // the agent does, and this process has some; of connect's goroutine
+	// The agent does, and this process has some; of connect's goroutine.
+	takesTokens, takesSlots, takesQuotas bool
 
 	finishing chan struct{} // closed by Finish
 	finish    sync.Once
@@ -264,6 +267,10 @@ func (c *Client) connect(ctx context.Context) (greeted bool, err error) {
 		c.o.Engine.LinkSlots(true)
 		defer c.o.Engine.LinkSlots(false)
 	}
+	if c.takesQuotas {
+		c.o.Engine.LinkQuotas(true)
+		defer c.o.Engine.LinkQuotas(false)
+	}
 	ended := make(chan struct{})
 	writer := make(chan struct{})
 	var failed error // of the writer
@@ -317,6 +324,7 @@ func (c *Client) exchangeHellos(r *link.Reader, w *link.Writer, out *bufio.Write
 	w.SetVersion(version)
 	c.setClock(hello.Clock)
 	c.takesTokens, c.takesSlots = hello.Tokens, hello.Slots && c.o.AnswerSlots != nil
+	c.takesQuotas = hello.Quotas && c.o.AnswerQuotas != nil
 	if c.o.Decisions != nil {
 		c.o.Decisions.Want(hello.Decisions)
 	}
@@ -358,6 +366,10 @@ func (c *Client) receive(r *link.Reader) error {
 		case *exchange.SlotReplies:
 			if c.o.AnswerSlots != nil {
 				c.o.AnswerSlots(m)
+			}
+		case *exchange.QuotaReplies:
+			if c.o.AnswerQuotas != nil {
+				c.o.AnswerQuotas(m)
 			}
 		case *link.Heartbeat:
 			c.setClock(m.Clock)
@@ -422,6 +434,9 @@ func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {
 	}
 	if c.o.AnswerSlots != nil {
 		h.Features = exchange.FeatureConcurrency
+	}
+	if c.o.AnswerQuotas != nil {
+		h.Features += "," + exchange.FeatureQuota
 	}
 	return h
 }

@@ -40,7 +40,7 @@ func (c *Client) install(m *config.Config, at config.Instant) ([]config.LeftOut,
 	valid := m.At(at)
 	left := valid.LeaveOut()
 	if c.o.AnswerSlots == nil {
-		left = append(left, valid.LeaveOutConcurrency()...)
+		left = append(left, valid.LeaveOutUnheld()...)
 	}
 	return left, c.o.Apply(valid)
 }
@@ -50,7 +50,7 @@ func (c *Client) installChange(d *config.Delta, at config.Instant) ([]config.Lef
 	valid := d.At(at)
 	left := valid.LeaveOut(c.inForce.given.Shared().At(at))
 	if c.o.AnswerSlots == nil {
-		left = append(left, valid.LeaveOutConcurrency()...)
+		left = append(left, valid.LeaveOutUnheld()...)
 	}
 	return left, c.o.Change(valid)
 }

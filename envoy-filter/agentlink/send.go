@@ -42,6 +42,7 @@ type sender struct {
 
 	tokens     exchange.TokenRequests // reused for each message
 	slots      []*exchange.SlotAsks   // likewise
+	quotas     []*exchange.QuotaAsks  // likewise
 	registered exchange.Registered
 }
 
@@ -92,8 +93,14 @@ func (s *sender) sendTokens(again *time.Timer) error {
 	if err != nil {
 		return err
 	}
-	if slotsDue != 0 {
-		wait = min(wait, time.Duration(max(slotsDue-now, 1)))
+	quotasDue, err := s.sendQuotas(now)
+	if err != nil {
+		return err
+	}
+	for _, due := range []int64{slotsDue, quotasDue} {
+		if due != 0 {
+			wait = min(wait, time.Duration(max(due-now, 1)))
+		}
 	}
 	again.Reset(wait)
 	if len(s.tokens.List) == 0 && s.tokens.Registered == 0 {
@@ -117,6 +124,22 @@ func (s *sender) sendSlots(now int64) (next int64, err error) {
 	s.slots, next, known = s.o.Engine.PollSlots(now, s.slots[:0])
 	s.tokens.Registered = s.registered.Add(s.tokens.Registered, known)
 	for _, m := range s.slots {
+		for _, part := range m.Parts(link.MaxTokens) {
+			if err := s.w.Write(part); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return next, nil
+}
+
+// sendQuotas is the same for the owners of units of quotas.
+func (s *sender) sendQuotas(now int64) (next int64, err error) {
+	if !s.takesQuotas {
+		return 0, nil
+	}
+	s.quotas, next = s.o.Engine.PollQuotas(now, s.quotas[:0])
+	for _, m := range s.quotas {
 		for _, part := range m.Parts(link.MaxTokens) {
 			if err := s.w.Write(part); err != nil {
 				return 0, err

@@ -27,6 +27,12 @@ import (
 //
 //	RateLimit-Policy: "in-flight";q=20;qu="concurrent-requests"
 //	RateLimit: "in-flight";r=0;t=1
+//
+// A limit with a quota of a calendar's period has no window either, since periods differ in length. t is the time until
+// the next one:
+//
+//	RateLimit-Policy: "monthly";q=1000000
+//	RateLimit: "monthly";r=1234;t=86400
 
 // rounding is the relative error of a burst or rate that was written as a quotient.
 const rounding = 1e-9
@@ -42,6 +48,10 @@ func AppendPolicy(b []byte, a limiter.Allowance) []byte {
 		b = append(b, ";q="...)
 		b = appendWhole(b, float64(a.Concurrency))
 		return append(b, `;qu="concurrent-requests"`...)
+	}
+	if a.Amount > 0 {
+		b = append(b, ";q="...)
+		return appendWhole(b, floor(a.Amount))
 	}
 	window := 1.0
 	if a.Rate > 0 {
@@ -112,6 +122,11 @@ func AppendPeek(b []byte, out limiter.Outcome, a limiter.Allowance) []byte {
 	if a.Limit != "" {
 		b = append(b, `,"limit":`...)
 		b = appendQuoted(b, a.Limit)
+		if a.Amount > 0 {
+			b = append(b, `,"period":"`...)
+			b = append(b, a.Per.String()...)
+			b = append(b, '"')
+		}
 		for _, n := range numbersOf(a) {
 			b = append(b, `,"`...)
 			b = append(b, n.key...)
@@ -132,6 +147,10 @@ type number struct {
 func numbersOf(a limiter.Allowance) []number {
 	if a.Concurrency > 0 {
 		return []number{{"concurrency", float64(a.Concurrency)}, {"remaining", a.Remaining}, {"wait", a.Wait.Seconds()}}
+	}
+	if a.Amount > 0 {
+		return []number{{"amount", a.Amount}, {"used", max(0, a.Amount-a.Remaining)}, {"remaining", a.Remaining},
+			{"reset", a.Reset.Seconds()}, {"wait", a.Wait.Seconds()}}
 	}
 	return []number{{"rate", a.Rate}, {"burst", a.Burst}, {"remaining", a.Remaining}, {"reset", a.Reset.Seconds()},
 		{"wait", a.Wait.Seconds()}}

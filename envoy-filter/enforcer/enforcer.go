@@ -274,6 +274,18 @@ func (e *Enforcer) AnswerSlots(m *exchange.SlotReplies) {
 	e.send(e.answered)
 }
 
+// AnswerQuotas is the same for an owner of units of a quota.
+func (e *Enforcer) AnswerQuotas(m *exchange.QuotaReplies) {
+	defer e.RecoverPanic("an owner's message about a quota")
+	e.answering.Lock()
+	defer e.answering.Unlock()
+	if e.draining.Load() {
+		return
+	}
+	e.answered = e.o.Engine.AnswerQuotas(Now(), m, e.answered[:0])
+	e.send(e.answered)
+}
+
 // Start runs the ticker.
 func (e *Enforcer) Start() { e.start.Do(func() { go e.run() }) }
 

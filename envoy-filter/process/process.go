@@ -118,7 +118,8 @@ func New(o Options) *Process {
 		},
 		Log:   func(text string) { o.Log(Info, text) },
 		Asked: bell, Answer: p.Enforcer.Answer, AnswerSlots: p.Enforcer.AnswerSlots,
-		Clients: p.observer.report, ClientParts: clientParts, Decisions: &p.decisions,
+		AnswerQuotas: p.Enforcer.AnswerQuotas,
+		Clients:      p.observer.report, ClientParts: clientParts, Decisions: &p.decisions,
 	})
 	p.page = p.newPage()
 	return p

@@ -52,6 +52,8 @@ const (
 	ConcurrencySlots
 	ConcurrencyKeys
 	ConcurrencyCutOff
+	QuotaKeys
+	QuotaCutOff
 	LinkConnected
 	ConfigRevision
 	SharesEpoch
@@ -149,6 +151,10 @@ var Table = [metrics]Definition{
 	ConcurrencyCutOff: {"titrate_concurrency_cut_off_total", nil, Counter,
 		"Requests that a limit with a concurrency refused because the key's owner did not answer, or without an " +
 			"agent."},
+	QuotaKeys: {"titrate_quota_keys", nil, Gauge,
+		"Keys of limits with a quota that this gateway uses."},
+	QuotaCutOff: {"titrate_quota_cut_off_total", nil, Counter,
+		"Requests that a limit with a quota refused because the key's owner did not answer, or without an agent."},
 	LinkConnected: {"titrate_link_connected", nil, Gauge,
 		"1 while the agent is linked."},
 	ConfigRevision: {"titrate_config_revision", nil, Gauge,
@@ -251,6 +257,7 @@ func (p *Publisher) Publish(process Process) {
 	p.count(ExactUnanswered, s.Exact.Unanswered)
 	p.count(ExactOverBudget, s.Exact.Unowned)
 	p.count(ConcurrencyCutOff, s.Slots.CutOff)
+	p.count(QuotaCutOff, s.Quotas.CutOff)
 	p.count(Panics, process.Panics)
 	p.count(LinkSessions, process.LinkSessions)
 	p.count(LinkMalformed, process.LinkMalformed)
@@ -295,6 +302,7 @@ func (p *Publisher) setGauges(process Process, keys bool) {
 	p.sink.Set(ConcurrencyInFlight, uint64(max(s.Slots.Used, 0)))
 	p.sink.Set(ConcurrencySlots, uint64(max(s.Slots.Slots, 0)))
 	p.sink.Set(ConcurrencyKeys, uint64(s.Slots.Keys))
+	p.sink.Set(QuotaKeys, uint64(s.Quotas.Keys))
 	p.sink.Set(ConfigRevision, uint64(max(s.Revision, 0)))
 	p.sink.Set(LimitsLeftOut, uint64(max(process.LimitsLeftOut, 0)))
 	p.sink.Set(SharesEpoch, uint64(max(s.Shares.Epoch, 0)))

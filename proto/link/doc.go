@@ -27,6 +27,8 @@
 //	                   ◄─────────────   TokenAnswers           (at once)
 //	  SlotAsks         ─────────────►   (at once, if the agent's Hello takes them)
 //	                   ◄─────────────   SlotReplies              (at once)
+//	  QuotaAsks        ─────────────►   (at once, if the agent's Hello takes them)
+//	                   ◄─────────────   QuotaReplies             (at once)
 //	  Refused          ─────────────►   (after each Config or Delta)
 //	  Names            ─────────────►   (then on change)
 //	  Spent            ─────────────►   (keys whose use has changed)

@@ -33,10 +33,13 @@ const (
 	kindTokenAnswers  // to a gateway that has sent TokenRequests
 	kindSlotAsks      // if the agent's Hello says so
 	kindSlotReplies   // to a gateway that has sent SlotAsks
+	kindQuotaAsks     // if the agent's Hello says so
+	kindQuotaReplies  // to a gateway that has sent QuotaAsks
 )
 
 var kindStrings = [...]string{"frame", "Hello", "Config", "Shares", "Sums", "Claims", "Report", "Heartbeat", "Refused",
-	"Names", "Spent", "Delta", "Decisions", "TokenRequests", "TokenAnswers", "SlotAsks", "SlotReplies"}
+	"Names", "Spent", "Delta", "Decisions", "TokenRequests", "TokenAnswers", "SlotAsks", "SlotReplies",
+	"QuotaAsks", "QuotaReplies"}
 
 func (k kind) String() string {
 	if int(k) < len(kindStrings) {
@@ -55,8 +58,8 @@ func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
 // (exchange.Sums.Parts, exchange.Claims.Parts). Writer keeps the memory of a message of that size for the next one.
 const MaxRecords = 1 << 14
 
-// MaxTokens is the most bytes of one TokenRequests, TokenAnswers, SlotAsks or SlotReplies. So no message holds up the
-// others for long: a sender of more cuts them (exchange.TokenRequests.Parts).
+// MaxTokens is the most bytes of one TokenRequests, TokenAnswers, SlotAsks, SlotReplies, QuotaAsks or QuotaReplies. So
+// no message holds up the others for long: a sender of more cuts them (exchange.TokenRequests.Parts).
 const MaxTokens = 64 << 10
 
 func maxMessage(k kind) int {
@@ -70,7 +73,7 @@ func maxMessage(k kind) int {
 	case kindConfig, kindDelta:
 		return 64 << 20
 	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions, kindTokenRequests, kindTokenAnswers,
-		kindSlotAsks, kindSlotReplies:
+		kindSlotAsks, kindSlotReplies, kindQuotaAsks, kindQuotaReplies:
 		return 16 << 20
 	}
 	return 0
@@ -85,6 +88,7 @@ func maxMessage(k kind) int {
 //	Spent          1 MiB    55,000 keys; a filter sends 4,096 at a time
 //	TokenRequests 128 KiB   MaxTokens, and one more of them with a long name
 //	SlotAsks      128 KiB   likewise
+//	QuotaAsks     128 KiB   likewise
 //	the others     as MaxMessage
 func MaxFromFilter(m Message) int { return maxFromFilter(kindOf(m)) }
 
@@ -94,7 +98,7 @@ func maxFromFilter(k kind) int {
 		return 2 << 20
 	case kindSpent:
 		return 1 << 20
-	case kindTokenRequests, kindSlotAsks:
+	case kindTokenRequests, kindSlotAsks, kindQuotaAsks:
 		return 2 * MaxTokens
 	case kindReport, kindHeartbeat, kindRefused, kindNames:
 		return maxMessage(k)

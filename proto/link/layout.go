@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 )
@@ -38,6 +39,9 @@ const (
 	sizeSlotAsk     = 10*8 + 2*4 + 3 + 3*2
 	sizeSlotReplies = 2 * 8
 	sizeSlotReply   = 6*8 + 2*4 + 3
+	sizeQuotas      = 8
+	sizeQuotaAsk    = 14*8 + 2*4 + 1 + 3*2
+	sizeQuotaReply  = 10*8 + 2*4 + 2
 	sizeDecision    = 6*2 + 6*8 + 3 + 1 + 5*8 + 2
 )
 
@@ -85,6 +89,12 @@ func code(c *coder, m Message) {
 		codeSlotAsks(c, m)
 	case *exchange.SlotReplies:
 		codeSlotReplies(c, m)
+	case *exchange.QuotaAsks:
+		c.record("asks", sizeQuotas, func() { c.u64("owner", &m.Owner) })
+		list(c, "list", sizeQuotaAsk, &m.List, codeQuotaAsk)
+	case *exchange.QuotaReplies:
+		c.record("replies", sizeQuotas, func() { c.u64("owner", &m.Owner) })
+		list(c, "list", sizeQuotaReply, &m.List, codeQuotaReply)
 	case *Heartbeat:
 		c.record("heartbeat", sizeHeartbeat, func() {
 			c.u64("sequence", &m.Sequence)
@@ -243,6 +253,9 @@ func codeDecision(c *coder, d *exchange.Decision) {
 		integer(c, "list.limits.concurrency", &l.Concurrency)
 	})
 	c.str("list.held_by", &d.HeldBy)
+	for i := range d.Limits {
+		c.f64("list.amounts", &d.Limits[i].Amount)
+	}
 }
 
 func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
@@ -326,6 +339,39 @@ func codeSlotReply(c *coder, t *exchange.SlotReply) {
 	for _, v := range []*bool{&t.Full, &t.Answer, &t.Begin} {
 		c.boolean("list", v)
 	}
+}
+
+func codeQuotaAsk(c *coder, a *exchange.QuotaAsk) {
+	for _, v := range []*uint64{&a.Key, &a.Owner, &a.Session} {
+		c.u64("list", v)
+	}
+	integer(c, "list.period", &a.Period)
+	for _, v := range []*calendar.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
+		&a.Admitted, &a.Refused, &a.Settled} {
+		integer(c, "list", v)
+	}
+	c.u32("list.number", &a.Number)
+	c.u32("list.heard", &a.Heard)
+	c.boolean("list.ended", &a.Ended)
+	for _, v := range []*string{&a.Tenant, &a.Limit, &a.Client} {
+		c.str("list.name", v)
+	}
+}
+
+func codeQuotaReply(c *coder, t *exchange.QuotaReply) {
+	for _, v := range []*uint64{&t.Key, &t.Owner, &t.Session} {
+		c.u64("list", v)
+	}
+	for _, v := range []*int64{&t.Period, &t.Left, &t.Refuse} {
+		integer(c, "list", v)
+	}
+	for _, v := range []*calendar.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known} {
+		integer(c, "list", v)
+	}
+	c.u32("list.number", &t.Number)
+	c.u32("list.seen", &t.Seen)
+	c.boolean("list.recall", &t.Recall)
+	c.boolean("list.begin", &t.Begin)
 }
 
 func codeCounts(c *coder, field string, counts *exchange.Counts) {

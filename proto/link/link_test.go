@@ -101,7 +101,7 @@ func newestWriter(to io.Writer) *Writer {
 }
 
 func drawMessage(t *rapid.T) Message {
-	m := blanks[rapid.IntRange(int(kindHello), int(kindSlotReplies)).Draw(t, "kind")]()
+	m := blanks[rapid.IntRange(int(kindHello), int(kindQuotaReplies)).Draw(t, "kind")]()
 	filled(t, reflect.ValueOf(m).Elem())
 	switch m := m.(type) {
 	case *Hello:

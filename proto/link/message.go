@@ -19,7 +19,7 @@ const (
 
 // Message is one of *Hello, *Heartbeat, *Refused, *config.Config and *config.Delta, or of these types of package
 // exchange. These are *Shares, *Sums, *Claims, *Report, *Decisions, *Names, *Spent, *TokenRequests, *TokenAnswers,
-// *SlotAsks and *SlotReplies. A [Writer] refuses anything else.
+// *SlotAsks, *SlotReplies, *QuotaAsks and *QuotaReplies. A [Writer] refuses anything else.
 type Message any
 
 // blanks make an empty message of each kind.
@@ -39,6 +39,8 @@ var blanks = [...]func() Message{
 	kindTokenAnswers:  func() Message { return &exchange.TokenAnswers{} },
 	kindSlotAsks:      func() Message { return &exchange.SlotAsks{} },
 	kindSlotReplies:   func() Message { return &exchange.SlotReplies{} },
+	kindQuotaAsks:     func() Message { return &exchange.QuotaAsks{} },
+	kindQuotaReplies:  func() Message { return &exchange.QuotaReplies{} },
 	kindHeartbeat:     func() Message { return &Heartbeat{} },
 }
 
@@ -84,6 +86,8 @@ type Hello struct {
 	Tokens bool `json:"tokens,omitempty"`
 	// Slots is set by an agent that takes [exchange.SlotAsks]: others know no such message.
 	Slots bool `json:"slots,omitempty"`
+	// Quotas is set by an agent that takes [exchange.QuotaAsks]: others know no such message.
+	Quotas bool `json:"quotas,omitempty"`
 	// Clock is the coordinators' time of day at an agent that sends this; 0: not said. The filter counts on from it.
 	Clock config.Instant `json:"clock_ms,omitempty"`
 	// Weight of this replica in the split of a share, > 0; 1 if absent.
@@ -106,7 +110,7 @@ type Heartbeat struct {
 	// filter that does not count them.
 	Parted uint64
 	// Features names what the filter can do that an earlier one cannot, with commas between the names:
-	// [exchange.FeatureConcurrency]. "" from an agent.
+	// [exchange.FeatureConcurrency], [exchange.FeatureQuota]. "" from an agent.
 	Features string
 	// Clock is as in [Hello]. 0 from a filter.
 	Clock config.Instant

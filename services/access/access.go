@@ -27,8 +27,8 @@
 //
 //	role            may
 //	agent           open the control stream, under its own name or one of names
-//	tenant-viewer   read the named tenants with their quotas and limits: get, list, why, top
-//	viewer          read: get, list, why, top, history
+//	tenant-viewer   read the named tenants with their quotas and limits: get, list, why, top, usage
+//	viewer          read: get, list, why, top, usage, history
 //	editor          read, and change the named tenants with their quotas and limits
 //	admin           read and change everything, and roll back
 //

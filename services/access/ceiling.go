@@ -99,6 +99,9 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 	if l.GetConcurrency() > 0 {
 		return "a concurrency bounds no rate"
 	}
+	if l.GetQuota() != nil {
+		return "a quota bounds no rate"
+	}
 	if over := c.rate("", l.GetRate(), l.GetBurst()); over != "" {
 		return over
 	}

@@ -14,7 +14,7 @@ import (
 // reads.
 var tenantReads = map[string]string{
 	"GetTenant": "name", "GetQuota": "name", "GetLimit": "name", "ListQuotas": "parent", "ListLimits": "parent",
-	"Why": "tenant", "Top": "selection.tenant", "ListTenants": "", "FindDecisions": "",
+	"ListUsage": "parent", "Why": "tenant", "Top": "selection.tenant", "ListTenants": "", "FindDecisions": "",
 }
 
 // ReadsOnly returns the tenants, without collection, that the caller may read, if it may not read everything.

@@ -42,6 +42,9 @@ type Agent struct {
 	rls    *rls.Server // nil: there is none
 	listeners
 
+	booksAt  atomic.Pointer[controlled] // the stream to the coordinator that takes bookings; nil: there is none
+	unbooked atomic.Uint64              // bookings that were not sent
+
 	tokensDue, tickDue *alarm // when the core has to do something for tokens, and otherwise
 
 	metrics *telemetry.Metrics
@@ -124,7 +127,7 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	a.stream = stream.NewGroup(stream.Options{Addresses: a.c.Coordinators, Log: a.log, Start: a.start,
 		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}},
-		func() stream.Agent { return &controlled{a: a} })
+		func() stream.Agent { return newControlled(a) })
 	if err := a.openRLS(ctx); err != nil {
 		return err
 	}
@@ -195,6 +198,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	err := group.Wait()
 	a.stopped.Store(true)
 	a.findExited()
+	a.closeQuotas()
 	err = errors.Join(err, a.closeStream(streamed, stopStream))
 	if leave := a.gossip.Leave(time.Second); leave != nil {
 		err = errors.Join(err, leave)
@@ -215,6 +219,8 @@ func (a *Agent) Run(ctx context.Context) error {
 const (
 	// lastReport bounds the time that the coordinator may take to receive the last report.
 	lastReport = time.Second
+	// lastBookings bounds the time until what this agent gives back of quotas is on its way.
+	lastBookings = 200 * time.Millisecond
 	// lastSave bounds the time for the last snapshot on disk, after all others know that the agent stops.
 	lastSave = 2 * time.Second
 )
@@ -233,6 +239,17 @@ func (a *Agent) closeStream(streamed <-chan error, cancel context.CancelFunc) er
 	err := <-streamed
 	cancel()
 	return err
+}
+
+// closeQuotas gives back what this agent has booked and not granted.
+func (a *Agent) closeQuotas() {
+	a.event(func(now time.Duration, c *core.Core) core.Effects { return c.CloseQuotas(now) })
+	for range 20 { // the stream may end at once afterwards
+		if to := a.booksAt.Load(); to == nil || len(to.outgoing) == 0 {
+			return
+		}
+		time.Sleep(lastBookings / 20)
+	}
 }
 
 // Partition cuts the agent off from all other agents and from the coordinator,

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
+	"github.com/titrate/titrate/services/agent/quotas"
 )
 
 // event gives the core an event and does what follows from it. Frames are put in the
@@ -29,6 +30,9 @@ func (a *Agent) event(f func(now time.Duration, c *core.Core) core.Effects) {
 	a.mu.Unlock()
 	if len(out.Packets) > 0 {
 		a.gossip.Send(out.Packets)
+	}
+	if len(out.Bookings) > 0 {
+		a.book(out.Bookings)
 	}
 	for _, at := range out.Close {
 		a.server.CloseConn(uint64(at))
@@ -175,19 +179,72 @@ func (g gossiped) PeerAddresses() schedule.Addresses {
 	return ask(g.a, func(now time.Duration, c *core.Core) schedule.Addresses { return c.PeerAddresses(now) })
 }
 
+// maxOutgoing is the most messages that wait to be sent to a coordinator.
+const maxOutgoing = 256
+
 // controlled is the agent as a stream to a coordinator sees it.
 type controlled struct {
+	outgoing chan *controlv1.ConnectRequest
+	books    bool // its coordinator takes bookings: it has said which periods it is
+
 	a       *Agent
 	to      *core.Stream     // of the last Hello
 	offered *applied.Offered // the same
 }
 
+func newControlled(a *Agent) *controlled {
+	return &controlled{a: a, outgoing: make(chan *controlv1.ConnectRequest, maxOutgoing)}
+}
+
+// Outgoing has the bookings of quotas.
+func (s *controlled) Outgoing() <-chan *controlv1.ConnectRequest { return s.outgoing }
+
+// book sends bookings to the coordinator that takes them. Where there is none, or it does not take them in time, owners
+// ask again.
+func (a *Agent) book(list []quotas.Booking) {
+	to := a.booksAt.Load()
+	for _, m := range quotas.EncodeBookings(list) {
+		sent := false
+		if to != nil {
+			select {
+			case to.outgoing <- &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Bookings{Bookings: m}}:
+				sent = true
+			default:
+			}
+		}
+		if !sent {
+			a.unbooked.Add(uint64(len(m.GetRequests())))
+		}
+	}
+}
+
+// setPeriods takes in which periods the coordinator says it is. It takes bookings from now on.
+func (s *controlled) setPeriods(m *controlv1.Periods) {
+	fresh := !s.books
+	s.books = true
+	s.a.booksAt.Store(s)
+	s.a.event(func(now time.Duration, c *core.Core) core.Effects {
+		return c.SetPeriods(now, quotas.DecodePeriods(m), fresh)
+	})
+}
+
+// endBooking notes that the stream has ended.
+func (s *controlled) endBooking() {
+	s.books = false
+	s.a.booksAt.CompareAndSwap(s, nil)
+	for len(s.outgoing) > 0 {
+		<-s.outgoing
+	}
+}
+
 // Hello opens a stream.
 func (s *controlled) Hello() *controlv1.Hello {
+	s.endBooking()
 	h := ask(s.a, func(now time.Duration, c *core.Core) (h *controlv1.Hello) {
 		s.to, h = c.Hello(now)
 		return h
 	})
+	h.Books = true
 	s.a.offering.Lock()
 	defer s.a.offering.Unlock()
 	s.offered = s.a.offer.Begin(h.GetRevision())
@@ -214,6 +271,12 @@ func (s *controlled) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRe
 			return c.Answer(now, m.Question)
 		})
 		return &controlv1.ConnectRequest{Message: &controlv1.ConnectRequest_Answer{Answer: answer()}}, nil
+	case *controlv1.ConnectResponse_Periods:
+		s.setPeriods(m.Periods)
+	case *controlv1.ConnectResponse_Booked:
+		s.a.event(func(now time.Duration, c *core.Core) core.Effects {
+			return c.Booked(now, quotas.DecodeBooked(m.Booked))
+		})
 	case *controlv1.ConnectResponse_Leases:
 		var err error
 		s.a.event(func(now time.Duration, _ *core.Core) (out core.Effects) {

@@ -8,6 +8,7 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
+	"github.com/titrate/titrate/services/agent/quotas"
 	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/stream"
 	"github.com/titrate/titrate/services/agent/tokens"
@@ -24,6 +25,8 @@ type measurements struct {
 	link   linkserver.Stats
 	stream stream.Status
 	rls    *rls.Stats // nil: there is no such service
+
+	unbooked uint64 // bookings of quotas that were not sent
 }
 
 // one reads a metric without attributes.
@@ -201,6 +204,27 @@ var instruments = []telemetry.Instrument[measurements]{
 				put(float64(m.core.Slots.Dropped[why]), attribute.String("reason", why.String()))
 			}
 		}},
+	{Name: "titrate.agent.quota.keys", Help: "Keys of limits with a quota whose units this agent grants.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Quotas.Keys) })},
+	{Name: "titrate.agent.quota.granted", Help: "Cost that gateways have been granted of these keys in their periods of now.",
+		Read: one(func(m measurements) float64 { return m.core.Quotas.Out })},
+	{Name: "titrate.agent.quota.bookings", Counter: true,
+		Help: "Questions to the coordinators for units of quotas, repeats and reports of the use included.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Quotas.Bookings) })},
+	{Name: "titrate.agent.quota.booked", Counter: true, Help: "Answers of the coordinators to them.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Quotas.Booked) })},
+	{Name: "titrate.agent.quota.unsent", Counter: true,
+		Help: "Questions that were not sent, since no coordinator takes them now. Owners ask again.",
+		Read: one(func(m measurements) float64 { return float64(m.unbooked) })},
+	{Name: "titrate.agent.quota.dropped", Counter: true, Labels: []string{"reason"},
+		Help: "Messages of gateways about quotas that were dropped: astray (another owner), unusable " +
+			"(numbers out of bounds) or unknown (no such limit here). Or processes (more than 512 of an agent), " +
+			"or crowded (no room for the key).",
+		Read: func(m measurements, put telemetry.Put) {
+			for why := quotas.Astray; why < quotas.Drops; why++ {
+				put(float64(m.core.Quotas.Dropped[why]), attribute.String("reason", why.String()))
+			}
+		}},
 	{Name: "titrate.agent.gossip.records", Counter: true, Help: "Claims and sums sent to other agents.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Traffic.Records) })},
 	{Name: "titrate.agent.gossip.waiting", Help: "Claims and sums that wait to be sent to other agents.",
@@ -289,7 +313,8 @@ func (a *Agent) registerMetrics() (err error) {
 	}
 	return telemetry.RegisterAll(meter, table(), func() measurements {
 		k := a.coreStatus()
-		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status(), nil}
+		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status(), nil,
+			a.unbooked.Load()}
 		if a.rls != nil {
 			s := a.rls.Stats()
 			now.rls = &s

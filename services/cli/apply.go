@@ -263,7 +263,7 @@ func meant(given, stored resource.Message) string {
 		l, _ := stored.(*quotav1.Limit)
 		if resource.Blocks(given.GetRate()) {
 			said = append(said, "blocks: every request is refused at once")
-		} else if given.GetBurst() == 0 && given.GetConcurrency() == 0 && l != nil {
+		} else if given.GetBurst() == 0 && given.GetConcurrency() == 0 && given.GetQuota() == nil && l != nil {
 			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given",
 				command.Number(l.GetBurst()),
 				l.GetRate()))

@@ -211,8 +211,8 @@ func (b *block) add(l *quotav1.Limit) error {
 	one := &quotav1.Override{Client: b.client, Rate: "0", Until: b.end}
 	i := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.Override) bool { return o.GetClient() == b.client })
 	switch {
-	case l.GetConcurrency() > 0 || l.GetKey() == quotav1.Key_TENANT:
-		return fmt.Errorf("%s has a concurrency or key TENANT, so it blocks no single client: leave out --limit",
+	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
+		return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out --limit",
 			l.GetName())
 	case i < 0:
 		l.Overrides = append(l.Overrides, one)

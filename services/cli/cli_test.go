@@ -87,6 +87,17 @@ func (present) Gateways() (int64, []*quotav1.Gateway, error) {
 		{Name: "gw-3", Agent: "host-2", Refused: 90, Reason: "it is \x1b[31mtoo large"}}, nil
 }
 
+// Usage has two pages: one record each.
+func (present) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) {
+	u := &quotav1.Usage{Id: "17", Limit: "tenants/acme/limits/monthly", Client: "key-1", Period: "2026-11",
+		Amount: 1000, Settled: 825, Admitted: 800, Refused: 12}
+	if r.GetPageToken() == "" {
+		return &quotav1.ListUsageResponse{Usage: []*quotav1.Usage{u}, NextPageToken: "2"}, nil
+	}
+	u.Id, u.Client, u.Final, u.Lost = "18", "key-\x1b2", true, 1
+	return &quotav1.ListUsageResponse{Usage: []*quotav1.Usage{u}}, nil
+}
+
 func (present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
 	return quotav1.Precision_PRECISION_UNSPECIFIED, ""
 }

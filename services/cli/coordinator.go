@@ -110,6 +110,7 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.IntVar(&c.TopTenants, "metrics-tenants", 100,
 		"tenants with metrics of their own per pool: so many by demand and as many by guarantee; negative = none")
 	f.DurationVar(&c.ShutdownTimeout, "shutdown-timeout", 5*time.Second, "longest wait for calls under way at shutdown")
+	usageFlags(f, c)
 	callerFlags(f, c)
 	c.Security.Flags(f)
 	c.Meters.Flags(f)
@@ -147,6 +148,17 @@ func historyFlags(f *pflag.FlagSet, c *coordinator.Config) {
 	f.Int64Var(&c.HistoryBytes, "history-bytes", 64<<20,
 		"bytes of etcd that their compressed changes may take, the oldest go first. A change that takes more "+
 			"alone is kept without its diff, and no rollback goes over it")
+}
+
+// usageFlags adds the flags about the use of calendar quotas.
+func usageFlags(f *pflag.FlagSet, c *coordinator.Config) {
+	f.StringVar(&c.Webhook.URL, "usage-webhook", "",
+		"URL that is sent a signed event when a client reaches a soft threshold of a calendar quota: https (default "+
+			"none)")
+	f.StringVar(&c.Webhook.Secret, "usage-webhook-secret", "",
+		"file with the secret of the signatures, at least 16 bytes; read again for each request")
+	f.BoolVar(&c.Webhook.Internal, "usage-webhook-internal", false,
+		"let --usage-webhook have a loopback or private address")
 }
 
 // etcdFlags say how to reach etcd.

@@ -181,6 +181,9 @@ func limitRow(l *quotav1.Limit) []string {
 	if l.Concurrency > 0 {
 		rate = fmt.Sprintf("%d in flight", l.Concurrency)
 	}
+	if l.Quota != nil {
+		rate = resource.QuotaText(l.Quota)
+	}
 	return []string{l.Name, rate, burst, cmp.Or(l.Identity, l.Key.String()),
 		orAll(l.Classes), modeOf(l.Mode.String(), l), inForce(l.Status)}
 }

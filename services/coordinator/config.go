@@ -22,7 +22,9 @@ import (
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
+	"github.com/titrate/titrate/services/coordinator/ledger"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/webhook"
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/telemetry"
@@ -102,6 +104,8 @@ type Config struct {
 	JWT    access.JWT
 	// AuditLog is the file that the JSON lines about changes are appended to. Empty: they go to Log.
 	AuditLog string
+	// Webhook is sent an event when a client has used a part of a calendar quota that the limit names.
+	Webhook webhook.Config
 	// AuditRequired makes a change fail, before it is stored, whose line AuditLog does not take.
 	AuditRequired bool
 
@@ -122,7 +126,9 @@ type Coordinator struct {
 	streams       *stream.Server
 	claims        claims
 	loop          *leadership.Loop
-	part          part // that this coordinator leads; of the goroutine that leads
+	ledger        *ledger.Ledger
+	webhook       *webhook.Sender // nil without Config.Webhook
+	part          part            // that this coordinator leads; of the goroutine that leads
 	peers         *peers
 	metrics       *telemetry.Metrics
 	traces        changeTraces
@@ -221,6 +227,9 @@ func (c *Config) check() error {
 			c.Streams.Streams, c.Streams.PerIdentity)
 	}
 	if err := c.JWT.Check(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if err := c.Webhook.Check(); err != nil {
 		wrong = append(wrong, err)
 	}
 	if c.AuditRequired && c.AuditLog == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/coordinator/leadership"
+	"github.com/titrate/titrate/services/coordinator/ledger"
 	"github.com/titrate/titrate/services/telemetry"
 )
 
@@ -43,6 +44,7 @@ type measurements struct {
 	trouble        config.Trouble
 	delivery       delivery.Stats
 	whole, resumed uint64 // configurations
+	ledger         ledger.Stats
 }
 
 func (o *Coordinator) measure() measurements {
@@ -55,13 +57,14 @@ func (o *Coordinator) measure() measurements {
 	m.fleet = o.fleet.Summary(m.connected)
 	known, _, _ := o.configuration.Allocation()
 	m.revision = known.Revision
+	m.ledger = o.ledger.Stats()
 	m.whole, m.resumed = o.streams.Configurations()
 	return m
 }
 
 // table has all metrics that are read at a scrape.
 func table() []telemetry.Instrument[measurements] {
-	return slices.Concat(ownMetrics, etcdMetrics, accessMetrics, deliveryMetrics, poolMetrics)
+	return slices.Concat(ownMetrics, etcdMetrics, accessMetrics, deliveryMetrics, poolMetrics, usageMetrics)
 }
 
 // instruments are the metrics of events.

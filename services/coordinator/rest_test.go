@@ -139,6 +139,7 @@ func TestRestDoesAllOfTheAPI(t *testing.T) {
 		{"QuotaService_Top", "GET", ":top?selection.by=POOL&selection.most=3", "", `"agents":1`},
 		{"QuotaService_FindDecisions", "GET", "/requests/some-id", "", `"decisions":[]`},
 		{"QuotaService_ListGateways", "GET", "/gateways", "", `"gateways":[`},
+		{"QuotaService_ListUsage", "GET", "/tenants/acme/usage?period=all", "", `"usage":[]`},
 		{"QuotaService_Check", "GET", ":check", "", `"state":"OK"`},
 		{"AccessService_GetAccess", "GET", ":access?verb=apply&resource=pools/api", "", `"allowed":true`},
 		{"QuotaService_ListRevisions", "GET", "/revisions", "", `"message":"more"`},

@@ -17,7 +17,9 @@ import (
 	"github.com/titrate/titrate/services/coordinator/delivery"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/leadership"
+	"github.com/titrate/titrate/services/coordinator/ledger"
 	"github.com/titrate/titrate/services/coordinator/stream"
+	"github.com/titrate/titrate/services/coordinator/webhook"
 	"github.com/titrate/titrate/services/store"
 )
 
@@ -36,7 +38,13 @@ func (o *Coordinator) wire(context.Context) error {
 		Params: o.config.Allocation, Settle: o.config.Settle, Expiry: o.config.SoftExpiry, Log: o.log,
 		Nacked: o.instruments.nacked,
 	})
-	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.config.Streams, o.log)
+	o.ledger = ledger.New(ledger.Options{Client: o.client, Prefix: o.config.Prefix + "/bookings",
+		Terms: o.configuration.Terms, Changed: func() { o.streams.Announce() }, Log: o.log})
+	if o.config.Webhook.URL != "" {
+		o.webhook = webhook.New(o.config.Webhook, o.thresholds, o.log)
+		o.admin.Alarm("webhook", o.webhook.Trouble)
+	}
+	o.streams = stream.New(timedLoop{o.loop, o}, o.configuration, o.ledger, o.config.Streams, o.log)
 	if err := o.registerMetrics(); err != nil {
 		return err
 	}
@@ -80,6 +88,7 @@ func (o *Coordinator) applyBatch(b store.Batch) {
 	}
 	began := time.Now()
 	o.configuration.Apply(b)
+	o.ledger.Configure(o.configuration.Calendars())
 	o.traces.read(b, began)
 	o.streams.Announce()
 }
@@ -173,6 +182,10 @@ func (o *Coordinator) work(ctx context.Context) {
 		return nil
 	})
 	group.Go(func() error { o.lead(ctx); return nil })
+	group.Go(func() error { o.ledger.Run(ctx); return nil })
+	if o.webhook != nil {
+		group.Go(func() error { o.webhook.Run(ctx); return nil })
+	}
 	_ = group.Wait() // each loop ends with ctx and without an error
 	o.tidying.Wait()
 	o.deciding.Wait()
@@ -348,9 +361,15 @@ func (o *Coordinator) changeRole(ctx context.Context, before, now election.State
 		o.loop.Part(time.Now(), o.part.config, o.part.gained(), !elected)
 		o.part.lead()
 		o.streams.Open(now.Epoch, seed, o.sharing(now.Sharing))
+		if elected {
+			o.ledger.Lead(now.Epoch)
+		} else {
+			o.ledger.Lead(0)
+		}
 	case election.Orphaned:
 		o.loop.Freeze()
 	default:
+		o.ledger.Lead(0)
 		o.part.forget()
 		o.loop.Stop()
 		o.streams.Shut(stream.NotLeader(now.Leader))

@@ -56,7 +56,8 @@ func TestParseReadsEveryField(t *testing.T) {
 		}
 		fields := d.Resource.ProtoReflect().Descriptor().Fields()
 		for j := range fields.Len() {
-			if f := fields.Get(j); !beside[f.Name()] && f.Name() != "concurrency" && !d.Resource.ProtoReflect().Has(f) {
+			if f := fields.Get(j); !beside[f.Name()] && f.Name() != "concurrency" && f.Name() != "quota" &&
+				!d.Resource.ProtoReflect().Has(f) {
 				t.Errorf("all.yaml says nothing of %s", f.FullName())
 			}
 		}
@@ -73,6 +74,20 @@ func TestParseReadsConcurrency(t *testing.T) {
 	got, err := Parse("f.yaml", []byte(text))
 	want := &quotav1.Limit{Name: "tenants/a/limits/l", Concurrency: 7,
 		Overrides: []*quotav1.Override{{Client: "b", Concurrency: 2}}}
+	if err != nil || len(got) != 1 || !proto.Equal(got[0].Resource, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// So does a quota.
+func TestParseReadsQuota(t *testing.T) {
+	const text = "apiVersion: titrate.dev/v1alpha1\nkind: Limit\nname: tenants/a/limits/l\n" +
+		"spec: {quota: {amount: 7, per: WEEK, zone: Europe/Berlin, startsOn: SUN, soft: [0.5, 1], onLoss: CLOSED}, " +
+		"overrides: [{client: b, amount: 2}]}\n"
+	got, err := Parse("f.yaml", []byte(text))
+	want := &quotav1.Limit{Name: "tenants/a/limits/l", Quota: &quotav1.CalendarQuota{Amount: 7,
+		Per: quotav1.CalendarQuota_WEEK, Zone: "Europe/Berlin", StartsOn: "SUN", Soft: []float64{.5, 1},
+		OnLoss: quotav1.CalendarQuota_CLOSED}, Overrides: []*quotav1.Override{{Client: "b", Amount: 2}}}
 	if err != nil || len(got) != 1 || !proto.Equal(got[0].Resource, want) {
 		t.Errorf("%v, %v", got, err)
 	}

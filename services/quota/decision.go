@@ -111,6 +111,9 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	if l.GetConcurrency() > 0 {
 		return slotStep(d, l, who)
 	}
+	if l.GetAmount() > 0 {
+		return quotaStep(d, l, who)
+	}
 	out := fmt.Sprintf("Limit %s lets %s have %s, burst %s: %s was free", l.GetLimit(), who, rate(l.GetRate()),
 		wording.Number(l.GetBurst()), wording.Rough(max(l.GetFree(), 0), 3))
 	if over := -l.GetFree(); over >= .005 {
@@ -137,6 +140,29 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 			"new one"
 	case l.GetExact():
 		out += "; it is EXACT, so that is the one bucket of all gateways"
+	}
+	if l.GetShadow() {
+		out += "; it is in SHADOW"
+	}
+	return out + "."
+}
+
+// quotaStep is limitStep for a limit with a quota.
+func quotaStep(d *quotav1.Decision, l *quotav1.LimitStep, who string) string {
+	out := fmt.Sprintf("Limit %s lets %s have %s in its period over all gateways", l.GetLimit(), who,
+		wording.Number(l.GetAmount()))
+	switch named := d.GetLimit() == l.GetLimit(); {
+	case l.GetSilent() && named && d.GetRefused():
+		out += ": the agent that counts did not answer, so it refused"
+	case named && d.GetRefused():
+		out += fmt.Sprintf(": %s was left, so it refused", wording.Rough(l.GetFree(), 3))
+	case named:
+		out += fmt.Sprintf(": %s was left, so it would have refused the request", wording.Rough(l.GetFree(), 3))
+	case l.GetFree() > 0:
+		out += fmt.Sprintf(": %s was left", wording.Rough(l.GetFree(), 3))
+	}
+	if w := l.GetWait().AsDuration(); w > time.Second {
+		out += fmt.Sprintf(" (the next period begins in %s)", w.Round(time.Second))
 	}
 	if l.GetShadow() {
 		out += "; it is in SHADOW"

@@ -121,6 +121,8 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	case e.GetConcurrency() > 0:
 		out = fmt.Sprintf("it lets %s have %s in flight over all gateways", who,
 			wording.Count(int(e.GetConcurrency()), "request"))
+	case l.GetQuota() != nil:
+		out = fmt.Sprintf("it lets %s have %s%s over all gateways", who, resource.QuotaText(l.GetQuota()), of)
 	case e.GetRate() == 0:
 		out = "its rate is 0, so it lets nothing pass"
 	}

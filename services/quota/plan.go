@@ -192,6 +192,9 @@ func halved(before, after resource.Message) (what string, was, is float64) {
 			if less("concurrency", float64(b.GetConcurrency()), float64(a.GetConcurrency())) {
 				break
 			}
+			if b.Quota != nil && a.Quota != nil && less("amount", b.Quota.GetAmount(), a.Quota.GetAmount()) {
+				break
+			}
 			wasRate, _ := resource.ParseRate(b.GetRate())
 			isRate, err := resource.ParseRate(a.GetRate())
 			if err == nil {

@@ -70,6 +70,8 @@ type Live interface {
 	// Gateways returns the gateways that agents report, by name, without how far they are behind, and the revision of
 	// the configuration that they should have. An error is as that of Explain.
 	Gateways() (revision int64, gateways []*quotav1.Gateway, err error)
+	// Usage returns a page of the use of calendar quotas, of a request that is valid. An error is as that of Explain.
+	Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error)
 	// Precision says how close gateways hold a limit now, and why. Unspecified: nobody has said.
 	Precision(l *quotav1.Limit) (p quotav1.Precision, why string)
 }

@@ -46,6 +46,7 @@ type present struct {
 	atGateways   int
 	revision     int64
 	gateways     []*quotav1.Gateway
+	usage        *quotav1.ListUsageResponse
 }
 
 func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResponse, error) {
@@ -67,6 +68,9 @@ func (p *present) Gateways() (int64, []*quotav1.Gateway, error) {
 		out = append(out, proto.CloneOf(g))
 	}
 	return p.revision, out, p.err
+}
+func (p *present) Usage(*quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) {
+	return p.usage, p.err
 }
 func (p *present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
 	return quotav1.Precision_PRECISION_UNSPECIFIED, ""

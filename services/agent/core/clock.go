@@ -36,6 +36,7 @@ func (c *Core) lapse(now time.Duration) {
 		if has, l.next = c.applied.Lapse(at); has {
 			l.count, l.after = l.count+1, now+time.Second // as at gateways, one a second
 			c.slots.Configured(c.ran)
+			c.quotas.Configured(c.ran)
 			c.log(slog.LevelInfo, "something in the configuration has lapsed", "revision", c.logged)
 		}
 	}

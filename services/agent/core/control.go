@@ -28,6 +28,7 @@ func (c *Core) Configure(next *applied.Configuration) (Effects, error) {
 	_, c.lapses.next = c.applied.Lapse(0)
 	in := c.applied.Configuration()
 	c.slots.Configured(c.ran)
+	c.quotas.Configured(c.ran)
 	c.logConfiguration(in, next.LeftOut)
 	for _, g := range c.connected() {
 		c.sendConfigurationTo(g)

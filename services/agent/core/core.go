@@ -13,6 +13,7 @@ import (
 	"github.com/titrate/titrate/services/agent/decisions"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/lastgood"
+	"github.com/titrate/titrate/services/agent/quotas"
 	"github.com/titrate/titrate/services/agent/reports"
 	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/spent"
@@ -44,6 +45,7 @@ type Core struct {
 	decisions     decisions.Store
 	tokens        *tokens.Desk
 	slots         *slots.Desk
+	quotas        *quotas.Desk
 	own           OwnLimits // nil: there are none
 	lapses        lapses
 	spent         spent.Store
@@ -123,6 +125,8 @@ func New(o Options) *Core {
 		Listens:    func() bool { return c.slots.Listens() }})
 	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.slotLimit, Revision: c.revision})
+	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
+		Limit: c.quotaLimit, Revision: c.revision})
 	c.slotOwners(0)
 	c.peers.SetNearness(0, c.near.mine)
 	return c
@@ -137,8 +141,9 @@ type Effects struct {
 	Close  []Link  // of a process that has a newer link
 	// Packets to other agents that are sent at once, in addition to those of Round.
 	Packets    []schedule.Outgoing
-	GossipSoon bool // call Round before the next period
-	Save       bool // the snapshot has changed
+	Bookings   []quotas.Booking // for the coordinators
+	GossipSoon bool             // call Round before the next period
+	Save       bool             // the snapshot has changed
 	Log        []Entry
 }
 
@@ -160,6 +165,7 @@ type Entry struct {
 func (c *Core) take() Effects {
 	c.sendTokens()
 	c.sendSlots()
+	c.sendQuotas()
 	out := c.out
 	c.out = Effects{}
 	return out
@@ -211,7 +217,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 	}
 	c.lapse(now)
 	c.setOwners(now)
-	if c.slots.HasKeys() {
+	if c.slots.HasKeys() || c.quotas.HasKeys() {
 		c.slotPart(now)
 	}
 	c.forgetGateways(now)

@@ -170,6 +170,10 @@ func (c *Core) Received(now time.Duration, from Link, m link.Message) Effects {
 		c.setOwners(now)
 		c.beginSlots(now)
 		c.slots.Ask(now, g.number, m)
+	case *exchange.QuotaAsks:
+		c.setOwners(now)
+		c.beginSlots(now)
+		c.quotas.Ask(now, g.number, m)
 	case *exchange.Decisions:
 		c.decisions.Add(now, g.Gateway, m)
 	case *exchange.Spent:

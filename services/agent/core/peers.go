@@ -8,6 +8,7 @@ import (
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/quotas"
 	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/tokens"
 )
@@ -93,6 +94,10 @@ func (c *Core) ReceivePackets(now time.Duration, packets ...*gossipv1.Packet) (d
 			if m.GetSlots() != nil {
 				c.beginSlots(now)
 				c.slots.Receive(now, p.GetAgent(), slots.Decode(m.GetSlots()))
+			}
+			if m.GetQuotas() != nil {
+				c.beginSlots(now)
+				c.quotas.Receive(now, p.GetAgent(), quotas.Decode(m.GetQuotas()))
 			}
 			drops[i] = schedule.Accepted
 		case now < c.stale:

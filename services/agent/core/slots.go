@@ -26,6 +26,7 @@ func (c *Core) slotOwners(now time.Duration) {
 	lives, digest := c.tokens.Agents()
 	c.slotPart(now)
 	c.slots.Changed(now, lives, digest)
+	c.quotas.Changed(now, lives)
 }
 
 // slotPart gives the owners of slots the number of all agents, and of those reached. An agent that was never met may
@@ -39,12 +40,14 @@ func (c *Core) slotPart(now time.Duration) {
 	for _, name := range missing {
 		all[name] = true
 	}
-	c.slots.SetPart(now, 1+len(all)-len(missing), 1+len(all)+c.peers.Unmet(c.gossipAddress))
+	reached, of := 1+len(all)-len(missing), 1+len(all)+c.peers.Unmet(c.gossipAddress)
+	c.slots.SetPart(now, reached, of)
+	c.quotas.SetAlone(reached < of)
 }
 
 // beginSlots brings the part up to date before the first key. While there are keys, Tick does.
 func (c *Core) beginSlots(now time.Duration) {
-	if !c.slots.HasKeys() {
+	if !c.slots.HasKeys() && !c.quotas.HasKeys() {
 		c.slotPart(now)
 	}
 }

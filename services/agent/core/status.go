@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/agent/aggregation"
 	"github.com/titrate/titrate/services/agent/applied"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
+	"github.com/titrate/titrate/services/agent/quotas"
 	"github.com/titrate/titrate/services/agent/slots"
 	"github.com/titrate/titrate/services/agent/tokens"
 	"github.com/titrate/titrate/services/wording"
@@ -38,6 +39,7 @@ type Status struct {
 	Traffic schedule.Traffic
 	Tokens  tokens.Stats
 	Slots   slots.Stats
+	Quotas  quotas.Stats
 	// DoubleNames are replica names that several Envoys have which are no parent and child
 	// of a hot restart; Doubles counts the names that ever were.
 	DoubleNames []string
@@ -75,6 +77,7 @@ func (c *Core) Status(now time.Duration) Status {
 		Traffic:     c.peers.Traffic(),
 		Tokens:      c.tokens.Stats(),
 		Slots:       c.slots.Stats(),
+		Quotas:      c.quotas.Stats(),
 		DoubleNames: slices.Sorted(maps.Keys(c.doubled)), Doubles: c.doubles, Resent: c.resent}
 	s.SpentKeys, s.SpentKeysLost = c.spent.Status()
 	s.Doubted = c.doubts.count

@@ -82,8 +82,10 @@ func (c *Core) logDropped(now time.Duration) {
 // TokensDue returns the time for the next TickTokens; 0: none.
 func (c *Core) TokensDue() time.Duration {
 	due := c.tokens.Due()
-	if at := c.slots.Due(); at != 0 && (due == 0 || at < due) {
-		due = at
+	for _, at := range []time.Duration{c.slots.Due(), c.quotas.Due()} {
+		if at != 0 && (due == 0 || at < due) {
+			due = at
+		}
 	}
 	return due
 }
@@ -93,6 +95,7 @@ func (c *Core) TickTokens(now time.Duration) Effects {
 	c.run(now)
 	c.tokens.Tick(now)
 	c.slots.Tick(now)
+	c.quotas.Tick(now)
 	return c.take()
 }
 

@@ -33,9 +33,9 @@ type Conn struct {
 	box  mailbox
 }
 
-// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers, *SlotReplies or *Heartbeat in the mailbox, in the
-// place of an older one of its kind. A *Delta is added to the configuration or the delta before it that was not sent
-// yet. Sums that are only what has changed are added to the Sums, and TokenAnswers and SlotReplies to earlier ones. It
+// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers, *SlotReplies, *QuotaReplies or *Heartbeat in the mailbox,
+// in the place of an older one of its kind. A *Delta is added to the configuration or the delta before it that was not sent
+// yet. Sums that are only what has changed are added to the Sums, and TokenAnswers, SlotReplies and QuotaReplies to earlier ones. It
 // never blocks. The message belongs to the connection from then on. It must not be changed, nor be sent to another one
 // (but for a *Config and a *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
@@ -60,6 +60,7 @@ const (
 	slotHeartbeat
 	slotTokens
 	slotReplies
+	slotQuotas
 	slots
 )
 
@@ -78,6 +79,8 @@ func (b *mailbox) put(m link.Message) {
 		slot = slotTokens
 	case *exchange.SlotReplies:
 		slot = slotReplies
+	case *exchange.QuotaReplies:
+		slot = slotQuotas
 	}
 	b.mu.Lock()
 	b.slots[slot] = merged(b.slots[slot], m)
@@ -93,6 +96,10 @@ func (b *mailbox) put(m link.Message) {
 func merged(waits, m link.Message) link.Message {
 	if t, ok := m.(*exchange.SlotReplies); ok {
 		before, _ := waits.(allReplies)
+		return before.add(t)
+	}
+	if t, ok := m.(*exchange.QuotaReplies); ok {
+		before, _ := waits.(allQuotas)
 		return before.add(t)
 	}
 	switch waits := waits.(type) {
@@ -120,6 +127,19 @@ func merged(waits, m link.Message) link.Message {
 type allReplies []*exchange.SlotReplies
 
 func (all allReplies) add(t *exchange.SlotReplies) allReplies {
+	for _, before := range all {
+		if before.Owner == t.Owner {
+			before.Add(t)
+			return all
+		}
+	}
+	return append(all, t)
+}
+
+// allQuotas are the messages of owners of quotas, one for each owner.
+type allQuotas []*exchange.QuotaReplies
+
+func (all allQuotas) add(t *exchange.QuotaReplies) allQuotas {
 	for _, before := range all {
 		if before.Owner == t.Owner {
 			before.Add(t)

@@ -156,7 +156,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	out := bufio.NewWriterSize(deadlineWriter{conn}, writeAtOnce)
 	w := link.NewWriter(out)
 	hello := &link.Hello{Version: link.Version, Replica: s.o.Agent, Generation: s.o.Generation, PID: os.Getpid(),
-		Weight: 1, Decisions: true, Tokens: true, Slots: true}
+		Weight: 1, Decisions: true, Tokens: true, Slots: true, Quotas: true}
 	if s.o.Clock != nil {
 		hello.Clock = s.o.Clock()
 	}
@@ -241,7 +241,7 @@ func (s *Server) read(ctx context.Context, c *Conn, r *link.Reader) error {
 		began := time.Now()
 		switch m.(type) {
 		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Decisions,
-			*exchange.Spent, *exchange.TokenRequests, *exchange.SlotAsks:
+			*exchange.Spent, *exchange.TokenRequests, *exchange.SlotAsks, *exchange.QuotaAsks:
 			s.h.Received(c, m)
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m),
@@ -294,6 +294,13 @@ func (s *Server) writeOne(c *Conn, w sink, m link.Message) error {
 	case *exchange.TokenAnswers:
 		return writeAll(w.Writer, m.Parts(link.MaxTokens))
 	case allReplies:
+		for _, t := range m {
+			if err := writeAll(w.Writer, t.Parts(link.MaxTokens)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case allQuotas:
 		for _, t := range m {
 			if err := writeAll(w.Writer, t.Parts(link.MaxTokens)); err != nil {
 				return err

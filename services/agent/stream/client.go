@@ -43,6 +43,8 @@ type Agent interface {
 	Report() *controlv1.Report
 	// Receive takes a message and returns what to answer, nil for nothing. An error ends the stream.
 	Receive(*controlv1.ConnectResponse) (*controlv1.ConnectRequest, error)
+	// Outgoing has what is to be sent besides.
+	Outgoing() <-chan *controlv1.ConnectRequest
 }
 
 // Options of a Client.

@@ -70,6 +70,8 @@ func (a *agent) Hello() *controlv1.Hello {
 }
 func (a *agent) Report() *controlv1.Report { return &controlv1.Report{} }
 
+func (a *agent) Outgoing() <-chan *controlv1.ConnectRequest { return nil }
+
 func (a *agent) Receive(m *controlv1.ConnectResponse) (*controlv1.ConnectRequest, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

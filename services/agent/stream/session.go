@@ -98,11 +98,15 @@ func (s *session) write(ctx context.Context, stream wire) error {
 		case <-ctx.Done():
 			return stream.CloseSend()
 		case <-s.c.leaving:
+			if err := s.writeOutgoing(stream); err != nil {
+				return err
+			}
 			if err := stream.Send(reports.number(s.c.agent.Report())); err != nil {
 				return err
 			}
 			return stream.CloseSend()
 		case m = <-s.answers:
+		case m = <-s.c.agent.Outgoing():
 		case <-tick.C:
 			tick.Reset(next())
 			if m = reports.next(s.c.agent.Report()); m == nil {
@@ -111,6 +115,20 @@ func (s *session) write(ctx context.Context, stream wire) error {
 		}
 		if err := stream.Send(m); err != nil {
 			return err
+		}
+	}
+}
+
+// writeOutgoing sends what waits to be sent.
+func (s *session) writeOutgoing(stream wire) error {
+	for {
+		select {
+		case m := <-s.c.agent.Outgoing():
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		default:
+			return nil
 		}
 	}
 }

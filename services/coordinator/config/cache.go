@@ -61,6 +61,7 @@ type Cache struct {
 	changed   chan struct{}
 	trouble   Trouble
 	timed     map[string]time.Time // quotas with an until that has not come, by name
+	quotas    calendarQuotas
 }
 
 // step is a batch, and the digest of the configuration that it changed.
@@ -109,6 +110,7 @@ func (c *Cache) Apply(b store.Batch) {
 		c.config = c.compiler.step(c.config, b.Revision, named(b), now)
 	}
 	c.noteTimed(b)
+	c.quotas.note(b, c.resources)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

@@ -38,7 +38,7 @@ func (n *near) note(agent string, s *controlv1.State) {
 // precision says how close a limit is held, and why.
 func (n *near) precision(l *quotav1.Limit) (p quotav1.Precision, why string) {
 	switch c, err := resource.LimitConfig(l); {
-	case err != nil || c.Mode == config.Off || c.Concurrency > 0:
+	case err != nil || c.Mode == config.Off || c.Concurrency > 0 || c.Quota != nil:
 		return quotav1.Precision_PRECISION_UNSPECIFIED, ""
 	case c.Mode == config.Shadow:
 		return quotav1.Precision_LOCAL, "it is SHADOW"

@@ -215,12 +215,12 @@ type names struct {
 	gateways                   []string // that have reported their names, sorted
 	all                        []string // with a configuration in force, sorted
 	identities, classes, costs map[string]map[string]bool
-	concurrency                map[string]bool // gateways that hold limits with a concurrency
+	concurrency, quotas        map[string]bool // gateways that hold limits with a concurrency, and with a quota
 }
 
 func newNames() names {
 	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{},
-		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}}
+		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}, quotas: map[string]bool{}}
 }
 
 // add takes the names of a gateway.
@@ -228,6 +228,7 @@ func (n *names) add(g *controlv1.GatewayState) {
 	if g.GetRevision() > 0 {
 		n.all = append(n.all, g.GetName())
 		n.concurrency[g.GetName()] = slices.Contains(g.GetFeatures(), exchange.FeatureConcurrency)
+		n.quotas[g.GetName()] = slices.Contains(g.GetFeatures(), exchange.FeatureQuota)
 	}
 	if !g.GetNamesKnown() {
 		return
@@ -281,6 +282,11 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 		doubts = append(doubts, quota.Doubt{Field: "concurrency", Message: fmt.Sprintf("%d of %s do not hold limits "+
 			"with a concurrency and leave this one out (%s): they are rate limit services or of an older release",
 			len(without), wording.Count(len(n.all), "gateway"), few(without))})
+	}
+	if without := lacking(n.all, n.quotas); l.GetQuota() != nil && len(without) > 0 {
+		doubts = append(doubts, quota.Doubt{Field: "quota", Message: fmt.Sprintf("%d of %s do not hold limits with a "+
+			"quota and leave this one out (%s): they are rate limit services or of an older release", len(without),
+			wording.Count(len(n.all), "gateway"), few(without))})
 	}
 	return doubts, named
 }

@@ -42,6 +42,15 @@ type Loop interface {
 	Ahead(h *controlv1.Hello)
 }
 
+// Bookings takes the bookings of calendar quotas.
+type Bookings interface {
+	// Take takes an agent's requests. answer is called for each, from any goroutine. An error ends the stream.
+	Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) error
+	// Periods returns what agents are sent of periods, nil if no bookings are taken here, and a number that changes
+	// when they are to be sent it again.
+	Periods() (m *controlv1.Periods, generation uint64)
+}
+
 // helloTimeout bounds the time until a new stream's Hello.
 const helloTimeout = 5 * time.Second
 
@@ -50,11 +59,13 @@ type Server struct {
 	controlv1.UnimplementedControlServiceServer
 	loop          Loop
 	configuration *config.Cache
+	bookings      Bookings
 	log           *slog.Logger
 	replaced      rate.Sometimes // bounds the lines about streams that replace each other
 	doubled       rate.Sometimes // bounds the lines about agents whose name another one has
 	whole         atomic.Uint64  // configurations sent as a whole
 	resumed       atomic.Uint64  // streams that began with a change
+	unsent        atomic.Uint64  // bookings that were dropped
 
 	mu       sync.Mutex
 	closed   error // why streams are refused, nil = they are accepted
@@ -82,8 +93,8 @@ const nameHeld = 5 * time.Second
 func (s *Server) now() time.Duration { return time.Since(s.start) }
 
 // New makes a server that is closed: it refuses streams.
-func New(loop Loop, c *config.Cache, limits Limits, log *slog.Logger) *Server {
-	return &Server{loop: loop, configuration: c, log: log, closed: NotLeader(""), sessions: map[string]*session{},
+func New(loop Loop, c *config.Cache, bookings Bookings, limits Limits, log *slog.Logger) *Server {
+	return &Server{loop: loop, configuration: c, bookings: bookings, log: log, closed: NotLeader(""), sessions: map[string]*session{},
 		counter: newStreamCounter(limits), replaced: rate.Sometimes{First: 1, Interval: time.Minute},
 		doubled: rate.Sometimes{First: 1, Interval: time.Minute}, start: time.Now()}
 }
@@ -241,6 +252,7 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[controlv1.ConnectReques
 func (s *Server) serve(ctx context.Context, one *session, h *controlv1.Hello) error {
 	one.agent, one.floor, one.holds = h.GetAgent(), h.GetRevision(), resource.Digest(h.GetDigest())
 	one.answers, one.shares, one.process = h.GetAnswers(), h.GetShares(), h.GetProcess()
+	one.books = h.GetBooks()
 	if p, ok := peer.FromContext(ctx); ok {
 		one.address = p.Addr.String()
 	}

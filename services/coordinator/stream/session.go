@@ -46,10 +46,14 @@ type session struct {
 	answers   bool // the agent answers questions; set before addSession
 	questions chan *controlv1.Question
 
+	books   bool   // the agent understands Periods and Booked; set before addSession
+	periods uint64 // generation of the Periods that were sent last; the sender's
+
 	nonce uint64
 
 	mu       sync.Mutex
 	refusals map[uint64]int64 // revision of each nonce that is not answered yet
+	booked   []*controlv1.Booking
 }
 
 // receive passes on what the agent says, until the stream ends.
@@ -87,6 +91,11 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 			s.ack(m.GetAck())
 		case m.GetAnswer() != nil:
 			s.server.questions.answered(s.agent, m.GetAnswer())
+		case m.GetBookings() != nil:
+			if err := s.server.bookings.Take(m.GetBookings(), s.book); err != nil {
+				s.end(status.Error(codes.InvalidArgument, err.Error()))
+				return
+			}
 		case m.GetHello() != nil:
 			s.end(status.Error(codes.InvalidArgument, "a second Hello: open a new stream instead"))
 			return
@@ -158,7 +167,11 @@ func (s *session) sendNews() (sent bool, err error) {
 	if sent, err = s.sendCoordinators(); err != nil {
 		return true, err
 	}
-	if s.server.configuration.Before(s.floor) {
+	booked, err := s.sendBooked()
+	if err != nil {
+		return true, err
+	}
+	if sent = sent || booked; s.server.configuration.Before(s.floor) {
 		return sent, nil
 	}
 	// The leases are read before the configuration: the configuration that is sent is then never older than the

@@ -80,6 +80,7 @@ type bench struct {
 	server        *stream.Server
 	configuration *config.Cache
 	loop          *recorder
+	bookings      bookings
 	client        controlv1.ControlServiceClient
 	lines         *lines
 }
@@ -98,7 +99,7 @@ func newBench(t *testing.T) *bench {
 			ahead: make(chan string, 64), again: make(chan string, 64), left: make(chan string, 64),
 			sent: map[*delivery.Receiver]*controlv1.Leases{}}}
 	b.lines = &lines{}
-	b.server = stream.New(b.loop, b.configuration, stream.Limits{Streams: 3},
+	b.server = stream.New(b.loop, b.configuration, &b.bookings, stream.Limits{Streams: 3},
 		slog.New(slog.NewTextHandler(b.lines, nil)))
 	g := grpc.NewServer()
 	b.server.Register(g)

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -74,7 +75,8 @@ func queue(q *quotav1.Queue) []Violation {
 }
 
 func limit(l *quotav1.Limit) []Violation {
-	found := append(numbers("", l), queue(l.Queue)...)
+	found := append(numbers("", l, l.Quota != nil), queue(l.Queue)...)
+	found = append(found, zone(l)...)
 	found = append(found, limitPools(l.Pools)...)
 	found = append(found, twice("classes", l.Classes)...)
 	if l.Key == quotav1.Key_TENANT && len(l.Overrides) > 0 {
@@ -88,6 +90,8 @@ func limit(l *quotav1.Limit) []Violation {
 	for i, o := range l.Overrides {
 		prefix := fmt.Sprintf("overrides[%d].", i)
 		switch {
+		case l.Quota != nil:
+			found = append(found, amount(prefix, o)...)
 		case l.Concurrency > 0 && o.Concurrency == 0:
 			found = append(found, Violation{prefix + "concurrency", "missing: the limit has a concurrency",
 				[]string{"concurrency"}})
@@ -95,23 +99,48 @@ func limit(l *quotav1.Limit) []Violation {
 			found = append(found, Violation{prefix + "concurrency", "must be left out: the limit has a rate",
 				[]string{"rate"}})
 		default:
-			found = append(found, numbers(prefix, o)...)
+			found = append(found, numbers(prefix, o, false)...)
 		}
 	}
 	return found
 }
 
-func numbers(prefix string, of resource.Numbers) []Violation {
+// zone refuses a time zone that this coordinator does not know, since it computes the periods.
+func zone(l *quotav1.Limit) []Violation {
+	c, err := resource.LimitConfig(l)
+	if err != nil || c.Quota == nil {
+		return nil // gateways say what is wrong
+	}
+	if _, err := calendar.NewPeriods(c.Quota.Calendar); err != nil {
+		return []Violation{refusal(err)}
+	}
+	return nil
+}
+
+// amount is for an override of a limit with a quota.
+func amount(prefix string, o *quotav1.Override) []Violation {
+	switch {
+	case o.Amount == 0:
+		return []Violation{{prefix + "amount", "missing: the limit has a quota", []string{"quota"}}}
+	case o.Rate != "":
+		return []Violation{{prefix + "rate", "must be left out: the limit has a quota", []string{"quota"}}}
+	}
+	return nil
+}
+
+func numbers(prefix string, of resource.Numbers, quota bool) []Violation {
 	var found []Violation
 	burst := of.GetBurst()
 	switch _, err := resource.ParseRate(of.GetRate()); {
-	case of.GetConcurrency() > 0 && of.GetRate() == "":
+	case (quota || of.GetConcurrency() > 0) && of.GetRate() == "":
 		return nil // gateways say what is wrong
+	case quota:
+		found = append(found, Violation{Field: prefix + "rate", Message: "must be left out: none beside a quota"})
 	case of.GetConcurrency() > 0: // a gateway sees no 0
 		found = append(found, Violation{Field: prefix + "rate", Message: "must be left out: none beside a concurrency"})
 	case of.GetRate() == "":
 		found = append(found, Violation{Field: prefix + "rate",
-			Message: "missing: a limit has a rate, such as 100/s, or a concurrency"})
+			Message: "missing: a limit has a rate, such as 100/s, a concurrency or a quota"})
 	case err != nil:
 		found = append(found, Violation{Field: prefix + "rate", Message: err.Error()})
 	}

@@ -49,7 +49,7 @@ func TestResource(t *testing.T) {
 		m           resource.Message
 		field, text string // "" = valid
 	}{
-		{"no rate", limit(func(l *quotav1.Limit) { l.Rate = "" }), "rate", "or a concurrency"},
+		{"no rate", limit(func(l *quotav1.Limit) { l.Rate = "" }), "rate", "a concurrency or a quota"},
 		{"a concurrency", flight(func(l *quotav1.Limit) {
 			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 3}}
 		}), "", ""},

@@ -99,7 +99,10 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 		Cost:  l.GetCost(),
 		Queue: config.Queue{Law: config.Police},
 	}
-	rb, err := numbers(l)
+	if out.Quota, err = calendarQuota(l.GetQuota()); err != nil {
+		return out, err
+	}
+	rb, err := numbers(l, out.Quota != nil)
 	if err != nil {
 		return out, err
 	}
@@ -118,7 +121,7 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	if err = byName("precision", l.GetPrecision(), &out.Precision); err != nil {
 		return out, err
 	}
-	if out.Overrides, err = overrides(l.GetOverrides()); err != nil {
+	if out.Overrides, err = overrides(l.GetOverrides(), out.Quota != nil); err != nil {
 		return out, err
 	}
 	return out, out.Validate()
@@ -144,13 +147,14 @@ func perTenant(k quotav1.Key) (bool, error) {
 	return false, &config.FieldError{Field: "key", Value: k, Want: "CLIENT or TENANT, or a newer agent"}
 }
 
-func overrides(list []*quotav1.Override) (map[string]config.RateBurst, error) {
+func overrides(list []*quotav1.Override, quota bool) (map[string]config.RateBurst, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	out := make(map[string]config.RateBurst, len(list))
 	for i, o := range list {
-		rb, err := numbers(o)
+		rb, err := numbers(o, quota)
+		rb.Amount = o.GetAmount()
 		if err != nil {
 			return nil, fmt.Errorf("overrides[%d] of client %s: %w", i, wording.Quote(o.GetClient()), err)
 		}
@@ -171,18 +175,41 @@ type Numbers interface {
 	GetUntil() *timestamppb.Timestamp
 }
 
-// numbers returns the rate and burst, or the concurrency.
-func numbers(of Numbers) (rb config.RateBurst, err error) {
+// numbers returns the rate and burst, or the concurrency. Beside a quota there need not be either.
+func numbers(of Numbers, quota bool) (rb config.RateBurst, err error) {
 	rb.Burst, rb.Concurrency = of.GetBurst(), of.GetConcurrency()
 	if rb.Until, err = until(of.GetUntil()); err != nil {
 		return rb, err
 	}
-	if rb.Rate, err = ParseRate(of.GetRate()); rb.Concurrency == 0 {
+	if rb.Rate, err = ParseRate(of.GetRate()); rb.Concurrency == 0 && !quota {
 		rb = rb.WithDefaults()
 	} else if of.GetRate() == "" {
 		err = nil
 	}
 	return rb, cmp.Or(err, rb.Validate())
+}
+
+// calendarQuota is a limit's quota as gateways have it, nil for none.
+func calendarQuota(q *quotav1.CalendarQuota) (*config.CalendarQuota, error) {
+	if q == nil {
+		return nil, nil
+	}
+	out := &config.CalendarQuota{Amount: q.GetAmount(), Soft: q.GetSoft()}
+	if err := byName("quota.per", q.GetPer(), &out.Calendar.Per); err != nil {
+		return nil, err
+	}
+	if err := byName("quota.on_loss", q.GetOnLoss(), &out.OnLoss); err != nil {
+		return nil, err
+	}
+	var err error
+	out.Calendar, err = config.NewCalendar(out.Calendar.Per, q.GetZone(), q.GetStartsOn())
+	return out, err
+}
+
+// QuotaText is a quota in words: 1000000 per MONTH (Europe/Berlin).
+func QuotaText(q *quotav1.CalendarQuota) string {
+	return fmt.Sprintf("%s per %s (%s)", wording.Number(q.GetAmount()), cmp.Or(q.GetPer(), quotav1.CalendarQuota_MONTH),
+		cmp.Or(q.GetZone(), "UTC"))
 }
 
 // until returns the instant at which something lapses, 0 if nothing says it.

@@ -41,6 +41,7 @@ func FillDefaults(m Message) {
 			m.Queue = &quotav1.Queue{Aqm: quotav1.Aqm_POLICE}
 		}
 		fillQueue(m.Queue)
+		fillQuota(m.Quota)
 		fillBursts(m)
 	}
 }
@@ -68,6 +69,9 @@ func GivenZero(d protoreflect.FieldDescriptor) string {
 const SmallBurst = "must be at least 1, or no request ever passes; left out it is the amount of the rate"
 
 func fillBursts(l *quotav1.Limit) {
+	if l.Quota != nil {
+		return
+	}
 	if l.Burst == 0 && l.GetConcurrency() == 0 {
 		l.Burst = DefaultBurst(l.GetRate())
 	}
@@ -75,6 +79,18 @@ func fillBursts(l *quotav1.Limit) {
 		if o.GetBurst() == 0 && o.GetConcurrency() == 0 {
 			o.Burst = DefaultBurst(o.GetRate())
 		}
+	}
+}
+
+func fillQuota(q *quotav1.CalendarQuota) {
+	if q == nil {
+		return
+	}
+	orEnum(&q.Per, quotav1.CalendarQuota_MONTH)
+	orEnum(&q.OnLoss, quotav1.CalendarQuota_OPEN)
+	q.Zone = cmp.Or(q.Zone, "UTC")
+	if c, err := calendarQuota(q); err == nil {
+		q.StartsOn = c.Calendar.Start()
 	}
 }
 

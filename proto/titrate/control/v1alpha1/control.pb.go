@@ -33,6 +33,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Report
 	//	*ConnectRequest_Ack
 	//	*ConnectRequest_Answer
+	//	*ConnectRequest_Bookings
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -111,6 +112,15 @@ func (x *ConnectRequest) GetAnswer() *Answer {
 	return nil
 }
 
+func (x *ConnectRequest) GetBookings() *Bookings {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Bookings); ok {
+			return x.Bookings
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -131,6 +141,10 @@ type ConnectRequest_Answer struct {
 	Answer *Answer `protobuf:"bytes,4,opt,name=answer,proto3,oneof"`
 }
 
+type ConnectRequest_Bookings struct {
+	Bookings *Bookings `protobuf:"bytes,5,opt,name=bookings,proto3,oneof"` // only to a coordinator that has sent Periods on this stream
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Report) isConnectRequest_Message() {}
@@ -138,6 +152,8 @@ func (*ConnectRequest_Report) isConnectRequest_Message() {}
 func (*ConnectRequest_Ack) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Answer) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Bookings) isConnectRequest_Message() {}
 
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -147,6 +163,8 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Leases
 	//	*ConnectResponse_Question
 	//	*ConnectResponse_Coordinators
+	//	*ConnectResponse_Booked
+	//	*ConnectResponse_Periods
 	Message isConnectResponse_Message `protobuf_oneof:"message"`
 	// Time of day at the coordinator when it sends this, in milliseconds since 1970 UTC; 0 = not said. An agent counts on
 	// from it on its own monotonic clock, so that until does not depend on its wall clock.
@@ -228,6 +246,24 @@ func (x *ConnectResponse) GetCoordinators() *Coordinators {
 	return nil
 }
 
+func (x *ConnectResponse) GetBooked() *Booked {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Booked); ok {
+			return x.Booked
+		}
+	}
+	return nil
+}
+
+func (x *ConnectResponse) GetPeriods() *Periods {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Periods); ok {
+			return x.Periods
+		}
+	}
+	return nil
+}
+
 func (x *ConnectResponse) GetSent() int64 {
 	if x != nil {
 		return x.Sent
@@ -255,6 +291,14 @@ type ConnectResponse_Coordinators struct {
 	Coordinators *Coordinators `protobuf:"bytes,4,opt,name=coordinators,proto3,oneof"` // only to an agent whose Hello says shares
 }
 
+type ConnectResponse_Booked struct {
+	Booked *Booked `protobuf:"bytes,6,opt,name=booked,proto3,oneof"`
+}
+
+type ConnectResponse_Periods struct {
+	Periods *Periods `protobuf:"bytes,7,opt,name=periods,proto3,oneof"` // only to an agent whose Hello says books
+}
+
 func (*ConnectResponse_Configuration) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Leases) isConnectResponse_Message() {}
@@ -262,6 +306,10 @@ func (*ConnectResponse_Leases) isConnectResponse_Message() {}
 func (*ConnectResponse_Question) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Coordinators) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Booked) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Periods) isConnectResponse_Message() {}
 
 // Who the agent is and what it last knew, so that a new leader rebuilds from one round.
 type Hello struct {
@@ -285,6 +333,7 @@ type Hello struct {
 	// Differs with each start of the agent; 0 = not said. A Hello of another process than the process that
 	// has the name and reports ends with ALREADY_EXISTS, reason NAME_IN_USE.
 	Process       uint64 `protobuf:"fixed64,13,opt,name=process,proto3" json:"process,omitempty"`
+	Books         bool   `protobuf:"varint,14,opt,name=books,proto3" json:"books,omitempty"` // it understands Periods and Booked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +457,13 @@ func (x *Hello) GetProcess() uint64 {
 		return x.Process
 	}
 	return 0
+}
+
+func (x *Hello) GetBooks() bool {
+	if x != nil {
+		return x.Books
+	}
+	return false
 }
 
 // Who leads, where several coordinators share the pools among them. It is the first message of a
@@ -1851,20 +1907,23 @@ var File_titrate_control_v1alpha1_control_proto protoreflect.FileDescriptor
 
 const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\n" +
-	"&titrate/control/v1alpha1/control.proto\x12\x18titrate.control.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a&titrate/quota/v1alpha1/resources.proto\x1a$titrate/quota/v1alpha1/service.proto\"\xff\x01\n" +
+	"&titrate/control/v1alpha1/control.proto\x12\x18titrate.control.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a&titrate/control/v1alpha1/booking.proto\x1a&titrate/quota/v1alpha1/resources.proto\x1a$titrate/quota/v1alpha1/service.proto\"\xc1\x02\n" +
 	"\x0eConnectRequest\x127\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1f.titrate.control.v1alpha1.HelloH\x00R\x05hello\x12:\n" +
 	"\x06report\x18\x02 \x01(\v2 .titrate.control.v1alpha1.ReportH\x00R\x06report\x121\n" +
 	"\x03ack\x18\x03 \x01(\v2\x1d.titrate.control.v1alpha1.AckH\x00R\x03ack\x12:\n" +
-	"\x06answer\x18\x04 \x01(\v2 .titrate.control.v1alpha1.AnswerH\x00R\x06answerB\t\n" +
-	"\amessage\"\xcd\x02\n" +
+	"\x06answer\x18\x04 \x01(\v2 .titrate.control.v1alpha1.AnswerH\x00R\x06answer\x12@\n" +
+	"\bbookings\x18\x05 \x01(\v2\".titrate.control.v1alpha1.BookingsH\x00R\bbookingsB\t\n" +
+	"\amessage\"\xc8\x03\n" +
 	"\x0fConnectResponse\x12O\n" +
 	"\rconfiguration\x18\x01 \x01(\v2'.titrate.control.v1alpha1.ConfigurationH\x00R\rconfiguration\x12:\n" +
 	"\x06leases\x18\x02 \x01(\v2 .titrate.control.v1alpha1.LeasesH\x00R\x06leases\x12@\n" +
 	"\bquestion\x18\x03 \x01(\v2\".titrate.control.v1alpha1.QuestionH\x00R\bquestion\x12L\n" +
-	"\fcoordinators\x18\x04 \x01(\v2&.titrate.control.v1alpha1.CoordinatorsH\x00R\fcoordinators\x12\x12\n" +
+	"\fcoordinators\x18\x04 \x01(\v2&.titrate.control.v1alpha1.CoordinatorsH\x00R\fcoordinators\x12:\n" +
+	"\x06booked\x18\x06 \x01(\v2 .titrate.control.v1alpha1.BookedH\x00R\x06booked\x12=\n" +
+	"\aperiods\x18\a \x01(\v2!.titrate.control.v1alpha1.PeriodsH\x00R\aperiods\x12\x12\n" +
 	"\x04sent\x18\x05 \x01(\x03R\x04sentB\t\n" +
-	"\amessage\"\xb4\x03\n" +
+	"\amessage\"\xca\x03\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -1879,7 +1938,8 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	" \x01(\x06R\x06digest\x12\x18\n" +
 	"\aanswers\x18\v \x01(\bR\aanswers\x12\x16\n" +
 	"\x06shares\x18\f \x01(\bR\x06shares\x12\x18\n" +
-	"\aprocess\x18\r \x01(\x06R\aprocess\"\x84\x01\n" +
+	"\aprocess\x18\r \x01(\x06R\aprocess\x12\x14\n" +
+	"\x05books\x18\x0e \x01(\bR\x05books\"\x84\x01\n" +
 	"\fCoordinators\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
 	"\x04self\x18\x02 \x01(\tR\x04self\x12\x1c\n" +
@@ -2051,55 +2111,61 @@ var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*FlowName)(nil),            // 15: titrate.control.v1alpha1.FlowName
 	(*Lease)(nil),               // 16: titrate.control.v1alpha1.Lease
 	(*PoolLease)(nil),           // 17: titrate.control.v1alpha1.PoolLease
-	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
-	(*v1alpha1.Selection)(nil),  // 19: titrate.quota.v1alpha1.Selection
-	(*v1alpha1.Activity)(nil),   // 20: titrate.quota.v1alpha1.Activity
-	(*v1alpha1.Decision)(nil),   // 21: titrate.quota.v1alpha1.Decision
-	(*v1alpha1.Resource)(nil),   // 22: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 23: titrate.quota.v1alpha1.Bound
+	(*Bookings)(nil),            // 18: titrate.control.v1alpha1.Bookings
+	(*Booked)(nil),              // 19: titrate.control.v1alpha1.Booked
+	(*Periods)(nil),             // 20: titrate.control.v1alpha1.Periods
+	(*durationpb.Duration)(nil), // 21: google.protobuf.Duration
+	(*v1alpha1.Selection)(nil),  // 22: titrate.quota.v1alpha1.Selection
+	(*v1alpha1.Activity)(nil),   // 23: titrate.quota.v1alpha1.Activity
+	(*v1alpha1.Decision)(nil),   // 24: titrate.quota.v1alpha1.Decision
+	(*v1alpha1.Resource)(nil),   // 25: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),         // 26: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
 	5,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
 	12, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
 	11, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
-	13, // 4: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
-	14, // 5: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
-	10, // 6: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
-	3,  // 7: titrate.control.v1alpha1.ConnectResponse.coordinators:type_name -> titrate.control.v1alpha1.Coordinators
-	4,  // 8: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	17, // 9: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	16, // 10: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
-	18, // 11: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	9,  // 12: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
-	4,  // 13: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	18, // 14: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
-	6,  // 15: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
-	17, // 16: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	16, // 17: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
-	7,  // 18: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
-	8,  // 19: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	18, // 20: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
-	8,  // 21: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	19, // 22: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
-	20, // 23: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
-	20, // 24: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
-	21, // 25: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	18, // 26: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
-	22, // 27: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	18, // 28: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	16, // 29: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	17, // 30: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	4,  // 31: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	15, // 32: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	23, // 33: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 34: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 35: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	18, // 4: titrate.control.v1alpha1.ConnectRequest.bookings:type_name -> titrate.control.v1alpha1.Bookings
+	13, // 5: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
+	14, // 6: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
+	10, // 7: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
+	3,  // 8: titrate.control.v1alpha1.ConnectResponse.coordinators:type_name -> titrate.control.v1alpha1.Coordinators
+	19, // 9: titrate.control.v1alpha1.ConnectResponse.booked:type_name -> titrate.control.v1alpha1.Booked
+	20, // 10: titrate.control.v1alpha1.ConnectResponse.periods:type_name -> titrate.control.v1alpha1.Periods
+	4,  // 11: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
+	17, // 12: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	16, // 13: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
+	21, // 14: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	9,  // 15: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	4,  // 16: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
+	21, // 17: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	6,  // 18: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
+	17, // 19: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	16, // 20: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
+	7,  // 21: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
+	8,  // 22: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	21, // 23: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
+	8,  // 24: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	22, // 25: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
+	23, // 26: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
+	23, // 27: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
+	24, // 28: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	21, // 29: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
+	25, // 30: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	21, // 31: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	16, // 32: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	17, // 33: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	4,  // 34: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	15, // 35: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	26, // 36: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 37: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 38: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	38, // [38:39] is the sub-list for method output_type
+	37, // [37:38] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -2107,17 +2173,21 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 	if File_titrate_control_v1alpha1_control_proto != nil {
 		return
 	}
+	file_titrate_control_v1alpha1_booking_proto_init()
 	file_titrate_control_v1alpha1_control_proto_msgTypes[0].OneofWrappers = []any{
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Report)(nil),
 		(*ConnectRequest_Ack)(nil),
 		(*ConnectRequest_Answer)(nil),
+		(*ConnectRequest_Bookings)(nil),
 	}
 	file_titrate_control_v1alpha1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Configuration)(nil),
 		(*ConnectResponse_Leases)(nil),
 		(*ConnectResponse_Question)(nil),
 		(*ConnectResponse_Coordinators)(nil),
+		(*ConnectResponse_Booked)(nil),
+		(*ConnectResponse_Periods)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -736,6 +736,7 @@ type Tokens struct {
 	Lost          []uint64               `protobuf:"fixed64,4,rep,packed,name=lost,proto3" json:"lost,omitempty"` // processes of the sender's gateways that are gone: what they had is spent
 	View          *TokenView             `protobuf:"bytes,5,opt,name=view,proto3" json:"view,omitempty"`
 	Slots         *Slots                 `protobuf:"bytes,6,opt,name=slots,proto3" json:"slots,omitempty"`
+	Quotas        *Quotas                `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -812,6 +813,520 @@ func (x *Tokens) GetSlots() *Slots {
 	return nil
 }
 
+func (x *Tokens) GetQuotas() *Quotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+// Messages about keys of limits with a quota of a calendar's period. Costs are in millionths of a cost unit.
+type Quotas struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Asks          []*QuotaAsks           `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`       // of gateways of the sender, to keys that the addressee owns
+	Replies       []*QuotaReplies        `protobuf:"bytes,2,rep,name=replies,proto3" json:"replies,omitempty"` // for keys that the sender owns, to gateways of the addressee
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quotas) Reset() {
+	*x = Quotas{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quotas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quotas) ProtoMessage() {}
+
+func (x *Quotas) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
+func (*Quotas) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Quotas) GetAsks() []*QuotaAsks {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+func (x *Quotas) GetReplies() []*QuotaReplies {
+	if x != nil {
+		return x.Replies
+	}
+	return nil
+}
+
+// A gateway's messages to an owner.
+type QuotaAsks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Process       uint64                 `protobuf:"fixed64,1,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	List          []*QuotaAsk            `protobuf:"bytes,2,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaAsks) Reset() {
+	*x = QuotaAsks{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaAsks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaAsks) ProtoMessage() {}
+
+func (x *QuotaAsks) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaAsks.ProtoReflect.Descriptor instead.
+func (*QuotaAsks) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *QuotaAsks) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *QuotaAsks) GetList() []*QuotaAsk {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// A gateway says what it has used and returned of a key's units, and what it needs. It counts by session.
+type QuotaAsk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Whose key of which limit it is, until the owner has answered. The owner takes the amount from its own
+	// configuration.
+	Tenant        string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Limit         string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Client        []byte `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"`
+	Owner         uint64 `protobuf:"varint,5,opt,name=owner,proto3" json:"owner,omitempty"` // life of the owner; 0: not known
+	Session       uint64 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint32 `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`      // of this message: the highest is the latest
+	Heard         uint32 `protobuf:"varint,8,opt,name=heard,proto3" json:"heard,omitempty"`        // the latest message of the owner that was received
+	Period        int64  `protobuf:"varint,9,opt,name=period,proto3" json:"period,omitempty"`      // of the session; 0: not known
+	Brought       int64  `protobuf:"varint,10,opt,name=brought,proto3" json:"brought,omitempty"`   // units that the gateway had when the session began
+	Received      int64  `protobuf:"varint,11,opt,name=received,proto3" json:"received,omitempty"` // units granted, as far as received
+	Returned      int64  `protobuf:"varint,12,opt,name=returned,proto3" json:"returned,omitempty"`
+	Has           int64  `protobuf:"varint,13,opt,name=has,proto3" json:"has,omitempty"`           // not spent; below 0 after corrections
+	Want          int64  `protobuf:"varint,14,opt,name=want,proto3" json:"want,omitempty"`         // cost of the requests that wait
+	Ahead         int64  `protobuf:"varint,15,opt,name=ahead,proto3" json:"ahead,omitempty"`       // that would do for a while
+	Known         int64  `protobuf:"varint,16,opt,name=known,proto3" json:"known,omitempty"`       // highest end of what was granted that the gateway knows
+	Admitted      int64  `protobuf:"varint,17,opt,name=admitted,proto3" json:"admitted,omitempty"` // cost of admitted requests, as estimated
+	Refused       int64  `protobuf:"varint,18,opt,name=refused,proto3" json:"refused,omitempty"`   // cost of refused requests
+	Settled       int64  `protobuf:"varint,19,opt,name=settled,proto3" json:"settled,omitempty"`   // admitted, corrected by what is known now
+	Ended         bool   `protobuf:"varint,20,opt,name=ended,proto3" json:"ended,omitempty"`       // the session has ended
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaAsk) Reset() {
+	*x = QuotaAsk{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaAsk) ProtoMessage() {}
+
+func (x *QuotaAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaAsk.ProtoReflect.Descriptor instead.
+func (*QuotaAsk) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *QuotaAsk) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *QuotaAsk) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *QuotaAsk) GetClient() []byte {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *QuotaAsk) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetHeard() uint32 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetPeriod() int64 {
+	if x != nil {
+		return x.Period
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetBrought() int64 {
+	if x != nil {
+		return x.Brought
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetReturned() int64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetHas() int64 {
+	if x != nil {
+		return x.Has
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetWant() int64 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetAhead() int64 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetKnown() int64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetAdmitted() int64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetSettled() int64 {
+	if x != nil {
+		return x.Settled
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+// The messages of the sender's owners to a gateway.
+type QuotaReplies struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Process       uint64                 `protobuf:"fixed64,1,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	List          []*QuotaReply          `protobuf:"bytes,2,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaReplies) Reset() {
+	*x = QuotaReplies{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaReplies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaReplies) ProtoMessage() {}
+
+func (x *QuotaReplies) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaReplies.ProtoReflect.Descriptor instead.
+func (*QuotaReplies) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *QuotaReplies) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *QuotaReplies) GetList() []*QuotaReply {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// An owner says what it has granted, and of which period.
+type QuotaReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Owner         uint64                 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"` // life of the owner
+	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint32                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"` // of this message: the highest is the latest
+	Seen          uint32                 `protobuf:"varint,5,opt,name=seen,proto3" json:"seen,omitempty"`     // the latest message of the gateway that was taken in
+	Period        int64                  `protobuf:"varint,6,opt,name=period,proto3" json:"period,omitempty"`
+	Granted       int64                  `protobuf:"varint,7,opt,name=granted,proto3" json:"granted,omitempty"` // in this session, cumulative
+	Left          int64                  `protobuf:"varint,8,opt,name=left,proto3" json:"left,omitempty"`       // ns of the period; 0: not known
+	Amount        int64                  `protobuf:"varint,9,opt,name=amount,proto3" json:"amount,omitempty"`
+	Remaining     int64                  `protobuf:"varint,10,opt,name=remaining,proto3" json:"remaining,omitempty"` // that may still be used, by all gateways
+	Known         int64                  `protobuf:"varint,11,opt,name=known,proto3" json:"known,omitempty"`         // highest end of what was granted that the owner knows
+	Refuse        int64                  `protobuf:"varint,12,opt,name=refuse,proto3" json:"refuse,omitempty"`       // ns for which requests without units are refused
+	Recall        bool                   `protobuf:"varint,13,opt,name=recall,proto3" json:"recall,omitempty"`       // idle units are to be returned
+	Begin         bool                   `protobuf:"varint,14,opt,name=begin,proto3" json:"begin,omitempty"`         // the owner does not know the session
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaReply) Reset() {
+	*x = QuotaReply{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaReply) ProtoMessage() {}
+
+func (x *QuotaReply) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaReply.ProtoReflect.Descriptor instead.
+func (*QuotaReply) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *QuotaReply) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetSeen() uint32 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetPeriod() int64 {
+	if x != nil {
+		return x.Period
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetGranted() int64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetLeft() int64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetRemaining() int64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetKnown() int64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetRefuse() int64 {
+	if x != nil {
+		return x.Refuse
+	}
+	return 0
+}
+
+func (x *QuotaReply) GetRecall() bool {
+	if x != nil {
+		return x.Recall
+	}
+	return false
+}
+
+func (x *QuotaReply) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
+}
+
 // Messages about keys of concurrency limits.
 type Slots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -825,7 +1340,7 @@ type Slots struct {
 
 func (x *Slots) Reset() {
 	*x = Slots{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +1352,7 @@ func (x *Slots) String() string {
 func (*Slots) ProtoMessage() {}
 
 func (x *Slots) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[7]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +1365,7 @@ func (x *Slots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slots.ProtoReflect.Descriptor instead.
 func (*Slots) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{7}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Slots) GetAgents() uint64 {
@@ -893,7 +1408,7 @@ type SlotAsks struct {
 
 func (x *SlotAsks) Reset() {
 	*x = SlotAsks{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1420,7 @@ func (x *SlotAsks) String() string {
 func (*SlotAsks) ProtoMessage() {}
 
 func (x *SlotAsks) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[8]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1433,7 @@ func (x *SlotAsks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotAsks.ProtoReflect.Descriptor instead.
 func (*SlotAsks) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{8}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SlotAsks) GetProcess() uint64 {
@@ -971,7 +1486,7 @@ type SlotAsk struct {
 
 func (x *SlotAsk) Reset() {
 	*x = SlotAsk{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1498,7 @@ func (x *SlotAsk) String() string {
 func (*SlotAsk) ProtoMessage() {}
 
 func (x *SlotAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[9]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1511,7 @@ func (x *SlotAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotAsk.ProtoReflect.Descriptor instead.
 func (*SlotAsk) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{9}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SlotAsk) GetKey() uint64 {
@@ -1137,7 +1652,7 @@ type SlotReplies struct {
 
 func (x *SlotReplies) Reset() {
 	*x = SlotReplies{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1664,7 @@ func (x *SlotReplies) String() string {
 func (*SlotReplies) ProtoMessage() {}
 
 func (x *SlotReplies) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[10]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1677,7 @@ func (x *SlotReplies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotReplies.ProtoReflect.Descriptor instead.
 func (*SlotReplies) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{10}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SlotReplies) GetProcess() uint64 {
@@ -1206,7 +1721,7 @@ type SlotReply struct {
 
 func (x *SlotReply) Reset() {
 	*x = SlotReply{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1733,7 @@ func (x *SlotReply) String() string {
 func (*SlotReply) ProtoMessage() {}
 
 func (x *SlotReply) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[11]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1746,7 @@ func (x *SlotReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotReply.ProtoReflect.Descriptor instead.
 func (*SlotReply) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{11}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SlotReply) GetKey() uint64 {
@@ -1324,7 +1839,7 @@ type TokenView struct {
 
 func (x *TokenView) Reset() {
 	*x = TokenView{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1851,7 @@ func (x *TokenView) String() string {
 func (*TokenView) ProtoMessage() {}
 
 func (x *TokenView) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1864,7 @@ func (x *TokenView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenView.ProtoReflect.Descriptor instead.
 func (*TokenView) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{12}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TokenView) GetAgents() uint64 {
@@ -1413,7 +1928,7 @@ type TokenRequest struct {
 
 func (x *TokenRequest) Reset() {
 	*x = TokenRequest{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1940,7 @@ func (x *TokenRequest) String() string {
 func (*TokenRequest) ProtoMessage() {}
 
 func (x *TokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1953,7 @@ func (x *TokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRequest.ProtoReflect.Descriptor instead.
 func (*TokenRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{13}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TokenRequest) GetKey() uint64 {
@@ -1655,7 +2170,7 @@ type Refill struct {
 
 func (x *Refill) Reset() {
 	*x = Refill{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +2182,7 @@ func (x *Refill) String() string {
 func (*Refill) ProtoMessage() {}
 
 func (x *Refill) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +2195,7 @@ func (x *Refill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refill.ProtoReflect.Descriptor instead.
 func (*Refill) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{14}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Refill) GetRefilled() int64 {
@@ -1722,7 +2237,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +2249,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +2262,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{15}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TokenGrant) GetKey() uint64 {
@@ -1879,7 +2394,7 @@ type TokenRecall struct {
 
 func (x *TokenRecall) Reset() {
 	*x = TokenRecall{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2406,7 @@ func (x *TokenRecall) String() string {
 func (*TokenRecall) ProtoMessage() {}
 
 func (x *TokenRecall) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2419,7 @@ func (x *TokenRecall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRecall.ProtoReflect.Descriptor instead.
 func (*TokenRecall) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{16}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TokenRecall) GetKey() uint64 {
@@ -2030,14 +2545,63 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	" \x01(\bR\x03ask\x12\x10\n" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
 	"\x03gap\x18\f \x01(\x02R\x03gap\x12\x18\n" +
-	"\aassumed\x18\r \x01(\x01R\aassumed\"\xca\x02\n" +
+	"\aassumed\x18\r \x01(\x01R\aassumed\"\x83\x03\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
 	"\arecalls\x18\x03 \x03(\v2$.titrate.gossip.v1alpha1.TokenRecallR\arecalls\x12\x12\n" +
 	"\x04lost\x18\x04 \x03(\x06R\x04lost\x126\n" +
 	"\x04view\x18\x05 \x01(\v2\".titrate.gossip.v1alpha1.TokenViewR\x04view\x124\n" +
-	"\x05slots\x18\x06 \x01(\v2\x1e.titrate.gossip.v1alpha1.SlotsR\x05slots\"\xac\x01\n" +
+	"\x05slots\x18\x06 \x01(\v2\x1e.titrate.gossip.v1alpha1.SlotsR\x05slots\x127\n" +
+	"\x06quotas\x18\a \x01(\v2\x1f.titrate.gossip.v1alpha1.QuotasR\x06quotas\"\x81\x01\n" +
+	"\x06Quotas\x126\n" +
+	"\x04asks\x18\x01 \x03(\v2\".titrate.gossip.v1alpha1.QuotaAsksR\x04asks\x12?\n" +
+	"\areplies\x18\x02 \x03(\v2%.titrate.gossip.v1alpha1.QuotaRepliesR\areplies\"\\\n" +
+	"\tQuotaAsks\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\x06R\aprocess\x125\n" +
+	"\x04list\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.QuotaAskR\x04list\"\xe2\x03\n" +
+	"\bQuotaAsk\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x04 \x01(\fR\x06client\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\x04R\x05owner\x12\x18\n" +
+	"\asession\x18\x06 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\a \x01(\rR\x06number\x12\x14\n" +
+	"\x05heard\x18\b \x01(\rR\x05heard\x12\x16\n" +
+	"\x06period\x18\t \x01(\x03R\x06period\x12\x18\n" +
+	"\abrought\x18\n" +
+	" \x01(\x03R\abrought\x12\x1a\n" +
+	"\breceived\x18\v \x01(\x03R\breceived\x12\x1a\n" +
+	"\breturned\x18\f \x01(\x03R\breturned\x12\x10\n" +
+	"\x03has\x18\r \x01(\x03R\x03has\x12\x12\n" +
+	"\x04want\x18\x0e \x01(\x03R\x04want\x12\x14\n" +
+	"\x05ahead\x18\x0f \x01(\x03R\x05ahead\x12\x14\n" +
+	"\x05known\x18\x10 \x01(\x03R\x05known\x12\x1a\n" +
+	"\badmitted\x18\x11 \x01(\x03R\badmitted\x12\x18\n" +
+	"\arefused\x18\x12 \x01(\x03R\arefused\x12\x18\n" +
+	"\asettled\x18\x13 \x01(\x03R\asettled\x12\x14\n" +
+	"\x05ended\x18\x14 \x01(\bR\x05ended\"a\n" +
+	"\fQuotaReplies\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\x06R\aprocess\x127\n" +
+	"\x04list\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.QuotaReplyR\x04list\"\xd2\x02\n" +
+	"\n" +
+	"QuotaReply\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\x04R\x05owner\x12\x18\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\rR\x06number\x12\x12\n" +
+	"\x04seen\x18\x05 \x01(\rR\x04seen\x12\x16\n" +
+	"\x06period\x18\x06 \x01(\x03R\x06period\x12\x18\n" +
+	"\agranted\x18\a \x01(\x03R\agranted\x12\x12\n" +
+	"\x04left\x18\b \x01(\x03R\x04left\x12\x16\n" +
+	"\x06amount\x18\t \x01(\x03R\x06amount\x12\x1c\n" +
+	"\tremaining\x18\n" +
+	" \x01(\x03R\tremaining\x12\x14\n" +
+	"\x05known\x18\v \x01(\x03R\x05known\x12\x16\n" +
+	"\x06refuse\x18\f \x01(\x03R\x06refuse\x12\x16\n" +
+	"\x06recall\x18\r \x01(\bR\x06recall\x12\x14\n" +
+	"\x05begin\x18\x0e \x01(\bR\x05begin\"\xac\x01\n" +
 	"\x05Slots\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x06R\x06agents\x125\n" +
 	"\x04asks\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.SlotAsksR\x04asks\x12>\n" +
@@ -2172,7 +2736,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_gossip_v1alpha1_gossip_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(Nearness)(0),        // 0: titrate.gossip.v1alpha1.Nearness
 	(*Packet)(nil),       // 1: titrate.gossip.v1alpha1.Packet
@@ -2182,16 +2746,21 @@ var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
 	(*KeyClaim)(nil),     // 5: titrate.gossip.v1alpha1.KeyClaim
 	(*Sum)(nil),          // 6: titrate.gossip.v1alpha1.Sum
 	(*Tokens)(nil),       // 7: titrate.gossip.v1alpha1.Tokens
-	(*Slots)(nil),        // 8: titrate.gossip.v1alpha1.Slots
-	(*SlotAsks)(nil),     // 9: titrate.gossip.v1alpha1.SlotAsks
-	(*SlotAsk)(nil),      // 10: titrate.gossip.v1alpha1.SlotAsk
-	(*SlotReplies)(nil),  // 11: titrate.gossip.v1alpha1.SlotReplies
-	(*SlotReply)(nil),    // 12: titrate.gossip.v1alpha1.SlotReply
-	(*TokenView)(nil),    // 13: titrate.gossip.v1alpha1.TokenView
-	(*TokenRequest)(nil), // 14: titrate.gossip.v1alpha1.TokenRequest
-	(*Refill)(nil),       // 15: titrate.gossip.v1alpha1.Refill
-	(*TokenGrant)(nil),   // 16: titrate.gossip.v1alpha1.TokenGrant
-	(*TokenRecall)(nil),  // 17: titrate.gossip.v1alpha1.TokenRecall
+	(*Quotas)(nil),       // 8: titrate.gossip.v1alpha1.Quotas
+	(*QuotaAsks)(nil),    // 9: titrate.gossip.v1alpha1.QuotaAsks
+	(*QuotaAsk)(nil),     // 10: titrate.gossip.v1alpha1.QuotaAsk
+	(*QuotaReplies)(nil), // 11: titrate.gossip.v1alpha1.QuotaReplies
+	(*QuotaReply)(nil),   // 12: titrate.gossip.v1alpha1.QuotaReply
+	(*Slots)(nil),        // 13: titrate.gossip.v1alpha1.Slots
+	(*SlotAsks)(nil),     // 14: titrate.gossip.v1alpha1.SlotAsks
+	(*SlotAsk)(nil),      // 15: titrate.gossip.v1alpha1.SlotAsk
+	(*SlotReplies)(nil),  // 16: titrate.gossip.v1alpha1.SlotReplies
+	(*SlotReply)(nil),    // 17: titrate.gossip.v1alpha1.SlotReply
+	(*TokenView)(nil),    // 18: titrate.gossip.v1alpha1.TokenView
+	(*TokenRequest)(nil), // 19: titrate.gossip.v1alpha1.TokenRequest
+	(*Refill)(nil),       // 20: titrate.gossip.v1alpha1.Refill
+	(*TokenGrant)(nil),   // 21: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),  // 22: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	2,  // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
@@ -2201,21 +2770,26 @@ var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	0,  // 4: titrate.gossip.v1alpha1.Packet.nearness:type_name -> titrate.gossip.v1alpha1.Nearness
 	4,  // 5: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
 	5,  // 6: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	14, // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	16, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	17, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	13, // 10: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
-	8,  // 11: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
-	9,  // 12: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
-	11, // 13: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
-	10, // 14: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
-	12, // 15: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
-	15, // 16: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	19, // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	21, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	22, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	18, // 10: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
+	13, // 11: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
+	8,  // 12: titrate.gossip.v1alpha1.Tokens.quotas:type_name -> titrate.gossip.v1alpha1.Quotas
+	9,  // 13: titrate.gossip.v1alpha1.Quotas.asks:type_name -> titrate.gossip.v1alpha1.QuotaAsks
+	11, // 14: titrate.gossip.v1alpha1.Quotas.replies:type_name -> titrate.gossip.v1alpha1.QuotaReplies
+	10, // 15: titrate.gossip.v1alpha1.QuotaAsks.list:type_name -> titrate.gossip.v1alpha1.QuotaAsk
+	12, // 16: titrate.gossip.v1alpha1.QuotaReplies.list:type_name -> titrate.gossip.v1alpha1.QuotaReply
+	14, // 17: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
+	16, // 18: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
+	15, // 19: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
+	17, // 20: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
+	20, // 21: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -2229,7 +2803,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

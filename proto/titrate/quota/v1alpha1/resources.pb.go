@@ -446,6 +446,112 @@ func (Precision) EnumDescriptor() ([]byte, []int) {
 	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
 }
 
+type CalendarQuota_Per int32
+
+const (
+	CalendarQuota_PER_UNSPECIFIED CalendarQuota_Per = 0
+	// From midnight to midnight in the zone, so 23 or 25 hours when clocks change.
+	CalendarQuota_DAY CalendarQuota_Per = 1
+	// Seven days, from starts_on.
+	CalendarQuota_WEEK CalendarQuota_Per = 2
+	// From the starts_on-th to the day before it in the next month.
+	CalendarQuota_MONTH CalendarQuota_Per = 3
+)
+
+// Enum value maps for CalendarQuota_Per.
+var (
+	CalendarQuota_Per_name = map[int32]string{
+		0: "PER_UNSPECIFIED",
+		1: "DAY",
+		2: "WEEK",
+		3: "MONTH",
+	}
+	CalendarQuota_Per_value = map[string]int32{
+		"PER_UNSPECIFIED": 0,
+		"DAY":             1,
+		"WEEK":            2,
+		"MONTH":           3,
+	}
+)
+
+func (x CalendarQuota_Per) Enum() *CalendarQuota_Per {
+	p := new(CalendarQuota_Per)
+	*p = x
+	return p
+}
+
+func (x CalendarQuota_Per) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CalendarQuota_Per) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[8].Descriptor()
+}
+
+func (CalendarQuota_Per) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[8]
+}
+
+func (x CalendarQuota_Per) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CalendarQuota_Per.Descriptor instead.
+func (CalendarQuota_Per) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10, 0}
+}
+
+type CalendarQuota_OnLoss int32
+
+const (
+	CalendarQuota_ON_LOSS_UNSPECIFIED CalendarQuota_OnLoss = 0
+	// Admits up to the amount by its own count: what cannot be booked now is booked later.
+	CalendarQuota_OPEN CalendarQuota_OnLoss = 1
+	// Admits what is booked, and refuses the rest.
+	CalendarQuota_CLOSED CalendarQuota_OnLoss = 2
+)
+
+// Enum value maps for CalendarQuota_OnLoss.
+var (
+	CalendarQuota_OnLoss_name = map[int32]string{
+		0: "ON_LOSS_UNSPECIFIED",
+		1: "OPEN",
+		2: "CLOSED",
+	}
+	CalendarQuota_OnLoss_value = map[string]int32{
+		"ON_LOSS_UNSPECIFIED": 0,
+		"OPEN":                1,
+		"CLOSED":              2,
+	}
+)
+
+func (x CalendarQuota_OnLoss) Enum() *CalendarQuota_OnLoss {
+	p := new(CalendarQuota_OnLoss)
+	*p = x
+	return p
+}
+
+func (x CalendarQuota_OnLoss) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CalendarQuota_OnLoss) Descriptor() protoreflect.EnumDescriptor {
+	return file_titrate_quota_v1alpha1_resources_proto_enumTypes[9].Descriptor()
+}
+
+func (CalendarQuota_OnLoss) Type() protoreflect.EnumType {
+	return &file_titrate_quota_v1alpha1_resources_proto_enumTypes[9]
+}
+
+func (x CalendarQuota_OnLoss) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CalendarQuota_OnLoss.Descriptor instead.
+func (CalendarQuota_OnLoss) EnumDescriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10, 1}
+}
+
 // How requests wait.
 type Queue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1383,7 +1489,7 @@ type Limit struct {
 	Key Key `protobuf:"varint,2,opt,name=key,proto3,enum=titrate.quota.v1alpha1.Key" json:"key,omitempty"`
 	// What a client may use, with its unit: 100/s, 10/min, 1000/h, 5000/d, 20000/w, or a number of units:
 	// 100/10s. 0 = blocked: every request is refused at once. Range 0, or up to 1e9/s; a window of 1s to 366d.
-	// Needed, except beside a concurrency. Default none.
+	// Needed, except beside a concurrency or a quota. Default none.
 	// Unit: cost units.
 	Rate string `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`
 	// What a client may use at once after a pause. The server stores the default if it is left out. A 0 that
@@ -1418,7 +1524,10 @@ type Limit struct {
 	Concurrency int64 `protobuf:"varint,14,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// When it lapses: from then on all is as without it. With its zone: 2026-12-01T00:00:00Z. Default none (it stays).
 	Until *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=until,proto3" json:"until,omitempty"`
-	Etag  string                 `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// An amount of cost per day, week or month, over all gateways, instead of a rate. Refused requests do not count. Not
+	// with burst, concurrency, strict, precision or a queue. Default none.
+	Quota *CalendarQuota `protobuf:"bytes,16,opt,name=quota,proto3" json:"quota,omitempty"`
+	Etag  string         `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1564,6 +1673,13 @@ func (x *Limit) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Limit) GetQuota() *CalendarQuota {
+	if x != nil {
+		return x.Quota
+	}
+	return nil
+}
+
 func (x *Limit) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -1592,6 +1708,97 @@ func (x *Limit) GetSet() string {
 	return ""
 }
 
+// An amount of cost that a client may use in each period of a calendar.
+type CalendarQuota struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What a client may use in a period. Needed. Default none. Range 1 to 1e12. Unit: cost units.
+	Amount float64 `protobuf:"fixed64,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	// What a period is. Default MONTH.
+	Per CalendarQuota_Per `protobuf:"varint,2,opt,name=per,proto3,enum=titrate.quota.v1alpha1.CalendarQuota_Per" json:"per,omitempty"`
+	// Time zone by its IANA name, such as Europe/Berlin. Default UTC.
+	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	// First day of a period: MON to SUN of a WEEK, 1 to 28 of a MONTH; a DAY has none. Default MON, or 1.
+	StartsOn string `protobuf:"bytes,4,opt,name=starts_on,json=startsOn,proto3" json:"starts_on,omitempty"`
+	// Parts of the amount at which a webhook says how much is used, in rising order: [0.8, 1]. Default none.
+	Soft []float64 `protobuf:"fixed64,5,rep,packed,name=soft,proto3" json:"soft,omitempty"`
+	// What the owner of a key does while coordinators or etcd do not answer. Default OPEN.
+	OnLoss        CalendarQuota_OnLoss `protobuf:"varint,6,opt,name=on_loss,json=onLoss,proto3,enum=titrate.quota.v1alpha1.CalendarQuota_OnLoss" json:"on_loss,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CalendarQuota) Reset() {
+	*x = CalendarQuota{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CalendarQuota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CalendarQuota) ProtoMessage() {}
+
+func (x *CalendarQuota) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CalendarQuota.ProtoReflect.Descriptor instead.
+func (*CalendarQuota) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CalendarQuota) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *CalendarQuota) GetPer() CalendarQuota_Per {
+	if x != nil {
+		return x.Per
+	}
+	return CalendarQuota_PER_UNSPECIFIED
+}
+
+func (x *CalendarQuota) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *CalendarQuota) GetStartsOn() string {
+	if x != nil {
+		return x.StartsOn
+	}
+	return ""
+}
+
+func (x *CalendarQuota) GetSoft() []float64 {
+	if x != nil {
+		return x.Soft
+	}
+	return nil
+}
+
+func (x *CalendarQuota) GetOnLoss() CalendarQuota_OnLoss {
+	if x != nil {
+		return x.OnLoss
+	}
+	return CalendarQuota_ON_LOSS_UNSPECIFIED
+}
+
 // What gateways make of a limit.
 type LimitStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1612,7 +1819,7 @@ type LimitStatus struct {
 
 func (x *LimitStatus) Reset() {
 	*x = LimitStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1831,7 @@ func (x *LimitStatus) String() string {
 func (*LimitStatus) ProtoMessage() {}
 
 func (x *LimitStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1844,7 @@ func (x *LimitStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStatus.ProtoReflect.Descriptor instead.
 func (*LimitStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LimitStatus) GetWarnings() []string {
@@ -1687,14 +1894,17 @@ type Override struct {
 	// As in Limit: in each override of a limit that has one. Default none. Range 1 to 1000000. Unit: requests.
 	Concurrency int64 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// When it lapses: from then on the client has the limit's own numbers. As in Limit. Default none (it stays).
-	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// The client's amount of the limit's quota: in each override of a limit that has one. Default none. Range 1 to 1e12.
+	// Unit: cost units.
+	Amount        float64 `protobuf:"fixed64,6,opt,name=amount,proto3" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1916,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1929,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Override) GetClient() string {
@@ -1755,6 +1965,13 @@ func (x *Override) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *Override) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
 }
 
 var File_titrate_quota_v1alpha1_resources_proto protoreflect.FileDescriptor
@@ -1855,7 +2072,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xb1\t\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xee\t\n" +
 	"\x05Limit\x12\xaa\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
@@ -1872,25 +2089,44 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\tprecision\x18\f \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionB\b\xbaH\x05\x82\x01\x02\x10\x01R\tprecision\x12D\n" +
 	"\x04cost\x18\r \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12-\n" +
 	"\vconcurrency\x18\x0e \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
-	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12;\n" +
+	"\x05quota\x18\x10 \x01(\v2%.titrate.quota.v1alpha1.CalendarQuotaR\x05quota\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
 	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.LimitStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"\xc6\x01\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\x9c\x04\n" +
+	"\rCalendarQuota\x121\n" +
+	"\x06amount\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00R\x06amount\x12E\n" +
+	"\x03per\x18\x02 \x01(\x0e2).titrate.quota.v1alpha1.CalendarQuota.PerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03per\x12=\n" +
+	"\x04zone\x18\x03 \x01(\tB)\xbaH&r$2\"^([A-Za-z][A-Za-z0-9_+/-]{0,63})?$R\x04zone\x12X\n" +
+	"\tstarts_on\x18\x04 \x01(\tB;\xbaH8r624^([1-9]|1[0-9]|2[0-8]|MON|TUE|WED|THU|FRI|SAT|SUN)?$R\bstartsOn\x124\n" +
+	"\x04soft\x18\x05 \x03(\x01B \xbaH\x1d\x92\x01\x1a\x10\b\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?!\x00\x00\x00\x00\x00\x00\x00\x00R\x04soft\x12O\n" +
+	"\aon_loss\x18\x06 \x01(\x0e2,.titrate.quota.v1alpha1.CalendarQuota.OnLossB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06onLoss\"8\n" +
+	"\x03Per\x12\x13\n" +
+	"\x0fPER_UNSPECIFIED\x10\x00\x12\a\n" +
+	"\x03DAY\x10\x01\x12\b\n" +
+	"\x04WEEK\x10\x02\x12\t\n" +
+	"\x05MONTH\x10\x03\"7\n" +
+	"\x06OnLoss\x12\x17\n" +
+	"\x13ON_LOSS_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04OPEN\x10\x01\x12\n" +
+	"\n" +
+	"\x06CLOSED\x10\x02\"\xc6\x01\n" +
 	"\vLimitStatus\x12\x1a\n" +
 	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
 	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
 	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
-	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xc4\x02\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xf7\x02\n" +
 	"\bOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x81\x01\n" +
 	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
 	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12-\n" +
 	"\vconcurrency\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
-	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until*A\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x121\n" +
+	"\x06amount\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00R\x06amount*A\n" +
 	"\aSharing\x12\x17\n" +
 	"\x13SHARING_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aMAX_MIN\x10\x01\x12\x10\n" +
@@ -1950,8 +2186,8 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 	return file_titrate_quota_v1alpha1_resources_proto_rawDescData
 }
 
-var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -1961,57 +2197,63 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Bound)(0),                    // 5: titrate.quota.v1alpha1.Bound
 	(Key)(0),                      // 6: titrate.quota.v1alpha1.Key
 	(Precision)(0),                // 7: titrate.quota.v1alpha1.Precision
-	(*Queue)(nil),                 // 8: titrate.quota.v1alpha1.Queue
-	(*Adaptive)(nil),              // 9: titrate.quota.v1alpha1.Adaptive
-	(*Pool)(nil),                  // 10: titrate.quota.v1alpha1.Pool
-	(*PoolStatus)(nil),            // 11: titrate.quota.v1alpha1.PoolStatus
-	(*Plan)(nil),                  // 12: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 13: titrate.quota.v1alpha1.Tenant
-	(*TenantStatus)(nil),          // 14: titrate.quota.v1alpha1.TenantStatus
-	(*Quota)(nil),                 // 15: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 16: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 17: titrate.quota.v1alpha1.Limit
-	(*LimitStatus)(nil),           // 18: titrate.quota.v1alpha1.LimitStatus
-	(*Override)(nil),              // 19: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(CalendarQuota_Per)(0),        // 8: titrate.quota.v1alpha1.CalendarQuota.Per
+	(CalendarQuota_OnLoss)(0),     // 9: titrate.quota.v1alpha1.CalendarQuota.OnLoss
+	(*Queue)(nil),                 // 10: titrate.quota.v1alpha1.Queue
+	(*Adaptive)(nil),              // 11: titrate.quota.v1alpha1.Adaptive
+	(*Pool)(nil),                  // 12: titrate.quota.v1alpha1.Pool
+	(*PoolStatus)(nil),            // 13: titrate.quota.v1alpha1.PoolStatus
+	(*Plan)(nil),                  // 14: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 15: titrate.quota.v1alpha1.Tenant
+	(*TenantStatus)(nil),          // 16: titrate.quota.v1alpha1.TenantStatus
+	(*Quota)(nil),                 // 17: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 18: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 19: titrate.quota.v1alpha1.Limit
+	(*CalendarQuota)(nil),         // 20: titrate.quota.v1alpha1.CalendarQuota
+	(*LimitStatus)(nil),           // 21: titrate.quota.v1alpha1.LimitStatus
+	(*Override)(nil),              // 22: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	20, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	20, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	23, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	23, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
-	8,  // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
+	10, // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	20, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
-	9,  // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	21, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
-	11, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	21, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
-	14, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	21, // 13: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	14, // 14: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	23, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	11, // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
+	24, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	13, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
+	24, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
+	16, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	24, // 13: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	16, // 14: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
 	2,  // 15: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	21, // 16: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
-	21, // 17: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	16, // 18: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	24, // 16: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	24, // 17: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	18, // 18: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
 	5,  // 19: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	6,  // 20: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	19, // 21: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
-	8,  // 22: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	22, // 21: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	10, // 22: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
 	2,  // 23: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
 	7,  // 24: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	21, // 25: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
-	21, // 26: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	18, // 27: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	7,  // 28: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	21, // 29: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	24, // 25: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	20, // 26: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
+	24, // 27: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	21, // 28: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	8,  // 29: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
+	9,  // 30: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
+	7,  // 31: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	24, // 32: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -2025,8 +2267,8 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   12,
+			NumEnums:      10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3639,19 +3639,21 @@ func (x *Decision) GetHeldBy() string {
 
 // What one limit had for a request, just after it was decided.
 type LimitStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`               // last part of its name
-	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`             // as the limit knows it; "" of a limit for all clients together
-	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`            // it is not enforced
-	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`            // a request of that cost passes
-	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`               // cost units per second, over all gateways
-	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`             // cost units
-	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`               // of it
-	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`                 // until it passes; absent if it does, or never will
-	Exact         bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`              // the owner of the client's key grants tokens
-	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`           // and did not answer, so the ledger decided
-	Unasked       bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"`         // and was not asked about a new key, as the limit had asked for too much: likewise
-	Concurrency   int64                  `protobuf:"varint,12,opt,name=concurrency,proto3" json:"concurrency,omitempty"` // requests that may be in flight over all gateways; 0 of a limit with a rate. free are its
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Limit       string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`               // last part of its name
+	Client      string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`             // as the limit knows it; "" of a limit for all clients together
+	Shadow      bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`            // it is not enforced
+	Passes      bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`            // a request of that cost passes
+	Rate        float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`               // cost units per second, over all gateways
+	Burst       float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`             // cost units
+	Free        float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`               // of it
+	Wait        *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`                 // until it passes; absent if it does, or never will
+	Exact       bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`              // the owner of the client's key grants tokens
+	Silent      bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`           // and did not answer, so the ledger decided
+	Unasked     bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"`         // and was not asked about a new key, as the limit had asked for too much: likewise
+	Concurrency int64                  `protobuf:"varint,12,opt,name=concurrency,proto3" json:"concurrency,omitempty"` // requests that may be in flight over all gateways; 0 of a limit with a rate. free are its
+	// idle slots at the gateway
+	Amount        float64 `protobuf:"fixed64,13,opt,name=amount,proto3" json:"amount,omitempty"` // of a quota's period; 0 of another limit. free is left, wait lasts until the period ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3766,6 +3768,13 @@ func (x *LimitStep) GetUnasked() bool {
 func (x *LimitStep) GetConcurrency() int64 {
 	if x != nil {
 		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *LimitStep) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
 	}
 	return 0
 }
@@ -5467,6 +5476,293 @@ func (x *Gateway) GetHeard() *timestamppb.Timestamp {
 	return nil
 }
 
+type ListUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// tenants/x, or tenants/* for all.
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Its name within the tenant; "" = all.
+	Limit string `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// "" = all.
+	Client string `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
+	// present (also ""), ended, all, or the name of a period: its first day, or its month, such as 2026-11.
+	Period string `protobuf:"bytes,4,opt,name=period,proto3" json:"period,omitempty"`
+	// Default 100, at most 1000.
+	PageSize      int32  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageRequest) Reset() {
+	*x = ListUsageRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageRequest) ProtoMessage() {}
+
+func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListUsageRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *ListUsageRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By tenant, limit, client and period.
+	Usage         []*Usage `protobuf:"bytes,1,rep,name=usage,proto3" json:"usage,omitempty"`
+	NextPageToken string   `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageResponse) Reset() {
+	*x = ListUsageResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageResponse) ProtoMessage() {}
+
+func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListUsageResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *ListUsageResponse) GetUsage() []*Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// Use of a calendar quota by one client in one period. Costs are in cost units.
+type Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same in each answer about this key and period, and another one for others.
+	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Limit    string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`   // tenants/x/limits/y
+	Client   string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"` // "" = all clients of the tenant count together
+	Period   string                 `protobuf:"bytes,4,opt,name=period,proto3" json:"period,omitempty"` // its first day, such as 2026-11-02, or 2026-11 of a whole month
+	Begins   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=begins,proto3" json:"begins,omitempty"`
+	Ends     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ends,proto3" json:"ends,omitempty"`
+	Amount   float64                `protobuf:"fixed64,7,opt,name=amount,proto3" json:"amount,omitempty"`     // of the quota, as last known
+	Admitted float64                `protobuf:"fixed64,8,opt,name=admitted,proto3" json:"admitted,omitempty"` // with the costs that requests were admitted with
+	Refused  float64                `protobuf:"fixed64,9,opt,name=refused,proto3" json:"refused,omitempty"`
+	Settled  float64                `protobuf:"fixed64,10,opt,name=settled,proto3" json:"settled,omitempty"` // admitted, corrected by the costs that were known later: bill by it
+	Booked   float64                `protobuf:"fixed64,11,opt,name=booked,proto3" json:"booked,omitempty"`   // given to owners: nothing above amount is
+	// The period has ended, and nothing of it changes any more. Bill by final records.
+	Final bool `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`
+	// Agents that ended without a last report while they owned the key. What they admitted after their last report, some
+	// seconds of use, is not counted.
+	Lost          int32 `protobuf:"varint,13,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *Usage) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Usage) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Usage) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Usage) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *Usage) GetBegins() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Begins
+	}
+	return nil
+}
+
+func (x *Usage) GetEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+func (x *Usage) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Usage) GetAdmitted() float64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *Usage) GetRefused() float64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Usage) GetSettled() float64 {
+	if x != nil {
+		return x.Settled
+	}
+	return 0
+}
+
+func (x *Usage) GetBooked() float64 {
+	if x != nil {
+		return x.Booked
+	}
+	return 0
+}
+
+func (x *Usage) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *Usage) GetLost() int32 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // The body of an HTTP answer that is an error. gRPC has a google.rpc.Status in its place.
 type Error struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -5481,7 +5777,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5493,7 +5789,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5506,7 +5802,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -5548,7 +5844,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5560,7 +5856,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5573,7 +5869,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FieldError) GetField() string {
@@ -5900,7 +6196,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
 	"\x05steps\x18\x13 \x03(\tR\x05steps\x12\x17\n" +
-	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\xc0\x02\n" +
+	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\xd8\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -5914,7 +6210,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06silent\x18\n" +
 	" \x01(\bR\x06silent\x12\x18\n" +
 	"\aunasked\x18\v \x01(\bR\aunasked\x12 \n" +
-	"\vconcurrency\x18\f \x01(\x03R\vconcurrency\"\x93\x01\n" +
+	"\vconcurrency\x18\f \x01(\x03R\vconcurrency\x12\x16\n" +
+	"\x06amount\x18\r \x01(\x01R\x06amount\"\x93\x01\n" +
 	"\tShareStep\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x16\n" +
@@ -6070,7 +6367,33 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
 	"\bleft_out\x18\t \x01(\x05R\aleftOut\x120\n" +
 	"\x05heard\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\"\x89\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\"\xe9\x01\n" +
+	"\x10ListUsageRequest\x12.\n" +
+	"\x06parent\x18\x01 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\x12\x1d\n" +
+	"\x05limit\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\x05limit\x12 \n" +
+	"\x06client\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06client\x12\x1f\n" +
+	"\x06period\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18\x10R\x06period\x12$\n" +
+	"\tpage_size\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"p\n" +
+	"\x11ListUsageResponse\x123\n" +
+	"\x05usage\x18\x01 \x03(\v2\x1d.titrate.quota.v1alpha1.UsageR\x05usage\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xeb\x02\n" +
+	"\x05Usage\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\tR\x06client\x12\x16\n" +
+	"\x06period\x18\x04 \x01(\tR\x06period\x122\n" +
+	"\x06begins\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06begins\x12.\n" +
+	"\x04ends\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x16\n" +
+	"\x06amount\x18\a \x01(\x01R\x06amount\x12\x1a\n" +
+	"\badmitted\x18\b \x01(\x01R\badmitted\x12\x18\n" +
+	"\arefused\x18\t \x01(\x01R\arefused\x12\x18\n" +
+	"\asettled\x18\n" +
+	" \x01(\x01R\asettled\x12\x16\n" +
+	"\x06booked\x18\v \x01(\x01R\x06booked\x12\x14\n" +
+	"\x05final\x18\f \x01(\bR\x05final\x12\x12\n" +
+	"\x04lost\x18\r \x01(\x05R\x04lost\"\x89\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -6079,7 +6402,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xed\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xcf\x19\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -6123,7 +6446,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04Plan\x12#.titrate.quota.v1alpha1.PlanRequest\x1a$.titrate.quota.v1alpha1.PlanResponse\x12l\n" +
 	"\rFindDecisions\x12,.titrate.quota.v1alpha1.FindDecisionsRequest\x1a-.titrate.quota.v1alpha1.FindDecisionsResponse\x12T\n" +
 	"\x05Check\x12$.titrate.quota.v1alpha1.CheckRequest\x1a%.titrate.quota.v1alpha1.CheckResponse\x12i\n" +
-	"\fListGateways\x12+.titrate.quota.v1alpha1.ListGatewaysRequest\x1a,.titrate.quota.v1alpha1.ListGatewaysResponseB\xeb\x01\n" +
+	"\fListGateways\x12+.titrate.quota.v1alpha1.ListGatewaysRequest\x1a,.titrate.quota.v1alpha1.ListGatewaysResponse\x12`\n" +
+	"\tListUsage\x12(.titrate.quota.v1alpha1.ListUsageRequest\x1a).titrate.quota.v1alpha1.ListUsageResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
 var (
@@ -6139,7 +6463,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -6213,47 +6537,50 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*ListGatewaysRequest)(nil),   // 69: titrate.quota.v1alpha1.ListGatewaysRequest
 	(*ListGatewaysResponse)(nil),  // 70: titrate.quota.v1alpha1.ListGatewaysResponse
 	(*Gateway)(nil),               // 71: titrate.quota.v1alpha1.Gateway
-	(*Error)(nil),                 // 72: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 73: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 74: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 75: google.protobuf.FieldMask
-	(*Plan)(nil),                  // 76: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 77: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 78: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 79: titrate.quota.v1alpha1.Limit
-	(Key)(0),                      // 80: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 81: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 82: google.protobuf.Duration
-	(Bound)(0),                    // 83: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 84: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 85: google.protobuf.Empty
+	(*ListUsageRequest)(nil),      // 72: titrate.quota.v1alpha1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 73: titrate.quota.v1alpha1.ListUsageResponse
+	(*Usage)(nil),                 // 74: titrate.quota.v1alpha1.Usage
+	(*Error)(nil),                 // 75: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 76: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 77: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 78: google.protobuf.FieldMask
+	(*Plan)(nil),                  // 79: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 80: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 81: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 82: titrate.quota.v1alpha1.Limit
+	(Key)(0),                      // 83: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 84: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 85: google.protobuf.Duration
+	(Bound)(0),                    // 86: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 87: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 88: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	74,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	74,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	74,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	75,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	76,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
-	76,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	76,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	75,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
-	77,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	77,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	77,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	75,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	78,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	78,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	78,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	75,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	79,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	79,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	79,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	75,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	74,  // 20: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	77,  // 21: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	78,  // 22: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	79,  // 23: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	76,  // 24: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
+	77,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	77,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	77,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	78,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	79,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
+	79,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	79,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	78,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
+	80,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	80,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	80,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	78,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	81,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	81,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	81,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	78,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	82,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	82,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	82,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	78,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	77,  // 20: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	80,  // 21: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	81,  // 22: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	82,  // 23: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	79,  // 24: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
 	34,  // 25: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
 	36,  // 26: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
 	34,  // 27: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
@@ -6262,30 +6589,30 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	51,  // 30: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
 	41,  // 31: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
 	42,  // 32: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	80,  // 33: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	81,  // 34: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	83,  // 33: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	84,  // 34: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
 	42,  // 35: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
 	42,  // 36: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	82,  // 37: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	82,  // 38: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	82,  // 39: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	85,  // 37: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	85,  // 38: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	85,  // 39: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
 	1,   // 40: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
 	2,   // 41: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
 	43,  // 42: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
 	42,  // 43: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
 	42,  // 44: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 45: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	82,  // 46: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	82,  // 47: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	82,  // 48: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	82,  // 49: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	85,  // 46: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	85,  // 47: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	85,  // 48: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	85,  // 49: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
 	49,  // 50: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
 	50,  // 51: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	82,  // 52: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	83,  // 53: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	85,  // 52: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	86,  // 53: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	52,  // 54: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
 	42,  // 55: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	84,  // 56: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	87,  // 56: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
 	34,  // 57: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
 	34,  // 58: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
 	53,  // 59: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
@@ -6298,89 +6625,94 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	64,  // 66: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
 	65,  // 67: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
 	38,  // 68: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	83,  // 69: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	83,  // 70: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	86,  // 69: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	86,  // 70: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
 	68,  // 71: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
 	3,   // 72: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
 	71,  // 73: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	84,  // 74: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	84,  // 75: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
-	73,  // 76: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 77: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 78: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 79: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 80: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 81: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 82: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 83: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 84: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 85: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 86: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 87: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 88: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 89: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 90: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 91: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 92: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 93: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 94: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 95: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 96: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 97: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 98: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 99: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 100: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 101: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	35,  // 102: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	39,  // 103: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	55,  // 104: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	57,  // 105: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	59,  // 106: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	44,  // 107: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	61,  // 108: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	46,  // 109: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	66,  // 110: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	69,  // 111: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	74,  // 112: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 113: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	74,  // 114: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	74,  // 115: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	85,  // 116: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	76,  // 117: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 118: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	76,  // 119: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	76,  // 120: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	85,  // 121: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	77,  // 122: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 123: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	77,  // 124: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	77,  // 125: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	85,  // 126: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	78,  // 127: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 128: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	78,  // 129: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	78,  // 130: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	85,  // 131: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	79,  // 132: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 133: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	79,  // 134: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	79,  // 135: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	85,  // 136: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	37,  // 137: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	40,  // 138: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	56,  // 139: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	58,  // 140: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	60,  // 141: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	45,  // 142: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	62,  // 143: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	47,  // 144: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	67,  // 145: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	70,  // 146: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	112, // [112:147] is the sub-list for method output_type
-	77,  // [77:112] is the sub-list for method input_type
-	77,  // [77:77] is the sub-list for extension type_name
-	77,  // [77:77] is the sub-list for extension extendee
-	0,   // [0:77] is the sub-list for field type_name
+	87,  // 74: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	87,  // 75: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	74,  // 76: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
+	87,  // 77: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
+	87,  // 78: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
+	76,  // 79: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 80: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 81: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 82: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 83: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 84: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 85: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 86: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 87: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 88: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 89: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 90: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 91: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 92: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 93: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 94: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 95: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 96: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 97: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 98: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 99: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 100: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 101: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 102: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 103: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 104: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	35,  // 105: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	39,  // 106: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	55,  // 107: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	57,  // 108: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	59,  // 109: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	44,  // 110: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	61,  // 111: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	46,  // 112: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	66,  // 113: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	69,  // 114: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	72,  // 115: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	77,  // 116: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 117: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	77,  // 118: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	77,  // 119: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	88,  // 120: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	79,  // 121: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 122: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	79,  // 123: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	79,  // 124: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	88,  // 125: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	80,  // 126: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 127: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	80,  // 128: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	80,  // 129: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	88,  // 130: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	81,  // 131: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 132: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	81,  // 133: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	81,  // 134: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	88,  // 135: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	82,  // 136: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 137: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	82,  // 138: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	82,  // 139: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	88,  // 140: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	37,  // 141: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	40,  // 142: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	56,  // 143: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	58,  // 144: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	60,  // 145: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	45,  // 146: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	62,  // 147: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	47,  // 148: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	67,  // 149: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	70,  // 150: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	73,  // 151: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	116, // [116:152] is the sub-list for method output_type
+	80,  // [80:116] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -6403,7 +6735,7 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   70,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -58,6 +58,7 @@ const (
 	QuotaService_FindDecisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
 	QuotaService_Check_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Check"
 	QuotaService_ListGateways_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
+	QuotaService_ListUsage_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListUsage"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -113,6 +114,8 @@ type QuotaServiceClient interface {
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
 	ListGateways(ctx context.Context, in *ListGatewaysRequest, opts ...grpc.CallOption) (*ListGatewaysResponse, error)
+	// Lists the use of calendar quotas, by key and period. Only the coordinator that keeps it knows.
+	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
 
 type quotaServiceClient struct {
@@ -473,6 +476,16 @@ func (c *quotaServiceClient) ListGateways(ctx context.Context, in *ListGatewaysR
 	return out, nil
 }
 
+func (c *quotaServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUsageResponse)
+	err := c.cc.Invoke(ctx, QuotaService_ListUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuotaServiceServer is the server API for QuotaService service.
 // All implementations must embed UnimplementedQuotaServiceServer
 // for forward compatibility.
@@ -526,6 +539,8 @@ type QuotaServiceServer interface {
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
 	ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error)
+	// Lists the use of calendar quotas, by key and period. Only the coordinator that keeps it knows.
+	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }
 
@@ -640,6 +655,9 @@ func (UnimplementedQuotaServiceServer) Check(context.Context, *CheckRequest) (*C
 }
 func (UnimplementedQuotaServiceServer) ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListGateways not implemented")
+}
+func (UnimplementedQuotaServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
 }
 func (UnimplementedQuotaServiceServer) mustEmbedUnimplementedQuotaServiceServer() {}
 func (UnimplementedQuotaServiceServer) testEmbeddedByValue()                      {}
@@ -1292,6 +1310,24 @@ func _QuotaService_ListGateways_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).ListUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_ListUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).ListUsage(ctx, req.(*ListUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QuotaService_ServiceDesc is the grpc.ServiceDesc for QuotaService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1438,6 +1474,10 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListGateways",
 			Handler:    _QuotaService_ListGateways_Handler,
+		},
+		{
+			MethodName: "ListUsage",
+			Handler:    _QuotaService_ListUsage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,404 @@
+package calendar
+
+import "github.com/titrate/titrate/control/slots"
+
+// Gateway is the state of one key at one gateway. See the package comment.
+type Gateway struct {
+	owner   uint64 // life; 0: no message of this session was received yet
+	session uint64
+	period  int64 // 0: not known
+	ends    int64 // when the period ends; 0: not known
+
+	// Of the session, cumulative.
+	brought, granted, returned Units
+	use                        Use
+
+	has     Units
+	waiting Units // cost that waits
+	no      int64 // requests without units are refused until then
+	known   Units
+	view    View
+	viewed  Units // spent here since view
+
+	number, seen, heard uint32
+	due                 bool  // a message is to be sent at once
+	later               int64 // a message is to be sent by then; 0: none is
+	sentAt, interval    int64
+	asks                bool // a question is not answered
+	usedAt              int64
+	rate                meter
+	endings             []ending
+}
+
+// View has the state of a key over all gateways, as a gateway knows it.
+type View struct {
+	Period    int64
+	Ends      int64 // 0: not known
+	Amount    Units
+	Remaining Units
+}
+
+// ending is the end of a session that its owner has not confirmed.
+type ending struct {
+	ask        Ask
+	next, last int64
+}
+
+// NewGateway returns the state of a key that is not known here.
+func NewGateway(now int64, session uint64) *Gateway {
+	return &Gateway{session: session, usedAt: now, due: true}
+}
+
+// expire ends the units of a period that is over. The owner says which one it is now.
+func (g *Gateway) expire(now int64) {
+	if g.ends == 0 || now < g.ends {
+		return
+	}
+	g.ends, g.no = 0, 0
+	g.has = min(g.has, 0)
+	g.due, g.asks = true, true
+}
+
+// Try spends units for a request that would not wait.
+func (g *Gateway) Try(now int64, cost Units) Outcome {
+	g.expire(now)
+	g.usedAt = now
+	g.rate.add(now, cost)
+	switch {
+	case g.waiting == 0 && g.has >= cost:
+		g.spend(now, cost)
+		return Admitted
+	case now < g.no:
+		g.use.Refused += cost
+		g.report(now)
+		return Refused
+	}
+	return Waits
+}
+
+// Take is Try for a request that waits if it has to.
+func (g *Gateway) Take(now int64, cost Units) Outcome {
+	out := g.Try(now, cost)
+	if out == Waits {
+		g.waiting += cost
+		g.due, g.asks = true, true
+	}
+	return out
+}
+
+func (g *Gateway) spend(now int64, cost Units) {
+	g.has -= cost
+	g.viewed += cost
+	g.use.Admitted += cost
+	g.use.Settled += cost
+	if 2*g.has < g.ahead(now) && !g.asks && now >= g.no {
+		g.due, g.asks = true, true
+	}
+	g.report(now)
+}
+
+// report says what was used, within a while.
+func (g *Gateway) report(now int64) {
+	if g.later == 0 {
+		g.later = now + ReportEvery
+	}
+}
+
+// Retry asks again for the first request that waits.
+func (g *Gateway) Retry(now int64, cost Units) Outcome {
+	switch {
+	case g.has >= cost:
+		g.waiting -= cost
+		g.spend(now, cost)
+		return Admitted
+	case now < g.no:
+		g.refuse(now, cost)
+		return Refused
+	}
+	return Waits
+}
+
+func (g *Gateway) refuse(now int64, cost Units) {
+	g.waiting -= cost
+	g.use.Refused += cost
+	g.report(now)
+}
+
+// Leave ends the wait of a request. refused: it has waited for too long.
+func (g *Gateway) Leave(now int64, cost Units, refused bool) {
+	if refused {
+		g.refuse(now, cost)
+		return
+	}
+	g.waiting -= cost
+}
+
+// Undo takes back what Try or Retry has spent for a request that does not start. The units of a period that is over do
+// not come back.
+func (g *Gateway) Undo(now int64, period int64, cost Units) {
+	if period != g.period {
+		return
+	}
+	g.use.Admitted -= cost
+	g.Settle(now, -cost)
+}
+
+// Settle corrects the cost of a request that was admitted with an estimate, in the period of now.
+func (g *Gateway) Settle(now int64, extra Units) {
+	g.expire(now)
+	g.has -= extra
+	g.viewed += extra
+	g.use.Settled += extra
+	g.report(now)
+	if g.has < 0 && !g.asks {
+		g.due, g.asks = true, true
+	}
+}
+
+// Refusing reports whether a request of a cost would be refused at once, and until when.
+func (g *Gateway) Refusing(now int64, cost Units) (until int64, refusing bool) {
+	return g.no, now < g.no && g.has < cost
+}
+
+// View returns what is known of the key over all gateways; not ok: nothing yet.
+func (g *Gateway) View(now int64) (v View, ok bool) {
+	v = g.view
+	if v.Ends != 0 && now >= v.Ends || v.Amount == 0 {
+		return v, false
+	}
+	v.Remaining = max(0, min(v.Amount, max(g.has, v.Remaining-g.viewed)))
+	return v, true
+}
+
+// Period returns the number of the period that a request counts in.
+func (g *Gateway) Period() int64 { return g.period }
+
+// ahead returns the units that would do for a while.
+func (g *Gateway) ahead(now int64) Units {
+	if n := Units(g.rate.per(now) * aheadFor / second); n >= Unit {
+		return n
+	}
+	return 0
+}
+
+// Receive takes in a message of the owner. session is for a session that begins by that.
+func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
+	if m.Session != g.session {
+		g.confirm(m)
+		return
+	}
+	switch {
+	case m.Begin:
+		g.begin(now, session(), 0)
+		return
+	case g.owner != 0 && m.Owner != g.owner || m.Period < g.period:
+		return
+	}
+	g.owner = m.Owner
+	g.seen = max(g.seen, m.Seen)
+	if g.period != 0 && m.Period > g.period {
+		g.end(now)
+		g.begin(now, session(), m.Period)
+		g.owner, g.has, g.brought, g.known = m.Owner, 0, 0, 0
+		m.Granted, m.Number = 0, 0 // of the session before
+	}
+	g.period = m.Period
+	g.known = max(g.known, m.Known)
+	if m.Granted > g.granted {
+		g.has += m.Granted - g.granted
+		g.granted = m.Granted
+	}
+	if m.Number <= g.heard && m.Number != 0 {
+		return
+	}
+	g.heard = max(g.heard, m.Number)
+	if m.Left > 0 {
+		g.ends = now + m.Left
+	}
+	g.view, g.viewed = View{m.Period, g.ends, m.Amount, m.Remaining}, 0
+	g.no = 0
+	if m.Refuse > 0 {
+		g.no = now + m.Refuse
+	}
+	if g.seen >= g.number {
+		g.asks = g.waiting > g.has // what the owner grants later may be lost
+	}
+	if m.Recall {
+		g.giveBack()
+		g.due = true
+	}
+}
+
+// giveBack returns the units that no request waits for.
+func (g *Gateway) giveBack() {
+	if n := g.has - g.waiting; n > 0 {
+		g.has -= n
+		g.returned += n
+	}
+}
+
+// confirm notes that an owner knows the end of a session.
+func (g *Gateway) confirm(m Reply) {
+	for i := range g.endings {
+		if e := &g.endings[i]; e.ask.Session == m.Session && (m.Begin || m.Seen >= e.ask.Number) {
+			g.endings = append(g.endings[:i], g.endings[i+1:]...)
+			return
+		}
+	}
+}
+
+// end has the owner be sent the last counts of the session.
+func (g *Gateway) end(now int64) {
+	if g.number == 0 {
+		return
+	}
+	g.number++
+	a := g.message(now)
+	a.Want, a.Ahead, a.Ended = 0, 0, true
+	if len(g.endings) < 4 {
+		g.endings = append(g.endings, ending{ask: a, next: now, last: now + giveUpAfter})
+	}
+}
+
+// Move begins another session with another owner of the key. The gateway keeps what it has, and the owner before is
+// sent what was used.
+func (g *Gateway) Move(now int64, session uint64) {
+	g.end(now)
+	g.begin(now, session, g.period)
+}
+
+func (g *Gateway) begin(now int64, session uint64, period int64) {
+	g.owner, g.session, g.period, g.granted, g.returned, g.use = 0, session, period, 0, 0, Use{}
+	g.brought = max(0, g.has)
+	g.number, g.seen, g.heard, g.no = 0, 0, 0, 0
+	g.due, g.asks, g.interval, g.later = true, true, 0, 0
+}
+
+// Poll returns the message that is to be sent to the owner now; not ok: none is.
+func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
+	g.expire(now)
+	if g.waiting == 0 && g.has > 0 && now-g.usedAt >= keepIdle {
+		g.giveBack()
+		g.due = true
+	}
+	if !g.due && (g.next() == 0 || now < g.next()) {
+		return Ask{}, false
+	}
+	if g.number >= lastNumber {
+		g.Move(now, session())
+	}
+	if g.due {
+		g.interval = repeatFirst
+	} else {
+		g.interval = min(2*max(g.interval, repeatFirst), repeatMost)
+	}
+	g.number++
+	g.due, g.later, g.sentAt = false, 0, now
+	return g.message(now), true
+}
+
+func (g *Gateway) message(now int64) Ask {
+	a := Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Period: g.period,
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has, Known: g.known, Use: g.use}
+	if g.waiting > 0 {
+		a.Want = max(0, g.waiting-g.has)
+	}
+	if now < g.usedAt+aheadFor {
+		a.Ahead = max(0, g.ahead(now)-max(0, g.has-g.waiting))
+	}
+	return a
+}
+
+// Ending returns the last message of a session that ended, for the owner of then; not ok: none is due.
+func (g *Gateway) Ending(now int64) (a Ask, ok bool) {
+	for i := range g.endings {
+		e := &g.endings[i]
+		if now < e.next {
+			continue
+		}
+		e.next = now + 200*millisecond
+		a = e.ask
+		if now >= e.last {
+			g.endings = append(g.endings[:i], g.endings[i+1:]...)
+		}
+		return a, true
+	}
+	return Ask{}, false
+}
+
+// next returns when an Ask is to be sent without a cause.
+func (g *Gateway) next() int64 {
+	due := g.later
+	if g.asks {
+		due = slots.Sooner(due, g.sentAt+max(g.interval, repeatFirst))
+	}
+	return due
+}
+
+// Due returns when Poll has something to do; 0: never.
+func (g *Gateway) Due(now int64) int64 {
+	if g.due {
+		return now
+	}
+	due := g.next()
+	for i := range g.endings {
+		due = slots.Sooner(due, g.endings[i].next)
+	}
+	if due == 0 { // to be forgotten
+		due = max(now+second, g.usedAt+keepIdle, g.no)
+	} else if g.has > 0 {
+		due = slots.Sooner(due, max(now, g.usedAt+keepIdle))
+	}
+	return due
+}
+
+// Idle reports whether the gateway has no units and no request, and the owner knows what was used: it may be forgotten
+// after Release is sent.
+func (g *Gateway) Idle(now int64) bool {
+	return now-g.usedAt >= keepIdle && g.has <= 0 && g.waiting == 0 && !g.due && g.later == 0 && now >= g.no &&
+		len(g.endings) == 0 && (g.seen >= g.number || now-g.sentAt >= repeatMost)
+}
+
+// Release returns all units, because the process ends or the key is forgotten.
+func (g *Gateway) Release(now int64) Ask {
+	g.giveBack()
+	g.number++
+	a := g.message(now)
+	a.Want, a.Ahead, a.Ended = 0, 0, true
+	return a
+}
+
+// Unknown answers a Reply about a key that the gateway has forgotten: all that was granted since comes back.
+func Unknown(m Reply) (a Ask, ok bool) {
+	if m.Begin || m.Granted == 0 {
+		return Ask{}, false
+	}
+	return Ask{Owner: m.Owner, Session: m.Session, Number: m.Seen + 1, Heard: m.Number, Period: m.Period,
+		Received: m.Granted, Returned: MaxUnits, Ended: true}, true
+}
+
+// meter measures a rate, with a time constant of two seconds.
+type meter struct {
+	sum float64
+	at  int64
+}
+
+const meterFor = 2 * second
+
+func (m *meter) fade(now int64) {
+	if d := now - m.at; d > 0 {
+		m.sum *= fade(float64(d) / meterFor)
+		m.at = now
+	}
+}
+
+func (m *meter) add(now int64, n Units) {
+	m.fade(now)
+	m.sum += float64(n)
+}
+
+// per returns the units per second.
+func (m *meter) per(now int64) float64 {
+	m.fade(now)
+	return m.sum * second / meterFor
+}

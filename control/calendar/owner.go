@@ -1,0 +1,363 @@
+package calendar
+
+import "slices"
+
+// Outbox takes what an owner sends. It may not call the owner.
+type Outbox interface {
+	Reply(to Peer, m Reply)
+	Book(w Want)
+}
+
+// Terms come from the configuration of a key.
+type Terms struct {
+	Amount Units
+	Open   bool // see rule 6
+}
+
+// Owner has the units of a key that are not granted, and knows what each gateway has. See the package comment.
+type Owner struct {
+	life  uint64
+	terms Terms
+	alone bool // another agent may own the key, too: it does not reach all agents
+	now   account
+	past  account // of the period before, until its gateways have said what they used
+	ends  int64   // when the period ends; 0: not known
+	left  bool    // see Close
+
+	rate  meter
+	burst burst
+
+	order uint64
+}
+
+// account is an owner's of one period.
+type account struct {
+	period int64
+	users  []user
+	ended  Use // of gateways that are forgotten
+
+	booked Units    // lengths of all intervals
+	last   interval // that was booked
+	high   Units    // highest end of an interval that is known
+	others Units    // highest that gateways know of other sessions
+	said   Units    // that gateways were sent
+	out    Units    // granted and not returned; below 0 if gateways returned units of another owner
+
+	session   uint64 // of its questions to the coordinators
+	number    uint64
+	wanted    Units // of the open question; 0: none is open
+	firstAt   int64 // when it was asked first
+	askAt     int64 // when it may be asked again
+	away      bool  // the coordinators cannot store it
+	slow      int64 // bookings count as slow until then
+	usedUp    int64 // the amount is used up, as was known then, until that time
+	unknown   int64 // the coordinators have no such limit; likewise
+	reported  Use
+	reportAt  int64 // when the use is to be said; 0: it has not changed
+	recalled  int64 // when gateways were asked for what is idle; 0: they were not
+	hasBooked bool
+}
+
+// interval has the units of a booking.
+type interval struct{ from, to Units }
+
+// user is a session of a gateway's process.
+type user struct {
+	peer    Peer
+	session uint64
+
+	brought, granted, returned Units
+	has                        Units // of the latest Ask
+	received                   Units // likewise
+	use                        Use
+
+	number uint32 // of the latest Ask
+	told   uint32 // of the latest Reply
+	at     int64  // of the latest Ask
+	want   Units
+	until  int64 // end of the question
+	ahead  Units
+	order  uint64
+	fresh  bool  // a Reply is due
+	no     int64 // the gateway refuses until then
+	ended  bool
+	asked  uint32 // Reply that asked for idle units; 0: none is open
+}
+
+// NewOwner returns the owner of a key. life must differ from that of every earlier owner of the key, and session from
+// that of every other account of any owner.
+func NewOwner(t Terms, life, session uint64) *Owner {
+	return &Owner{life: life, terms: t, now: account{session: session}}
+}
+
+// SetTerms changes the amount. What gateways have beyond a lower one is asked for.
+func (o *Owner) SetTerms(now int64, t Terms, out Outbox) {
+	if o.terms == t {
+		return
+	}
+	lower := t.Amount < o.terms.Amount
+	o.terms = t
+	if lower {
+		o.recall(now, out)
+	}
+	o.now.usedUp, o.now.unknown, o.now.askAt = 0, 0, now
+	for i := range o.now.users {
+		o.now.users[i].fresh = o.now.users[i].fresh || o.now.users[i].no != 0
+	}
+	o.serve(now, out)
+}
+
+// SetAlone notes whether all other agents are reached: see rule 6.
+func (o *Owner) SetAlone(alone bool) { o.alone = alone }
+
+// SetPeriod notes which period it is, and until when as far as is known. session is for a new account.
+func (o *Owner) SetPeriod(now, number, ends int64, session uint64, out Outbox) {
+	switch {
+	case number < o.now.period:
+		return
+	case number == o.now.period:
+		o.ends = ends
+		return
+	case o.now.period == 0:
+		o.now.period, o.ends = number, ends
+		o.serve(now, out)
+		return
+	}
+	if o.past.period != 0 || o.past.hasUse() {
+		o.finish(&o.past, out)
+	}
+	o.past, o.now = o.now, account{period: number, session: session}
+	o.ends = ends
+	for i := range o.past.users { // they learn of it, and ask for what waits
+		u := &o.past.users[i]
+		u.told++
+		out.Reply(u.peer, Reply{Owner: o.life, Session: u.session, Number: u.told, Seen: u.number, Period: number,
+			Left: o.leftOf(now), Amount: o.terms.Amount, Remaining: o.terms.Amount})
+	}
+}
+
+// leftOf returns the time that is left of the period, 0 if it is not known.
+func (o *Owner) leftOf(now int64) int64 {
+	if o.ends == 0 {
+		return 0
+	}
+	return max(1, o.ends-now)
+}
+
+// debt returns the units that were granted beyond the intervals.
+func (a *account) debt() Units { return max(0, a.out-a.booked) }
+
+// level is the highest end of an interval, and the debt as if it were one.
+func (a *account) level() Units { return a.high + a.debt() }
+
+// granted is the highest end of what was granted: what is above it may be given back.
+func (a *account) granted() Units {
+	rest := max(0, min(a.booked-a.out, a.last.to-a.last.from))
+	return max(a.others, a.last.to-rest) + a.debt()
+}
+
+// byOwnCount reports whether the owner may grant beyond its intervals.
+func (o *Owner) byOwnCount(now int64) bool {
+	a := &o.now
+	return o.terms.Open && !o.alone && now >= a.usedUp && now >= a.unknown &&
+		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= SlowAfter))
+}
+
+// free returns the units of intervals that can be granted.
+func (o *Owner) free() Units {
+	a := &o.now
+	return a.booked - a.out - max(0, a.high-o.terms.Amount)
+}
+
+// spare returns what can be granted.
+func (o *Owner) spare(now int64) Units {
+	n := o.free()
+	if o.byOwnCount(now) {
+		n += max(0, o.terms.Amount-o.now.high)
+	}
+	return n
+}
+
+// remaining returns what may still be used in the period, by all gateways.
+func (o *Owner) remaining() Units {
+	a := &o.now
+	n := o.terms.Amount - a.high + a.booked - a.out
+	for i := range a.users {
+		n += a.users[i].hasNow()
+	}
+	return max(0, n)
+}
+
+// hasNow returns the units of a gateway, with those on their way to it.
+func (u *user) hasNow() Units { return u.has + max(0, u.granted-u.received) }
+
+// Ask takes in a message of a gateway.
+func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
+	a := o.accountOf(m)
+	if a == nil || m.Owner != o.life && m.Owner != 0 {
+		out.Reply(from, Reply{Owner: m.Owner, Session: m.Session, Seen: m.Number, Begin: true})
+		return
+	}
+	u := a.find(from, m.Session)
+	if u == nil {
+		if m.Heard != 0 {
+			out.Reply(from, Reply{Owner: o.life, Session: m.Session, Seen: m.Number, Begin: true})
+			return
+		}
+		u = a.add(from, m.Session)
+		u.brought = min(max(0, m.Brought), o.terms.Amount)
+	}
+	if m.Number <= u.number {
+		return
+	}
+	o.note(now, a, u, m)
+	if a != &o.now {
+		u.told++
+		r := Reply{Owner: o.life, Session: m.Session, Number: u.told, Seen: m.Number, Period: o.now.period,
+			Left: o.leftOf(now), Amount: o.terms.Amount, Remaining: o.remaining()}
+		if m.Ended { // it only asks whether this came
+			r.Period = m.Period
+		}
+		out.Reply(from, r)
+		return
+	}
+	if m.Known > a.said {
+		a.others = max(a.others, min(m.Known, MaxUnits))
+		a.high = max(a.high, a.others)
+	}
+	o.serve(now, out)
+}
+
+// accountOf returns the account of a message; nil: there is none.
+func (o *Owner) accountOf(m Ask) *account {
+	switch {
+	case m.Period == 0 || m.Period == o.now.period:
+		return &o.now
+	case m.Period == o.past.period:
+		return &o.past
+	}
+	return nil
+}
+
+func (a *account) find(p Peer, session uint64) *user {
+	i := slices.IndexFunc(a.users, func(u user) bool { return u.peer == p && u.session == session })
+	if i < 0 {
+		return nil
+	}
+	return &a.users[i]
+}
+
+// maxUsers bounds the sessions of an account.
+const maxUsers = 4096
+
+func (a *account) add(p Peer, session uint64) *user {
+	if len(a.users) >= maxUsers {
+		a.forget(0)
+	}
+	a.users = append(a.users, user{peer: p, session: session})
+	return &a.users[len(a.users)-1]
+}
+
+// forget forgets a session. What it was granted and has not returned is used, or lost.
+func (a *account) forget(i int) {
+	a.ended.Add(a.users[i].use)
+	a.users = slices.Delete(a.users, i, i+1)
+}
+
+// note takes in the counts and the question of a message.
+func (o *Owner) note(now int64, a *account, u *user, m Ask) {
+	u.number, u.at, u.has, u.received = m.Number, now, m.Has, m.Received
+	if n := min(m.Returned-u.returned, u.brought+u.granted-u.returned); n > 0 {
+		u.returned += n
+		a.out -= n
+	}
+	if m.Use != (Use{}) || !m.Ended {
+		used := m.Admitted - u.use.Admitted
+		if m.Use != u.use && a.reportAt == 0 {
+			a.reportAt = now + reportEvery
+		}
+		u.use = m.Use
+		if a == &o.now && used > 0 {
+			o.rate.add(now, used)
+		}
+	}
+	if u.asked != 0 && m.Heard >= u.asked {
+		u.asked = 0
+	}
+	u.ended = m.Ended
+	// What is on its way to the gateway, it asks for no more.
+	way := max(0, u.granted-m.Received)
+	u.want, u.ahead = max(0, m.Want-way), max(0, m.Ahead-max(0, way-m.Want))
+	u.until = now + MaxWait
+	o.order++
+	if u.order = o.order; u.ended {
+		u.want, u.ahead = 0, 0
+	}
+	u.fresh = true
+}
+
+func (a *account) use() Use {
+	sum := a.ended
+	for i := range a.users {
+		sum.Add(a.users[i].use)
+	}
+	return sum
+}
+
+func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked }
+
+// Report has the coordinators be sent the use, since they may not know it.
+func (o *Owner) Report(now int64) {
+	for _, a := range []*account{&o.now, &o.past} {
+		if a.period != 0 && a.hasUse() {
+			a.reportAt = now
+		}
+	}
+}
+
+// Use returns what the gateways have said of the period.
+func (o *Owner) Use() Use { return o.now.use() }
+
+// Period returns the number of the period, 0 if it is not known.
+func (o *Owner) Period() int64 { return o.now.period }
+
+// Out returns the units that gateways have been granted in the period.
+func (o *Owner) Out() Units { return o.now.out }
+
+// Idle reports whether nothing is lost if the owner is forgotten after Close.
+func (o *Owner) Idle() bool {
+	return len(o.now.users) == 0 && o.now.wanted == 0 && len(o.past.users) == 0
+}
+
+// Booked takes in an answer of the coordinators.
+func (o *Owner) Booked(now int64, b Booked, out Outbox) {
+	a := &o.now
+	if b.Session != a.session || b.Period != a.period || b.Number != a.number || a.wanted == 0 {
+		return
+	}
+	a.away = b.Reason == StoreAway
+	if a.away {
+		a.askAt = now + bookAgain
+		o.serve(now, out)
+		return
+	}
+	if length := b.To - b.From; length > 0 {
+		a.booked += length
+		a.last, a.hasBooked = interval{b.From, b.To}, true
+		a.high = max(a.high, b.To)
+	}
+	if now-a.firstAt >= SlowAfter {
+		a.slow = now + slowFor
+	}
+	a.wanted, a.askAt = 0, now
+	switch b.Reason {
+	case UsedUp:
+		a.usedUp, a.askAt = now+usedUpFor, now+usedUpFor
+		a.high = max(a.high, o.terms.Amount)
+	case OtherPeriod:
+		a.askAt = now + bookAgain
+	case NotConfigured:
+		a.unknown, a.askAt = now+bookAgain, now+bookAgain
+	}
+	o.serve(now, out)
+}

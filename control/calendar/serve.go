@@ -1,0 +1,307 @@
+package calendar
+
+import (
+	"math"
+	"slices"
+
+	"github.com/titrate/titrate/control/slots"
+)
+
+// serve grants units to the gateways whose requests wait, books more, and answers what is to be answered.
+func (o *Owner) serve(now int64, out Outbox) {
+	a := &o.now
+	if a.period == 0 {
+		return // it is not known what the units would be of
+	}
+	o.burst.see(now, a.waits(now))
+	o.grantWaiting(now)
+	o.grantAhead()
+	o.book(now, out)
+	o.grantWaiting(now) // by the owner's own count, if bookings are slow
+	short := o.next(now) != nil
+	if short && o.exhausted(now) {
+		o.recall(now, out)
+	} else if !short {
+		a.recalled = 0
+	}
+	o.answer(now, out, short)
+}
+
+func (o *Owner) grantWaiting(now int64) {
+	for u := o.next(now); u != nil; u = o.next(now) {
+		n := min(u.want, o.spare(now))
+		if n <= 0 {
+			return
+		}
+		o.now.grant(u, n)
+	}
+}
+
+func (a *account) grant(u *user, n Units) {
+	u.granted += n
+	u.want = max(0, u.want-n)
+	a.out += n
+	u.fresh = true
+}
+
+// next returns the gateway that has waited for longest; nil: none waits.
+func (o *Owner) next(now int64) (first *user) {
+	for i := range o.now.users {
+		u := &o.now.users[i]
+		if u.want > 0 && now < u.until && (first == nil || u.order < first.order) {
+			first = u
+		}
+	}
+	return first
+}
+
+// aheadPart of the units that are free is granted to one gateway that does not need them yet.
+const aheadPart = 4
+
+func (o *Owner) grantAhead() {
+	for i := range o.now.users {
+		u := &o.now.users[i]
+		if n := min(u.ahead, o.free()/aheadPart); n >= Unit && u.fresh {
+			o.now.grant(u, n)
+			u.ahead = 0
+		}
+	}
+}
+
+// step returns what the owner has booked ahead of the use.
+func (o *Owner) step(now int64) Units {
+	use := Units(min(o.rate.per(now)*stepFor, float64(o.terms.Amount)/1000))
+	return max(2*Unit, 2*o.burst.most(now), use)
+}
+
+// waits returns the cost that waits and cannot be granted.
+func (a *account) waits(now int64) (sum Units) {
+	for i := range a.users {
+		if u := &a.users[i]; now < u.until {
+			sum += u.want
+		}
+	}
+	return sum
+}
+
+// book asks the coordinators for an interval if half of the step is used, and again while they do not answer.
+func (o *Owner) book(now int64, out Outbox) {
+	a, step := &o.now, o.step(now)
+	need := a.waits(now) + a.debt()
+	ready := a.booked - a.out
+	switch {
+	case now < a.askAt, o.left:
+		return
+	case a.wanted > 0: // a repeat asks for the same
+	case need == 0 && (ready >= step/2 || a.high >= o.terms.Amount || o.rate.per(now) == 0):
+		return
+	default:
+		a.number++
+		a.firstAt = now
+		a.wanted = need + step
+	}
+	a.wanted = min(a.wanted, o.terms.Amount)
+	a.askAt = now + bookAgain
+	out.Book(a.want(a.wanted))
+}
+
+// want is a question with the use so far.
+func (a *account) want(n Units) Want {
+	a.reported, a.reportAt = a.use(), 0
+	return Want{Session: a.session, Number: a.number, Period: a.period, Wanted: n, Known: a.high, Use: a.reported}
+}
+
+// exhausted reports whether no more can be booked soon.
+func (o *Owner) exhausted(now int64) bool {
+	a := &o.now
+	switch {
+	case now < a.usedUp || now < a.unknown:
+		return true
+	case a.away:
+		return !o.byOwnCount(now) || a.level() >= o.terms.Amount
+	}
+	return a.wanted > 0 && now-a.firstAt >= SlowAfter && (!o.terms.Open || o.alone || a.level() >= o.terms.Amount)
+}
+
+// recall asks gateways for idle units, once while others wait.
+func (o *Owner) recall(now int64, out Outbox) {
+	a := &o.now
+	if a.recalled != 0 && now-a.recalled < refuseFor {
+		return
+	}
+	a.recalled = now
+	for i := range a.users {
+		if u := &a.users[i]; u.want == 0 && !u.ended && u.hasNow() > 0 {
+			o.reply(now, u, out, Reply{Recall: true})
+			u.asked = u.told
+		}
+	}
+}
+
+// awaits reports whether gateways may still return idle units.
+func (o *Owner) awaits(now int64) bool {
+	return o.now.recalled != 0 && now-o.now.recalled < recallFor &&
+		slices.ContainsFunc(o.now.users, func(u user) bool { return u.asked != 0 })
+}
+
+// answer answers the gateways that have asked.
+func (o *Owner) answer(now int64, out Outbox, short bool) {
+	no := short && o.exhausted(now) && !o.awaits(now)
+	for i := range o.now.users {
+		u := &o.now.users[i]
+		waits := u.want > 0 && now < u.until
+		switch {
+		case waits && no:
+			u.want = 0
+			o.reply(now, u, out, Reply{Refuse: o.refuseFor(now)})
+		case u.no != 0 && !no && now < u.no && !short && o.spare(now) > 0:
+			o.reply(now, u, out, Reply{}) // others may be granted now
+		case u.fresh:
+			o.reply(now, u, out, Reply{})
+		}
+	}
+	o.now.users = slices.DeleteFunc(o.now.users, func(u user) bool {
+		if u.ended {
+			o.now.ended.Add(u.use)
+		}
+		return u.ended
+	})
+}
+
+// refuseFor returns how long a no holds: not into another period.
+func (o *Owner) refuseFor(now int64) int64 {
+	if o.ends == 0 {
+		return refuseFor
+	}
+	return max(1, min(refuseFor, o.ends-now))
+}
+
+// reply sends a message.
+func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
+	a := &o.now
+	u.told++
+	u.fresh = false
+	u.no = 0
+	if m.Refuse > 0 {
+		u.no = now + m.Refuse
+	}
+	a.said = max(a.said, a.granted())
+	m.Owner, m.Session, m.Number, m.Seen, m.Granted = o.life, u.session, u.told, u.number, u.granted
+	m.Period, m.Left, m.Amount, m.Remaining, m.Known = a.period, o.leftOf(now), o.terms.Amount, o.remaining(), a.granted()
+	out.Reply(u.peer, m)
+}
+
+// Due returns when Tick has something to do; 0: never.
+func (o *Owner) Due(now int64) (due int64) {
+	a := &o.now
+	due = a.reportAt
+	if a.wanted > 0 {
+		due = slots.Sooner(due, a.askAt)
+		if slow := a.firstAt + SlowAfter; slow > now {
+			due = slots.Sooner(due, slow)
+		}
+	}
+	if at := a.recalled + recallFor; a.recalled != 0 && at > now {
+		due = slots.Sooner(due, at)
+	}
+	for i := range a.users {
+		u := &a.users[i]
+		if u.want > 0 {
+			due = slots.Sooner(due, u.until)
+			if a.wanted == 0 && a.askAt > now {
+				due = slots.Sooner(due, a.askAt)
+			}
+		}
+		due = slots.Sooner(due, u.at+forgetUser)
+	}
+	for i := range o.past.users {
+		due = slots.Sooner(due, o.past.users[i].at+forgetUser/6)
+	}
+	return slots.Sooner(due, o.past.reportAt)
+}
+
+// Tick repeats what is not answered, says what was used, and forgets gateways that say nothing.
+func (o *Owner) Tick(now int64, out Outbox) {
+	for i := range o.now.users {
+		if u := &o.now.users[i]; now >= u.until {
+			u.want = 0
+		}
+	}
+	o.drop(&o.now, now-forgetUser)
+	o.drop(&o.past, now-forgetUser/6)
+	o.serve(now, out)
+	if a := &o.now; a.reportAt != 0 && now >= a.reportAt {
+		out.Book(a.want(0))
+	}
+	if a := &o.past; a.period != 0 && len(a.users) == 0 {
+		o.finish(a, out)
+	} else if a.reportAt != 0 && now >= a.reportAt {
+		out.Book(a.want(0))
+	}
+}
+
+func (o *Owner) drop(a *account, before int64) {
+	for i := len(a.users) - 1; i >= 0; i-- {
+		if a.users[i].at <= before {
+			a.forget(i)
+		}
+	}
+}
+
+// finish closes the account of a period: what it has of its last interval goes back.
+func (o *Owner) finish(a *account, out Outbox) {
+	if a.hasUse() {
+		w := a.want(0)
+		w.Final, w.Returned = true, a.giveBack()
+		if w.Returned != 0 {
+			w.Known = a.granted()
+		}
+		out.Book(w)
+	}
+	*a = account{}
+}
+
+// giveBack returns the new end of the last interval, 0 if it stays.
+func (a *account) giveBack() Units {
+	n := min(a.booked-a.out, a.last.to-a.last.from)
+	if n <= 0 || a.wanted > 0 { // another interval may be on its way
+		return 0
+	}
+	return a.last.to - n
+}
+
+// Close ends the owner: it books no more and gives back what it has.
+func (o *Owner) Close(out Outbox) {
+	o.left = true
+	o.finish(&o.past, out)
+	period, users := o.now.period, o.now.users
+	o.finish(&o.now, out)
+	o.now.period, o.now.users = period, users
+	for i := range o.now.users {
+		o.now.users[i].want = 0
+	}
+}
+
+// burst knows the most that has waited lately.
+type burst struct {
+	top Units
+	at  int64
+}
+
+// burstFor is the time for which a burst counts as of lately; it halves then.
+const burstFor = 60 * second
+
+func (b *burst) see(now int64, n Units) {
+	if n > 0 && n >= b.most(now) {
+		b.top, b.at = n, now
+	}
+}
+
+func (b *burst) most(now int64) Units {
+	if age := (now - b.at) / burstFor; age > 0 {
+		return b.top >> min(age, 62)
+	}
+	return b.top
+}
+
+func fade(x float64) float64 { return math.Exp(-x) }

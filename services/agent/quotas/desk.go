@@ -1,0 +1,508 @@
+package quotas
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/budget"
+	"github.com/titrate/titrate/control/calendar"
+	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/slots"
+)
+
+const (
+	// MaxKeys is the most keys that an agent owns. A limit and a tenant have a part of them, see package budget.
+	MaxKeys = 1 << 17
+	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
+	MaxProcesses = 512
+	// keepIdle is the time for which an owner without gateways is kept.
+	keepIdle = time.Minute
+	// closeTries bounds how often the end of an owner is sent to the coordinators.
+	closeTries = 10
+)
+
+// Options of a Desk.
+type Options struct {
+	Agent string
+	Life  uint64                  // of this process; differs with each start
+	Owner func(key uint64) string // the agent that owns a key
+	// Limit returns the hash of a named key, and what the configuration in force here gives it; not ok: it has no such
+	// limit. Revision distinguishes one configuration from another.
+	Limit    func(*exchange.KeyName) (key uint64, t calendar.Terms, periods config.Calendar, ok bool)
+	Revision func() int64
+}
+
+// Process is a gateway's process, at an agent.
+type Process struct {
+	Agent  string
+	Number uint64
+}
+
+// Packet has the messages of one agent to another.
+type Packet struct {
+	Asks    []Asks
+	Replies []Replies
+}
+
+// Asks are the messages of one gateway of the sender.
+type Asks struct {
+	Process uint64
+	List    []exchange.QuotaAsk
+}
+
+// Replies are the messages of the sender's owners to one gateway of the addressee.
+type Replies struct {
+	Process uint64
+	List    []exchange.QuotaReply
+}
+
+// Booking is a question of an owner here to the coordinators.
+type Booking struct {
+	exchange.KeyName
+	Calendar config.Calendar
+	calendar.Want
+}
+
+// Desk is one agent's. Not safe for concurrent use.
+type Desk struct {
+	o       Options
+	now     time.Duration
+	keys    map[uint64]*key
+	room    *budget.Room // of keys
+	due     slots.Agenda
+	clients map[Process]calendar.Peer
+	numbers map[calendar.Peer]Process
+	latest  calendar.Peer
+
+	lives   map[uint64]string // agents by the lives that gateways here know
+	names   map[string]uint64
+	session uint64
+	alone   bool
+	periods map[config.Calendar]*period
+	closing []closing
+
+	answers  map[uint64]map[uint64]*exchange.QuotaReplies // by process here and life of the owner
+	packets  map[string]*Packet
+	bookings []Booking
+	stats    Stats
+}
+
+// key is a key that this agent owns.
+type key struct {
+	hash     uint64
+	o        *calendar.Owner
+	name     exchange.KeyName
+	part     budget.ID // of the room
+	calendar config.Calendar
+	revision int64
+	used     time.Duration // the latest message
+}
+
+// closing is the last word of an owner, until the coordinators have answered it.
+type closing struct {
+	Booking
+	next  time.Duration
+	tries int
+}
+
+// Stats are counters since the start, but for Keys and Out, which are of now.
+type Stats struct {
+	Keys                            int
+	Out                             float64 // cost that gateways have been granted in the periods of now
+	Asks, Replies, Bookings, Booked uint64
+	Dropped                         [Drops]uint64
+}
+
+// Drop says why a message is dropped.
+type Drop uint8
+
+var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes"}
+
+// String is the reason in metrics.
+func (d Drop) String() string {
+	if d < Drops {
+		return dropNames[d]
+	}
+	return "other"
+}
+
+// The reasons.
+const (
+	accepted  Drop = iota
+	Astray         // the key is not this agent's, or the list of agents has changed
+	Unusable       // a number is out of its bounds
+	Unknown        // no limit here has the key
+	Crowded        // there is no room for the key
+	Processes      // its agent has MaxProcesses processes
+	Drops
+)
+
+// New returns a desk that owns nothing.
+func New(o Options) *Desk {
+	return &Desk{o: o, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys), session: o.Life,
+		clients: map[Process]calendar.Peer{}, numbers: map[calendar.Peer]Process{}, lives: map[uint64]string{},
+		names: map[string]uint64{}, periods: map[config.Calendar]*period{},
+		answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
+}
+
+// nextSession returns a session that no owner has had.
+func (d *Desk) nextSession() uint64 {
+	d.session++
+	return d.session
+}
+
+// Ask takes what a gateway here says.
+func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.QuotaAsks) {
+	d.now = now
+	owner, known := d.lives[m.Owner]
+	switch {
+	case !known:
+		d.stats.Dropped[Astray]++
+	case owner == d.o.Agent:
+		d.take(Process{owner, process}, m.List)
+	default:
+		p := d.packet(owner)
+		p.Asks = append(p.Asks, Asks{process, m.List})
+	}
+}
+
+// Receive takes what another agent says.
+func (d *Desk) Receive(now time.Duration, agent string, m *Packet) {
+	d.now = now
+	for i := range m.Asks {
+		d.take(Process{agent, m.Asks[i].Process}, m.Asks[i].List)
+	}
+	life, known := d.names[agent]
+	for i := range m.Replies {
+		t := &m.Replies[i]
+		if !known {
+			d.stats.Dropped[Astray]++
+			continue
+		}
+		a := d.answer(t.Process, life)
+		for j := range t.List {
+			if one := &t.List[j]; usable(&one.Reply) {
+				a.List = append(a.List, *one)
+			} else {
+				d.stats.Dropped[Unusable]++
+			}
+		}
+	}
+}
+
+func (d *Desk) packet(to string) *Packet {
+	p := d.packets[to]
+	if p == nil {
+		p = &Packet{}
+		d.packets[to] = p
+	}
+	return p
+}
+
+// answer returns the messages of an owner to a process here that wait to be sent.
+func (d *Desk) answer(process, life uint64) *exchange.QuotaReplies {
+	by := d.answers[process]
+	if by == nil {
+		by = map[uint64]*exchange.QuotaReplies{}
+		d.answers[process] = by
+	}
+	if by[life] == nil {
+		by[life] = &exchange.QuotaReplies{Owner: life}
+	}
+	return by[life]
+}
+
+// take takes the messages of a process to the owners here.
+func (d *Desk) take(from Process, list []exchange.QuotaAsk) {
+	peer, ok := d.client(from)
+	if !ok {
+		d.stats.Dropped[Processes]++
+		return
+	}
+	for i := range list {
+		if why := d.ask(peer, &list[i]); why != accepted {
+			d.stats.Dropped[why]++
+		}
+	}
+}
+
+func (d *Desk) client(p Process) (calendar.Peer, bool) {
+	if number, known := d.clients[p]; known {
+		return number, true
+	}
+	n := 0
+	for other := range d.clients {
+		if other.Agent == p.Agent {
+			n++
+		}
+	}
+	if n >= MaxProcesses {
+		return 0, false
+	}
+	d.latest++
+	d.clients[p], d.numbers[d.latest] = d.latest, p
+	return d.latest, true
+}
+
+func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) Drop {
+	k := d.keys[a.Key]
+	if d.o.Owner(a.Key) != d.o.Agent && !(k != nil && a.Ended) {
+		return Astray
+	}
+	if !inRange(&a.Ask) {
+		return Unusable
+	}
+	if k == nil {
+		var why Drop
+		if k, why = d.keyOf(from, a); k == nil {
+			return why
+		}
+	}
+	d.stats.Asks++
+	d.renew(k)
+	k.used = d.now
+	k.o.Ask(int64(d.now), from, a.Ask, outbox{d, k})
+	d.schedule(k)
+	return accepted
+}
+
+// keyOf begins the key of a message that says whose key it is.
+func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, Drop) {
+	if !a.Named() { // the gateway begins another session, whose message names it
+		d.reply(from, a.Key, calendar.Reply{Owner: a.Owner, Session: a.Session, Seen: a.Number, Begin: true})
+		return nil, accepted
+	}
+	hash, terms, periods, ok := d.o.Limit(&a.KeyName)
+	part := budget.Of(a.Tenant, a.Limit)
+	switch {
+	case !ok || hash != a.Key || a.Len() > exchange.MaxKeyName:
+		d.reply(from, a.Key, calendar.Reply{Owner: d.o.Life, Session: a.Session, Number: a.Heard + 1, Seen: a.Number,
+			Period: a.Period, Refuse: int64(time.Second)})
+		return nil, Unknown
+	case !d.room.Fits(part):
+		return nil, Crowded
+	}
+	d.room.Take(part)
+	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(), calendar: periods,
+		o: calendar.NewOwner(terms, d.o.Life, d.nextSession())}
+	k.o.SetAlone(d.alone)
+	d.keys[a.Key] = k
+	d.setPeriod(k)
+	return k, accepted
+}
+
+// reply sends a message that no owner makes.
+func (d *Desk) reply(to calendar.Peer, hash uint64, m calendar.Reply) {
+	outbox{d, &key{hash: hash}}.Reply(to, m)
+}
+
+// renew gives a key the numbers of the configuration in force.
+func (d *Desk) renew(k *key) {
+	if k.revision == d.o.Revision() {
+		return
+	}
+	k.revision = d.o.Revision()
+	_, terms, periods, ok := d.o.Limit(&k.name)
+	switch {
+	case !ok:
+		terms = calendar.Terms{}
+	case periods != k.calendar: // its periods have other numbers
+		d.end(k)
+		k.calendar = periods
+		k.o = calendar.NewOwner(terms, d.o.Life, d.nextSession())
+		k.o.SetAlone(d.alone)
+		d.setPeriod(k)
+	}
+	k.o.SetTerms(int64(d.now), terms, outbox{d, k})
+}
+
+// Configured notes that another configuration is in force.
+func (d *Desk) Configured(now time.Duration) {
+	d.now = now
+	for _, k := range d.inOrder() {
+		d.renew(k)
+		d.schedule(k)
+	}
+}
+
+func (d *Desk) inOrder() (all []*key) {
+	for _, hash := range slices.Sorted(maps.Keys(d.keys)) {
+		all = append(all, d.keys[hash])
+	}
+	return all
+}
+
+// Changed notes the agents among which keys have owners, by the lives that gateways here know. Owners of keys that
+// another agent owns now end.
+func (d *Desk) Changed(now time.Duration, lives map[uint64]string) {
+	d.now = now
+	d.lives, d.names = lives, map[string]uint64{}
+	for life, name := range lives {
+		d.names[name] = life
+	}
+	for p, number := range d.clients {
+		if _, here := d.names[p.Agent]; !here {
+			delete(d.clients, p)
+			delete(d.numbers, number)
+		}
+	}
+	for _, k := range d.inOrder() {
+		if d.o.Owner(k.hash) != d.o.Agent {
+			d.end(k)
+			d.forget(k)
+		}
+	}
+}
+
+// SetAlone notes whether agents are not reached, which may own the same keys.
+func (d *Desk) SetAlone(alone bool) {
+	if alone == d.alone {
+		return
+	}
+	d.alone = alone
+	for _, k := range d.keys {
+		k.o.SetAlone(alone)
+	}
+}
+
+// HasKeys reports whether owners are here.
+func (d *Desk) HasKeys() bool { return len(d.keys) > 0 }
+
+// end has an owner give back what it has.
+func (d *Desk) end(k *key) { k.o.Close(outbox{d, k}) }
+
+// Close ends all owners, because this agent ends.
+func (d *Desk) Close(now time.Duration) {
+	d.now = now
+	for _, k := range d.inOrder() {
+		d.end(k)
+		d.forget(k)
+	}
+}
+
+func (d *Desk) forget(k *key) {
+	d.room.Free(k.part)
+	d.due.Set(k.hash, 0)
+	delete(d.keys, k.hash)
+}
+
+// schedule notes when there is something to do for a key.
+func (d *Desk) schedule(k *key) {
+	at := k.o.Due(int64(d.now))
+	if at == 0 {
+		at = int64(k.used + keepIdle)
+	}
+	d.due.Set(k.hash, max(at, int64(d.now)+1))
+}
+
+// outbox sends the messages of a key's owner.
+type outbox struct {
+	d *Desk
+	k *key
+}
+
+// Reply sends one to a gateway.
+func (o outbox) Reply(to calendar.Peer, m calendar.Reply) {
+	d := o.d
+	p, known := d.numbers[to]
+	if !known {
+		return
+	}
+	d.stats.Replies++
+	one := exchange.QuotaReply{Key: o.k.hash, Reply: m}
+	if p.Agent == d.o.Agent {
+		a := d.answer(p.Number, d.names[d.o.Agent])
+		a.List = append(a.List, one)
+		return
+	}
+	packet := d.packet(p.Agent)
+	for i := range packet.Replies {
+		if packet.Replies[i].Process == p.Number {
+			packet.Replies[i].List = append(packet.Replies[i].List, one)
+			return
+		}
+	}
+	packet.Replies = append(packet.Replies, Replies{p.Number, []exchange.QuotaReply{one}})
+}
+
+// Book sends one to the coordinators.
+func (o outbox) Book(w calendar.Want) {
+	b := Booking{KeyName: o.k.name, Calendar: o.k.calendar, Want: w}
+	if w.Final {
+		o.d.closing = append(o.d.closing, closing{Booking: b, next: o.d.now})
+		return
+	}
+	o.d.stats.Bookings++
+	o.d.bookings = append(o.d.bookings, b)
+}
+
+// Due returns the time for the next Tick; 0: none.
+func (d *Desk) Due() (due time.Duration) {
+	at := d.due.Next()
+	for i := range d.closing {
+		at = slots.Sooner(at, int64(max(d.closing[i].next, 1)))
+	}
+	if len(d.keys) > 0 {
+		for _, p := range d.periods {
+			at = slots.Sooner(at, int64(p.ends))
+		}
+	}
+	return time.Duration(at)
+}
+
+// Tick does what is due.
+func (d *Desk) Tick(now time.Duration) {
+	d.now = now
+	d.turn()
+	for hash, ok := d.due.Take(int64(now)); ok; hash, ok = d.due.Take(int64(now)) {
+		k := d.keys[hash]
+		if k == nil {
+			continue
+		}
+		k.o.Tick(int64(now), outbox{d, k})
+		if k.o.Idle() && now-k.used >= keepIdle {
+			d.end(k)
+			d.forget(k)
+			continue
+		}
+		d.schedule(k)
+	}
+	d.closing = slices.DeleteFunc(d.closing, func(c closing) bool { return c.tries >= closeTries })
+	for i := range d.closing {
+		if c := &d.closing[i]; now >= c.next {
+			c.next, c.tries = now+time.Second, c.tries+1
+			d.stats.Bookings++
+			d.bookings = append(d.bookings, c.Booking)
+		}
+	}
+}
+
+// Take returns what is to be sent, and forgets it: to gateways here by process, to other agents, and to coordinators.
+func (d *Desk) Take() (answers map[uint64][]*exchange.QuotaReplies, packets map[string]*Packet, bookings []Booking) {
+	answers, packets, bookings = map[uint64][]*exchange.QuotaReplies{}, d.packets, d.bookings
+	for process, by := range d.answers {
+		for _, life := range slices.Sorted(maps.Keys(by)) {
+			answers[process] = append(answers[process], by[life])
+		}
+	}
+	if len(answers) > 0 {
+		d.answers = map[uint64]map[uint64]*exchange.QuotaReplies{}
+	}
+	if len(packets) > 0 {
+		d.packets = map[string]*Packet{}
+	}
+	d.bookings = nil
+	return answers, packets, bookings
+}
+
+// Stats returns the counters.
+func (d *Desk) Stats() Stats {
+	s := d.stats
+	s.Keys = len(d.keys)
+	for _, k := range d.keys {
+		s.Out += k.o.Out().Cost()
+	}
+	return s
+}

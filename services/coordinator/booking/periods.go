@@ -1,0 +1,154 @@
+package booking
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/calendar"
+	"github.com/titrate/titrate/control/config"
+)
+
+// maxCalendars bounds the calendars of a configuration, as the wire does.
+const maxCalendars = 1024
+
+// calendars knows the periods of the calendars that are or were in use.
+type calendars struct {
+	of    map[config.Calendar]*periods
+	dirty bool // a floor is to be stored
+}
+
+type periods struct {
+	calendar.Periods
+	floor int64 // highest number that was announced, here or by another leader; 0 = none
+	used  bool  // it is configured
+}
+
+// get returns the periods of a calendar; nil: there are none.
+func (c *calendars) get(of config.Calendar) *periods {
+	p := c.of[of]
+	if p == nil {
+		arithmetic, err := calendar.NewPeriods(of)
+		if err != nil || len(c.of) >= 4*maxCalendars {
+			return nil
+		}
+		if c.of == nil {
+			c.of = map[config.Calendar]*periods{}
+		}
+		p = &periods{Periods: arithmetic}
+		c.of[of] = p
+	}
+	return p
+}
+
+// at returns the present period, the time that is left of it, and the length of the next one.
+func (p *periods) at(now time.Time) (number int64, left, next time.Duration) {
+	if number, left, next = p.At(now); number >= p.floor {
+		return number, left, next
+	}
+	end := p.Start(p.floor + 1)
+	return p.floor, end.Sub(now), p.Start(p.floor + 2).Sub(end)
+}
+
+// open reports whether a period may have bookings; with use, whether it may have use that was not known.
+func (c *calendars) open(of config.Calendar, number int64, now time.Time, use bool) bool {
+	p := c.get(of)
+	if p == nil {
+		return false
+	}
+	present, left, _ := p.at(now)
+	switch number {
+	case present:
+		return true
+	case present + 1:
+		return left <= neighbour
+	case present - 1:
+		after := neighbour
+		if use {
+			after = idleFor
+		}
+		return now.Sub(p.Start(present)) <= after
+	}
+	return false
+}
+
+// Period is the present period of a calendar.
+type Period struct {
+	Calendar   config.Calendar
+	Number     int64
+	Left, Next time.Duration
+}
+
+// Configure says which calendars are in use. A calendar that is not valid, and what is above the bound, has no
+// periods.
+func (b *Book) Configure(used []config.Calendar) {
+	for _, p := range b.calendars.of {
+		p.used = false
+	}
+	for i, of := range used {
+		if p := b.calendars.get(of); p != nil && i < maxCalendars {
+			p.used = true
+		}
+	}
+}
+
+// Announce returns the present periods of the calendars in use, for agents, in order. Their numbers are the lowest
+// from then on.
+func (b *Book) Announce(now time.Time) (out []Period) {
+	for of, p := range b.calendars.of {
+		if !p.used {
+			continue
+		}
+		one := Period{Calendar: of}
+		one.Number, one.Left, one.Next = p.at(now)
+		if one.Number > p.floor {
+			p.floor, b.calendars.dirty = one.Number, true
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Period) int { return compareCalendars(a.Calendar, b.Calendar) })
+	return out
+}
+
+// Soon reports whether the next period is open already.
+func (p Period) Soon() bool { return p.Left <= neighbour }
+
+func compareCalendars(a, b config.Calendar) int {
+	return cmp.Or(cmp.Compare(a.Per, b.Per), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.StartsOn, b.StartsOn))
+}
+
+// Tidy looks at the records of one shard: it makes final what has ended, and removes what is kept no longer.
+func (b *Book) Tidy(now time.Time, shard int) {
+	ids := slices.Sorted(maps.Keys(b.shards[shard]))
+	for _, id := range ids {
+		one := b.shards[shard][id]
+		p := b.calendars.get(one.Calendar)
+		if p == nil { // this host does not know the zone any more
+			continue
+		}
+		present, _, _ := p.at(now)
+		switch {
+		case one.final && one.Period < present-Kept:
+			b.remove(one)
+		case !one.final && one.Period < present && one.over(now, p.Start(one.Period+1)):
+			one.close()
+			b.mark(one, nil)
+		case !one.final:
+			if terms, configured := b.terms(one.Key); configured && terms.Calendar == one.Calendar {
+				one.amount, one.soft = terms.Amount, terms.Soft
+				b.watch(one)
+			}
+		}
+	}
+}
+
+// over reports whether nothing comes any more about a period that ended at end.
+func (one *record) over(now, end time.Time) bool {
+	for i := range one.sessions {
+		if s := &one.sessions[i]; !s.final {
+			return now.Sub(end) > idleFor && now.Sub(one.seen) > idleFor
+		}
+	}
+	return now.Sub(end) > neighbour
+}
