@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 )
@@ -346,7 +345,7 @@ func codeQuotaAsk(c *coder, a *exchange.QuotaAsk) {
 		c.u64("list", v)
 	}
 	integer(c, "list.period", &a.Period)
-	for _, v := range []*calendar.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
+	for _, v := range []*exchange.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
 		&a.Admitted, &a.Refused, &a.Settled} {
 		integer(c, "list", v)
 	}
@@ -365,7 +364,7 @@ func codeQuotaReply(c *coder, t *exchange.QuotaReply) {
 	for _, v := range []*int64{&t.Period, &t.Left, &t.Refuse} {
 		integer(c, "list", v)
 	}
-	for _, v := range []*calendar.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known} {
+	for _, v := range []*exchange.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known} {
 		integer(c, "list", v)
 	}
 	c.u32("list.number", &t.Number)
