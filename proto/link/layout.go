@@ -95,16 +95,20 @@ func code(c *coder, m Message) {
 		c.record("replies", sizeQuotas, func() { c.u64("owner", &m.Owner) })
 		list(c, "list", sizeQuotaReply, &m.List, codeQuotaReply)
 	case *Heartbeat:
-		c.record("heartbeat", sizeHeartbeat, func() {
-			c.u64("sequence", &m.Sequence)
-			integer(c, "revision", &m.Revision)
-			integer(c, "refused", &m.Refused)
-			c.str("reason", &m.Reason)
-			c.u64("parted", &m.Parted)
-			c.str("features", &m.Features)
-			integer(c, "clock", &m.Clock)
-		})
+		codeHeartbeat(c, m)
 	}
+}
+
+func codeHeartbeat(c *coder, m *Heartbeat) {
+	c.record("heartbeat", sizeHeartbeat, func() {
+		c.u64("sequence", &m.Sequence)
+		integer(c, "revision", &m.Revision)
+		integer(c, "refused", &m.Refused)
+		c.str("reason", &m.Reason)
+		c.u64("parted", &m.Parted)
+		c.str("features", &m.Features)
+		integer(c, "clock", &m.Clock)
+	})
 }
 
 func codeSlotAsks(c *coder, m *exchange.SlotAsks) {
