@@ -16,7 +16,7 @@ import (
 )
 
 const usageLong = `usage shows what clients have used of calendar quotas (quota: in a limit): the cost of their
-requests in the present period, or with --period in another one. USED is what requests really cost, as far as that is
+requests in the present period, or with --period in another one. USED has the real cost of requests, as far as that is
 known; refused requests are not in it. All tenants are shown unless one is named.
 
 A period that has ended is final when all agents have said what they counted, after an hour at the latest. The present

@@ -16,7 +16,7 @@ type Units = calendar.Units
 // Key names a quota's key: names without collection.
 type Key struct{ Tenant, Limit, Client string }
 
-// Terms are what is configured for a key.
+// Terms are the configuration of a key.
 type Terms struct {
 	Amount   Units
 	Calendar config.Calendar
@@ -26,7 +26,7 @@ type Terms struct {
 const (
 	// MaxRecords bounds the keys and periods that are kept: some 300 bytes of memory each, and 40 in etcd.
 	MaxRecords = 1 << 20
-	// Kept is how many ended periods of a key are kept.
+	// Kept counts the ended periods of a key that are kept.
 	Kept = 3
 	// maxRequests bounds the requests in a message, as the wire says.
 	maxRequests = 4096
@@ -43,7 +43,7 @@ type account struct {
 	Period   int64
 }
 
-// Counts are of a book since it was made.
+// Counts count the events of a book since New.
 type Counts struct {
 	Given, Repeated uint64 // intervals
 	Late            uint64 // requests about final records
@@ -242,7 +242,7 @@ func (b *Book) session(now time.Time, one *record, id uint64) *session {
 	return s
 }
 
-// calendarOf reads a calendar of the wire. One that is not valid has no periods.
+// calendarOf reads a calendar of the wire. A calendar that is not valid has no periods.
 func calendarOf(c *controlv1.Calendar) config.Calendar {
 	return config.Calendar{Per: pers[c.GetPer()], Zone: c.GetZone(), StartsOn: uint8(c.GetStartsOn())}
 }

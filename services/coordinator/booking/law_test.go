@@ -317,7 +317,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// A book that is read back from shards and the values after them is the one that was written.
+// A book that is read back from shards and the values after them equals the book that was written.
 func TestShardsAndValues(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	b := booking.New(terms(amount))

@@ -67,7 +67,8 @@ func (one *record) note(_ time.Time, s *session, r *controlv1.BookingRequest) (c
 	if s.final {
 		return false
 	}
-	use := calendar.Use{Admitted: Units(r.GetAdmitted()), Refused: Units(r.GetRefused()), Settled: Units(r.GetSettled())}
+	use := calendar.Use{Admitted: Units(r.GetAdmitted()), Refused: Units(r.GetRefused()),
+		Settled: Units(r.GetSettled())}
 	if use != s.use {
 		s.use, one.stale = use, true
 	}
@@ -143,8 +144,7 @@ func (one *record) give(n Units) (from, to Units) {
 	return from, to
 }
 
-// fold puts the session that was not used for longest together with those before; one that has ended, if there is
-// one.
+// fold puts the session that was not used for longest together with those before. A session that has ended goes first.
 func (one *record) fold() {
 	oldest := slices.MinFunc(one.sessions, func(a, b session) int {
 		switch {

@@ -58,7 +58,7 @@ func (b *Book) List(now time.Time, s Selection, most int, after string) (out []U
 	return out, ""
 }
 
-// place is where a record is in the order of List.
+// place returns the place of a record in the order of List.
 func (one *record) place() string {
 	return strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.FormatInt(one.Period, 36)}, "\x00")
 }
@@ -86,8 +86,9 @@ func (b *Book) selects(now time.Time, s Selection, one *record) bool {
 
 func (b *Book) usage(one *record) Usage {
 	p := b.calendars.get(one.Calendar)
-	id := sha256.Sum256([]byte(strings.Join([]string{one.Tenant, one.Limit, one.Client, string(rune('0' + one.Calendar.Per)),
-		one.Calendar.Zone, strconv.Itoa(int(one.Calendar.StartsOn)), strconv.FormatInt(one.Period, 10)}, "\x00")))
+	c := one.Calendar
+	id := sha256.Sum256([]byte(strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)), c.Zone,
+		strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}, "\x00")))
 	u := Usage{Key: one.Key, ID: hex.EncodeToString(id[:16]), Amount: one.amount, Booked: one.given(), Use: one.use(),
 		Final: one.final, Lost: one.lost, Soft: one.soft}
 	if p != nil {
@@ -148,7 +149,7 @@ func (b *Book) Delivered(r Reached) {
 	}
 }
 
-// Part is how much of a limit's quota is used: by the client that has used the largest part of its amount.
+// Part has the used part of a limit's quota: of the client that has used the largest part of its amount.
 type Part struct {
 	Tenant, Limit string
 	Used          float64 // 0.25 = a quarter

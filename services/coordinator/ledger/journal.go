@@ -140,7 +140,7 @@ func (j *journal) each(ctx context.Context, prefix string, page int64, take func
 	}
 }
 
-// batch is what one call of store writes.
+// batch has the values that one call of store writes.
 type batch struct {
 	values [][]byte
 	folds  map[int][]byte
@@ -212,7 +212,7 @@ func (j *journal) store(ctx context.Context, b batch) error {
 const (
 	// retryAfter is the time between two tries of a transaction.
 	retryAfter = 100 * time.Millisecond
-	// patience is how long a try may take. A slow etcd stores it; one that is lost is tried again.
+	// patience bounds the time of a try. A slow etcd stores it within; else it is tried again.
 	patience = 15 * time.Second
 )
 

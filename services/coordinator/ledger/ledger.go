@@ -5,10 +5,10 @@
 //	agents ──Bookings──► Take ──► booking.Book ──Write──► window ──one transaction──► etcd
 //	agents ◄──Booked──── answers ◄──────────────── stored ◄──────────────────────────┘
 //
-// A [Ledger] takes bookings while Lead has given it an epoch, and while it owns the journal in etcd: each transaction
-// compares the owner's key, so that a coordinator that was replaced writes nothing any more. It answers a booking
-// when it is stored. Requests of a window of 100 ms are one transaction. The first request of a key does not wait for
-// the window, eight times a second. So there are 20 transactions a second at most.
+// A [Ledger] takes bookings while Lead has given it an epoch, and while it owns the journal in etcd. Each transaction
+// compares the owner's key, so that a coordinator that was replaced writes nothing any more. A booking is answered when
+// it is stored. Requests of a window of 100 ms are one transaction. The first request of a key does not wait for the
+// window, eight times a second. So there are 20 transactions a second at most.
 //
 // While etcd is slow the same transaction is tried again, and requests gather in the next one. An answer that has
 // waited for slowAfter is STORE_AWAY; a repeat gets the interval.
@@ -38,7 +38,7 @@ import (
 const (
 	// window is the time for which changes are gathered. Longer writes less and lets more requests wait.
 	window = 100 * time.Millisecond
-	// atOnce is how many first requests of keys are written at once each second.
+	// atOnce bounds the first requests of keys that are written at once, each second.
 	atOnce = 8
 	// slowAfter is the time after which a request that is not stored is answered STORE_AWAY.
 	slowAfter = time.Second
@@ -92,7 +92,7 @@ type waiting struct {
 	answer  func(*controlv1.Booking)
 }
 
-// Stats are of a ledger since the start.
+// Stats count the events of a ledger since the start.
 type Stats struct {
 	booking.Counts
 	Records             int
@@ -180,8 +180,8 @@ type asked interface {
 
 // away says that a request is not stored yet.
 func away(r asked) *controlv1.Booking {
-	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(), Session: r.GetSession(),
-		Number: r.GetNumber(), Period: r.GetPeriod(), Reason: controlv1.Booking_REASON_STORE_AWAY}
+	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
+		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod(), Reason: controlv1.Booking_REASON_STORE_AWAY}
 }
 
 func notify(c chan struct{}) {
@@ -223,7 +223,9 @@ func (l *Ledger) lead(ctx context.Context, epoch int64) {
 			l.close()
 		}
 		if err != nil && ctx.Err() == nil {
-			said.Do(func() { l.o.Log.Warn("bookings of calendar quotas are not stored; it is tried again", "error", err) })
+			said.Do(func() {
+				l.o.Log.Warn("bookings of calendar quotas are not stored; it is tried again", "error", err)
+			})
 			wait(ctx, openAgain)
 		}
 	}

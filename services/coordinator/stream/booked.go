@@ -3,8 +3,8 @@ package stream
 import controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 
 const (
-	// maxBooked bounds the bookings in a message, as the wire says, and mostBooked those that wait for a slow agent: of
-	// more the oldest are dropped, and the agent repeats its requests.
+	// maxBooked bounds the bookings in a message, as the wire says, and mostBooked the bookings that wait for a slow
+	// agent. Of more the oldest are dropped, and the agent repeats its requests.
 	maxBooked, mostBooked = 4096, 32768
 )
 

@@ -53,7 +53,7 @@ const (
 	timeout, maxAnswer = 10 * time.Second, 64 << 10
 	// firstRetry and lastRetry bound the time until the next try.
 	firstRetry, lastRetry = time.Second, 5 * time.Minute
-	// every is how often it is asked for events, and most how many of them.
+	// every is the interval of questions for events, and most bounds the events of an answer.
 	every, most = time.Second, 256
 	// minSecret is the least length of a secret, bytes.
 	minSecret = 16
@@ -72,7 +72,8 @@ type Config struct {
 func (c *Config) Check() error {
 	if c.URL == "" {
 		if c.Secret != "" || c.Internal {
-			return errors.New("--usage-webhook-secret and --usage-webhook-internal are about --usage-webhook: give that, too")
+			return errors.New("--usage-webhook-secret and --usage-webhook-internal are about --usage-webhook: give that, " +
+				"too")
 		}
 		return nil
 	}
@@ -140,7 +141,7 @@ type retry struct {
 	after time.Duration
 }
 
-// Stats are of a sender since the start.
+// Stats count the requests of a sender since the start.
 type Stats struct {
 	Delivered, Failed uint64
 	Waiting           int   // events that were tried and not taken
@@ -168,7 +169,8 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	switch ip := at.Addr().Unmap().WithZone(""); {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
+		ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return fmt.Errorf("%s %w", ip, errAddress)
 	case !s.of.Internal && (ip.IsLoopback() || ip.IsPrivate() || within(ip)):
 		return fmt.Errorf("%s %w without --usage-webhook-internal", ip, errAddress)
@@ -246,7 +248,7 @@ func (s *Sender) round(ctx context.Context, now time.Time, all retry) retry {
 	return all
 }
 
-// later returns the next try after one that has failed: twice as late, less up to a quarter.
+// later returns the next try after a failed one: twice as late, less up to a quarter.
 func later(now time.Time, before retry) retry {
 	after := min(max(2*before.after, firstRetry), lastRetry)
 	return retry{at: now.Add(after - rand.N(after/4)), after: after}

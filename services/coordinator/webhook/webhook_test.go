@@ -119,7 +119,7 @@ func TestAReceiverThatIsAwayIsTriedLess(t *testing.T) {
 	}
 }
 
-// The addresses are those that a name may stand for when the connection is made.
+// The addresses may all be of a name when the connection is made.
 func TestWhereItConnectsTo(t *testing.T) {
 	for address, want := range map[string]struct{ plain, internal bool }{
 		"93.184.216.34:443":           {true, true},
