@@ -4,8 +4,8 @@
 // # Model
 //
 // A unit is the right to use a millionth of a cost unit in one period. The coordinators book intervals of a period's
-// units for the key's owner (an agent), each unit once. The owner grants units to gateways, which spend them as requests
-// are released. Units are never made again, so what is lost with a process is unused, and nothing is used twice.
+// units for the key's owner (an agent), each unit once. The owner grants units to gateways, which spend them as
+// requests are released. Units are never made again: what is lost with a process is unused, and nothing is used twice.
 //
 //	Σ lengths of the owner's intervals = units at the owner + Σ over gateways (granted − returned)
 //
@@ -27,8 +27,8 @@
 //  6. An OPEN owner whose booking is slow or cannot be stored grants beyond its intervals, up to the amount by its own
 //     count. The next intervals pay for that. It does so only while it reaches all agents: otherwise another owner may
 //     do the same.
-//  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was restored
-//     from a backup, and a new owner, do not begin before it.
+//  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was
+//     restored from a backup, and a new owner, do not begin before it.
 //  8. An owner without units asks gateways for what is idle before it refuses. An owner that ends gives back what it
 //     has of its last interval.
 //
@@ -36,8 +36,8 @@
 //
 //   - Used in a period: the amount, with every loss of messages and processes, and whatever owners move. If the store
 //     and all processes are lost together, an OPEN owner that knows nothing admits once more what was used since.
-//   - Unused after a total loss: what was booked and not used, at most one step and a half; half a step after an orderly
-//     end.
+//   - Unused after a total loss: what was booked and not used, at most one step and a half; half a step after an
+//     orderly end.
 //   - A request whose cost is an estimate uses its true cost, also beyond the amount.
 //
 // # Time and numbers

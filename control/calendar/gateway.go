@@ -4,6 +4,7 @@ import "github.com/titrate/titrate/control/slots"
 
 // Gateway is the state of one key at one gateway. See the package comment.
 type Gateway struct {
+	road    uint64 // by which messages go to the owner
 	owner   uint64 // life; 0: no message of this session was received yet
 	session uint64
 	period  int64 // 0: not known
@@ -41,12 +42,13 @@ type View struct {
 // ending is the end of a session that its owner has not confirmed.
 type ending struct {
 	ask        Ask
+	road       uint64
 	next, last int64
 }
 
-// NewGateway returns the state of a key that is not known here.
-func NewGateway(now int64, session uint64) *Gateway {
-	return &Gateway{session: session, usedAt: now, due: true}
+// NewGateway returns the state of a key that is not known here. road names the way to its owner.
+func NewGateway(now int64, road, session uint64) *Gateway {
+	return &Gateway{road: road, session: session, usedAt: now, due: true}
 }
 
 // expire ends the units of a period that is over. The owner says which one it is now.
@@ -256,15 +258,21 @@ func (g *Gateway) end(now int64) {
 	a := g.message(now)
 	a.Want, a.Ahead, a.Ended = 0, 0, true
 	if len(g.endings) < 4 {
-		g.endings = append(g.endings, ending{ask: a, next: now, last: now + giveUpAfter})
+		g.endings = append(g.endings, ending{ask: a, road: g.road, next: now, last: now + giveUpAfter})
 	}
 }
 
 // Move begins another session with another owner of the key. The gateway keeps what it has, and the owner before is
 // sent what was used.
-func (g *Gateway) Move(now int64, session uint64) {
-	g.end(now)
+func (g *Gateway) Move(now int64, road, session uint64) {
+	unsaid := Use{}
+	if g.owner == 0 { // it has not answered, so it may know nothing
+		unsaid = g.use
+	} else {
+		g.end(now)
+	}
 	g.begin(now, session, g.period)
+	g.road, g.use = road, unsaid
 }
 
 func (g *Gateway) begin(now int64, session uint64, period int64) {
@@ -285,7 +293,7 @@ func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
 		return Ask{}, false
 	}
 	if g.number >= lastNumber {
-		g.Move(now, session())
+		g.Move(now, g.road, session())
 	}
 	if g.due {
 		g.interval = repeatFirst
@@ -309,21 +317,21 @@ func (g *Gateway) message(now int64) Ask {
 	return a
 }
 
-// Ending returns the last message of a session that ended, for the owner of then; not ok: none is due.
-func (g *Gateway) Ending(now int64) (a Ask, ok bool) {
+// Ending returns the last message of a session that ended, and the road to its owner; not ok: none is due.
+func (g *Gateway) Ending(now int64) (a Ask, road uint64, ok bool) {
 	for i := range g.endings {
 		e := &g.endings[i]
 		if now < e.next {
 			continue
 		}
 		e.next = now + 200*millisecond
-		a = e.ask
+		a, road = e.ask, e.road
 		if now >= e.last {
 			g.endings = append(g.endings[:i], g.endings[i+1:]...)
 		}
-		return a, true
+		return a, road, true
 	}
-	return Ask{}, false
+	return Ask{}, 0, false
 }
 
 // next returns when an Ask is to be sent without a cause.

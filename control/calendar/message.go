@@ -104,7 +104,7 @@ const (
 	StoreAway            // nothing could be stored; the question is to be repeated
 )
 
-// Outcome of a request at a gateway: a request that Waits asks again with Retry after each Reply, or ends it with Leave.
+// Outcome of a request at a gateway. A request that Waits asks again with Retry after each Reply, or Leaves.
 type Outcome = slots.Outcome
 
 // The outcomes.

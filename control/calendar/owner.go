@@ -22,7 +22,7 @@ type Owner struct {
 	now   account
 	past  account // of the period before, until its gateways have said what they used
 	ends  int64   // when the period ends; 0: not known
-	left  bool    // see Close
+	left  bool    // see Leave
 
 	rate  meter
 	burst burst
@@ -159,7 +159,7 @@ func (a *account) granted() Units {
 // byOwnCount reports whether the owner may grant beyond its intervals.
 func (o *Owner) byOwnCount(now int64) bool {
 	a := &o.now
-	return o.terms.Open && !o.alone && now >= a.usedUp && now >= a.unknown &&
+	return o.terms.Open && !o.alone && !o.left && now >= a.usedUp && now >= a.unknown &&
 		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= SlowAfter))
 }
 
@@ -230,10 +230,10 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 
 // accountOf returns the account of a message; nil: there is none.
 func (o *Owner) accountOf(m Ask) *account {
-	switch {
-	case m.Period == 0 || m.Period == o.now.period:
+	switch m.Period {
+	case 0, o.now.period:
 		return &o.now
-	case m.Period == o.past.period:
+	case o.past.period:
 		return &o.past
 	}
 	return nil

@@ -32,8 +32,8 @@ const secondsOfDay = 24 * 60 * 60
 // monday is the day number of a Monday: 1970-01-05.
 const monday = 4
 
-// Number returns the number of the period that has an instant. Days count since 1970-01-01, months since the year 0, and
-// weeks since the first week that began in 1970.
+// Number returns the number of the period that has an instant. Days count since 1970-01-01, months since the year 0,
+// and weeks since the first week that began in 1970.
 func (p Periods) Number(at time.Time) int64 {
 	year, month, day := at.In(p.zone).Date()
 	days := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / secondsOfDay

@@ -187,7 +187,8 @@ func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
 	}
 	a.said = max(a.said, a.granted())
 	m.Owner, m.Session, m.Number, m.Seen, m.Granted = o.life, u.session, u.told, u.number, u.granted
-	m.Period, m.Left, m.Amount, m.Remaining, m.Known = a.period, o.leftOf(now), o.terms.Amount, o.remaining(), a.granted()
+	m.Period, m.Left, m.Known = a.period, o.leftOf(now), a.granted()
+	m.Amount, m.Remaining = o.terms.Amount, o.remaining()
 	out.Reply(u.peer, m)
 }
 
@@ -268,6 +269,21 @@ func (a *account) giveBack() Units {
 		return 0
 	}
 	return a.last.to - n
+}
+
+// Leave has the owner give back what it has, since another agent owns the key now. It books and grants no more, and
+// takes in what gateways have used until Close.
+func (o *Owner) Leave(out Outbox) {
+	a := &o.now
+	end := a.giveBack()
+	if o.left = true; end == 0 {
+		return
+	}
+	w := a.want(0)
+	w.Returned, w.Known = end, a.granted()
+	a.booked -= a.last.to - end
+	a.last.to = end
+	out.Book(w)
 }
 
 // Close ends the owner: it books no more and gives back what it has.

@@ -68,7 +68,6 @@ type world struct {
 	admitted                 map[int64]Units // by period of the owner's saying
 	refused, waited, offered int
 	long                     int // waited for the store
-	unused                   Units
 }
 
 type gatewaySim struct {
@@ -99,7 +98,6 @@ type storeSim struct {
 	given   map[[3]uint64]Booked
 	delay   func() int64
 	away    bool
-	backup  map[int64]Units
 	marks   map[uint64]Units
 	writes  int
 	returns int
@@ -155,7 +153,7 @@ func (w *world) agent() *agentSim {
 }
 
 func (w *world) gateway(owner *agentSim) *gatewaySim {
-	g := &gatewaySim{w: w, peer: Peer(len(w.gateways) + 1), owner: owner, g: NewGateway(w.now, w.session())}
+	g := &gatewaySim{w: w, peer: Peer(len(w.gateways) + 1), owner: owner, g: NewGateway(w.now, 0, w.session())}
 	w.gateways = append(w.gateways, g)
 	return g
 }
@@ -335,7 +333,7 @@ func (g *gatewaySim) poll() {
 		return
 	}
 	for {
-		m, ok := g.g.Ending(w.now)
+		m, _, ok := g.g.Ending(w.now)
 		if !ok {
 			break
 		}
@@ -377,7 +375,7 @@ func (w *world) move(from, to *agentSim, orderly bool) {
 	for _, g := range w.gateways {
 		if g.owner == from && !g.dead {
 			g.owner = to
-			g.g.Move(w.now, w.session())
+			g.g.Move(w.now, 0, w.session())
 			g.poll()
 		}
 	}

@@ -85,7 +85,8 @@ func (c Calendar) validate(path string) error {
 		return c.startsFault(path, c.StartsOn)
 	}
 	if c.Zone == "" || len(c.Zone) > MaxZone {
-		return &FieldError{join(path, "quota.zone"), strconv.Quote(c.Zone), "the name of a time zone, such as Europe/Berlin"}
+		return &FieldError{join(path, "quota.zone"), strconv.Quote(c.Zone),
+			"the name of a time zone, such as Europe/Berlin"}
 	}
 	return nil
 }
@@ -112,8 +113,8 @@ func amountFault(field string, amount float64) error {
 	return nil
 }
 
-// validateQuota refuses the fields of other kinds of limits beside a quota, and amounts without one.
-func (l *Limit) validateQuota(path string) error {
+// validateAmounts refuses overrides without an amount beside a quota, and amounts without one.
+func (l *Limit) validateAmounts(path string) error {
 	for client, rb := range l.Overrides {
 		at := join(path, "overrides["+client+"].amount")
 		switch {
@@ -127,6 +128,14 @@ func (l *Limit) validateQuota(path string) error {
 				return &FieldError{join(path, "overrides["+client+"].rate"), rb.Rate, "none beside an amount"}
 			}
 		}
+	}
+	return nil
+}
+
+// validateQuota refuses the fields of other kinds of limits beside a quota.
+func (l *Limit) validateQuota(path string) error {
+	if err := l.validateAmounts(path); err != nil {
+		return err
 	}
 	switch {
 	case l.Quota == nil:

@@ -5,6 +5,9 @@ import "github.com/titrate/titrate/control/calendar"
 // FeatureQuota names the ability of a gateway to hold limits with a quota of a calendar's period.
 const FeatureQuota = "quota"
 
+// Units are a cost in millionths of a cost unit.
+type Units = calendar.Units
+
 // QuotaAsks are a gateway's messages to one owner of keys of limits with a quota, see package calendar.
 type QuotaAsks struct {
 	Owner uint64 // Owner.Life of the agent

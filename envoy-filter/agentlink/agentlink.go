@@ -359,18 +359,8 @@ func (c *Client) receive(r *link.Reader) error {
 			c.checkReady()
 		case *exchange.Spent:
 			c.restore(m)
-		case *exchange.TokenAnswers:
-			if c.o.Answer != nil {
-				c.o.Answer(m)
-			}
-		case *exchange.SlotReplies:
-			if c.o.AnswerSlots != nil {
-				c.o.AnswerSlots(m)
-			}
-		case *exchange.QuotaReplies:
-			if c.o.AnswerQuotas != nil {
-				c.o.AnswerQuotas(m)
-			}
+		case *exchange.TokenAnswers, *exchange.SlotReplies, *exchange.QuotaReplies:
+			c.answered(m)
 		case *link.Heartbeat:
 			c.setClock(m.Clock)
 		case *link.Hello:
@@ -418,6 +408,24 @@ func (c *Client) repeatClaims() {
 	c.o.Engine.RepeatClaims()
 	if c.o.Counters != nil {
 		c.o.Counters.Repeat()
+	}
+}
+
+// answered passes on what an owner of keys says.
+func (c *Client) answered(m link.Message) {
+	switch m := m.(type) {
+	case *exchange.TokenAnswers:
+		if c.o.Answer != nil {
+			c.o.Answer(m)
+		}
+	case *exchange.SlotReplies:
+		if c.o.AnswerSlots != nil {
+			c.o.AnswerSlots(m)
+		}
+	case *exchange.QuotaReplies:
+		if c.o.AnswerQuotas != nil {
+			c.o.AnswerQuotas(m)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 )
@@ -96,16 +95,20 @@ func code(c *coder, m Message) {
 		c.record("replies", sizeQuotas, func() { c.u64("owner", &m.Owner) })
 		list(c, "list", sizeQuotaReply, &m.List, codeQuotaReply)
 	case *Heartbeat:
-		c.record("heartbeat", sizeHeartbeat, func() {
-			c.u64("sequence", &m.Sequence)
-			integer(c, "revision", &m.Revision)
-			integer(c, "refused", &m.Refused)
-			c.str("reason", &m.Reason)
-			c.u64("parted", &m.Parted)
-			c.str("features", &m.Features)
-			integer(c, "clock", &m.Clock)
-		})
+		codeHeartbeat(c, m)
 	}
+}
+
+func codeHeartbeat(c *coder, m *Heartbeat) {
+	c.record("heartbeat", sizeHeartbeat, func() {
+		c.u64("sequence", &m.Sequence)
+		integer(c, "revision", &m.Revision)
+		integer(c, "refused", &m.Refused)
+		c.str("reason", &m.Reason)
+		c.u64("parted", &m.Parted)
+		c.str("features", &m.Features)
+		integer(c, "clock", &m.Clock)
+	})
 }
 
 func codeSlotAsks(c *coder, m *exchange.SlotAsks) {
@@ -346,7 +349,7 @@ func codeQuotaAsk(c *coder, a *exchange.QuotaAsk) {
 		c.u64("list", v)
 	}
 	integer(c, "list.period", &a.Period)
-	for _, v := range []*calendar.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
+	for _, v := range []*exchange.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
 		&a.Admitted, &a.Refused, &a.Settled} {
 		integer(c, "list", v)
 	}
@@ -365,7 +368,7 @@ func codeQuotaReply(c *coder, t *exchange.QuotaReply) {
 	for _, v := range []*int64{&t.Period, &t.Left, &t.Refuse} {
 		integer(c, "list", v)
 	}
-	for _, v := range []*calendar.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known} {
+	for _, v := range []*exchange.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known} {
 		integer(c, "list", v)
 	}
 	c.u32("list.number", &t.Number)

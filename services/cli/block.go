@@ -212,8 +212,8 @@ func (b *block) add(l *quotav1.Limit) error {
 	i := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.Override) bool { return o.GetClient() == b.client })
 	switch {
 	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
-		return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out --limit",
-			l.GetName())
+		return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out "+
+			"--limit", l.GetName())
 	case i < 0:
 		l.Overrides = append(l.Overrides, one)
 	case !resource.Blocks(l.GetOverrides()[i].GetRate()):

@@ -35,12 +35,10 @@ type owner struct {
 	t         testing.TB
 	addresses []string
 
-	mu      sync.Mutex
-	periods *controlv1.Periods
-	has     [][2]uint64
-	number  uint64
-	use     uint64
-	last    *controlv1.Booking
+	mu     sync.Mutex
+	has    [][2]uint64
+	number uint64
+	use    uint64
 }
 
 const million = 1_000_000
@@ -110,7 +108,6 @@ func (o *owner) request(session uint64, p *controlv1.Period) *controlv1.BookingR
 func (o *owner) booked(b *controlv1.Booking) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last = b
 	if b.GetNumber() == o.number+1 && b.GetTo() > b.GetFrom() {
 		o.number++
 		o.has = append(o.has, [2]uint64{b.GetFrom(), b.GetTo()})

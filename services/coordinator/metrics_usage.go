@@ -48,7 +48,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 				put(float64(s.Failed), attribute.String("outcome", "failed"))
 			}
 		}},
-	{Name: "titrate_usage_events_waiting", Help: "Usage events that were tried and not taken. Only with --usage-webhook.",
+	{Name: "titrate_usage_events_waiting",
+		Help: "Usage events that were tried and not taken. Only with --usage-webhook.",
 		Read: func(m measurements, put telemetry.Put) {
 			if m.o.webhook != nil {
 				put(float64(m.o.webhook.Stats().Waiting))

@@ -23,8 +23,8 @@ import (
 const (
 	// sessions is the difference between two sessions of a key that this process begins.
 	sessions = 1
-	// MaxPerLimit is the most keys of one limit at a gateway that are in use. Clients beyond have the units of Name.Rest
-	// together, so inventing names wins nothing.
+	// MaxPerLimit is the most keys of one limit at a gateway that are in use. Clients beyond have the units of
+	// Name.Rest together, so inventing names wins nothing.
 	MaxPerLimit = 1 << 16
 	// maxKeys is the most keys of all limits, of which a tenant has a part, see package budget.
 	maxKeys = 1 << 18
@@ -158,7 +158,8 @@ func (s *Store[W]) Join(now int64, n *Name, w *Waiter[W]) calendar.Outcome {
 }
 
 func (s *Store[W]) begin(now int64, key uint64, n *Name) *entry[W] {
-	e := &entry[W]{hash: key, rest: n.Rest, owner: s.owners.Of(key), g: calendar.NewGateway(now, s.nextSession())}
+	e := &entry[W]{hash: key, rest: n.Rest, owner: s.owners.Of(key)}
+	e.g = calendar.NewGateway(now, e.owner, s.nextSession())
 	e.name = exchange.KeyName{Tenant: strings.Clone(n.Tenant), Limit: strings.Clone(n.Limit)}
 	if key == n.Key {
 		e.name.Client = strings.Clone(n.Client)
@@ -335,7 +336,7 @@ func (s *Store[W]) SetOwners(now int64, o exchange.Owners) {
 	for _, e := range s.inOrder() {
 		if owner := o.Of(e.hash); owner != e.owner {
 			e.owner = owner
-			e.g.Move(now, s.nextSession())
+			e.g.Move(now, owner, s.nextSession())
 			s.poll(now, e)
 		}
 	}
@@ -393,11 +394,11 @@ func (s *Store[W]) poll(now int64, e *entry[W]) {
 		return
 	}
 	for {
-		a, ok := e.g.Ending(now)
+		a, road, ok := e.g.Ending(now)
 		if !ok {
 			break
 		}
-		s.send(a.Owner, exchange.QuotaAsk{Key: e.hash, Ask: a})
+		s.send(road, exchange.QuotaAsk{Key: e.hash, Ask: a})
 	}
 	if a, ok := e.g.Poll(now, s.nextSession); ok {
 		m := exchange.QuotaAsk{Key: e.hash, Ask: a}

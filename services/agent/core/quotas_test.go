@@ -35,7 +35,6 @@ type quotaAgent struct {
 	w      *quotaWorld
 	name   string
 	engine *limiter.Engine
-	from   int // the coordinator's stream begins again
 	life   uint64
 	poll   bool
 }
@@ -47,7 +46,7 @@ type letter struct {
 
 // bookkeeper is the coordinator: it gives each session intervals, and keeps the use.
 type bookkeeper struct {
-	end    uint64
+	end    map[string]uint64
 	given  map[string]*controlv1.Booking
 	use    map[string]*controlv1.BookingRequest
 	away   bool
@@ -63,7 +62,7 @@ const quotaAmount = 300
 func newQuotaWorld(t *testing.T, n int) *quotaWorld {
 	w := &quotaWorld{t: t, now: time.Second, random: rand.New(rand.NewPCG(1, 2)), admitted: map[int64]int{},
 		refused: map[int64]int{}}
-	w.book = bookkeeper{given: map[string]*controlv1.Booking{}, use: map[string]*controlv1.BookingRequest{}, number: 20_000,
+	w.book = bookkeeper{end: map[string]uint64{}, given: map[string]*controlv1.Booking{}, use: map[string]*controlv1.BookingRequest{}, number: 20_000,
 		ends: time.Hour, length: 24 * time.Hour}
 	for i := range n {
 		w.agents = append(w.agents, &quotaAgent{w: w, name: fmt.Sprint("agent-", i)})
@@ -171,23 +170,23 @@ func (k *bookkeeper) take(r *controlv1.BookingRequest) *controlv1.Booking {
 		return b
 	}
 	k.use[session] = r
-	name := fmt.Sprint(session, r.GetNumber())
+	name, key := fmt.Sprint(session, r.GetNumber()), fmt.Sprint(r.GetClient(), r.GetPeriod())
 	had := k.given[name]
 	switch {
 	case r.GetWanted() == 0:
-		if had != nil && r.GetReturned() != 0 && had.To == k.end {
-			k.end = r.GetReturned()
+		if had != nil && r.GetReturned() != 0 && had.To == k.end[key] {
+			k.end[key] = r.GetReturned()
 		}
 		return b
 	case had != nil:
 		return had
 	}
-	b.From = max(k.end, r.GetKnown())
+	b.From = max(k.end[key], r.GetKnown())
 	b.To = min(b.From+r.GetWanted(), max(b.From, quotaAmount*1e6))
 	if b.To < b.From+r.GetWanted() {
 		b.Reason = controlv1.Booking_REASON_USED_UP
 	}
-	k.end = b.To
+	k.end[key] = b.To
 	k.given[name] = b
 	return b
 }
@@ -238,7 +237,6 @@ func (w *quotaWorld) run(d time.Duration) {
 		if w.now >= w.book.ends {
 			w.book.number++
 			w.book.ends += w.book.length
-			w.book.end = 0
 		}
 		mail := w.mail
 		w.mail = nil
@@ -386,7 +384,33 @@ func TestQuotaOwnerEnds(t *testing.T) {
 	}
 	w.run(100 * time.Millisecond)
 	w.flood(6*time.Second, 40)
-	if got := w.admitted[20_000]; got > quotaAmount || got < quotaAmount-10 {
+	w.run(4 * time.Second)
+	got := w.admitted[20_000]
+	if got > quotaAmount || got < quotaAmount-10 {
 		t.Errorf("%d admitted, %d refused, want %d admitted", got, w.refused[20_000], quotaAmount)
+	}
+	if used := w.book.used(20_000); used < float64(got)-25 || used > float64(got) {
+		t.Errorf("owners have reported %v of %d", used, got)
+	}
+}
+
+// Other agents come, to which the key moves. All that is used is reported.
+func TestQuotaMoves(t *testing.T) {
+	w := newQuotaWorld(t, 2)
+	for i := range 6 {
+		w.flood(500*time.Millisecond, 20)
+		a := &quotaAgent{w: w, name: fmt.Sprint("another-", i)}
+		w.agents = append(w.agents, a)
+		w.begin(a)
+		for _, b := range w.agents[:len(w.agents)-1] {
+			a.PeerAlive(w.now, b.name, "", true, schedule.Version)
+			b.PeerAlive(w.now, a.name, "", true, schedule.Version)
+		}
+	}
+	w.flood(3*time.Second, 20)
+	w.run(5 * time.Second)
+	got := w.admitted[20_000]
+	if used := w.book.used(20_000); got != quotaAmount || used != quotaAmount || len(w.book.use) < 2 {
+		t.Errorf("%d admitted, %v reported by %d owners", got, used, len(w.book.use))
 	}
 }

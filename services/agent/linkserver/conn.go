@@ -33,11 +33,11 @@ type Conn struct {
 	box  mailbox
 }
 
-// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers, *SlotReplies, *QuotaReplies or *Heartbeat in the mailbox,
-// in the place of an older one of its kind. A *Delta is added to the configuration or the delta before it that was not sent
-// yet. Sums that are only what has changed are added to the Sums, and TokenAnswers, SlotReplies and QuotaReplies to earlier ones. It
-// never blocks. The message belongs to the connection from then on. It must not be changed, nor be sent to another one
-// (but for a *Config and a *Delta, which are only read).
+// Send puts a *Spent, *Config, *Delta, *Shares, *Sums, *TokenAnswers, *SlotReplies, *QuotaReplies or *Heartbeat in the
+// mailbox, in the place of an older one of its kind. A *Delta is added to the configuration or the delta before it that
+// was not sent yet. Sums that are only what has changed are added to the Sums, and answers and replies to earlier ones.
+// It never blocks. The message belongs to the connection from then on. It must not be changed, nor be sent to another
+// one (but for a *Config and a *Delta, which are only read).
 func (c *Conn) Send(m link.Message) { c.box.put(m) }
 
 // Close ends the connection; the handler's Disconnected follows.

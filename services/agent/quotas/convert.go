@@ -106,7 +106,8 @@ func fromReply(m *gossipv1.QuotaReply) exchange.QuotaReply {
 
 // inRange reports whether the numbers of a message can be those of a correct gateway.
 func inRange(a *calendar.Ask) bool {
-	for _, n := range []calendar.Units{a.Brought, a.Received, a.Returned, a.Want, a.Ahead, a.Known, a.Admitted, a.Refused} {
+	for _, n := range []calendar.Units{a.Brought, a.Received, a.Returned, a.Want, a.Ahead, a.Known, a.Admitted,
+		a.Refused} {
 		if n < 0 || n > calendar.MaxUnits {
 			return false
 		}
@@ -160,8 +161,8 @@ func EncodeBookings(list []Booking) (out []*controlv1.Bookings) {
 	for len(list) > 0 {
 		m := &controlv1.Bookings{}
 		for _, b := range list[:min(len(list), maxBookings)] {
-			m.Requests = append(m.Requests, &controlv1.BookingRequest{Tenant: b.Tenant, Limit: b.Limit, Client: b.Client,
-				Session: b.Session, Number: b.Number, Calendar: toCalendar(b.Calendar), Period: b.Period,
+			m.Requests = append(m.Requests, &controlv1.BookingRequest{Tenant: b.Tenant, Limit: b.Limit,
+				Client: b.Client, Session: b.Session, Number: b.Number, Calendar: toCalendar(b.Calendar), Period: b.Period,
 				Wanted: wire(b.Wanted), Known: wire(b.Known), Returned: wire(b.Returned), Admitted: wire(b.Admitted),
 				Refused: wire(b.Refused), Settled: wire(b.Settled), Final: b.Final})
 		}
@@ -175,7 +176,8 @@ func DecodeBooked(m *controlv1.Booked) (out []Answer) {
 	for _, b := range m.GetBookings() {
 		out = append(out, Answer{KeyName: exchange.KeyName{Tenant: b.GetTenant(), Limit: b.GetLimit(),
 			Client: b.GetClient()}, Booked: calendar.Booked{Session: b.GetSession(), Number: b.GetNumber(),
-			Period: b.GetPeriod(), From: fromWire(b.GetFrom()), To: fromWire(b.GetTo()), Reason: reasonOf(b.GetReason())}})
+			Period: b.GetPeriod(), From: fromWire(b.GetFrom()), To: fromWire(b.GetTo()),
+			Reason: reasonOf(b.GetReason())}})
 	}
 	return out
 }

@@ -19,6 +19,8 @@ const (
 	MaxProcesses = 512
 	// keepIdle is the time for which an owner without gateways is kept.
 	keepIdle = time.Minute
+	// awayFor is the time for which gateways may say what they have used to an owner that another agent has replaced.
+	awayFor = 3 * time.Second
 	// closeTries bounds how often the end of an owner is sent to the coordinators.
 	closeTries = 10
 )
@@ -98,6 +100,7 @@ type key struct {
 	calendar config.Calendar
 	revision int64
 	used     time.Duration // the latest message
+	away     time.Duration // another agent owns the key: until then gateways say what they used; 0: none does
 }
 
 // closing is the last word of an owner, until the coordinators have answered it.
@@ -141,7 +144,8 @@ const (
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	return &Desk{o: o, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys), session: o.Life,
+	return &Desk{o: o, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys),
+		session: exchange.OwnerScore(exchange.OwnerHash(o.Agent), o.Life),
 		clients: map[Process]calendar.Peer{}, numbers: map[calendar.Peer]Process{}, lives: map[uint64]string{},
 		names: map[string]uint64{}, periods: map[config.Calendar]*period{},
 		answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
@@ -248,7 +252,7 @@ func (d *Desk) client(p Process) (calendar.Peer, bool) {
 
 func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) Drop {
 	k := d.keys[a.Key]
-	if d.o.Owner(a.Key) != d.o.Agent && !(k != nil && a.Ended) {
+	if k != nil && k.away != 0 && !a.Ended || k == nil && d.o.Owner(a.Key) != d.o.Agent {
 		return Astray
 	}
 	if !inRange(&a.Ask) {
@@ -349,7 +353,12 @@ func (d *Desk) Changed(now time.Duration, lives map[uint64]string) {
 		}
 	}
 	for _, k := range d.inOrder() {
-		if d.o.Owner(k.hash) != d.o.Agent {
+		switch mine := d.o.Owner(k.hash) == d.o.Agent; {
+		case !mine && k.away == 0:
+			k.o.Leave(outbox{d, k})
+			k.away = now + awayFor
+			d.schedule(k)
+		case mine && k.away != 0: // the key came back
 			d.end(k)
 			d.forget(k)
 		}
@@ -391,7 +400,10 @@ func (d *Desk) forget(k *key) {
 // schedule notes when there is something to do for a key.
 func (d *Desk) schedule(k *key) {
 	at := k.o.Due(int64(d.now))
-	if at == 0 {
+	switch {
+	case k.away != 0:
+		at = int64(k.away)
+	case at == 0:
 		at = int64(k.used + keepIdle)
 	}
 	d.due.Set(k.hash, max(at, int64(d.now)+1))
@@ -462,7 +474,7 @@ func (d *Desk) Tick(now time.Duration) {
 			continue
 		}
 		k.o.Tick(int64(now), outbox{d, k})
-		if k.o.Idle() && now-k.used >= keepIdle {
+		if k.away != 0 && now >= k.away || k.o.Idle() && now-k.used >= keepIdle {
 			d.end(k)
 			d.forget(k)
 			continue

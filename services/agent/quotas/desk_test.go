@@ -140,7 +140,7 @@ func FuzzReceive(f *testing.F) {
 	a := first("monthly", 5)
 	whole, _ := proto.Marshal(Encode(&Packet{Asks: []Asks{{1, []exchange.QuotaAsk{a}}}})[0])
 	booked, _ := proto.Marshal(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: "t", Limit: "monthly", Client: "c",
-		Session: 1<<32 + 2, Number: 1, Period: 24_000, To: 5e6}}})
+		Session: alone().session + 1, Number: 1, Period: 24_000, To: 5e6}}})
 	f.Add(whole, booked, []byte(nil))
 	f.Fuzz(func(t *testing.T, packet, answer, periods []byte) {
 		d := alone()

@@ -67,7 +67,8 @@ func (one *record) note(_ time.Time, s *session, r *controlv1.BookingRequest) (c
 	if s.final {
 		return false
 	}
-	use := calendar.Use{Admitted: Units(r.GetAdmitted()), Refused: Units(r.GetRefused()), Settled: Units(r.GetSettled())}
+	use := calendar.Use{Admitted: Units(r.GetAdmitted()), Refused: Units(r.GetRefused()),
+		Settled: Units(r.GetSettled())}
 	if use != s.use {
 		s.use, one.stale = use, true
 	}

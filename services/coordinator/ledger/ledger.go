@@ -180,8 +180,8 @@ type asked interface {
 
 // away says that a request is not stored yet.
 func away(r asked) *controlv1.Booking {
-	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(), Session: r.GetSession(),
-		Number: r.GetNumber(), Period: r.GetPeriod(), Reason: controlv1.Booking_REASON_STORE_AWAY}
+	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
+		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod(), Reason: controlv1.Booking_REASON_STORE_AWAY}
 }
 
 func notify(c chan struct{}) {
@@ -223,7 +223,9 @@ func (l *Ledger) lead(ctx context.Context, epoch int64) {
 			l.close()
 		}
 		if err != nil && ctx.Err() == nil {
-			said.Do(func() { l.o.Log.Warn("bookings of calendar quotas are not stored; it is tried again", "error", err) })
+			said.Do(func() {
+				l.o.Log.Warn("bookings of calendar quotas are not stored; it is tried again", "error", err)
+			})
 			wait(ctx, openAgain)
 		}
 	}

@@ -94,8 +94,9 @@ func (s *Server) now() time.Duration { return time.Since(s.start) }
 
 // New makes a server that is closed: it refuses streams.
 func New(loop Loop, c *config.Cache, bookings Bookings, limits Limits, log *slog.Logger) *Server {
-	return &Server{loop: loop, configuration: c, bookings: bookings, log: log, closed: NotLeader(""), sessions: map[string]*session{},
-		counter: newStreamCounter(limits), replaced: rate.Sometimes{First: 1, Interval: time.Minute},
+	return &Server{loop: loop, configuration: c, bookings: bookings, log: log, closed: NotLeader(""),
+		sessions: map[string]*session{},
+		counter:  newStreamCounter(limits), replaced: rate.Sometimes{First: 1, Interval: time.Minute},
 		doubled: rate.Sometimes{First: 1, Interval: time.Minute}, start: time.Now()}
 }
 

@@ -72,7 +72,8 @@ type Config struct {
 func (c *Config) Check() error {
 	if c.URL == "" {
 		if c.Secret != "" || c.Internal {
-			return errors.New("--usage-webhook-secret and --usage-webhook-internal are about --usage-webhook: give that, too")
+			return errors.New("--usage-webhook-secret and --usage-webhook-internal are about --usage-webhook: give that, " +
+				"too")
 		}
 		return nil
 	}
@@ -168,7 +169,8 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	switch ip := at.Addr().Unmap().WithZone(""); {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
+		ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return fmt.Errorf("%s %w", ip, errAddress)
 	case !s.of.Internal && (ip.IsLoopback() || ip.IsPrivate() || within(ip)):
 		return fmt.Errorf("%s %w without --usage-webhook-internal", ip, errAddress)
