@@ -43,7 +43,7 @@ export function overTime(title: string, samples: Sample[], lines: Line[]): Conte
     h("svg", { viewBox: "0 0 600 140", preserveAspectRatio: "none", role: "img",
       "aria-label": `${title}: ${lines.map((l, i) => `${l.name} ${rate(end.values[i] ?? 0)}`).join(", ")}` },
       lines.map((l, i) => h("path", { class: `line ${l.kind}`, "vector-effect": "non-scaling-stroke", d: drawn.map(
-        (s, n) => `${n ? "L" : "M"}${x(s)} ${(140 - (s.values[i] ?? 0) / high * 140).toFixed(1)}`).join("") }))),
+        (s, n) => `${n && s.at - drawn[n - 1]!.at < 5 * gap * step ? "L" : "M"}${x(s)} ${(140 - (s.values[i] ?? 0) / high * 140).toFixed(1)}`).join("") }))),
     h("div", { class: "axis" }, h("span", null, `−${duration((end.at - first.at) / 1000)}`),
       h("span", null, t.peak(rate(high / 1.05))), h("span", null, "0")));
 }
@@ -54,8 +54,9 @@ export interface Column { name: string; weight: number; admitted: number; refuse
 // water draws a pool: who fills it, and up to where.
 export function water(pool: string, fair: number, columns: Column[], name: (tenant: string) => Content): Content {
   if (columns.length === 0) return h("p", { class: "quiet" }, t.idle);
-  const heights = columns.map((c) => (c.admitted + c.refused) / c.weight);
-  const top = Math.max(1e-9, fair > 0 ? Math.min(Math.max(...heights, fair * 1.2), fair * 3) : Math.max(...heights)) * 1.05;
+  const asked = Math.max(...columns.map((c) => (c.admitted + c.refused) / c.weight));
+  const filled = Math.max(fair, ...columns.map((c) => c.admitted / c.weight));
+  const top = Math.max(1e-9, Math.min(Math.max(asked, filled * 1.2), filled * 3 || asked)) * 1.05;
   const percent = (v: number) => `${Math.min(100, Math.max(0, v / top * 100)).toFixed(2)}%`;
   return h("figure", { class: "water" },
     h("figcaption", null, h("strong", null, t.waterTitle(pool)), " ", h("span", { class: "quiet" }, t.waterHelp)),

@@ -116,9 +116,9 @@ function fields(resource: Record<string, unknown> | undefined): Map<string, stri
     if (Array.isArray(v)) v.forEach((one, i) => walk(`${path}[${named(one) ?? i}]`, one));
     else if (v && typeof v === "object") {
       for (const [k, one] of Object.entries(v)) if (path || !unsaid.has(k)) walk(path ? `${path}.${k}` : k, one);
-    } else if (v !== null && v !== "" && v !== undefined) out.set(path, String(v));
+    } else out.set(path, String(v));
   };
-  for (const one of Object.values(resource ?? {})) walk("", one); // the kind of resource is the only field
+  for (const one of Object.values(said(resource ?? {}))) walk("", one); // the kind of resource is the only field
   return out;
 }
 
@@ -136,7 +136,14 @@ export async function stored<T extends object>(path: string): Promise<T> {
 function said(v: object): object {
   return Object.fromEntries(Object.entries(v).map(([k, one]: [string, unknown]): [string, unknown] =>
     [k, Array.isArray(one) ? one.map((x) => x && typeof x === "object" ? said(x as object) : x as unknown)
-      : one && typeof one === "object" ? said(one) : one]).filter(([k, one]) =>
-    one !== 0 && one !== false && one !== "" && one !== null && !(k === "concurrency" && one === "0") &&
-    !(typeof one === "string" && one.endsWith("_UNSPECIFIED")) && !(Array.isArray(one) && one.length === 0)));
+      : one && typeof one === "object" ? said(one) : one]).filter(([k, one]) => !unset(k, one)));
+}
+
+// A max or a weight of 0 means something, as has a rate, which is a text.
+const zeros = new Set(["max", "weight"]);
+
+function unset(name: string, v: unknown): boolean {
+  return v === false || v === "" || v === null || v === undefined || v === 0 && !zeros.has(name) ||
+    v === "0" && name === "concurrency" || typeof v === "string" && v.endsWith("_UNSPECIFIED") ||
+    Array.isArray(v) && v.length === 0;
 }

@@ -8,6 +8,8 @@ import { t } from "./strings";
 import { limitName } from "./top";
 import type { Decision, Decisions, LimitStep, Problem } from "./types";
 
+const shown = 10; // decisions about one ID, the latest
+
 export function request(c: Context, id: string | undefined): Screen {
   let found: Decisions | null = null, problem: Problem | null = null, typed = id ?? "";
   if (id) {
@@ -44,7 +46,8 @@ function answer(r: Decisions, limits: Table<LimitStep>): Content {
   return [
     r.silent.length > 0 && h("p", { class: "note warn" }, t.silent(r.silent.join(", "))),
     r.notes.map((n) => h("p", null, n)),
-    r.decisions.map((d, i) => decision(d, i, limits)),
+    r.decisions.slice(0, shown).map((d, i) => decision(d, i, limits)),
+    r.decisions.length > shown && h("p", { class: "quiet" }, t.moreDecisions(num(r.decisions.length - shown))),
   ];
 }
 

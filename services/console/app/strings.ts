@@ -151,6 +151,7 @@ export const t = {
   requestHelp: "The ID is in x-request-id of a refusal and in access logs. Gateways remember requests that were " +
     "refused, held, marked or let pass by SHADOW.",
   find: "Find",
+  moreDecisions: (n: string) => `and ${n} earlier ones of the same ID`,
   decisionAt: (gateway: string, ago: string) => `At ${gateway}, ${ago} ago`,
   outcome: (refused: boolean, reason: string) => refused ? `Refused: ${reason}` : "Admitted",
   waitedFor: (d: string, by: string) => `It waited ${d} for ${by}.`,
