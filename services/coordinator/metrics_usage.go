@@ -9,8 +9,8 @@ import (
 // usageMetrics are about calendar quotas. All but the webhook's are 0 where another coordinator takes bookings.
 var usageMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_calendar_quota_used", Labels: []string{"tenant", "limit"},
-		Help: "Highest part of a calendar quota that one client has used in the present period, of as many limits as " +
-			"--metrics-tenants says: those with the highest.",
+		Help: "Highest part of a calendar quota that one client has used in the present period. Only the limits with " +
+			"the highest part, as many as --metrics-tenants says.",
 		Read: func(m measurements, put telemetry.Put) {
 			for _, p := range m.o.ledger.Parts(m.o.config.TopTenants) {
 				put(p.Used, attribute.String("tenant", p.Tenant), attribute.String("limit", p.Limit))
@@ -19,8 +19,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_usage_records", Help: "Records of calendar quotas that are kept: one per client and period.",
 		Read: telemetry.One(func(m measurements) int { return m.ledger.Records })},
 	{Name: "titrate_bookings", Counter: true, Labels: []string{"outcome"},
-		Help: "Bookings of calendar quotas by outcome: given; repeated (the same again); away (etcd has not stored it " +
-			"yet); full (as many records as can be kept); late (the period is final); unsent (the agent was slow).",
+		Help: "Bookings of calendar quotas by outcome. given; repeated (the same again); away (etcd has not stored it " +
+			"yet). full (as many records as can be kept); late (the period is final); unsent (the agent was slow).",
 		Read: func(m measurements, put telemetry.Put) {
 			for outcome, n := range map[string]uint64{"given": m.ledger.Given, "repeated": m.ledger.Repeated,
 				"away": m.ledger.Away, "full": m.ledger.Full, "late": m.ledger.Late, "unsent": m.o.streams.Unsent()} {
@@ -32,8 +32,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_booking_bytes", Counter: true, Help: "Bytes of the values that stored bookings in etcd.",
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Bytes })},
 	{Name: "titrate_usage_corrections", Counter: true, Labels: []string{"reason"},
-		Help: "Cases in which use is known less exactly: restored (agents had booked more than etcd knew), folded " +
-			"(more than 1024 agents owned a key in a period), unreadable (stored values that cannot be read).",
+		Help: "Cases in which use is known less exactly. restored: agents had booked more than etcd knew. folded: " +
+			"more than 1024 agents owned a key in a period. unreadable: stored values that cannot be read.",
 		Read: func(m measurements, put telemetry.Put) {
 			put(float64(m.ledger.Restored), attribute.String("reason", "restored"))
 			put(float64(m.ledger.Folded), attribute.String("reason", "folded"))
