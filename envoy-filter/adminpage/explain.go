@@ -145,8 +145,8 @@ func why(p *PoolExplanation, cost float64) string {
 				"and no slot is idle", l.Name, l.Concurrency, l.InFlight)
 		}
 		if l.Name == p.Limit && l.Amount > 0 {
-			return act + fmt.Sprintf(" by limit %q: %s of the quota of %s is left over all gateways, as far as is known "+
-				"here; come again %s", l.Name, show(l.Free), show(l.Amount), in(float64(l.Wait)))
+			return act + fmt.Sprintf(" by limit %q: %s of the quota of %s is left over all gateways, as far as is "+
+				"known here; come again %s", l.Name, show(l.Free), show(l.Amount), in(float64(l.Wait)))
 		}
 		if l.Name == p.Limit {
 			const text = " by limit %q: %s free of a burst of %s, refilled at %s/s over all gateways; %s passes %s"
