@@ -35,13 +35,13 @@ RELEASE := $(shell sed -n 's,^const Release = "\(.*\)"$$,\1,p' services/command/
 VERSION := v$(RELEASE)-dev+$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 
 MODULES := control lab papers proto envoy-filter services e2e
-GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' 2>/dev/null)
+GO_SRC  := $(shell find control proto services envoy-filter -name '*.go' -o -name '*.[ch]' -o -name go.mod -o -name go.sum -o -name '*.yaml' -o -path '*/console/site/*' 2>/dev/null)
 
 LAB_SRC := $(shell find lab papers -name '*.go' -o -name go.mod -o -name go.sum -o -name '*.yaml' -o -name '*.tmpl' 2>/dev/null)
 BUILT   := -X github.com/titrate/titrate/services/command.built=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demos pictures dev test docs docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-packages e2e-upgrade check-go standalone clean bin/robustness envoy-path
+.PHONY: help build demo demos pictures dev test docs docs-check verify race lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe console-shots containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-packages e2e-upgrade check-go standalone clean bin/robustness envoy-path
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,8 +102,8 @@ test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, 
 	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@cd services && go test -p 1 -timeout 30m ./...
 	@cd tools/release && GOWORK=off go test ./...
-	@tools/sh/need.sh redis-server promtool docker-compose
-	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
+	@tools/sh/need.sh redis-server promtool docker-compose chromium
+	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_AXE=$$(../tools/sh/console.sh axe) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m ./...
 
 docs: ## the documents as a site with search, in site/; fails on a link that leads nowhere; publishes nothing
 	@tools/sh/docs.sh site
@@ -131,16 +131,17 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 	@$(MAKE) --no-print-directory robustness DURATION=60s SEED=1
 	@$(MAKE) --no-print-directory demo </dev/null
 
-lint: check-go ## golangci-lint in every module, shell syntax, Vale on documents, comments, help texts and errors
+lint: check-go ## golangci-lint in every module, types of the console, shell syntax, Vale on documents, comments, help texts and errors
 	@tools/sh/lint.sh $(MODULES)
 
-generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema, README and CRDs; dashboards; docs/configuration.md, docs/cli.md
+generate: check-go ## Go, HTTP gateway and OpenAPI from the protos, after buf lint; the chart's schema, README and CRDs; dashboards; docs/configuration.md, docs/cli.md; the console's site
 	@bash proto/generate.sh
+	@tools/sh/console.sh
 	@cd services && go test ./operator -run '^TestDefinitionsOfTheChart$$' -count 1 -update >/dev/null
 	@cd e2e && go run ./reference && go run ./charts/reference && go run ./charts/dashboards
 
 check-generated: generate
-	@git diff --exit-code --stat -- proto services/rest charts docs/observe.md docs/configuration.md docs/cli.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
+	@git diff --exit-code --stat -- proto services/rest services/console charts docs/observe.md docs/configuration.md docs/cli.md || { echo 'generated code is out of date: run `make generate` and commit'; exit 1; }
 
 standalone: check-go # every module builds without the workspace; cgo without -trimpath: vet reads the directory that was built first
 	@for m in $(MODULES); do echo "GOWORK=off go build ./$$m"; (export GOWORK=off CGO_ENABLED=0; \
@@ -216,6 +217,12 @@ observe: build envoy ## an installation under load with a real Prometheus that s
 	@tools/sh/need.sh prometheus
 	@cd e2e && go build -o ../bin/observe ./observe
 	@bin/observe $(if $(DURATION),-duration $(DURATION)) $(ARGS)
+
+console-shots: SHOTS = $(CURDIR)/bin/console
+console-shots: build envoy ## the console's test, with pictures of each screen: light, dark, narrow, wide; SHOTS=folder
+	@tools/sh/need.sh chromium
+	@mkdir -p $(SHOTS)
+	@cd e2e && TITRATE_E2E=1 TITRATE_AXE=$$(../tools/sh/console.sh axe) go test -count=1 ./console -shots $(abspath $(SHOTS))
 
 compare: build envoy $(RATELIMIT) ## rate limiters side by side: tables in README.md and docs/comparison.md; 7 minutes, or in pieces: ARGS='-only cpu'
 	@tools/sh/need.sh wrk redis-server

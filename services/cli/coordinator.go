@@ -37,7 +37,8 @@ caller of the admin API may send a token instead of showing a certificate. With 
 any client that can connect may do everything.
 
 With --rest callers without gRPC have the admin API as JSON over HTTP, on a port of its
-own, with the same TLS files, certificates, tokens and roles.
+own, with the same TLS files, certificates, tokens and roles. --console serves pages for a
+browser beside it.
 
 On the admin port: /metrics for Prometheus, /healthz (the process runs), /readyz (etcd
 and configuration there).`
@@ -84,6 +85,8 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 			"(default: agents use --listen)")
 	f.StringVar(&c.Rest, "rest", "",
 		"HTTP address of the admin API as JSON, with its OpenAPI document at /openapi.json (default none)")
+	f.StringVar(&c.Console, "console", "",
+		"HTTP address of the console: pages for a browser, with the roles and tokens of the admin API (default none)")
 	f.StringVar(&c.Admin, "admin", "127.0.0.1:7401", "HTTP address: metrics and health")
 	f.StringVar(&c.Advertise, "advertise", "",
 		"host:port at which agents reach --listen-agents or --listen (default: its address)")

@@ -110,12 +110,12 @@ func (o *Coordinator) checkCallersKnown(flag, address string) error {
 	if err != nil || telemetry.Loopback(host) {
 		return nil // Listen reports a bad address
 	}
-	people := flag != "--listen-agents"
+	people, overHTTP := flag != "--listen-agents", flag == "--rest" || flag == "--console"
 	switch {
 	case people && c.takesTokens() && s.Cert == "":
 		return fmt.Errorf("%w: %s %s: not a loopback address, and without TLS anybody on the way could read tokens: "+
 			"give --tls-cert and --tls-key, or leave out --tokens and --jwks", ErrSettings, flag, address)
-	case s.CA != "", s.Insecure, people && c.takesTokens() && (c.ListenAgents != "" || flag == "--rest"):
+	case s.CA != "", s.Insecure, people && c.takesTokens() && (c.ListenAgents != "" || overHTTP):
 		return nil
 	}
 	return fmt.Errorf("%w: %s %s: not a loopback address, and without --tls-ca callers show no certificate, so that "+

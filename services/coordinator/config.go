@@ -37,6 +37,9 @@ type Config struct {
 	ListenAgents string
 	// Rest is the address of an HTTP server with the admin API as JSON, see package rest. Empty = none.
 	Rest string
+	// Console is the address of an HTTP server with the console and the admin API that it asks, see package console.
+	// Empty = none.
+	Console string
 	// Admin is the address of the HTTP server for metrics and health. Default 127.0.0.1:7401.
 	Admin string
 	// Advertise is the address by which agents reach this coordinator, host:port. Default: the address that
@@ -132,8 +135,9 @@ type Coordinator struct {
 	agents        *grpc.Server // for the control stream: server, or a separate one
 	guard         *access.Guard
 	intake        *intake.Intake
-	audit         *audit.File  // nil without Config.AuditLog
-	rest          *http.Server // nil without Config.Rest
+	audit         *audit.File   // nil without Config.AuditLog
+	rest          *http.Server  // nil without Config.Rest
+	console       consoleServer // zero without Config.Console
 	health        *health.Server
 	tidying       sync.WaitGroup // the store, after an election
 	deciding      sync.WaitGroup // on claims
@@ -278,6 +282,11 @@ func (o *Coordinator) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if c.Console != "" {
+		if o.console.listener, err = o.listen(ctx, "--console", c.Console); err != nil {
+			return err
+		}
+	}
 	if o.adminListener, err = c.Security.Listen(ctx, "--admin", c.Admin); err != nil {
 		return err
 	}
@@ -349,7 +358,8 @@ func (o *Coordinator) observe(ctx context.Context) (err error) {
 
 // release undoes what Complete began.
 func (o *Coordinator) release() {
-	for _, l := range []net.Listener{o.grpcListener, o.agentListener, o.restListener, o.adminListener} {
+	for _, l := range []net.Listener{o.grpcListener, o.agentListener, o.restListener, o.console.listener,
+		o.adminListener} {
 		if l != nil {
 			l.Close()
 		}

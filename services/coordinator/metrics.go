@@ -78,7 +78,7 @@ func (m *instruments) define(meter metric.Meter) error {
 		calls  = "Time of a call of etcd until its answer or failure, by method of etcd's API and gRPC's code: OK, " +
 			"DeadlineExceeded, Unavailable. Each attempt counts, streams (watches, renewals of the session) do not."
 		nacks    = "Configurations that agents refused."
-		requests = "Requests to the admin API over HTTP, by status. Only with --rest."
+		requests = "Requests to the admin API over HTTP, by status. Only with --rest or --console."
 	)
 	var errs [4]error
 	m.duration, errs[0] = meter.Float64Histogram("titrate_round_duration", metric.WithUnit("s"),

@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/titrate/titrate/services/access"
+	"github.com/titrate/titrate/services/console"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/intake"
@@ -107,6 +108,14 @@ var accessMetrics = []telemetry.Instrument[measurements]{
 				put(float64(m.o.audit.Lost()))
 			}
 		}},
+	{Name: "titrate_console_watchers", Help: "Streams of consoles that are open. Only with --console.",
+		Read: ofConsole((*console.Console).Watchers)},
+	{Name: "titrate_console_watchers_refused", Counter: true,
+		Help: "Streams of consoles that were refused because too many were open. Only with --console.",
+		Read: ofConsole((*console.Console).Refused)},
+	{Name: "titrate_console_watchers_dropped", Counter: true,
+		Help: "Streams of consoles that were ended because their reader was too slow. Only with --console.",
+		Read: ofConsole((*console.Console).Dropped)},
 	{Name: "titrate_access_stale",
 		Help: "1 while the access policy, the token file or the key set cannot be read; what was read before is in " +
 			"force.",

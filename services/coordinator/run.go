@@ -133,7 +133,7 @@ func (c timedLoop) Ahead(h *controlv1.Hello) {
 func (o *Coordinator) Run(ctx context.Context) error {
 	defer o.release()
 	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "agents", o.AgentAddress(),
-		"advertise", o.config.Advertise, "rest", o.RestAddress(),
+		"advertise", o.config.Advertise, "rest", o.RestAddress(), "console", o.ConsoleAddress(),
 		"admin", o.AdminAddress(), "etcd", o.config.EtcdEndpoints)
 	// The servers outlive ctx until the stop is done.
 	serving, down := context.WithCancel(context.WithoutCancel(ctx))
@@ -146,7 +146,10 @@ func (o *Coordinator) Run(ctx context.Context) error {
 		group.Go(func() error { return serveOn(o.agents, o.agentListener) })
 	}
 	if o.rest != nil {
-		group.Go(func() error { return o.runRest(serving) })
+		group.Go(func() error { return o.runHTTP(serving, o.rest, o.restListener) })
+	}
+	if o.console.server != nil {
+		group.Go(func() error { return o.runHTTP(serving, o.console.server, o.console.listener) })
 	}
 	group.Go(func() error {
 		defer down()

@@ -83,10 +83,15 @@ func (o *Coordinator) serve() error {
 	}
 	api(o.intake.Registrar(o.server))
 	reflection.Register(o.server)
-	if o.restListener == nil {
+	if o.restListener != nil {
+		if o.rest, err = o.newHTTP(security, api, o.restListener); err != nil {
+			return err
+		}
+	}
+	if o.console.listener == nil {
 		return nil
 	}
-	return o.serveRest(security, api)
+	return o.serveConsole(security, api)
 }
 
 // newServer makes a gRPC server that has the health service alone.
@@ -102,32 +107,32 @@ func (o *Coordinator) newServer(secure credentials.TransportCredentials) *grpc.S
 	return s
 }
 
-// serveRest makes the HTTP server of the admin API.
-func (o *Coordinator) serveRest(security telemetry.Security, api func(grpc.ServiceRegistrar)) error {
+// newHTTP makes an HTTP server of the admin API at a port.
+func (o *Coordinator) newHTTP(security telemetry.Security, api func(grpc.ServiceRegistrar), at net.Listener,
+) (*http.Server, error) {
 	secure, err := security.ServerTLS()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	address := o.restListener.Addr().(*net.TCPAddr)
+	address := at.Addr().(*net.TCPAddr)
 	s := rest.New(rest.Options{Interceptors: append([]grpc.UnaryServerInterceptor{o.intake.Recover}, o.unary()...),
 		Admit: o.admit, Bounds: bounds, Room: o.intake, Local: o.guard == nil && address.IP.IsLoopback(),
 		Answered: o.instruments.answered})
 	api(s)
 	handler, err := s.Handler()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	o.rest = &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 5 * time.Second,
+	return &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout: restReadTimeout, WriteTimeout: 2 * restReadTimeout, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxRestHeaders, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxRestCalls},
-		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}
-	return nil
+		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}, nil
 }
 
-// runRest answers over HTTP until ctx ends.
-func (o *Coordinator) runRest(ctx context.Context) error {
-	if err := telemetry.ServeHTTP(ctx, o.rest, o.restListener, o.config.ShutdownTimeout); err != nil {
-		return fmt.Errorf("HTTP server on %s: %w", o.RestAddress(), err)
+// runHTTP answers over HTTP until ctx ends.
+func (o *Coordinator) runHTTP(ctx context.Context, server *http.Server, at net.Listener) error {
+	if err := telemetry.ServeHTTP(ctx, server, at, o.config.ShutdownTimeout); err != nil {
+		return fmt.Errorf("HTTP server on %s: %w", at.Addr(), err)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # lint.sh MODULE...: golangci-lint (pinned by tools/lint, cached by version) in each module, gofmt,
-# bash syntax, prose.
+# types of the console, bash syntax, prose.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 top=$PWD
@@ -22,5 +22,6 @@ for m in "$@"; do
   (cd "$m" && CGO_ENABLED=$cgo "$bin" run --allow-parallel-runners --config "$top/.golangci.yaml" ./...) || status=1
 done
 for f in tools/sh/*.sh proto/generate.sh .ci/run; do bash -n "$f" || status=1; done
+tools/sh/console.sh check || status=1
 tools/sh/prose.sh || status=1
 exit $status

@@ -1,0 +1,65 @@
+// Block a client for an hour, as `titrate block` does: an override with rate 0 in the tenant's limit "blocked".
+
+import { Failure, may, post, problemOf } from "./api";
+import { h, type Content } from "./dom";
+import type { Context } from "./parts";
+import { propose, requestID, stored } from "./plan";
+import { t } from "./strings";
+import type { Limit } from "./types";
+
+const lasts = 3_600_000; // ms
+const nobody = "1000000000/s"; // rate of the limit for clients that are not blocked
+
+const allowed = new Map<string, boolean>();
+
+// blockButton is there for a reader who may change the tenant's limits.
+export function blockButton(c: Context, tenant: string, client: string): Content {
+  if (!c.changes() || tenant === "-" || !client) return null;
+  const name = `tenants/${tenant}/limits/blocked`;
+  const known = allowed.get(name);
+  if (known === undefined) {
+    allowed.set(name, false);
+    may("apply", name).then((yes) => { allowed.set(name, yes); c.changed(); }, () => allowed.delete(name));
+  }
+  return known && h("button", { type: "button", class: "small", "aria-label": t.blockTitle(client, tenant),
+    onclick: () => block(c, tenant, client) }, t.block);
+}
+
+function block(c: Context, tenant: string, client: string): void {
+  const name = `tenants/${tenant}/limits/blocked`;
+  const apply: { resources: unknown[]; message: string; requestId: string } =
+    { resources: [], message: "", requestId: requestID() };
+  propose(c, {
+    title: t.blockTitle(client, tenant),
+    ask: async () => {
+      apply.resources = [{ limit: blocked(await limit(name), client) }];
+      apply.message = `block client ${JSON.stringify(client)}`;
+      return { apply };
+    },
+    commit: (revision, why) => post(":apply", { ...apply, expectedRevision: revision,
+      message: why ? `${apply.message}: ${why}` : apply.message }),
+  });
+}
+
+// limit is the limit of blocks as it is stored, or a new one.
+async function limit(name: string): Promise<Partial<Limit> & { name: string }> {
+  try {
+    return await stored<Limit>(`/${name.split("/").map(encodeURIComponent).join("/")}`);
+  } catch (e) {
+    if (problemOf(e).status !== 404) throw e;
+    return { name, rate: nobody, precision: "LOCAL" } as Partial<Limit> & { name: string };
+  }
+}
+
+function refused(message: string): Failure { return new Failure({ status: 400, message }); }
+
+// blocked is a limit with the block, and without blocks that have lapsed.
+function blocked(l: Partial<Limit> & { name: string }, client: string): object {
+  if (Number(l.concurrency ?? 0) > 0 || l.key === "TENANT") throw refused(t.blockKey(l.name));
+  const own = (l.overrides ?? []).find((o) => o.client === client);
+  if (own && own.rate !== "0") throw refused(t.blockOwn(client, l.name));
+  const rest = (l.overrides ?? []).filter((o) => o.client !== client &&
+    !(o.rate === "0" && o.until && Date.parse(o.until) <= Date.now()));
+  const until = new Date(Math.floor((Date.now() + lasts) / 1000) * 1000).toISOString();
+  return { ...l, overrides: [...rest, { client, rate: "0", until }] };
+}

@@ -1,0 +1,141 @@
+// Tenant: the sentences of why with their numbers, its quotas and limits, its clients, and what SHADOW would do.
+
+import { h, type Content, type Tree } from "./dom";
+import { duration, last, now, num, per, rate, time } from "./format";
+import { badge, figures, known, link, meter, section, spark, Table, type Context, type Screen } from "./parts";
+import { limitName } from "./top";
+import { blockButton } from "./block";
+import { t } from "./strings";
+import type { Activity, Explanation, Limit, LimitExplanation, Override, Quota, Tenant, Why } from "./types";
+
+export function tenant(c: Context, id: string, client: string | undefined): Screen {
+  const name = `/tenants/${encodeURIComponent(id)}`;
+  const why = `${name}:why${client ? `?client=${encodeURIComponent(client)}` : ""}`, shadow = `${name}:why?shadow=true`;
+  const quotas = `${name}/quotas?page_size=100`, limits = `${name}/limits?page_size=100`;
+  const tables = { quotas: quotaTable(c), limits: limitTable(c), clients: clientTable(c, id), overrides: overrideTable(c),
+    gateways: gatewayTable(c) };
+  return {
+    title: `${t.tenant} ${id}`,
+    paths: () => [why, quotas, limits, shadow, name],
+    view: () => [
+      h("h1", null, `${t.tenant} `, h("bdi", null, id)),
+      client && h("p", null, t.ofClient(client), ". ", link(["tenant", id], t.allClients)),
+      id !== "-" && known<Tenant>(c.live, name, (x) => figures([[t.displayName, x.displayName], [t.weight, num(x.weight)],
+        [t.set, x.set], [t.updated, time(x.updateTime)]])),
+      known<Why>(c.live, why, (w) => [
+        section(t.why, sentences([...w.notes, ...w.limits.map((l) => l.sentence)], t.quiet),
+          w.limits.map((l) => limitCard(l))),
+        section(t.shares, w.explanations.map((e) => shareCard(e, tables.gateways)),
+          w.explanations.length === 0 && h("p", { class: "quiet" }, t.none)),
+        section(t.clients, w.clients.length === 0 ? h("p", { class: "quiet" }, t.noClients)
+          : tables.clients.view(w.clients)),
+      ]),
+      section(t.quotas, known<{ quotas: Quota[] }>(c.live, quotas, (r) => r.quotas.length === 0
+        ? h("p", { class: "quiet" }, t.noQuotas) : tables.quotas.view(r.quotas))),
+      section(t.limits, known<{ limits: Limit[] }>(c.live, limits, (r) => r.limits.length === 0
+        ? h("p", { class: "quiet" }, t.noLimits)
+        : [tables.limits.view(r.limits), overrides(r.limits, tables.overrides)])),
+      section(t.shadow, known<Why>(c.live, shadow, (w) => sentences([...w.notes,
+        ...w.explanations.map((e) => e.sentence), ...w.limits.map((l) => l.sentence)], t.none))),
+    ],
+  };
+}
+
+function sentences(all: string[], none: string): Content {
+  return all.length === 0 ? h("p", { class: "quiet" }, none)
+    : h("ul", { class: "sentences" }, all.map((s) => h("li", null, s)));
+}
+
+function shareCard(e: Explanation, gateways: Table<Explanation["gateways"][number]>): Tree {
+  return h("article", { key: e.pool, class: "card" },
+    h("h3", null, link(["pool", last(e.pool)], last(e.pool)), " ", e.stale && badge("stale", "warn")),
+    h("p", null, e.sentence),
+    figures([[t.share, rate(e.share)], [t.demand, rate(e.demand)], [t.admitted, rate(e.admitted)],
+      [t.boundBy, t.bound[e.boundBy] ?? e.boundBy], [t.fairLevel, e.fairRate > 0 ? rate(e.fairRate) : null],
+      [t.weight, num(e.weight)], [t.guaranteed, e.guaranteed > 0 ? rate(e.guaranteed) : null],
+      [t.max, e.max === undefined ? null : rate(e.max)], [t.capacity, rate(e.capacity)]]),
+    e.activity && usage(e.activity),
+    e.gateways.length > 0 && h("details", null, h("summary", null, t.byGateway), gateways.view(e.gateways)));
+}
+
+function usage(a: Activity): Tree {
+  const n = now(a);
+  return h("p", { class: "usage" }, `${t.usage} `, spark(a.admittedParts, a.refusedParts),
+    ` ${t.admitted} ${rate(n.admitted)}, ${t.refusedRate} ${rate(n.refused)}`);
+}
+
+function limitCard(l: LimitExplanation): Content {
+  const a = l.activity;
+  return a && h("article", { key: l.limit, class: "card" }, h("h3", null, l.limit),
+    figures([[t.mode, l.mode], [t.rate, Number(l.concurrency) ? t.concurrency(l.concurrency) : rate(l.rate)],
+      [t.burst, l.burst ? num(l.burst) : null], [t.key, t.keyOf[l.key] ?? l.key],
+      [t.refusedRate, rate(per(a, a.refused))], [t.waited, rate(per(a, a.waited))],
+      [t.shadowed, a.shadowed === "0" ? null : rate(per(a, a.shadowed))]]),
+    l.gateways.length > 0 && h("ul", { class: "sentences" }, l.gateways.map((g) => h("li", null,
+      `${g.gateway}: ${t.refusedRate} ${rate(per(g, g.refused))}`))));
+}
+
+function gatewayTable(c: Context): Table<Explanation["gateways"][number]> {
+  return new Table(t.byGateway, [
+    { title: t.gateway, cell: (g) => g.gateway },
+    { title: t.demand, number: true, cell: (g) => rate(g.demand) },
+    { title: t.admitted, number: true, cell: (g) => rate(g.admitted) },
+  ], (g) => g.gateway, c.changed);
+}
+
+function clientTable(c: Context, id: string): Table<Activity> {
+  return new Table<Activity>(t.clients, [
+    { title: t.client, cell: (a) => link(["tenant", id, a.client], a.client) },
+    { title: t.limit, cell: (a) => limitName(a.limit) },
+    { title: t.pool, cell: (a) => a.pool },
+    { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
+    { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
+    { title: t.waited, number: true, cell: (a) => duration(a.waitedSeconds) },
+    { title: t.action, cell: (a) => blockButton(c, a.tenant || id, a.client) },
+  ], (a) => `${a.client} ${a.limit} ${a.pool}`, c.changed);
+}
+
+function quotaTable(c: Context): Table<Quota> {
+  return new Table<Quota>(t.quotas, [
+    { title: t.pool, cell: (q) => link(["pool", last(q.name)], last(q.name)) },
+    { title: t.guaranteed, number: true, cell: (q) => rate(q.guaranteed) },
+    { title: t.max, number: true, cell: (q) => q.max === undefined ? "" : rate(q.max) },
+    { title: t.weight, number: true, cell: (q) => q.weight === undefined ? "" : num(q.weight) },
+    { title: t.mode, cell: (q) => badge(q.mode, q.mode === "ENFORCE" ? "" : "warn") },
+    { title: t.until, cell: (q) => time(q.until) },
+    { title: t.share, number: true, cell: (q) => q.status
+      ? meter(q.status.admitted, q.status.share, `${rate(q.status.admitted)} / ${rate(q.status.share)}`) : "" },
+    { title: t.warnings, cell: (q) => q.status?.warnings.join(" ") },
+  ], (q) => q.name, c.changed);
+}
+
+function limitTable(c: Context): Table<Limit> {
+  return new Table<Limit>(t.limits, [
+    { title: t.limit, cell: (l) => last(l.name) },
+    { title: t.rate, cell: (l) => Number(l.concurrency) ? t.concurrency(l.concurrency) : l.rate },
+    { title: t.burst, number: true, cell: (l) => l.burst ? num(l.burst) : "" },
+    { title: t.key, cell: (l) => t.keyOf[l.key] ?? l.key },
+    { title: t.mode, cell: (l) => badge(l.mode, l.mode === "ENFORCE" ? "" : "warn") },
+    { title: t.precision, cell: (l) => h("span", { title: l.status?.precisionWhy ?? null }, l.status?.precision ?? "") },
+    { title: t.until, cell: (l) => time(l.until) },
+    { title: t.warnings, cell: (l) => l.status?.warnings.join(" ") },
+  ], (l) => l.name, c.changed);
+}
+
+type Own = Override & { limit: string };
+
+function overrideTable(c: Context): Table<Own> {
+  return new Table<Own>(t.overrides, [
+    { title: t.client, cell: (o) => o.client },
+    { title: t.limit, cell: (o) => o.limit },
+    { title: t.rate, cell: (o) => o.rate === "0" ? badge("0", "bad") : o.rate },
+    { title: t.burst, number: true, cell: (o) => o.burst ? num(o.burst) : "" },
+    { title: t.until, cell: (o) => time(o.until) },
+  ], (o) => `${o.limit} ${o.client}`, c.changed);
+}
+
+function overrides(limits: Limit[], table: Table<Own>): Content {
+  const all = limits.flatMap((l) => l.overrides.map((o) => ({ ...o, limit: last(l.name) })));
+  return all.length > 0 && h("details", { open: all.length <= 10 }, h("summary", null, t.overrides), table.view(all));
+}
+
