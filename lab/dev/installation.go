@@ -48,7 +48,7 @@ func newInstallation(c *Config, s *scenario.Scenario, p *installation.PortPlan, 
 		upstream = append(upstream, "--trace", UpstreamTrace(c.Trace))
 	}
 	in, err := rig.New(installation.Options{Ports: p, Documents: DemoDocument, Upstream: upstream,
-		Coordinator: []string{"--rest", p.REST()}, Agent: []string{"--fault-injection"}})
+		Coordinator: []string{"--rest", p.REST(), "--console", p.Console()}, Agent: []string{"--fault-injection"}})
 	if err != nil {
 		return nil, err
 	}

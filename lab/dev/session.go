@@ -64,6 +64,7 @@ func (s *Session) Run(parent context.Context) (outcome Outcome, err error) {
 	if err := w.Start(ctx); err != nil {
 		return Failed, because(ctx, err)
 	}
+	fmt.Fprintf(s.config.Out, "watch it in a browser: http://%s\n", s.ports.Console())
 	if s.config.NoLoad {
 		return s.serve(ctx, w)
 	}

@@ -101,6 +101,9 @@ func (in *Installation) secure(s *Server) {
 // REST returns the planned address of the admin API over HTTP, which the coordinator serves if an argument says so.
 func (p *PortPlan) REST() string { return Address(p.rest) }
 
+// Console returns the planned address of the console, which the coordinator serves if an argument says so.
+func (p *PortPlan) Console() string { return Address(p.console) }
+
 // API returns the address of the first coordinator's API.
 func (in *Installation) API() string { return in.Coordinators[0].API }
 

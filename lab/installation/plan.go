@@ -9,6 +9,7 @@ type PortPlan struct {
 	coordinator    int   // gRPC: admin API and control
 	coordinatorWeb int   // metrics and health
 	rest           int   // the admin API over HTTP
+	console        int   // pages for a browser
 	upstream       int
 	etcd, etcdPeer int
 	envoyAdmin     []int
@@ -32,6 +33,7 @@ func (p *PortPlan) slots() []slot {
 		slot{name: "coordinator", port: &p.coordinator},
 		slot{name: "coordinator's metrics", port: &p.coordinatorWeb},
 		slot{name: "coordinator's API over HTTP", port: &p.rest},
+		slot{name: "console", port: &p.console},
 		slot{name: "upstream", port: &p.upstream},
 		slot{name: "etcd", port: &p.etcd},
 		slot{name: "etcd's peers", port: &p.etcdPeer})

@@ -33,7 +33,7 @@ func TestFreePortsAreDifferentAndFree(t *testing.T) {
 		}
 		seen[*s.port] = true
 	}
-	if len(seen) != 6+4*7 {
+	if len(seen) != 7+4*7 {
 		t.Errorf("%d ports", len(seen))
 	}
 }
