@@ -1,0 +1,163 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is the time that a test waits for what a sound console shows within a second or two.
+const patience = 30 * time.Second
+
+// browser is one tab of Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// open starts a Chromium, or skips the test; with TITRATE_E2E=1 it fails it.
+func open(t *testing.T) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		complain := t.Skipf
+		if os.Getenv("TITRATE_E2E") == "1" {
+			complain = t.Fatalf
+		}
+		complain("no Chromium in PATH: tools/sh/need.sh chromium installs Debian's")
+	}
+	all, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(patience))...)
+	t.Cleanup(cancel)
+	return all
+}
+
+// tab opens a tab, of a new Chromium or of that of another tab. A script that fails, and all that the page's policy
+// forbids, fails the test.
+func tab(t *testing.T, of context.Context, base string) *browser {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(of)
+	t.Cleanup(cancel)
+	b := &browser{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			t.Errorf("a script fails: %s", e.ExceptionDetails.Text)
+		case *log.EventEntryAdded:
+			if strings.Contains(e.Entry.Text, "Content Security Policy") {
+				t.Errorf("forbidden by the page's policy: %s", e.Entry.Text)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate(base))
+	return b
+}
+
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// evaluate returns the value of an expression of JavaScript.
+func evaluate[T any](b *browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression[:min(len(expression), 80)], err)
+	}
+	return value
+}
+
+// text returns what the page shows.
+func (b *browser) text() string { return evaluate[string](b, "document.body.innerText") }
+
+// shows waits until the page has all of these words, without regard to case.
+func (b *browser) shows(words ...string) {
+	b.t.Helper()
+	missing := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		text := strings.ToLower(b.text())
+		missing = ""
+		for _, w := range words {
+			if !strings.Contains(text, strings.ToLower(w)) {
+				missing = w
+			}
+		}
+		if missing == "" {
+			return
+		}
+	}
+	b.t.Fatalf("the page does not show %q:\n%s", missing, b.text())
+}
+
+// screen opens a screen by its address.
+func (b *browser) screen(hash string) {
+	b.t.Helper()
+	evaluate[string](b, "location.hash = "+strconv.Quote(hash))
+}
+
+// press clicks the first button with a text.
+func (b *browser) press(text string) {
+	b.t.Helper()
+	if !evaluate[bool](b, `(() => {
+		const found = [...document.querySelectorAll("button")].find((b) => b.innerText.trim() === `+strconv.Quote(text)+`);
+		found?.click();
+		return Boolean(found);
+	})()`) {
+		b.t.Fatalf("the page has no button %q:\n%s", text, b.text())
+	}
+}
+
+// dress shows the page at a width, in light or dark colours.
+func (b *browser) dress(width int64, scheme string) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, 900))
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// picture writes what the tab shows into a file, if pictures are wanted.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	if *shots == "" {
+		return
+	}
+	for _, look := range []struct {
+		width  int64
+		scheme string
+	}{{1280, "light"}, {1280, "dark"}, {360, "light"}, {2560, "dark"}} {
+		b.dress(look.width, look.scheme)
+		time.Sleep(1200 * time.Millisecond) // the figures of a second
+		png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		path := filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, look.width, look.scheme))
+		if err := os.WriteFile(path, png, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.dress(1280, "light")
+}

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+var shots = flag.String("shots", "", "folder that the screens are written to as pictures")
+
+// The console in a browser, at an installation under load. The parts share it, in this order.
+func TestConsole(t *testing.T) {
+	chromium, s := open(t), start(t)
+	s.load(t)
+	b := tab(t, chromium, s.open)
+	t.Run("screens", func(t *testing.T) { b.on(t).screens(t) })
+	t.Run("block", func(t *testing.T) { b.on(t).block(t, s) })
+	t.Run("rollback", func(t *testing.T) { b.on(t).rollback(t, s) })
+	t.Run("roles", func(t *testing.T) { roles(t, tab(t, b.ctx, s.guarded)) })
+	t.Run("failover", func(t *testing.T) { b.on(t).failover(t, s) })
+}
+
+// screens opens every screen. Names with HTML stay texts, and axe finds nothing in the way of a screen reader.
+func (b *browser) screens(t *testing.T) {
+	axe := axe(t)
+	for _, one := range []struct {
+		name, hash string
+		words      []string
+	}{
+		{"fleet", "/", []string{"who fills api", "the pool is full", "gw-1", "gw-2", "current", "callers show no certificate"}},
+		{"pool", "/pool/api", []string{"the pool is full", "acme", "dart", "What if"}},
+		{"top", "/top", []string{"dart", "refused now"}},
+		{"clients", "/top/CLIENT/REFUSED", []string{hostile, "dart-1"}},
+		{"tenants", "/tenants", []string{"acme", hostile, "2 tenants"}},
+		{"tenant", "/tenant/dart", []string{"tenants/dart/limits/per-client", hostile, "1/s", "share"}},
+		{"changes", "/changes", []string{"5 created"}},
+		{"request", "/request/unknown", []string{`No gateway knows request "unknown"`}},
+		{"decision", "/request/" + refusedID, []string{"Refused: client_limit", "per-client", "steps", "revision"}},
+		{"missing", "/tenant/nobody", []string{"There is no such thing."}},
+	} {
+		b.screen(one.hash)
+		b.shows(one.words...)
+		if n := evaluate[int](b, "document.querySelectorAll('img, script:not([src]), iframe').length"); n != 0 {
+			t.Errorf("%s: %d elements that the console does not have", one.name, n)
+		}
+		b.accessible(axe, one.name)
+		b.picture(one.name)
+	}
+	b.dress(360, "dark")
+	if wide := evaluate[int](b, "document.documentElement.scrollWidth"); wide > 360 {
+		t.Errorf("a screen of 360 px scrolls sideways: %d px", wide)
+	}
+	b.accessible(axe, "dark and narrow")
+	b.dress(1280, "light")
+	if title := evaluate[string](b, "document.title"); !strings.Contains(title, "Titrate") {
+		t.Errorf("a name has run as a script: the title is %q", title)
+	}
+}
+
+// block blocks a client for an hour, by plan, diff and confirmation; a second time beside the first block.
+func (b *browser) block(t *testing.T, s *system) {
+	for i, client := range []string{"dart-1", "dart-2"} {
+		b.screen("/top/CLIENT/REFUSED/client/" + client)
+		b.shows(client)
+		if i == 0 {
+			if strings.Contains(b.text(), "Block for an hour") {
+				t.Error("changes are offered before the reader has asked for them")
+			}
+			b.press("Read only")
+		}
+		b.shows("Block for an hour")
+		b.press("Block for an hour")
+		b.shows("What would change", "tenants/dart/limits/blocked", "overrides["+client+"].rate")
+		if i == 0 {
+			b.picture("block")
+		}
+		b.press("Confirm")
+		b.shows("Done: revision")
+		b.press("Close")
+	}
+	l, err := s.api(t).GetLimit(t.Context(), &quotav1.GetLimitRequest{Name: "tenants/dart/limits/blocked"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range l.GetOverrides() {
+		if left := time.Until(o.GetUntil().AsTime()); o.GetRate() != "0" || left < 50*time.Minute || left > time.Hour {
+			t.Errorf("override %v", o)
+		}
+	}
+	if len(l.GetOverrides()) != 2 {
+		t.Errorf("%d overrides, want 2", len(l.GetOverrides()))
+	}
+}
+
+// rollback undoes the blocks by going back to the first revision.
+func (b *browser) rollback(t *testing.T, s *system) {
+	b.screen("/changes")
+	b.shows("block client")
+	first := evaluate[string](b, `[...document.querySelectorAll("tbody a")].at(-1).textContent`)
+	b.screen("/changes/" + first)
+	b.shows("What revision "+first+" changed", "Roll back to here")
+	b.press("Roll back to here")
+	b.shows("tenants/dart/limits/blocked deleted")
+	b.press("Confirm")
+	b.shows("Done: revision")
+	b.press("Close")
+	if _, err := s.api(t).GetLimit(t.Context(), &quotav1.GetLimitRequest{Name: "tenants/dart/limits/blocked"}); err == nil {
+		t.Error("the limit of blocks is still there")
+	}
+	b.press("Changes allowed")
+}
+
+// roles signs in as a viewer of one tenant.
+func roles(t *testing.T, b *browser) {
+	b.shows("Sign in", "Paste a token")
+	signIn := func(token string) {
+		b.do(chromedp.SendKeys("input[type=password]", token))
+		b.press("Sign in")
+	}
+	signIn("wrong")
+	b.shows("Refused:")
+	signIn(token)
+	b.shows("token:viewer-of-dart", "Your roles do not allow this.")
+	b.screen("/tenants")
+	b.shows("1 tenant", "dart")
+	if text := b.text(); strings.Contains(text, "acme") || strings.Contains(text, "Read only") {
+		t.Errorf("a viewer of dart sees\n%s", text)
+	}
+	b.screen("/tenant/acme")
+	b.shows("Your roles do not allow this.")
+	if stored := evaluate[string](b, "JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])"); strings.Contains(
+		stored, token) {
+		t.Errorf("the token is kept unasked: %s", stored)
+	}
+	b.press("Sign out")
+	b.shows("Paste a token")
+}
+
+// failover kills the coordinator while a screen is open.
+func (b *browser) failover(t *testing.T, s *system) {
+	b.screen("/")
+	b.shows("who fills api")
+	s.Coordinators[0].Kill()
+	b.shows("Last news", "who fills api")
+	b.picture("stale")
+	if err := s.Coordinators[0].Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); strings.Contains(b.text(), "Last news"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the page does not recover:\n%s", b.text())
+		}
+	}
+}
+
+// axe is the source of axe, which checks a page as a screen reader has it.
+func axe(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile(file(t, "TITRATE_AXE", "no-axe", "tools/sh/console.sh axe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(source)
+}
+
+// accessible fails the test if axe finds something in the page.
+func (b *browser) accessible(axe, name string) {
+	b.t.Helper()
+	if !evaluate[bool](b, "Boolean(window.axe)") {
+		evaluate[bool](b, axe+";true")
+	}
+	found := evaluate[string](b, `axe.run({resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>
+		v.id + ": " + v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join("; ")).join("\n"))`)
+	if found != "" {
+		b.t.Errorf("%s: axe finds\n%s", name, found[:min(len(found), 3000)])
+	}
+}
+
+// on is the tab for a part of the test.
+func (b *browser) on(t *testing.T) *browser { return &browser{t: t, ctx: b.ctx} }

@@ -1,0 +1,174 @@
+package console
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/lab/installation"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+)
+
+const documents = `
+apiVersion: titrate.dev/v1alpha1
+kind: Pool
+name: pools/api
+spec: {capacity: 25}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/acme, spec: {weight: 3, displayName: "` + hostile + `"}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/dart, spec: {weight: 1}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/acme/quotas/api, spec: {guaranteed: 10}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 1/s, burst: 1}}
+`
+
+// hostile is a name that would run a script if a page took it for HTML.
+const hostile = "<img src=x onerror=document.title=1>"
+
+// system is an installation under load: two coordinators, of which the second wants tokens.
+type system struct {
+	*installation.Installation
+	open, guarded string // URLs of the consoles
+}
+
+// token of a caller who may read the tenant dart alone.
+const token = "a-token-of-somebody-at-dart"
+
+func start(t *testing.T) *system {
+	t.Helper()
+	cache, _ := os.UserCacheDir()
+	dir, err := os.MkdirTemp("/tmp", "console-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	rig, err := installation.NewRig(installation.Programs{Titrate: file(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
+		Module: file(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
+		Envoy:  file(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-1.40.0", "envoy"), "make envoy")}, dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rig.Close)
+	ports, err := installation.PlanPorts(0, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &system{open: "http://" + ports.Console() + "/"}
+	s.Installation, err = rig.New(installation.Options{Ports: ports, Documents: documents,
+		Coordinator: []string{"--console", ports.Console(), "--share-pools"},
+		Upstream:    []string{"--capacity", "100"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if _, err := s.AddGateway(installation.Envoy{Name: fmt.Sprintf("gw-%d", i+1), AnyProtocol: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop() })
+	s.guard(t, rig)
+	return s
+}
+
+// guard adds a coordinator that wants tokens. The two share the pools, so that each knows the figures of now.
+func (s *system) guard(t *testing.T, rig *installation.Rig) {
+	t.Helper()
+	free, err := installation.Addresses(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := rig.File("tokens.yaml")
+	text := fmt.Sprintf("tokens:\n- {name: viewer-of-dart, sha256: %x, role: tenant-viewer, tenants: [dart]}\n",
+		sha256.Sum256([]byte(token)))
+	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	etcd := ""
+	for i, arg := range s.Coordinators[0].Args {
+		if arg == "--etcd-endpoints" {
+			etcd = s.Coordinators[0].Args[i+1]
+		}
+	}
+	s.guarded = "http://" + free[2] + "/"
+	if err := rig.Coordinator("guarded", free[0], free[1], etcd, "--tokens", tokens, "--console", free[2],
+		"--share-pools").
+		Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusedID is the ID of requests of the client dart-1, of which nearly all are refused.
+const refusedID = "refused-request"
+
+// load sends requests until the test ends: more than the pool has, of clients with ordinary names and with a hostile
+// one.
+func (s *system) load(t *testing.T) {
+	t.Helper()
+	for _, who := range []struct{ tenant, client string }{{"acme", "acme-1"}, {"acme", "acme-2"}, {"dart", hostile},
+		{"dart", "dart-1"}, {"dart", "dart-2"}} {
+		for _, g := range s.Gateways {
+			go func() {
+				for t.Context().Err() == nil {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(), nil)
+					if err != nil {
+						return
+					}
+					r.Header.Set("x-tenant", who.tenant)
+					r.Header.Set("x-client", who.client)
+					if who.client == "dart-1" {
+						r.Header.Set("x-request-id", refusedID)
+					}
+					if answer, err := http.DefaultClient.Do(r); err == nil {
+						answer.Body.Close()
+					}
+					select {
+					case <-t.Context().Done():
+					case <-time.After(25 * time.Millisecond):
+					}
+				}
+			}()
+		}
+	}
+}
+
+// api is the admin API of the first coordinator.
+func (s *system) api(t *testing.T) quotav1.QuotaServiceClient {
+	t.Helper()
+	conn, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return quotav1.NewQuotaServiceClient(conn)
+}
+
+// file returns the path of a file that the test needs, or skips the test; with TITRATE_E2E=1 it fails it.
+func file(t *testing.T, variable, otherwise, remedy string) string {
+	t.Helper()
+	path := os.Getenv(variable)
+	if path == "" {
+		path = otherwise
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return path
+	}
+	complain := t.Skipf
+	if os.Getenv("TITRATE_E2E") == "1" {
+		complain = t.Fatalf
+	}
+	complain("no file at %s: run `%s`, or set %s", path, remedy, variable)
+	return ""
+}
