@@ -166,7 +166,7 @@ func TestAccessValues(t *testing.T) {
 		}
 	}
 	if len(r.ports["demo-coordinator"]) != 3 || len(renderAll(t).ports["demo-coordinator"]) != 2 ||
-		len(renderAll(t, "--set", "coordinator.rest=true").ports["demo-coordinator"]) != 3 {
+		len(renderAll(t, "--set", "coordinator.rest=true,coordinator.console=true").ports["demo-coordinator"]) != 4 {
 		t.Error("ports of the coordinators' service")
 	}
 	if p := r.policy(t); len(p.Grants) != 2 || p.Grants[1].ID != "spiffe://example.org/ops" ||
