@@ -33,7 +33,7 @@ func (b *browser) screens(t *testing.T) {
 		name, hash string
 		words      []string
 	}{
-		{"fleet", "/", []string{"who fills api", "fair level", "gw-1", "gw-2", "current", "callers show no certificate"}},
+		{"fleet", "/", []string{"who fills api", "the pool is full", "gw-1", "gw-2", "current", "callers show no certificate"}},
 		{"pool", "/pool/api", []string{"the pool is full", "acme", "dart", "What if"}},
 		{"top", "/top", []string{"dart", "refused now"}},
 		{"clients", "/top/CLIENT/REFUSED", []string{hostile, "dart-1"}},

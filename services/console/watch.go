@@ -294,8 +294,8 @@ func (w *watchers) ask(r *http.Request, u *url.URL) *answer {
 	if a.over {
 		a.Reset()
 		a.status = http.StatusRequestEntityTooLarge
-		a.Buffer.Write(problem(a.status, "OUT_OF_RANGE", fmt.Sprintf("the answer has more than %d bytes: ask for a page",
-			mostAnswer)))
+		a.Buffer.Write(problem(a.status, "OUT_OF_RANGE",
+			fmt.Sprintf("the answer has more than %d bytes: ask for a page", mostAnswer)))
 	}
 	return a
 }

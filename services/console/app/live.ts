@@ -42,9 +42,9 @@ export class Live {
       try {
         await this.read(signal);
       } catch {
-        this.problem ??= { status: 0 };
+        if (!signal.aborted) this.problem ??= { status: 0 };
       }
-      if (signal.aborted) return;
+      if (signal.aborted) return; // another stream has begun
       this.changed();
       if (this.problem?.status === 401 || this.problem?.status === 403) return; // a new token begins anew
       if (Date.now() - began > 10_000) wait = 500;
@@ -59,6 +59,7 @@ export class Live {
     });
     if (!answer.ok || !answer.body) {
       const value: unknown = await answer.json().catch(() => ({}));
+      if (signal.aborted) return;
       this.problem = { ...(value as Problem), status: answer.status };
       return;
     }
@@ -73,7 +74,7 @@ export class Live {
       text = events.pop() ?? "";
       for (const e of events) this.event(e);
     }
-    this.problem = { status: 0 };
+    if (!signal.aborted) this.problem = { status: 0 };
   }
 
   private event(text: string): void {
