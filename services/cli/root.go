@@ -50,8 +50,7 @@ func Root() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
 	command.Group(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newBlock(), newUnblock(), newWhy(),
 		newTop(), newUsage(), newCheck(), newAuth(), newConfig(), newHistory(), newRollback(), newExport(),
-		newRecover(),
-		newBackup(), newImport())
+		newRecover(), newBackup(), newImport())
 	command.Group(root, groupRun,
 		newCoordinator(),
 		newAgent(),

@@ -19,8 +19,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_usage_records", Help: "Records of calendar quotas that are kept: one per client and period.",
 		Read: telemetry.One(func(m measurements) int { return m.ledger.Records })},
 	{Name: "titrate_bookings", Counter: true, Labels: []string{"outcome"},
-		Help: "Bookings of calendar quotas by outcome. given; repeated (the same again); away (etcd has not stored it " +
-			"yet). full (as many records as can be kept); late (the period is final); unsent (the agent was slow).",
+		Help: "Bookings of calendar quotas by outcome. given; repeated (the same again); away (etcd has not stored " +
+			"it yet). full (as many records as can be kept); late (the period is final); unsent (the agent was slow).",
 		Read: func(m measurements, put telemetry.Put) {
 			for outcome, n := range map[string]uint64{"given": m.ledger.Given, "repeated": m.ledger.Repeated,
 				"away": m.ledger.Away, "full": m.ledger.Full, "late": m.ledger.Late, "unsent": m.o.streams.Unsent()} {

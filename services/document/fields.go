@@ -224,7 +224,7 @@ func parseNumber(text string, d protoreflect.FieldDescriptor) (v protoreflect.Va
 func readText(value string, is, number bool, d protoreflect.FieldDescriptor) (v protoreflect.Value, want string) {
 	rate := d.Name() == "rate"
 	switch {
-	case is || rate && value == "0" || d.Name() == "starts_on": // a rate of 0 needs no unit, a day of the month no quotes
+	case is || rate && value == "0" || d.Name() == "starts_on": // a rate of 0 needs no unit, a day no quotes
 		return protoreflect.ValueOfString(value), ""
 	case rate && number:
 		example := value

@@ -163,8 +163,8 @@ func EncodeBookings(list []Booking) (out []*controlv1.Bookings) {
 		for _, b := range list[:min(len(list), maxBookings)] {
 			m.Requests = append(m.Requests, &controlv1.BookingRequest{Tenant: b.Tenant, Limit: b.Limit,
 				Client: b.Client, Session: b.Session, Number: b.Number, Calendar: toCalendar(b.Calendar),
-				Period: b.Period, Wanted: wire(b.Wanted), Known: wire(b.Known), Returned: wire(b.Returned), Admitted: wire(b.Admitted),
-				Refused: wire(b.Refused), Settled: wire(b.Settled), Final: b.Final})
+				Period: b.Period, Wanted: wire(b.Wanted), Known: wire(b.Known), Returned: wire(b.Returned),
+				Admitted: wire(b.Admitted), Refused: wire(b.Refused), Settled: wire(b.Settled), Final: b.Final})
 		}
 		out, list = append(out, m), list[len(m.Requests):]
 	}

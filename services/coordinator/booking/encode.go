@@ -100,7 +100,8 @@ func (one *record) encodeWhole(out []byte) []byte {
 	}
 	out = append(out, flags)
 	for _, n := range []uint64{uint64(one.amount), uint64(one.next), uint64(one.base.Admitted),
-		uint64(one.base.Refused), uint64(one.base.Settled), uint64(one.lost), uint64(one.notified), uint64(len(one.free))} {
+		uint64(one.base.Refused), uint64(one.base.Settled), uint64(one.lost), uint64(one.notified),
+		uint64(len(one.free))} {
 		out = binary.AppendUvarint(out, n)
 	}
 	for _, i := range one.free {

@@ -87,8 +87,8 @@ func (b *Book) selects(now time.Time, s Selection, one *record) bool {
 func (b *Book) usage(one *record) Usage {
 	p := b.calendars.get(one.Calendar)
 	c := one.Calendar
-	id := sha256.Sum256([]byte(strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)), c.Zone,
-		strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}, "\x00")))
+	id := sha256.Sum256([]byte(strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)),
+		c.Zone, strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}, "\x00")))
 	u := Usage{Key: one.Key, ID: hex.EncodeToString(id[:16]), Amount: one.amount, Booked: one.given(), Use: one.use(),
 		Final: one.final, Lost: one.lost, Soft: one.soft}
 	if p != nil {

@@ -181,7 +181,8 @@ type asked interface {
 // away says that a request is not stored yet.
 func away(r asked) *controlv1.Booking {
 	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
-		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod(), Reason: controlv1.Booking_REASON_STORE_AWAY}
+		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod(),
+		Reason: controlv1.Booking_REASON_STORE_AWAY}
 }
 
 func notify(c chan struct{}) {
