@@ -72,8 +72,8 @@ type Config struct {
 func (c *Config) Check() error {
 	if c.URL == "" {
 		if c.Secret != "" || c.Internal {
-			return errors.New("--usage-webhook-secret and --usage-webhook-internal are about --usage-webhook: give that," +
-				" too")
+			return errors.New("--usage-webhook-secret and --usage-webhook-internal are about --usage-webhook: give " +
+				"that, too")
 		}
 		return nil
 	}
