@@ -29,6 +29,7 @@ type limit struct {
 	counted   string    // and the cost's name
 	exact     exactness
 	slots     *slotNumbers               // of a concurrency limit; nil: it has a rate
+	begun     *atomic.Int64              // when a change of configuration made it EXACT; 0: not used since; nil: none
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 

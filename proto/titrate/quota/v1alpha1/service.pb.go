@@ -3257,19 +3257,21 @@ func (x *Decision) GetHeldBy() string {
 
 // What one limit had for a request, just after it was decided.
 type LimitStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`               // last part of its name
-	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`             // as the limit knows it; "" of a limit for all clients together
-	Shadow        bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`            // it is not enforced
-	Passes        bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`            // a request of that cost passes
-	Rate          float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`               // cost units per second, over all gateways
-	Burst         float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`             // cost units
-	Free          float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`               // of it
-	Wait          *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`                 // until it passes; absent if it does, or never will
-	Exact         bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`              // the owner of the client's key grants tokens
-	Silent        bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`           // and did not answer, so the ledger decided
-	Unasked       bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"`         // and was not asked about a new key, as the limit had asked for too much: likewise
-	Concurrency   int64                  `protobuf:"varint,12,opt,name=concurrency,proto3" json:"concurrency,omitempty"` // requests that may be in flight over all gateways; 0 of a limit with a rate. free are its
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Limit       string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`               // last part of its name
+	Client      string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`             // as the limit knows it; "" of a limit for all clients together
+	Shadow      bool                   `protobuf:"varint,3,opt,name=shadow,proto3" json:"shadow,omitempty"`            // it is not enforced
+	Passes      bool                   `protobuf:"varint,4,opt,name=passes,proto3" json:"passes,omitempty"`            // a request of that cost passes
+	Rate        float64                `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`               // cost units per second, over all gateways
+	Burst       float64                `protobuf:"fixed64,6,opt,name=burst,proto3" json:"burst,omitempty"`             // cost units
+	Free        float64                `protobuf:"fixed64,7,opt,name=free,proto3" json:"free,omitempty"`               // of it
+	Wait        *durationpb.Duration   `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`                 // until it passes; absent if it does, or never will
+	Exact       bool                   `protobuf:"varint,9,opt,name=exact,proto3" json:"exact,omitempty"`              // the owner of the client's key grants tokens
+	Silent      bool                   `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`           // and did not answer, so the ledger decided
+	Unasked     bool                   `protobuf:"varint,11,opt,name=unasked,proto3" json:"unasked,omitempty"`         // and was not asked about a new key, as the limit had asked for too much: likewise
+	Concurrency int64                  `protobuf:"varint,12,opt,name=concurrency,proto3" json:"concurrency,omitempty"` // requests that may be in flight over all gateways; 0 of a limit with a rate. free are its
+	// idle slots at the gateway
+	Parted        bool `protobuf:"varint,13,opt,name=parted,proto3" json:"parted,omitempty"` // the gateway may use its standing part of the bucket: the owner is asked when that has no tokens
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3386,6 +3388,13 @@ func (x *LimitStep) GetConcurrency() int64 {
 		return x.Concurrency
 	}
 	return 0
+}
+
+func (x *LimitStep) GetParted() bool {
+	if x != nil {
+		return x.Parted
+	}
+	return false
 }
 
 // What the tenant's share had for a request, just after it was decided. Rates in cost units per second.
@@ -5490,7 +5499,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
 	"\x05steps\x18\x13 \x03(\tR\x05steps\x12\x17\n" +
-	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\xc0\x02\n" +
+	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\xd8\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -5504,7 +5513,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06silent\x18\n" +
 	" \x01(\bR\x06silent\x12\x18\n" +
 	"\aunasked\x18\v \x01(\bR\aunasked\x12 \n" +
-	"\vconcurrency\x18\f \x01(\x03R\vconcurrency\"\x93\x01\n" +
+	"\vconcurrency\x18\f \x01(\x03R\vconcurrency\x12\x16\n" +
+	"\x06parted\x18\r \x01(\bR\x06parted\"\x93\x01\n" +
 	"\tShareStep\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x16\n" +
