@@ -84,11 +84,13 @@ func finite(c *config.Config) {
 		}
 	}
 	limits(c.Defaults)
-	for i := range c.Tenants {
-		c.Tenants[i].Weight = 2.5
-		limits(c.Tenants[i].Limits)
-		for j := range c.Tenants[i].Quotas {
-			c.Tenants[i].Quotas[j].Guaranteed = 1e-3
+	for _, list := range [][]config.Tenant{c.Plans, c.Tenants} {
+		for i := range list {
+			list[i].Weight = 2.5
+			limits(list[i].Limits)
+			for j := range list[i].Quotas {
+				list[i].Quotas[j].Guaranteed = 1e-3
+			}
 		}
 	}
 }
@@ -109,11 +111,12 @@ func drawMessage(t *rapid.T) Message {
 	case *config.Config:
 		finite(m)
 	case *config.Delta:
-		c := config.Config{Tenants: m.Tenants}
+		c := config.Config{Tenants: m.Tenants, Plans: m.Plans}
 		if rapid.Bool().Draw(t, "shared") {
 			m.Shared = &config.Shared{}
 			filled(t, reflect.ValueOf(m.Shared).Elem())
 			c.Pools, c.Defaults = m.Shared.Pools, m.Shared.Defaults
+			finite(&config.Config{Plans: m.Shared.Plans})
 		}
 		finite(&c)
 	case *Refused:

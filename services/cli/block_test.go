@@ -61,7 +61,7 @@ func TestBlockInALimit(t *testing.T) {
 		"[{client: big, rate: 50/s}]}\n---\n"+head+"kind: Limit\nname: tenants/a/limits/all\nspec: {rate: 5/s, key: TENANT}\n---\n"+
 		head+"kind: Limit\nname: tenants/a/limits/flight\nspec: {concurrency: 5}\n", "apply", "-f", "-")
 	for limit, words := range map[string]string{"l": "numbers of its own in tenants/a/limits/l (rate 50/s)",
-		"limits/all": "tenants/a/limits/all has a concurrency or key TENANT", "tenants/a/limits/flight": "has a concurrency", "none": "tenants/a/limits/none"} {
+		"limits/all": "tenants/a/limits/all has a concurrency, a quota or key TENANT", "tenants/a/limits/flight": "has a concurrency", "none": "tenants/a/limits/none"} {
 		fails(t, server, command.ExitFailed, "", []string{words}, "block", "a", "--client", "big", "--limit", limit)
 	}
 	has(t, must(t, server, "", "block", "a", "--client", "m", "--limit", "l", "--for", "30m"), "limits/l updated")
