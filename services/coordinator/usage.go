@@ -52,8 +52,8 @@ func (l *live) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, e
 
 // usageOf is a use as callers see it.
 func usageOf(u *booking.Usage) *quotav1.Usage {
-	return &quotav1.Usage{Id: u.ID, Limit: "tenants/" + u.Tenant + "/limits/" + u.Limit, Client: u.Client,
-		Period: u.Period,
+	return &quotav1.Usage{Id: u.ID, Limit: "tenants/" + u.Tenant + "/limits/" + u.Limit,
+		Client: strings.ToValidUTF8(u.Client, "\uFFFD"), Period: u.Period, // a client may choose any bytes
 		Begins: timestamppb.New(u.Begins), Ends: timestamppb.New(u.Ends), Amount: u.Amount.Cost(),
 		Admitted: u.Admitted.Cost(), Refused: u.Refused.Cost(), Settled: u.Settled.Cost(), Booked: u.Booked.Cost(),
 		Final: u.Final, Lost: u.Lost}

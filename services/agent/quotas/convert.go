@@ -162,9 +162,9 @@ func EncodeBookings(list []Booking) (out []*controlv1.Bookings) {
 		m := &controlv1.Bookings{}
 		for _, b := range list[:min(len(list), maxBookings)] {
 			m.Requests = append(m.Requests, &controlv1.BookingRequest{Tenant: b.Tenant, Limit: b.Limit,
-				Client: b.Client, Session: b.Session, Number: b.Number, Calendar: toCalendar(b.Calendar),
+				Client: []byte(b.Client), Session: b.Session, Number: b.Number, Calendar: toCalendar(b.Calendar),
 				Period: b.Period, Wanted: wire(b.Wanted), Known: wire(b.Known), Returned: wire(b.Returned),
-				Admitted: wire(b.Admitted), Refused: wire(b.Refused), Settled: wire(b.Settled), Final: b.Final})
+				Admitted: wire(b.Admitted), Refused: wire(b.Refused), Settled: int64(b.Settled), Final: b.Final})
 		}
 		out, list = append(out, m), list[len(m.Requests):]
 	}
@@ -175,7 +175,7 @@ func EncodeBookings(list []Booking) (out []*controlv1.Bookings) {
 func DecodeBooked(m *controlv1.Booked) (out []Answer) {
 	for _, b := range m.GetBookings() {
 		out = append(out, Answer{KeyName: exchange.KeyName{Tenant: b.GetTenant(), Limit: b.GetLimit(),
-			Client: b.GetClient()}, Booked: calendar.Booked{Session: b.GetSession(), Number: b.GetNumber(),
+			Client: string(b.GetClient())}, Booked: calendar.Booked{Session: b.GetSession(), Number: b.GetNumber(),
 			Period: b.GetPeriod(), From: fromWire(b.GetFrom()), To: fromWire(b.GetTo()),
 			Reason: reasonOf(b.GetReason())}})
 	}

@@ -139,7 +139,7 @@ func TestEncode(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	a := first("monthly", 5)
 	whole, _ := proto.Marshal(Encode(&Packet{Asks: []Asks{{1, []exchange.QuotaAsk{a}}}})[0])
-	booked, _ := proto.Marshal(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: "t", Limit: "monthly", Client: "c",
+	booked, _ := proto.Marshal(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: "t", Limit: "monthly", Client: []byte("c"),
 		Session: alone().session + 1, Number: 1, Period: 24_000, To: 5e6}}})
 	f.Add(whole, booked, []byte(nil))
 	f.Fuzz(func(t *testing.T, packet, answer, periods []byte) {
@@ -165,4 +165,28 @@ func FuzzReceive(f *testing.F) {
 			EncodeBookings(list)
 		}
 	})
+}
+
+// Clients are named by what they send: any bytes. Corrections of a session may exceed what it admitted.
+func TestBookingsOnTheWire(t *testing.T) {
+	name := exchange.KeyName{Tenant: "t", Limit: "monthly", Client: "\xff"}
+	want := calendar.Want{Session: 7, Number: 1, Period: 24_000, Wanted: 10}
+	want.Admitted, want.Settled = 3, -4
+	sent, err := proto.Marshal(EncodeBookings([]Booking{{name, monthly, want}})[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got controlv1.Bookings
+	if err := proto.Unmarshal(sent, &got); err != nil {
+		t.Fatal(err)
+	}
+	r := got.GetRequests()[0]
+	if r.GetSettled() != -4 {
+		t.Errorf("%v", r)
+	}
+	answers := DecodeBooked(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: r.GetTenant(), Limit: r.GetLimit(),
+		Client: r.GetClient(), Session: r.GetSession()}}})
+	if len(answers) != 1 || answers[0].KeyName != name {
+		t.Errorf("%+v", answers)
+	}
 }

@@ -95,8 +95,9 @@ func Check(m *controlv1.Bookings) error {
 			return errors.New("a booking request with a name that is missing or too long")
 		case r.GetSession() == 0:
 			return errors.New("a booking request without a session")
-		case max(r.GetWanted(), r.GetKnown(), r.GetReturned(), r.GetAdmitted(), r.GetSettled(), r.GetRefused()) >
-			uint64(calendar.MaxUnits):
+		case max(r.GetWanted(), r.GetKnown(), r.GetReturned(), r.GetAdmitted(), r.GetRefused()) >
+			uint64(calendar.MaxUnits), Units(r.GetSettled()) > calendar.MaxUnits,
+			Units(r.GetSettled()) < -calendar.MaxUnits:
 			return errors.New("a booking request with an amount above 2e18")
 		}
 	}
@@ -108,7 +109,7 @@ func Check(m *controlv1.Bookings) error {
 func (b *Book) Take(now time.Time, r *controlv1.BookingRequest) (answer *controlv1.Booking, first, store bool) {
 	answer = &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
 		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod()}
-	key := Key{r.GetTenant(), r.GetLimit(), r.GetClient()}
+	key := Key{r.GetTenant(), r.GetLimit(), string(r.GetClient())}
 	at := account{key, calendarOf(r.GetCalendar()), r.GetPeriod()}
 	terms, configured := b.terms(key)
 	configured = configured && terms.Calendar == at.Calendar
@@ -161,7 +162,7 @@ func (b *Book) accepts(now time.Time, at account, known *record, configured bool
 		b.counts.Full++
 		return controlv1.Booking_REASON_FULL, false
 	}
-	return 0, !onlyUse || r.GetAdmitted()|r.GetRefused()|r.GetKnown() != 0
+	return 0, !onlyUse || r.GetAdmitted()|r.GetRefused()|r.GetKnown() != 0 || r.GetSettled() != 0
 }
 
 // book gives a session an interval, and reports whether that has changed the record.

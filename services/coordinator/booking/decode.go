@@ -157,8 +157,12 @@ func (d *decoder) units() Units {
 	return Units(n)
 }
 
-// used reads a sum, which may exceed that bound.
-func (d *decoder) used() Units { return Units(d.number() &^ (1 << 63)) }
+// use reads sums, which may exceed that bound.
+func (d *decoder) use() calendar.Use {
+	const bits = 1<<63 - 1
+	return calendar.Use{Admitted: Units(d.number() & bits), Refused: Units(d.number() & bits),
+		Settled: max(Units(d.signed()), -bits)}
+}
 
 // count reads the length of a list.
 func (d *decoder) count(most int) int {
@@ -183,8 +187,8 @@ func (d *decoder) record(now time.Time) *record {
 	one.Calendar, one.Period = d.calendar(), d.signed()
 	one.final = d.byte()&1 != 0
 	one.amount, one.next = d.units(), d.units()
-	one.base = calendar.Use{Admitted: d.used(), Refused: d.used(), Settled: d.used()}
 	one.lost, one.notified = int32(d.count(1<<30)), d.count(config.MaxSoft)
+	one.base = d.use()
 	for range d.count(maxFree) {
 		from := d.units()
 		one.free = append(one.free, interval{from, from + d.units()})
@@ -207,6 +211,6 @@ func (d *decoder) session(now time.Time) (s session) {
 	s.number, s.final = number>>1, number&1 != 0
 	s.from = d.units()
 	s.to = s.from + d.units()
-	s.use = calendar.Use{Admitted: d.used(), Refused: d.used(), Settled: d.used()}
+	s.use = d.use()
 	return s
 }

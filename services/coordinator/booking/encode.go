@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 )
 
@@ -99,11 +100,10 @@ func (one *record) encodeWhole(out []byte) []byte {
 		flags = 1
 	}
 	out = append(out, flags)
-	for _, n := range []uint64{uint64(one.amount), uint64(one.next), uint64(one.base.Admitted),
-		uint64(one.base.Refused), uint64(one.base.Settled), uint64(one.lost), uint64(one.notified),
-		uint64(len(one.free))} {
+	for _, n := range []uint64{uint64(one.amount), uint64(one.next), uint64(one.lost), uint64(one.notified)} {
 		out = binary.AppendUvarint(out, n)
 	}
+	out = binary.AppendUvarint(appendUse(out, &one.base), uint64(len(one.free)))
 	for _, i := range one.free {
 		out = binary.AppendUvarint(binary.AppendUvarint(out, uint64(i.from)), uint64(i.to-i.from))
 	}
@@ -121,11 +121,15 @@ func (s *session) encode(out []byte) []byte {
 	if s.final {
 		number++
 	}
-	for _, n := range []uint64{number, uint64(s.from), uint64(s.to - s.from), uint64(s.use.Admitted),
-		uint64(s.use.Refused), uint64(s.use.Settled)} {
+	for _, n := range []uint64{number, uint64(s.from), uint64(s.to - s.from)} {
 		out = binary.AppendUvarint(out, n)
 	}
-	return out
+	return appendUse(out, &s.use)
+}
+
+func appendUse(out []byte, u *calendar.Use) []byte {
+	out = binary.AppendUvarint(binary.AppendUvarint(out, uint64(u.Admitted)), uint64(u.Refused))
+	return binary.AppendVarint(out, int64(u.Settled))
 }
 
 // Fold returns one shard, with what was last written; position is the number of the value that has it.

@@ -30,7 +30,7 @@ func terms(a calendar.Units) func(booking.Key) (booking.Terms, bool) {
 }
 
 func request(session, number uint64, wanted calendar.Units) *controlv1.BookingRequest {
-	return &controlv1.BookingRequest{Tenant: "acme", Limit: "daily", Client: "k", Session: session, Number: number,
+	return &controlv1.BookingRequest{Tenant: "acme", Limit: "daily", Client: []byte("k"), Session: session, Number: number,
 		Calendar: booking.Wire(daily), Period: day, Wanted: uint64(wanted)}
 }
 
@@ -297,7 +297,7 @@ func TestThresholds(t *testing.T) {
 	b := booking.New(terms(amount))
 	use := func(n calendar.Units) []booking.Reached {
 		r := request(1, 1, 10)
-		r.Settled = uint64(n)
+		r.Settled = int64(n)
 		take(b, r)
 		return b.Reached(noon, 10)
 	}
@@ -325,7 +325,7 @@ func TestShardsAndValues(t *testing.T) {
 	shards, positions := map[int][]byte{}, map[int]uint64{}
 	for n := range 3000 {
 		r := request(1+random.Uint64N(3), uint64(n+1), 1+calendar.Units(random.IntN(1000)))
-		r.Client = fmt.Sprint("client", random.IntN(500))
+		r.Client = fmt.Append(nil, "client", random.IntN(500))
 		r.Admitted = uint64(n)
 		b.Take(noon, r)
 		if n%10 == 0 {
@@ -386,8 +386,8 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, session, number, wanted, known, returned, used uint64, final bool, period int64, per int32) {
 		b := booking.New(terms(amount))
 		take(b, request(1, 1, 10))
-		r := &controlv1.BookingRequest{Tenant: "acme", Limit: "daily", Client: "k", Session: session, Number: number,
-			Period: period, Wanted: wanted, Known: known, Returned: returned, Admitted: used, Settled: used, Refused: used,
+		r := &controlv1.BookingRequest{Tenant: "acme", Limit: "daily", Client: []byte("k"), Session: session, Number: number,
+			Period: period, Wanted: wanted, Known: known, Returned: returned, Admitted: used, Settled: int64(used), Refused: used,
 			Final: final, Calendar: &controlv1.Calendar{Per: controlv1.Calendar_Unit(per), Zone: "UTC"}}
 		if booking.Check(&controlv1.Bookings{Requests: []*controlv1.BookingRequest{r}}) != nil {
 			return
@@ -407,11 +407,13 @@ func TestBoundsOfMessages(t *testing.T) {
 		change func(*controlv1.BookingRequest)
 		ok     bool
 	}{
-		"the longest key":   {func(r *controlv1.BookingRequest) { r.Client = longest }, true},
-		"a longer one":      {func(r *controlv1.BookingRequest) { r.Client = longest + "k" }, false},
+		"the longest key":   {func(r *controlv1.BookingRequest) { r.Client = []byte(longest) }, true},
+		"a longer one":      {func(r *controlv1.BookingRequest) { r.Client = []byte(longest + "k") }, false},
 		"no tenant":         {func(r *controlv1.BookingRequest) { r.Tenant = "" }, false},
 		"no session":        {func(r *controlv1.BookingRequest) { r.Session = 0 }, false},
-		"too much":          {func(r *controlv1.BookingRequest) { r.Settled = uint64(calendar.MaxUnits) + 1 }, false},
+		"too much":          {func(r *controlv1.BookingRequest) { r.Settled = int64(calendar.MaxUnits) + 1 }, false},
+		"a low correction":  {func(r *controlv1.BookingRequest) { r.Settled = -int64(calendar.MaxUnits) - 1 }, false},
+		"a correction":      {func(r *controlv1.BookingRequest) { r.Settled = -5 }, true},
 		"a long zone":       {func(r *controlv1.BookingRequest) { r.Calendar.Zone = strings.Repeat("z", 65) }, false},
 		"a day out of days": {func(r *controlv1.BookingRequest) { r.Calendar.StartsOn = -1 }, false},
 	} {
@@ -423,5 +425,32 @@ func TestBoundsOfMessages(t *testing.T) {
 	}
 	if booking.Check(&controlv1.Bookings{Requests: make([]*controlv1.BookingRequest, 4097)}) == nil {
 		t.Error("a long message is taken")
+	}
+}
+
+// Costs that turn out lower after another owner took over are negative in its session. They lower the sum.
+func TestCorrectionsOfAnotherSession(t *testing.T) {
+	b := booking.New(terms(amount))
+	r := request(1, 1, 100)
+	r.Admitted, r.Settled, r.Final = 50, 50, true
+	take(b, r)
+	r = request(2, 1, 10)
+	r.Admitted, r.Settled = 10, -20
+	take(b, r)
+	read := booking.New(terms(amount))
+	for _, v := range b.Write() {
+		if err := read.Replay(noon, v, func(int) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, b := range map[string]*booking.Book{"first": b, "read back": read} {
+		if u := only(t, b, noon); u.Admitted != 60 || u.Settled != 30 {
+			t.Errorf("%s: %+v", name, u)
+		}
+	}
+	r.Settled = -500
+	take(b, r)
+	if u := only(t, b, noon); u.Settled != 0 {
+		t.Errorf("a negative sum: %+v", u)
 	}
 }

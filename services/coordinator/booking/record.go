@@ -165,12 +165,13 @@ func (one *record) fold() {
 	one.whole = true
 }
 
-// use returns what all sessions have used.
+// use returns what all sessions have used. Corrections of one may exceed what it admitted itself, not the sum's.
 func (one *record) use() calendar.Use {
 	sum := one.base
 	for i := range one.sessions {
 		sum = plus(sum, one.sessions[i].use)
 	}
+	sum.Settled = max(0, sum.Settled)
 	return sum
 }
 
@@ -192,8 +193,11 @@ func plus(a, b calendar.Use) calendar.Use {
 }
 
 func sum(a, b Units) Units {
-	if a > math.MaxInt64-b {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
 		return math.MaxInt64
+	case b < 0 && a < -math.MaxInt64-b:
+		return -math.MaxInt64
 	}
 	return a + b
 }

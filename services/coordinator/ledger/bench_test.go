@@ -75,7 +75,7 @@ func (w *zipfOwners) run(l *running, zipf *rand.Zipf, lasts time.Duration) {
 			if k.has < k.step/2 && !k.open {
 				k.open, k.since = true, time.Now()
 				r := request(fmt.Sprintf("customer-%06d", i), 1+i, k.number+1, k.step-max(0, k.has)+max(0, -k.has))
-				r.Admitted, r.Settled = uint64(k.use), uint64(k.use)
+				r.Admitted, r.Settled = uint64(k.use), int64(k.use)
 				m.Requests = append(m.Requests, r)
 			}
 		}

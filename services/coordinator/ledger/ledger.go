@@ -172,7 +172,7 @@ func (l *Ledger) Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) er
 type asked interface {
 	GetTenant() string
 	GetLimit() string
-	GetClient() string
+	GetClient() []byte
 	GetSession() uint64
 	GetNumber() uint64
 	GetPeriod() int64

@@ -185,7 +185,7 @@ type BookingRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // the three together: at most 1024 bytes
 	Limit   string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	Client  string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`     // "" = all clients of the tenant count together
+	Client  []byte                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`     // any bytes; "" = all clients of the tenant count together
 	Session uint64                 `protobuf:"fixed64,4,opt,name=session,proto3" json:"session,omitempty"` // not 0
 	// Rises by one with each interval that the session asks for, from 1 in each period. A repeat gets the same interval.
 	// With wanted = 0 it is the number of the session's last interval.
@@ -202,7 +202,7 @@ type BookingRequest struct {
 	// is not final: a coordinator stores it seldom.
 	Admitted      uint64 `protobuf:"varint,11,opt,name=admitted,proto3" json:"admitted,omitempty"` // with the costs that requests were admitted with
 	Refused       uint64 `protobuf:"varint,12,opt,name=refused,proto3" json:"refused,omitempty"`   // refused requests count here alone
-	Settled       uint64 `protobuf:"varint,13,opt,name=settled,proto3" json:"settled,omitempty"`   // admitted, corrected by the costs that were known later
+	Settled       int64  `protobuf:"zigzag64,13,opt,name=settled,proto3" json:"settled,omitempty"` // admitted, corrected by the costs that were known later; below 0: by more than it admitted
 	Final         bool   `protobuf:"varint,14,opt,name=final,proto3" json:"final,omitempty"`       // the session reports no more of this period: nothing of it is in flight
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -252,11 +252,11 @@ func (x *BookingRequest) GetLimit() string {
 	return ""
 }
 
-func (x *BookingRequest) GetClient() string {
+func (x *BookingRequest) GetClient() []byte {
 	if x != nil {
 		return x.Client
 	}
-	return ""
+	return nil
 }
 
 func (x *BookingRequest) GetSession() uint64 {
@@ -322,7 +322,7 @@ func (x *BookingRequest) GetRefused() uint64 {
 	return 0
 }
 
-func (x *BookingRequest) GetSettled() uint64 {
+func (x *BookingRequest) GetSettled() int64 {
 	if x != nil {
 		return x.Settled
 	}
@@ -385,7 +385,7 @@ type Booking struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	Client        string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
+	Client        []byte                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
 	Session       uint64                 `protobuf:"fixed64,4,opt,name=session,proto3" json:"session,omitempty"`
 	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"` // of the request
 	Period        int64                  `protobuf:"varint,6,opt,name=period,proto3" json:"period,omitempty"`
@@ -442,11 +442,11 @@ func (x *Booking) GetLimit() string {
 	return ""
 }
 
-func (x *Booking) GetClient() string {
+func (x *Booking) GetClient() []byte {
 	if x != nil {
 		return x.Client
 	}
-	return ""
+	return nil
 }
 
 func (x *Booking) GetSession() uint64 {
@@ -692,7 +692,7 @@ const file_titrate_control_v1alpha1_booking_proto_rawDesc = "" +
 	"\x0eBookingRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
-	"\x06client\x18\x03 \x01(\tR\x06client\x12\x18\n" +
+	"\x06client\x18\x03 \x01(\fR\x06client\x12\x18\n" +
 	"\asession\x18\x04 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x05 \x01(\x04R\x06number\x12>\n" +
 	"\bcalendar\x18\x06 \x01(\v2\".titrate.control.v1alpha1.CalendarR\bcalendar\x12\x16\n" +
@@ -703,14 +703,14 @@ const file_titrate_control_v1alpha1_booking_proto_rawDesc = "" +
 	" \x01(\x04R\breturned\x12\x1a\n" +
 	"\badmitted\x18\v \x01(\x04R\badmitted\x12\x18\n" +
 	"\arefused\x18\f \x01(\x04R\arefused\x12\x18\n" +
-	"\asettled\x18\r \x01(\x04R\asettled\x12\x14\n" +
+	"\asettled\x18\r \x01(\x12R\asettled\x12\x14\n" +
 	"\x05final\x18\x0e \x01(\bR\x05final\"G\n" +
 	"\x06Booked\x12=\n" +
 	"\bbookings\x18\x01 \x03(\v2!.titrate.control.v1alpha1.BookingR\bbookings\"\xbe\x03\n" +
 	"\aBooking\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
-	"\x06client\x18\x03 \x01(\tR\x06client\x12\x18\n" +
+	"\x06client\x18\x03 \x01(\fR\x06client\x12\x18\n" +
 	"\asession\x18\x04 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x05 \x01(\x04R\x06number\x12\x16\n" +
 	"\x06period\x18\x06 \x01(\x03R\x06period\x12\x12\n" +
