@@ -231,6 +231,9 @@ func (b *Book) mark(one *record, s *session) {
 func (b *Book) session(now time.Time, one *record, id uint64) *session {
 	s := one.find(id)
 	if s == nil {
+		if len(one.sessions) >= someSessions && one.settle(now) {
+			b.mark(one, nil)
+		}
 		if len(one.sessions) >= maxSessions {
 			one.fold()
 			b.counts.Folded++
@@ -241,6 +244,15 @@ func (b *Book) session(now time.Time, one *record, id uint64) *session {
 	}
 	s.seen, one.seen = now, now
 	return s
+}
+
+// Settle puts the sessions of a shard together that have ended.
+func (b *Book) Settle(now time.Time, shard int) {
+	for _, one := range b.shards[shard] {
+		if one.settle(now) {
+			b.mark(one, nil)
+		}
+	}
 }
 
 // calendarOf reads a calendar of the wire. A calendar that is not valid has no periods.

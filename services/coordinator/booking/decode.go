@@ -98,7 +98,7 @@ func (b *Book) change(now time.Time, d *decoder, mine func(id uint64) bool) {
 		}
 		if known := one.find(s.id); known != nil {
 			*known = s
-		} else {
+		} else if len(one.sessions) < maxSessions { // more are not written
 			one.sessions = append(one.sessions, s)
 		}
 	}

@@ -281,6 +281,7 @@ func TestRecordsBecomeFinal(t *testing.T) {
 func tidy(b *booking.Book, now time.Time) {
 	for shard := range booking.Shards {
 		b.Tidy(now, shard)
+		b.Settle(now, shard)
 	}
 }
 
@@ -452,5 +453,44 @@ func TestCorrectionsOfAnotherSession(t *testing.T) {
 	take(b, r)
 	if u := only(t, b, noon); u.Settled != 0 {
 		t.Errorf("a negative sum: %+v", u)
+	}
+}
+
+// An owner of a key that is seldom used begins a session with each request. The record stays small, and its sum exact.
+func TestSessionsThatEndedArePutTogether(t *testing.T) {
+	for name, tidies := range map[string]bool{"in time": true, "with the next request": false} {
+		random := rand.New(rand.NewPCG(1, 2))
+		b := booking.New(terms(amount))
+		now, end, last := noon.Add(-12*time.Hour), uint64(0), uint64(0)
+		for range 300 {
+			session := random.Uint64()
+			got, _, _ := b.Take(now, request(session, 1, 10))
+			if got.GetFrom() < end || got.GetTo() != got.GetFrom()+10 {
+				t.Fatalf("%s: %v after %d", name, got, end)
+			}
+			r := request(session, 1, 0)
+			r.Admitted, r.Settled, r.Returned, r.Final = 5, 6, got.GetFrom()+6, true
+			b.Take(now, r)
+			b.Take(now.Add(10*time.Second), r)
+			end, last = got.GetFrom()+6, session
+			now = now.Add(2 * time.Minute)
+			if tidies {
+				tidy(b, now)
+			}
+		}
+		if u := only(t, b, now); u.Admitted != 1500 || u.Settled != 1800 || u.Booked != 1800 || u.Lost != 0 {
+			t.Errorf("%s: %+v", name, u)
+		}
+		if n, size := b.Counts().Folded, len(b.Fold(1, 0)); n != 0 || size > 400 {
+			t.Errorf("%s: %d sessions are put together early, a record has %d bytes", name, n, size)
+		}
+		again := request(last, 1, 0)
+		again.Admitted, again.Settled, again.Final = 5, 6, true
+		if !tidies {
+			b.Take(now, again)
+		}
+		if u := only(t, b, now); u.Settled != 1800 {
+			t.Errorf("%s: after the end came once more: %+v", name, u)
+		}
 	}
 }

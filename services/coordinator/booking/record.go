@@ -11,8 +11,12 @@ import (
 )
 
 const (
-	// maxSessions bounds the sessions of a record: as many starts of agents that own the key.
-	maxSessions = 1024
+	// maxSessions bounds the sessions of a record: as many agents that owned the key and have not said its end.
+	maxSessions = 64
+	// someSessions is how many a record has before those that ended are put together without waiting for Settle.
+	someSessions = 8
+	// repeatsFor is the time in which an owner may repeat its last message: it tries ten times, a second each.
+	repeatsFor = time.Minute
 	// maxFree bounds the intervals that came back. Of more the shortest is lost: nobody gets its units.
 	maxFree = 16
 )
@@ -163,6 +167,22 @@ func (one *record) fold() {
 	}
 	one.sessions = slices.Delete(one.sessions, i, i+1)
 	one.whole = true
+}
+
+// settle puts the sessions together whose end was said long ago, and reports whether there were some. Their intervals
+// stay given.
+func (one *record) settle(now time.Time) bool {
+	before := len(one.sessions)
+	one.sessions = slices.DeleteFunc(one.sessions, func(s session) bool {
+		over := s.final && now.Sub(s.seen) > repeatsFor
+		if over {
+			one.base = plus(one.base, s.use)
+		}
+		return over
+	})
+	some := len(one.sessions) < before
+	one.whole = one.whole || some
+	return some
 }
 
 // use returns what all sessions have used. Corrections of one may exceed what it admitted itself, not the sum's.

@@ -314,7 +314,9 @@ func (l *Ledger) serve(ctx context.Context, j *journal) error {
 func (l *Ledger) tidy(shard int) (stale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.book.Tidy(time.Now(), shard)
+	now := time.Now()
+	l.book.Tidy(now, shard)
+	l.book.Settle(now, shard)
 	notify(l.work) // it may have made records final
 	return l.book.Stale(shard)
 }
