@@ -31,6 +31,10 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Transactions })},
 	{Name: "titrate_booking_bytes", Counter: true, Help: "Bytes of the values that stored bookings in etcd.",
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Bytes })},
+	{Name: "titrate_booking_refusals", Counter: true,
+		Help: "Tries in which etcd refused bookings until somebody changes something: it is full, may not be written, " +
+			"or a part is too large. The log has the reason.",
+		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Refused })},
 	{Name: "titrate_usage_corrections", Counter: true, Labels: []string{"reason"},
 		Help: "Cases in which use is known less exactly. restored: agents had booked more than etcd knew. folded: " +
 			"more than 64 agents that owned a key in a period are lost. unreadable: stored values that cannot be read.",

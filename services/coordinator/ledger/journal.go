@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/titrate/titrate/services/coordinator/booking"
 	"github.com/titrate/titrate/services/store"
@@ -24,6 +27,8 @@ const (
 	foldPart = .5
 	// foldsAtOnce and foldBytes bound the shards in one transaction.
 	foldsAtOnce, foldBytes = 8, 768 << 10
+	// mostBytes bounds a transaction and a shard. etcd takes 1.5 MiB.
+	mostBytes = 1 << 20
 )
 
 // journal is the place of a book in etcd, while this coordinator owns it.
@@ -43,6 +48,7 @@ type journal struct {
 	cursor    int     // shard that is folded next
 	credit    float64 // bytes that may be spent on shards
 
+	refused func(error) // is called with what etcd does not store until somebody has changed something
 	written written
 }
 
@@ -57,8 +63,9 @@ func (j *journal) shardKey(n int) string    { return fmt.Sprintf("%s/shards/%02x
 func (j *journal) valueKey(n uint64) string { return fmt.Sprintf("%s/values/%016x", j.prefix, n) }
 
 // openJournal makes this coordinator the owner of the journal, under its epoch.
-func openJournal(ctx context.Context, client *clientv3.Client, prefix string, epoch int64) (*journal, error) {
-	j := &journal{client: client, prefix: prefix}
+func openJournal(ctx context.Context, client *clientv3.Client, prefix string, epoch int64, refused func(error)) (
+	*journal, error) {
+	j := &journal{client: client, prefix: prefix, refused: refused}
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
 	got, err := client.Get(ctx, j.owner())
@@ -145,22 +152,34 @@ type batch struct {
 	values [][]byte
 	folds  map[int][]byte
 	oldest uint64 // values before it are in shards
+	large  []int  // shards that do not fit a transaction: their values stay
 }
 
-// batch takes what is to be written from a book. With force the next shard is folded in any case.
-func (j *journal) batch(b *booking.Book, force bool) batch {
+// batch takes what is to be written from a book. The stale shards are folded in any case.
+func (j *journal) batch(b *booking.Book, stale ...int) batch {
 	out := batch{values: b.Write(), folds: map[int][]byte{}}
 	for _, v := range out.values {
 		j.credit += foldPart * float64(len(v))
 	}
 	last, size := j.next+uint64(len(out.values))-1, 0
-	for len(out.folds) < foldsAtOnce && size < foldBytes && (force || j.credit >= float64(j.sizes[j.cursor]+1)) {
-		force = false
-		fold := b.Fold(j.cursor, last)
-		j.credit -= float64(len(fold))
-		j.sizes[j.cursor] = len(fold)
-		size += len(fold)
-		out.folds[j.cursor] = fold
+	fold := func(shard int) {
+		packed := b.Fold(shard, last)
+		j.credit -= float64(len(packed))
+		j.sizes[shard] = len(packed)
+		if len(packed) > mostBytes {
+			out.large = append(out.large, shard)
+			return
+		}
+		size += len(packed)
+		out.folds[shard] = packed
+	}
+	for _, shard := range stale {
+		fold(shard)
+	}
+	for n := len(stale); n < foldsAtOnce && size < foldBytes && j.credit >= float64(min(j.sizes[j.cursor]+1, foldBytes)); n++ {
+		if out.folds[j.cursor] == nil {
+			fold(j.cursor)
+		}
 		j.cursor = (j.cursor + 1) % booking.Shards
 	}
 	j.credit = min(j.credit, foldBytes)
@@ -173,39 +192,77 @@ func (j *journal) batch(b *booking.Book, force bool) batch {
 	return out
 }
 
-// store writes a batch, and tries again until it is stored or ctx ends. errFenced: it is not stored.
+// store writes a batch: the values first, each until it is stored or ctx ends, then shards, in transactions of
+// mostBytes. A shard that etcd refuses is left out: its values stay. errFenced: the batch is not stored.
 func (j *journal) store(ctx context.Context, b batch) error {
 	last := j.next + uint64(len(b.values)) - 1
-	for i, v := range b.values[:max(len(b.values)-1, 0)] {
-		if err := j.commit(ctx, len(v), clientv3.OpPut(j.valueKey(j.next+uint64(i)), string(v))); err != nil {
+	var t transaction
+	for i, v := range b.values {
+		if err := j.flush(ctx, &t); err != nil {
 			return err
 		}
+		t.put(j.valueKey(j.next+uint64(i)), v)
+		t.needed = true
 	}
-	var ops []clientv3.Op
-	size := 0
-	if len(b.values) > 0 {
-		v := b.values[len(b.values)-1]
-		ops, size = append(ops, clientv3.OpPut(j.valueKey(last), string(v))), len(v)
+	for _, shard := range b.large {
+		j.refused(fmt.Errorf("shard %d of the bookings has %d bytes, above %d", shard, j.sizes[shard], mostBytes))
 	}
 	for shard, fold := range b.folds {
-		ops, size = append(ops, clientv3.OpPut(j.shardKey(shard), string(fold))), size+len(fold)
+		if t.size+len(fold) > mostBytes {
+			if err := j.flush(ctx, &t); err != nil {
+				return err
+			}
+		}
+		t.put(j.shardKey(shard), fold)
+		t.shards = append(t.shards, shard)
 	}
-	if b.oldest > j.oldest && len(b.folds) > 0 {
-		ops = append(ops, clientv3.OpDelete(j.valueKey(j.oldest), clientv3.WithRange(j.valueKey(b.oldest))))
+	// It goes with the last shards, and they may be refused: then the values stay.
+	if b.oldest > j.oldest && len(b.folds) > 0 && !t.refused {
+		t.ops = append(t.ops, clientv3.OpDelete(j.valueKey(j.oldest), clientv3.WithRange(j.valueKey(b.oldest))))
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	if err := j.commit(ctx, size, ops...); err != nil {
+	if err := j.flush(ctx, &t); err != nil {
 		return err
 	}
-	for shard := range b.folds {
-		j.positions[shard] = last
-	}
-	if len(b.folds) > 0 {
+	j.next = last + 1
+	if len(b.folds) > 0 && !t.refused {
 		j.oldest = max(j.oldest, b.oldest)
 	}
-	j.next = last + 1
+	for _, shard := range t.stored {
+		j.positions[shard] = last
+	}
+	return nil
+}
+
+// transaction gathers what is written at once.
+type transaction struct {
+	ops    []clientv3.Op
+	size   int
+	needed bool  // it has a value
+	shards []int // in ops
+
+	stored  []int // shards of earlier ones
+	refused bool  // some shards were not stored
+}
+
+func (t *transaction) put(key string, value []byte) {
+	t.ops, t.size = append(t.ops, clientv3.OpPut(key, string(value))), t.size+len(value)
+}
+
+// flush commits what is gathered.
+func (j *journal) flush(ctx context.Context, t *transaction) error {
+	if len(t.ops) == 0 {
+		return nil
+	}
+	err := j.commit(ctx, t.size, !t.needed, t.ops...)
+	switch {
+	case err == nil:
+		t.stored = append(t.stored, t.shards...)
+	case !t.needed && permanent(err):
+		t.refused = true
+	default:
+		return err
+	}
+	t.ops, t.shards, t.size, t.needed = nil, nil, 0, false
 	return nil
 }
 
@@ -216,8 +273,23 @@ const (
 	patience = 15 * time.Second
 )
 
-// commit makes a transaction. An answer that is lost does no harm: the same is written again.
-func (j *journal) commit(ctx context.Context, size int, ops ...clientv3.Op) error {
+// permanent reports whether etcd refuses a transaction until somebody has changed something: it is too large, etcd is
+// full, or its user may not write.
+func permanent(err error) bool {
+	code := status.Code(err)
+	if e := (rpctypes.EtcdError{}); errors.As(err, &e) {
+		code = e.Code()
+	}
+	switch code {
+	case codes.InvalidArgument, codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated:
+		return true
+	}
+	return false
+}
+
+// commit makes a transaction. An answer that is lost does no harm: the same is written again. With once it is not
+// tried again after a permanent error.
+func (j *journal) commit(ctx context.Context, size int, once bool, ops ...clientv3.Op) error {
 	mine := clientv3.Compare(clientv3.ModRevision(j.owner()), "=", j.fence)
 	for {
 		began := time.Now()
@@ -234,6 +306,11 @@ func (j *journal) commit(ctx context.Context, size int, ops ...clientv3.Op) erro
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case permanent(err):
+			j.refused(err)
+			if once {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -48,6 +48,8 @@ const (
 	mostWaiting = 200_000
 	// tick is the interval of housekeeping: a shard each, so all of them within five minutes.
 	tick = time.Second
+	// finishFor bounds the time in which use is stored when the leadership ends.
+	finishFor = 2 * time.Second
 )
 
 // ErrAway says that the ledger is led elsewhere, or not read from etcd yet.
@@ -84,6 +86,7 @@ type Ledger struct {
 	generation uint64 // of what is announced
 	counts     booking.Counts
 	stats      Stats
+	said       rate.Sometimes // of refused
 }
 
 // waiting is an answer that is sent when it is stored.
@@ -99,6 +102,7 @@ type Stats struct {
 	Transactions, Bytes uint64
 	Away                uint64 // requests answered STORE_AWAY
 	Unreadable          uint64 // stored values that could not be read
+	Refused             uint64 // transactions and shards that etcd does not store, tries included
 	Leads               bool   // it has its book
 	Last                time.Duration
 }
@@ -106,7 +110,7 @@ type Stats struct {
 // New returns a ledger that takes no bookings yet.
 func New(o Options) *Ledger {
 	return &Ledger{o: o, first: make(chan struct{}, 1), work: make(chan struct{}, 1), led: make(chan struct{}),
-		wanted: make(chan struct{}, 1)}
+		wanted: make(chan struct{}, 1), said: rate.Sometimes{First: 1, Interval: time.Minute}}
 }
 
 // Lead says that this coordinator takes bookings under an epoch; 0: another one does.
@@ -234,7 +238,7 @@ func (l *Ledger) lead(ctx context.Context, epoch int64) {
 
 // open takes the journal and reads the book.
 func (l *Ledger) open(ctx context.Context, epoch int64) (*journal, error) {
-	j, err := openJournal(ctx, l.o.Client, l.o.Prefix, epoch)
+	j, err := openJournal(ctx, l.o.Client, l.o.Prefix, epoch, l.refused)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +267,14 @@ func (l *Ledger) open(ctx context.Context, epoch int64) (*journal, error) {
 	return j, nil
 }
 
+// refused notes that etcd does not store something until somebody has changed something.
+func (l *Ledger) refused(err error) {
+	l.mu.Lock()
+	l.stats.Refused++
+	l.mu.Unlock()
+	l.said.Do(func() { l.o.Log.Error("etcd refuses to store bookings of calendar quotas", "error", err) })
+}
+
 // close ends the ownership. Owners repeat the requests that wait.
 func (l *Ledger) close() {
 	l.mu.Lock()
@@ -281,15 +293,16 @@ func (l *Ledger) serve(ctx context.Context, j *journal) error {
 	defer ticker.Stop()
 	last := time.Time{}
 	for shard := 0; ; {
-		force := false
+		var stale []int
 		select {
 		case <-ctx.Done():
+			l.finish(ctx, j)
 			return nil
 		case <-ticker.C:
-			force = l.tidy(shard)
+			stale = l.tidy(shard)
 			shard = (shard + 1) % booking.Shards
 			l.announce(time.Now())
-			if !force {
+			if len(stale) == 0 {
 				continue
 			}
 		case <-l.work:
@@ -304,27 +317,50 @@ func (l *Ledger) serve(ctx context.Context, j *journal) error {
 			}
 		}
 		last = time.Now()
-		if err := l.write(ctx, j, force); err != nil {
+		if err := l.write(ctx, j, stale); err != nil {
 			return err
 		}
 	}
 }
 
-// tidy looks at a shard, and reports whether use in it is to be stored.
-func (l *Ledger) tidy(shard int) (stale bool) {
+// finish stores the use that is in memory alone, because another coordinator leads from now on. If that one has the
+// journal already, owners say their use again.
+func (l *Ledger) finish(ctx context.Context, j *journal) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishFor)
+	defer cancel()
+	for shard := 0; shard < booking.Shards && ctx.Err() == nil; {
+		var stale []int
+		l.mu.Lock()
+		for ; shard < booking.Shards && len(stale) < foldsAtOnce; shard++ {
+			if l.book.Stale(shard) {
+				stale = append(stale, shard)
+			}
+		}
+		l.mu.Unlock()
+		if len(stale) > 0 && l.write(ctx, j, stale) != nil {
+			return
+		}
+	}
+}
+
+// tidy looks at a shard, and returns it if use in it is to be stored.
+func (l *Ledger) tidy(shard int) (stale []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.book.Tidy(now, shard)
 	l.book.Settle(now, shard)
 	notify(l.work) // it may have made records final
-	return l.book.Stale(shard)
+	if l.book.Stale(shard) {
+		stale = append(stale, shard)
+	}
+	return stale
 }
 
 // write stores what has changed, and sends the answers that waited for it.
-func (l *Ledger) write(ctx context.Context, j *journal, force bool) error {
+func (l *Ledger) write(ctx context.Context, j *journal, stale []int) error {
 	l.mu.Lock()
-	b, answers := j.batch(l.book, force), l.waiting
+	b, answers := j.batch(l.book, stale...), l.waiting
 	l.waiting, l.writing = nil, time.Now()
 	l.mu.Unlock()
 	slow := time.AfterFunc(slowAfter, func() { l.sayAway(answers) })

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/titrate/titrate/control/calendar"
@@ -217,6 +219,73 @@ func TestTheJournalIsFolded(t *testing.T) {
 	for _, u := range all {
 		if u.Booked != 300 {
 			t.Fatalf("%+v", u)
+		}
+	}
+}
+
+// full is an etcd that has no space left while it is set.
+type full struct {
+	clientv3.KV
+	set atomic.Bool
+}
+
+func (f *full) Txn(ctx context.Context) clientv3.Txn { return fullTxn{f.KV.Txn(ctx), f} }
+
+type fullTxn struct {
+	clientv3.Txn
+	f *full
+}
+
+func (t fullTxn) If(c ...clientv3.Cmp) clientv3.Txn  { return fullTxn{t.Txn.If(c...), t.f} }
+func (t fullTxn) Then(o ...clientv3.Op) clientv3.Txn { return fullTxn{t.Txn.Then(o...), t.f} }
+func (t fullTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.f.set.Load() {
+		return nil, rpctypes.ErrNoSpace
+	}
+	return t.Txn.Commit()
+}
+
+func TestEtcdRefuses(t *testing.T) {
+	client := storetest.Shared(t).Client(t)
+	f := &full{KV: client.KV}
+	client.KV = f
+	l := start(t, client, storetest.Prefix(t), 1)
+	a := l.book(request("k", 1, 1, 100))
+	f.set.Store(true)
+	if b := l.ask(request("k", 1, 2, 100)); b.GetReason() != controlv1.Booking_REASON_STORE_AWAY {
+		t.Errorf("etcd is full: %v", b)
+	}
+	if l.Stats().Refused == 0 {
+		t.Error("it is not counted")
+	}
+	f.set.Store(false)
+	if b := l.book(request("k", 1, 2, 100)); b.GetFrom() != a.GetTo() {
+		t.Errorf("after %v: %v", a, b)
+	}
+}
+
+// Use that no booking has stored is stored when the leadership ends in order.
+func TestUseOutlivesTheLeadership(t *testing.T) {
+	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
+	l := start(t, client, prefix, 1)
+	l.leads()
+	for i := range 30 {
+		name := fmt.Sprint("k", i)
+		l.book(request(name, 1, 1, 100))
+		r := request(name, 1, 1, 0)
+		r.Admitted, r.Settled = 42, 42
+		l.ask(r)
+	}
+	l.end()
+	next := start(t, client, prefix, 2)
+	next.leads()
+	all, _, err := next.List(booking.Selection{}, 100, "")
+	if err != nil || len(all) != 30 {
+		t.Fatalf("%d records, %v", len(all), err)
+	}
+	for _, u := range all {
+		if u.Settled != 42 {
+			t.Errorf("%+v", u)
 		}
 	}
 }
