@@ -101,8 +101,8 @@ func (o *owner) stream(ctx context.Context, address string, session uint64) erro
 func (o *owner) request(session uint64, p *controlv1.Period) *controlv1.BookingRequest {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &controlv1.BookingRequest{Tenant: "acme", Limit: "monthly", Client: []byte("k"), Session: session, Number: o.number + 1,
-		Calendar: p.GetCalendar(), Period: p.GetNumber(), Wanted: 10 * million, Admitted: o.use, Settled: int64(o.use)}
+	return &controlv1.BookingRequest{Tenant: "acme", Limit: "monthly", Client: []byte("k"), Session: session,
+		Number: o.number + 1, Calendar: p.GetCalendar(), Period: p.GetNumber(), Wanted: 10 * million, Admitted: o.use, Settled: int64(o.use)}
 }
 
 func (o *owner) booked(b *controlv1.Booking) {

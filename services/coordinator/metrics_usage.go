@@ -32,8 +32,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_booking_bytes", Counter: true, Help: "Bytes of the values that stored bookings in etcd.",
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Bytes })},
 	{Name: "titrate_booking_refusals", Counter: true,
-		Help: "Tries in which etcd refused bookings until somebody changes something: it is full, may not be written, " +
-			"or a part is too large. The log has the reason.",
+		Help: "Tries in which etcd refused bookings until somebody changes something: it is full, may not be " +
+			"written, or a part is too large. The log has the reason.",
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Refused })},
 	{Name: "titrate_usage_corrections", Counter: true, Labels: []string{"reason"},
 		Help: "Cases in which use is known less exactly. restored: agents had booked more than etcd knew. folded: " +

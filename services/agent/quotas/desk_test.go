@@ -184,8 +184,8 @@ func TestBookingsOnTheWire(t *testing.T) {
 	if r.GetSettled() != -4 {
 		t.Errorf("%v", r)
 	}
-	answers := DecodeBooked(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: r.GetTenant(), Limit: r.GetLimit(),
-		Client: r.GetClient(), Session: r.GetSession()}}})
+	answers := DecodeBooked(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: r.GetTenant(),
+		Limit: r.GetLimit(), Client: r.GetClient(), Session: r.GetSession()}}})
 	if len(answers) != 1 || answers[0].KeyName != name {
 		t.Errorf("%+v", answers)
 	}

@@ -35,6 +35,7 @@
 // # Bounds
 //
 // MaxRecords records, maxSessions sessions in each. A session that has ended in order is put together with those before
-// after a minute, when nothing repeats its end any more; above the bound also the one that was not used for longest. Of a key the present period is kept, and the last Kept ones. A request costs O(1), Write
-// O(changes), Fold O(records/Shards).
+// after a minute, when nothing repeats its end any more; above the bound also the one that was not used for longest.
+// Of a key the present period is kept, and the last Kept ones. A request costs O(1), Write O(changes), Fold
+// O(records/Shards).
 package booking

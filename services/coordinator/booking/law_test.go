@@ -30,8 +30,8 @@ func terms(a calendar.Units) func(booking.Key) (booking.Terms, bool) {
 }
 
 func request(session, number uint64, wanted calendar.Units) *controlv1.BookingRequest {
-	return &controlv1.BookingRequest{Tenant: "acme", Limit: "daily", Client: []byte("k"), Session: session, Number: number,
-		Calendar: booking.Wire(daily), Period: day, Wanted: uint64(wanted)}
+	return &controlv1.BookingRequest{Tenant: "acme", Limit: "daily", Client: []byte("k"), Session: session,
+		Number: number, Calendar: booking.Wire(daily), Period: day, Wanted: uint64(wanted)}
 }
 
 func take(b *booking.Book, r *controlv1.BookingRequest) *controlv1.Booking {

@@ -176,7 +176,8 @@ func (j *journal) batch(b *booking.Book, stale ...int) batch {
 	for _, shard := range stale {
 		fold(shard)
 	}
-	for n := len(stale); n < foldsAtOnce && size < foldBytes && j.credit >= float64(min(j.sizes[j.cursor]+1, foldBytes)); n++ {
+	due := func() bool { return j.credit >= float64(min(j.sizes[j.cursor]+1, foldBytes)) }
+	for n := len(stale); n < foldsAtOnce && size < foldBytes && due(); n++ {
 		if out.folds[j.cursor] == nil {
 			fold(j.cursor)
 		}

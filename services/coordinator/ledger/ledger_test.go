@@ -72,8 +72,8 @@ func (r *running) leads() {
 }
 
 func request(client string, session, number uint64, wanted calendar.Units) *controlv1.BookingRequest {
-	return &controlv1.BookingRequest{Tenant: "acme", Limit: "monthly", Client: []byte(client), Session: session, Number: number,
-		Calendar: booking.Wire(monthly), Period: period(), Wanted: uint64(wanted)}
+	return &controlv1.BookingRequest{Tenant: "acme", Limit: "monthly", Client: []byte(client), Session: session,
+		Number: number, Calendar: booking.Wire(monthly), Period: period(), Wanted: uint64(wanted)}
 }
 
 // ask returns the first answer, of any reason.
