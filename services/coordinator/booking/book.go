@@ -47,6 +47,7 @@ type account struct {
 type Counts struct {
 	Given, Repeated uint64 // intervals
 	Late            uint64 // requests about final records
+	LateUse         uint64 // of them those with use, which is dropped
 	Full            uint64 // requests that were refused because MaxRecords are kept
 	Folded          uint64 // sessions that were put together because a record has maxSessions
 	Restored        uint64 // records that owners knew more of than the store
@@ -149,7 +150,7 @@ func (b *Book) accepts(now time.Time, at account, known *record, configured bool
 	onlyUse := r.GetWanted() == 0
 	switch {
 	case known != nil && known.final:
-		b.counts.Late++
+		b.late(known, r)
 		return controlv1.Booking_REASON_OTHER_PERIOD, false
 	case known != nil:
 		return 0, true

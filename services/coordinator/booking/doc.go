@@ -28,8 +28,8 @@
 //   - A request with the session and number of an earlier one gets the interval of that one.
 //   - Nothing is given below the end of an interval that an owner knows, up to the amount: etcd may have been restored.
 //   - A period's number never falls, also not under another leader whose clock is behind.
-//   - A record is final when every session has ended in order, or an hour has passed without a message about the
-//     period. It does not change then.
+//   - A record is final an hour after the period's end, or after this coordinator began to take bookings if that is
+//     later; while a session has not ended in order, an hour after its last message. It does not change then.
 //   - No I/O, no clock, no goroutine: now comes in. Not safe for concurrent use.
 //
 // # Bounds

@@ -251,7 +251,7 @@ func TestRecordsBecomeFinal(t *testing.T) {
 		final bool
 		after time.Duration
 		lost  int32
-	}{"in order": {true, 10 * time.Second, 0}, "an agent was lost": {false, 62 * time.Minute, 1}} {
+	}{"in order": {true, 61 * time.Minute, 0}, "an agent was lost": {false, 62 * time.Minute, 1}} {
 		b := booking.New(terms(amount))
 		take(b, request(1, 1, 10))
 		end := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
@@ -266,14 +266,50 @@ func TestRecordsBecomeFinal(t *testing.T) {
 		if u := only(t, b, end); !u.Final || u.Settled != 8 || u.Lost != c.lost || u.Period != "2026-11-28" {
 			t.Errorf("%s: %+v", name, u)
 		}
-		r.Admitted = 900
 		b.Take(end.Add(c.after), r)
-		if u := only(t, b, end); u.Admitted != 7 || b.Counts().Late != 1 {
-			t.Errorf("%s: it changes: %+v", name, u)
+		if got, want := b.Counts().LateUse, uint64(c.lost); got != want { // a session that ended repeats its end
+			t.Errorf("%s: %d uses came late, want %d", name, got, want)
+		}
+		r.Session, r.Admitted = 2, 900
+		b.Take(end.Add(c.after), r)
+		if u := only(t, b, end); u.Admitted != 7 || b.Counts().Late != 2 || b.Counts().LateUse != uint64(c.lost)+1 {
+			t.Errorf("%s: it changes, or is not counted: %+v, %+v", name, u, b.Counts())
 		}
 		tidy(b, end.AddDate(0, 0, booking.Kept))
 		if b.Records() != 0 {
 			t.Errorf("%s: kept for ever", name)
+		}
+	}
+}
+
+// All sessions that are known have ended in order, but another agent still has use: its stream was down, or there was
+// no leader for long.
+func TestUseThatComesAfterTheEndIsCounted(t *testing.T) {
+	end := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	for name, opened := range map[string]time.Time{"the stream was down": noon, "no leader": end.Add(3 * time.Hour)} {
+		b := booking.New(terms(amount))
+		r := request(1, 1, 10)
+		b.Take(noon, r)
+		r = request(1, 1, 0)
+		r.Settled, r.Final = 8, true
+		b.Take(noon.Add(time.Second), r)
+		b.Opened(opened)
+		from := end
+		if opened.After(end) {
+			from = opened
+		}
+		at := from.Add(50 * time.Minute)
+		tidy(b, at)
+		r = request(2, 1, 0)
+		r.Settled, r.Final = 5, true
+		b.Take(at, r)
+		other := request(3, 1, 0)
+		other.Client, other.Refused = "not known before", 5
+		b.Take(at, other)
+		tidy(b, from.Add(61*time.Minute))
+		all, _ := b.List(at, booking.Selection{Period: "all"}, 10, "")
+		if len(all) != 2 || all[0].Settled != 13 || !all[0].Final || all[1].Refused != 5 || b.Counts().LateUse != 0 {
+			t.Errorf("%s: %+v, %+v", name, all, b.Counts())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 )
 
 // maxCalendars bounds the calendars of a configuration, as the wire does.
@@ -17,6 +18,8 @@ const maxCalendars = 1024
 type calendars struct {
 	of    map[config.Calendar]*periods
 	dirty bool // a floor is to be stored
+
+	opened time.Time // when this coordinator began to take bookings
 }
 
 type periods struct {
@@ -64,14 +67,25 @@ func (c *calendars) open(of config.Calendar, number int64, now time.Time, use bo
 	case present + 1:
 		return left <= neighbour
 	case present - 1:
-		after := neighbour
+		end := p.Start(present)
 		if use {
-			after = idleFor
+			return now.Sub(c.since(end)) <= idleFor
 		}
-		return now.Sub(p.Start(present)) <= after
+		return now.Sub(end) <= neighbour
 	}
 	return false
 }
+
+// since returns the time from which agents could say what they used in a period that ended at end.
+func (c *calendars) since(end time.Time) time.Time {
+	if c.opened.After(end) {
+		return c.opened
+	}
+	return end
+}
+
+// Opened says when this coordinator began to take bookings. Records become final idleFor later at the earliest.
+func (b *Book) Opened(now time.Time) { b.calendars.opened = now }
 
 // Period is the present period of a calendar.
 type Period struct {
@@ -131,7 +145,7 @@ func (b *Book) Tidy(now time.Time, shard int) {
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)
-		case !one.final && one.Period < present && one.over(now, p.Start(one.Period+1)):
+		case !one.final && one.Period < present && b.over(one, now, p.Start(one.Period+1)):
 			one.close()
 			b.mark(one, nil)
 		case !one.final:
@@ -143,12 +157,25 @@ func (b *Book) Tidy(now time.Time, shard int) {
 	}
 }
 
-// over reports whether nothing comes any more about a period that ended at end.
-func (one *record) over(now, end time.Time) bool {
+// over reports whether nothing comes any more about a period that ended at end. Agents that no session is known of may
+// have use, too.
+func (b *Book) over(one *record, now, end time.Time) bool {
+	if now.Sub(b.calendars.since(end)) <= idleFor {
+		return false
+	}
 	for i := range one.sessions {
-		if s := &one.sessions[i]; !s.final {
-			return now.Sub(end) > idleFor && now.Sub(one.seen) > idleFor
+		if !one.sessions[i].final {
+			return now.Sub(one.seen) > idleFor
 		}
 	}
-	return now.Sub(end) > neighbour
+	return true
+}
+
+// late counts a request about a final record. Its use is dropped, but for that of a session that repeats its end.
+func (b *Book) late(one *record, r *controlv1.BookingRequest) {
+	b.counts.Late++
+	if r.GetAdmitted()|r.GetRefused()|r.GetSettled() != 0 &&
+		!(r.GetFinal() && slices.Contains(one.ended, r.GetSession())) {
+		b.counts.LateUse++
+	}
 }
