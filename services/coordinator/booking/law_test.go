@@ -1,6 +1,7 @@
 package booking_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -307,7 +308,7 @@ func TestUseThatComesAfterTheEndIsCounted(t *testing.T) {
 		other.Client, other.Refused = "not known before", 5
 		b.Take(at, other)
 		tidy(b, from.Add(61*time.Minute))
-		all, _ := b.List(at, booking.Selection{Period: "all"}, 10, "")
+		all := list(b, at, "all")
 		if len(all) != 2 || all[0].Settled != 13 || !all[0].Final || all[1].Refused != 5 || b.Counts().LateUse != 0 {
 			t.Errorf("%s: %+v, %+v", name, all, b.Counts())
 		}
@@ -320,9 +321,67 @@ func tidy(b *booking.Book, now time.Time) {
 	}
 }
 
+// list returns all uses of periods.
+func list(b *booking.Book, now time.Time, period string) []booking.Usage {
+	all, _, _ := b.List(now, booking.Selection{Period: period}, 100_000, "", func() {})
+	return all
+}
+
+// Pages have each use once, in order, also of names with any bytes and of two calendars; a book that changes between
+// parts of a page does no harm.
+func TestPages(t *testing.T) {
+	weekly := config.Calendar{Per: config.Week, Zone: "Asia/Tokyo", StartsOn: 1}
+	of := daily
+	b := booking.New(func(booking.Key) (booking.Terms, bool) {
+		return booking.Terms{Amount: amount, Calendar: of}, true
+	})
+	want := 0
+	for n := range 2000 {
+		r := request(1, 1, 10)
+		r.Client, r.Tenant = fmt.Sprint("k\x00", n%700), fmt.Sprint("t", n%3)
+		if of = daily; n%5 == 0 {
+			of = weekly
+			r.Calendar, r.Period = booking.Wire(weekly), 2969
+		}
+		if _, first, _ := b.Take(noon, r); first && n%3 == 1 {
+			want++
+		}
+	}
+	var got []booking.Usage
+	after, parts := "", 0
+	for pages := 0; pages == 0 || after != ""; pages++ {
+		one, next, err := b.List(noon, booking.Selection{Tenant: "t1"}, 7, after, func() { parts++ })
+		if err != nil || len(one) == 0 || len(one) > 7 {
+			t.Fatal(len(one), err)
+		}
+		got, after = append(got, one...), next
+	}
+	ids := map[string]bool{}
+	for i, u := range got {
+		if ids[u.ID] = true; u.Tenant != "t1" || i > 0 && u.Client < got[i-1].Client {
+			t.Fatalf("%+v", u)
+		}
+	}
+	if len(got) != want || len(ids) != want || want < 500 || parts < booking.Shards {
+		t.Errorf("%d uses, %d of them different, want %d; %d parts", len(got), len(ids), want, parts)
+	}
+	if _, _, err := b.List(noon, booking.Selection{}, 7, "x", func() {}); !errors.Is(err, booking.ErrPlace) {
+		t.Error(err)
+	}
+	removed := false
+	if _, _, err := b.List(noon, booking.Selection{}, 10, "", func() {
+		if removed = true; len(b.Write()) > 0 {
+			tidy(b, noon.AddDate(1, 0, 0))
+			tidy(b, noon.AddDate(1, 0, 0))
+		}
+	}); err != nil || !removed || b.Records() != 0 {
+		t.Error(err, b.Records())
+	}
+}
+
 func only(t *testing.T, b *booking.Book, now time.Time) booking.Usage {
 	t.Helper()
-	all, _ := b.List(now, booking.Selection{Period: "all"}, 10, "")
+	all := list(b, now, "all")
 	if len(all) != 1 {
 		t.Fatalf("%d records", len(all))
 	}
@@ -384,8 +443,8 @@ func TestShardsAndValues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want, _ := b.List(noon, booking.Selection{}, 1000, "")
-	got, _ := read.List(noon, booking.Selection{}, 1000, "")
+	want := list(b, noon, "")
+	got := list(read, noon, "")
 	if len(want) < 400 || len(got) != len(want) {
 		t.Fatalf("%d and %d", len(want), len(got))
 	}
@@ -412,7 +471,7 @@ func FuzzValues(f *testing.F) {
 		_ = into.Replay(noon, value, func(int) bool { return true })
 		_, _ = into.RestoreShard(noon, 1, value)
 		tidy(into, noon)
-		into.List(noon, booking.Selection{Period: "all"}, 10, "")
+		_, _, _ = into.List(noon, booking.Selection{Period: "all"}, 10, string(value), func() {})
 		into.Write()
 	})
 }

@@ -54,6 +54,49 @@ func (p *periods) at(now time.Time) (number int64, left, next time.Duration) {
 	return p.floor, end.Sub(now), p.Start(p.floor + 2).Sub(end)
 }
 
+// moment is a time, with what is known of calendars then: to find the begin of a period takes some 30 conversions.
+type moment struct {
+	now      time.Time
+	of       *calendars
+	presents map[config.Calendar]numbered
+	spans    map[numbered]span
+}
+
+type numbered struct {
+	p      *periods
+	number int64
+}
+
+type span struct {
+	name         string
+	begins, ends time.Time
+}
+
+func (b *Book) moment(now time.Time) *moment {
+	return &moment{now: now, of: &b.calendars, presents: map[config.Calendar]numbered{}, spans: map[numbered]span{}}
+}
+
+// present returns the periods of a calendar, nil: there are none, and the number of the present one.
+func (m *moment) present(of config.Calendar) (*periods, int64) {
+	known, is := m.presents[of]
+	if !is {
+		if known.p = m.of.get(of); known.p != nil {
+			known.number, _, _ = known.p.at(m.now)
+		}
+		m.presents[of] = known
+	}
+	return known.p, known.number
+}
+
+func (m *moment) span(p *periods, number int64) span {
+	known, is := m.spans[numbered{p, number}]
+	if !is {
+		known = span{p.Name(number), p.Start(number), p.Start(number + 1)}
+		m.spans[numbered{p, number}] = known
+	}
+	return known
+}
+
 // open reports whether a period may have bookings; with use, whether it may have use that was not known.
 func (c *calendars) open(of config.Calendar, number int64, now time.Time, use bool) bool {
 	p := c.get(of)
@@ -134,18 +177,17 @@ func compareCalendars(a, b config.Calendar) int {
 
 // Tidy looks at the records of one shard: it makes final what has ended, and removes what is kept no longer.
 func (b *Book) Tidy(now time.Time, shard int) {
-	ids := slices.Sorted(maps.Keys(b.shards[shard]))
+	m, ids := b.moment(now), slices.Sorted(maps.Keys(b.shards[shard]))
 	for _, id := range ids {
 		one := b.shards[shard][id]
-		p := b.calendars.get(one.Calendar)
+		p, present := m.present(one.Calendar)
 		if p == nil { // this host does not know the zone any more
 			continue
 		}
-		present, _, _ := p.at(now)
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)
-		case !one.final && one.Period < present && b.over(one, now, p.Start(one.Period+1)):
+		case !one.final && one.Period < present && b.over(one, now, m.span(p, one.Period).ends):
 			one.close()
 			b.mark(one, nil)
 		case !one.final:
