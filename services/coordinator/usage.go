@@ -65,6 +65,15 @@ func usageOf(u *booking.Usage) *quotav1.Usage {
 		Final: u.Final, Lost: u.Lost}
 }
 
+// terms returns the terms of a key. Thresholds are for the webhook alone.
+func (o *Coordinator) terms(k booking.Key) (booking.Terms, bool) {
+	out, configured := o.configuration.Terms(k)
+	if o.webhook == nil {
+		out.Soft = nil
+	}
+	return out, configured
+}
+
 // thresholds returns the events of thresholds that were reached and not delivered.
 func (o *Coordinator) thresholds(most int) (out []webhook.Event) {
 	for _, r := range o.ledger.Reached(most) {

@@ -48,6 +48,7 @@ type Counts struct {
 	Given, Repeated uint64 // intervals
 	Late            uint64 // requests about final records
 	LateUse         uint64 // of them those with use, which is dropped
+	Expired         uint64 // thresholds that were not delivered within a day of the period's end
 	Full            uint64 // requests that were refused because MaxRecords are kept
 	Folded          uint64 // sessions that were put together because a record has maxSessions
 	Restored        uint64 // records that owners knew more of than the store
@@ -213,6 +214,7 @@ func (b *Book) remove(one *record) {
 	delete(b.records, one.account)
 	delete(b.shards[one.id%Shards], one.id)
 	one.gone = true
+	b.cool(one)
 	b.removed = append(b.removed, one.id)
 }
 

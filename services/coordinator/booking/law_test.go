@@ -412,6 +412,36 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// A threshold that is reached just before midnight is delivered for a day, also by another coordinator, and then
+// counted.
+func TestThresholdsOutliveTheirPeriod(t *testing.T) {
+	b := booking.New(terms(amount))
+	r := request(1, 1, 10)
+	r.Settled, r.Final = uint64(amount), true
+	take(b, r)
+	end := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	tidy(b, end.Add(2*time.Hour))
+	read := booking.New(terms(amount))
+	for _, v := range b.Write() {
+		if err := read.Replay(end, v, func(int) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tidy(read, end.Add(3*time.Hour))
+	for name, one := range map[string]*booking.Book{"the same": b, "the next": read} {
+		if got := one.Reached(end.Add(23*time.Hour), 10); len(got) != 1 || !got[0].Final {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for range 2 {
+			got := one.Reached(end.Add(25*time.Hour), 10)
+			tidy(one, end.Add(25*time.Hour))
+			if len(got) != 0 || one.Counts().Expired != 1 {
+				t.Errorf("%s: %+v, %+v", name, got, one.Counts())
+			}
+		}
+	}
+}
+
 // A book that is read back from shards and the values after them equals the book that was written.
 func TestShardsAndValues(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

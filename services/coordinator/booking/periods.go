@@ -187,10 +187,17 @@ func (b *Book) Tidy(now time.Time, shard int) {
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)
-		case !one.final && one.Period < present && b.over(one, now, m.span(p, one.Period).ends):
+		case one.final:
+			if now.Sub(m.span(p, one.Period).ends) <= late {
+				if terms, configured := b.terms(one.Key); configured && terms.Calendar == one.Calendar {
+					one.soft = terms.Soft
+					b.watch(one)
+				}
+			}
+		case one.Period < present && b.over(one, now, m.span(p, one.Period).ends):
 			one.close()
 			b.mark(one, nil)
-		case !one.final:
+		default:
 			if terms, configured := b.terms(one.Key); configured && terms.Calendar == one.Calendar {
 				one.amount, one.soft = terms.Amount, terms.Soft
 				b.watch(one)

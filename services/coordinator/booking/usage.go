@@ -157,21 +157,23 @@ type Reached struct {
 	of     account
 }
 
+// late is the time after a period's end in which its thresholds are still delivered.
+const late = 24 * time.Hour
+
 // Reached returns up to most thresholds that were reached and not delivered: the highest of each record.
 func (b *Book) Reached(now time.Time, most int) (out []Reached) {
 	m := b.moment(now)
 	for one := range b.hot {
 		n := one.reached()
 		p, present := m.present(one.Calendar)
-		if n <= one.notified || one.gone || p == nil {
+		switch {
+		case n <= one.notified || p == nil:
 			delete(b.hot, one)
-			continue
-		}
-		if one.Period < present {
-			delete(b.hot, one)
-			continue
-		}
-		if len(out) < most {
+		case one.Period < present && now.Sub(m.span(p, one.Period).ends) > late:
+			b.cool(one)
+			one.notified, one.whole = n, true
+			b.mark(one, nil)
+		case len(out) < most:
 			out = append(out, Reached{Usage: m.usage(one), Part: one.soft[n-1], number: n, of: one.account})
 		}
 	}
@@ -192,6 +194,14 @@ func (one *record) reached() (n int) {
 func (b *Book) watch(one *record) {
 	if one.reached() > one.notified {
 		b.hot[one] = struct{}{}
+	}
+}
+
+// cool gives up a threshold that was not delivered.
+func (b *Book) cool(one *record) {
+	if _, is := b.hot[one]; is {
+		delete(b.hot, one)
+		b.counts.Expired++
 	}
 }
 

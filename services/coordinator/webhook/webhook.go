@@ -4,7 +4,7 @@
 //
 // A [Sender] asks for the events that are to be sent, and posts them one after another. An answer of 200 to 299 takes
 // an event. An event that is not taken is tried again after 1 s, 2 s and so on, up to five minutes; others go on
-// meanwhile. If the receiver cannot be reached at all, everything waits for that time.
+// meanwhile. If the receiver cannot be reached, or answers 429 or 503, everything waits for that time.
 //
 // A request is as Standard Webhooks has it: the headers webhook-id, webhook-timestamp, and webhook-signature, which
 // is "v1," and the base64 of HMAC-SHA256 over "ID.TIMESTAMP.BODY". The ID of an event is always the same, so that a
@@ -53,6 +53,8 @@ const (
 	timeout, maxAnswer = 10 * time.Second, 64 << 10
 	// firstRetry and lastRetry bound the time until the next try.
 	firstRetry, lastRetry = time.Second, 5 * time.Minute
+	// forgetAfter is the time after its next try for which an event is known that there was no room to look at.
+	forgetAfter = time.Hour
 	// every is the interval of questions for events, and most bounds the events of an answer.
 	every, most = time.Second, 256
 	// minSecret is the least length of a secret, bytes.
@@ -213,39 +215,42 @@ func (s *Sender) Run(ctx context.Context) {
 // round sends what is due. all is the wait of everything.
 func (s *Sender) round(ctx context.Context, now time.Time, all retry) retry {
 	events := s.next(most)
-	open := make(map[string]retry, len(events))
-	for i, e := range events {
+	s.forget(now, events)
+	for _, e := range events {
 		known, tried := s.waits[e.ID]
-		if tried {
-			open[e.ID] = known
-		}
 		if ctx.Err() != nil || tried && now.Before(known.at) {
 			continue
 		}
-		answered, err := s.post(ctx, e)
+		alone, err := s.post(ctx, e)
 		s.count(err)
-		switch {
-		case err == nil:
-			delete(open, e.ID)
+		if err == nil {
+			delete(s.waits, e.ID)
 			all = retry{}
 			e.Delivered()
-		case answered:
-			open[e.ID] = later(now, known)
-		default:
-			for _, rest := range events[i+1:] {
-				if w, tried := s.waits[rest.ID]; tried {
-					open[rest.ID] = w
-				}
-			}
-			s.waits = open
-			return later(now, all)
+			continue
+		}
+		if s.waits[e.ID] = later(now, known); !alone {
+			all = later(now, all)
+			break
 		}
 	}
-	s.waits = open
 	s.mu.Lock()
-	s.stats.Waiting = len(open)
+	s.stats.Waiting = len(s.waits)
 	s.mu.Unlock()
 	return all
+}
+
+// forget drops the waits of events that are not open any more. Events that there was no room for keep theirs.
+func (s *Sender) forget(now time.Time, events []Event) {
+	open := make(map[string]bool, len(events))
+	for _, e := range events {
+		open[e.ID] = true
+	}
+	for id, w := range s.waits {
+		if !open[id] && (len(events) < most || now.Sub(w.at) > forgetAfter) {
+			delete(s.waits, id)
+		}
+	}
 }
 
 // later returns the next try after a failed one: twice as late, less up to a quarter.
@@ -269,8 +274,8 @@ func (s *Sender) count(err error) {
 	}
 }
 
-// post sends an event. answered: the receiver has answered, though it may not have taken the event.
-func (s *Sender) post(ctx context.Context, e Event) (answered bool, err error) {
+// post sends an event. alone: an error is about this event, not about all.
+func (s *Sender) post(ctx context.Context, e Event) (alone bool, err error) {
 	key, err := s.of.secret()
 	if err != nil {
 		return false, err
@@ -295,8 +300,11 @@ func (s *Sender) post(ctx context.Context, e Event) (answered bool, err error) {
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
-	if answer.StatusCode/100 != 2 {
-		return true, fmt.Errorf("the webhook answers with status %d", answer.StatusCode)
+	switch code := answer.StatusCode; {
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return false, fmt.Errorf("the webhook answers with status %d", code)
+	case code/100 != 2:
+		return true, fmt.Errorf("the webhook answers with status %d", code)
 	}
 	return true, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -93,6 +94,57 @@ func TestEventsAreSentOnceAndAgainUntilTaken(t *testing.T) {
 	}
 	if got := s.Stats(); got.Delivered != 3 || got.Failed != 2 || got.Waiting != 0 || got.Last != nil {
 		t.Errorf("%+v", got)
+	}
+}
+
+// More events are open than one round looks at, and the receiver takes none of them: an event keeps its wait while it
+// is not looked at.
+func TestEventsKeepTheirWaits(t *testing.T) {
+	r := &receiver{t: t}
+	for range 5000 {
+		r.statuses = append(r.statuses, http.StatusInternalServerError)
+	}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	q := &queue{}
+	for n := range 2 * most {
+		q.open = append(q.open, strconv.Itoa(n))
+	}
+	turn := 0
+	next := func(n int) []Event { // by turns one half and the other
+		turn++
+		half := queue{open: q.open[turn%2*most:][:most]}
+		return half.next(n)
+	}
+	s := New(Config{URL: server.URL, Secret: secretFile(t), Internal: true}, next, slog.New(slog.DiscardHandler))
+	now, all := time.Now(), retry{}
+	for range 14 {
+		all = s.round(t.Context(), now, all)
+		now = now.Add(time.Second)
+	}
+	// Within 14 s an event is tried at 0, 2, 4 and 8 s at most.
+	if n := len(r.ids); n > 4*2*most || s.Stats().Waiting != 2*most {
+		t.Errorf("%d requests, %+v", n, s.Stats())
+	}
+}
+
+// A receiver that says that it is busy is not asked about other events at once.
+func TestABusyReceiverIsTriedLess(t *testing.T) {
+	r := &receiver{t: t, statuses: []int{http.StatusServiceUnavailable, http.StatusTooManyRequests}}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	q := &queue{open: []string{"a", "b", "c"}}
+	s := New(Config{URL: server.URL, Secret: secretFile(t), Internal: true}, q.next, slog.New(slog.DiscardHandler))
+	now, all := time.Now(), retry{}
+	for range 2 {
+		if all = s.round(t.Context(), now, all); all.after == 0 {
+			t.Error("it does not wait")
+		}
+		now = all.at.Add(time.Millisecond)
+	}
+	s.round(t.Context(), now.Add(time.Minute), all)
+	if got := len(r.ids); got != 5 || len(q.open) != 0 {
+		t.Errorf("%d requests, %v are left", got, q.open)
 	}
 }
 

@@ -1,0 +1,29 @@
+package booking
+
+import (
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/calendar"
+	"github.com/titrate/titrate/control/config"
+)
+
+// Nobody asks for thresholds, and their records go.
+func TestRemovedRecordsAreNotHot(t *testing.T) {
+	of := config.Calendar{Per: config.Day, Zone: "UTC"}
+	b := New(func(Key) (Terms, bool) { return Terms{Amount: calendar.Unit, Calendar: of, Soft: []float64{.5}}, true })
+	one := b.add(account{Key{"acme", "daily", "k"}, of, 20785})
+	one.amount, one.soft = calendar.Unit, []float64{.5}
+	one.base.Settled = calendar.Unit
+	for _, day := range []int{28, 29, 30, 31, 32, 33} {
+		for shard := range Shards {
+			b.Tidy(time.Date(2026, 11, day, 12, 0, 0, 0, time.UTC), shard)
+		}
+		if day == 28 && len(b.hot) != 1 {
+			t.Error("its threshold is not reached")
+		}
+	}
+	if len(b.records) != 0 || len(b.hot) != 0 {
+		t.Errorf("%d records, %d are hot", len(b.records), len(b.hot))
+	}
+}
