@@ -16,10 +16,11 @@
 //
 //   - The URL is a flag's. Nothing of the API, and no tenant, can set, change or see it.
 //   - It is https; http only with a loopback address in it. It has no user and no password.
-//   - Each address that its name stands for is checked when a connection is made. Link-local (a cloud's metadata),
-//     multicast and unspecified addresses are refused; loopback and private ones, too, unless Internal is set.
+//   - Each address that its name stands for is checked when a connection is made. Link-local,
+//     multicast and unspecified addresses are refused, and those at which clouds have metadata, also as an IPv6 address
+//     with the IPv4 address in it. Loopback and private ones are refused, too, unless Internal is set.
 //   - Redirects are not followed, and proxies of the environment are not used.
-//   - Of the answer only the status counts. Nothing of its body is kept or logged.
+//   - Of the answer only the status counts. Nothing of its headers and body is kept or logged.
 //
 // The secret is read from its file for each request, so it may be replaced at any time. Neither it nor the URL's path
 // and query are logged.
@@ -41,6 +42,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,11 +130,11 @@ type Event struct {
 
 // Sender posts events. Safe for concurrent use.
 type Sender struct {
-	of     Config
-	next   func(most int) []Event
-	log    *slog.Logger
-	client *http.Client
-	waits  map[string]retry // of Run
+	of    Config
+	next  func(most int) []Event
+	log   *slog.Logger
+	to    http.RoundTripper // it follows no redirect
+	waits map[string]retry  // of Run
 
 	mu    sync.Mutex
 	stats Stats
@@ -154,10 +156,8 @@ type Stats struct {
 func New(of Config, next func(most int) []Event, log *slog.Logger) *Sender {
 	s := &Sender{of: of, next: next, log: log, waits: map[string]retry{}}
 	dialer := &net.Dialer{Timeout: timeout, Control: s.control}
-	s.client = &http.Client{Timeout: timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, MaxIdleConns: 1,
-			MaxResponseHeaderBytes: maxAnswer}}
+	s.to = &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, MaxIdleConns: 1,
+		MaxResponseHeaderBytes: maxAnswer}
 	return s
 }
 
@@ -171,10 +171,9 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	switch ip := at.Addr().Unmap().WithZone(""); {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
-		ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case never(ip), never(embedded(ip)):
 		return fmt.Errorf("%s %w", ip, errAddress)
-	case !s.of.Internal && (ip.IsLoopback() || ip.IsPrivate() || within(ip)):
+	case !s.of.Internal && (ip.IsLoopback() || ip.IsPrivate() || within(internal, ip)):
 		return fmt.Errorf("%s %w without --usage-webhook-internal", ip, errAddress)
 	}
 	return nil
@@ -184,15 +183,36 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 // forms that have an IPv4 address in them.
 var internal = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16")}
+	nat64[0], nat64[1], sixToFour}
 
-func within(ip netip.Addr) bool {
-	for _, p := range internal {
-		if p.Contains(ip) {
-			return true
-		}
+// metadata are addresses at which clouds give programs their credentials, beside those that are link-local.
+var metadata = []netip.Prefix{netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128")}
+
+func within(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// never reports whether no webhook may have an address.
+func never(ip netip.Addr) bool {
+	return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || within(metadata, ip) ||
+		ip == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// nat64 and sixToFour are forms of IPv6 addresses that have an IPv4 address at their end, or after two bytes.
+var nat64 = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48")}
+var sixToFour = netip.MustParsePrefix("2002::/16")
+
+// embedded returns the IPv4 address in an IPv6 address, the zero Addr if there is none.
+func embedded(ip netip.Addr) netip.Addr {
+	b := ip.As16()
+	switch {
+	case within(nat64, ip):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
 	}
-	return false
+	return netip.Addr{}
 }
 
 // Run sends events until ctx ends.
@@ -280,6 +300,8 @@ func (s *Sender) post(ctx context.Context, e Event) (alone bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.of.URL, bytes.NewReader(e.Body))
 	if err != nil {
 		return false, errors.New("--usage-webhook: not a URL")
@@ -290,13 +312,9 @@ func (s *Sender) post(ctx context.Context, e Event) (alone bool, err error) {
 	r.Header.Set("webhook-id", e.ID)
 	r.Header.Set("webhook-timestamp", at)
 	r.Header.Set("webhook-signature", Sign(key, e.ID, at, e.Body))
-	answer, err := s.client.Do(r)
+	answer, err := s.to.RoundTrip(r)
 	if err != nil {
-		var about *url.Error
-		if errors.As(err, &about) {
-			err = about.Err // without the URL
-		}
-		return false, err
+		return false, err // without the URL
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))

@@ -189,6 +189,16 @@ func TestWhereItConnectsTo(t *testing.T) {
 		"169.254.169.254:80":          {false, false},
 		"[::ffff:169.254.169.254]:80": {false, false},
 		"[fe80::1%eth0]:80":           {false, false},
+		"[64:ff9b::a9fe:a9fe]:80":     {false, false},
+		"[64:ff9b:1::a9fe:a9fe]:80":   {false, false},
+		"[64:ff9b::e000:1]:80":        {false, false},
+		"[2002:a9fe:a9fe::1]:80":      {false, false},
+		"[64:ff9b::6464:64c8]:80":     {false, false},
+		"[2002:a83f:8110::]:80":       {false, false},
+		"[fd00:ec2::254]:80":          {false, false},
+		"[fd20:ce::254]:80":           {false, false},
+		"100.100.100.200:80":          {false, false},
+		"168.63.129.16:80":            {false, false},
 		"0.0.0.0:80":                  {false, false},
 		"[::]:80":                     {false, false},
 		"224.0.0.1:80":                {false, false},
@@ -210,6 +220,22 @@ func TestALoopbackReceiverIsRefused(t *testing.T) {
 	s := New(Config{URL: server.URL, Secret: secretFile(t)}, nil, slog.New(slog.DiscardHandler))
 	if _, err := s.post(context.Background(), Event{ID: "a"}); !errors.Is(err, errAddress) {
 		t.Error(err)
+	}
+}
+
+// A redirect is an answer like others: where it leads to is neither followed nor logged.
+func TestALocationIsNotLogged(t *testing.T) {
+	for _, location := range []string{"/in-the-location", "http://[in-the-location"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", location)
+			w.WriteHeader(http.StatusFound)
+		}))
+		defer server.Close()
+		s := New(Config{URL: server.URL, Secret: secretFile(t), Internal: true}, nil, slog.New(slog.DiscardHandler))
+		if alone, err := s.post(t.Context(), Event{ID: "a"}); !alone || err == nil ||
+			err.Error() != "the webhook answers with status 302" {
+			t.Errorf("%v, %v", alone, err)
+		}
 	}
 }
 
