@@ -26,6 +26,7 @@ type periods struct {
 	calendar.Periods
 	floor int64 // highest number that was announced, here or by another leader; 0 = none
 	used  bool  // it is configured
+	kept  bool  // it was configured, or had records, since Tidy began with shard 0
 }
 
 // get returns the periods of a calendar; nil: there are none.
@@ -39,7 +40,7 @@ func (c *calendars) get(of config.Calendar) *periods {
 		if c.of == nil {
 			c.of = map[config.Calendar]*periods{}
 		}
-		p = &periods{Periods: arithmetic}
+		p = &periods{Periods: arithmetic, kept: true}
 		c.of[of] = p
 	}
 	return p
@@ -52,6 +53,16 @@ func (p *periods) at(now time.Time) (number int64, left, next time.Duration) {
 	}
 	end := p.Start(p.floor + 1)
 	return p.floor, end.Sub(now), p.Start(p.floor + 2).Sub(end)
+}
+
+// forget removes the calendars that are not configured and have had no records for a round of Tidy.
+func (c *calendars) forget() {
+	for of, p := range c.of {
+		if !p.used && !p.kept {
+			delete(c.of, of)
+		}
+		p.kept = p.used
+	}
 }
 
 // moment is a time, with what is known of calendars then: to find the begin of a period takes some 30 conversions.
@@ -141,7 +152,7 @@ type Period struct {
 // periods.
 func (b *Book) Configure(used []config.Calendar) {
 	for _, p := range b.calendars.of {
-		p.used = false
+		p.used, p.kept = false, p.kept || p.used
 	}
 	for i, of := range used {
 		if p := b.calendars.get(of); p != nil && i < maxCalendars {
@@ -164,19 +175,23 @@ func (b *Book) Announce(now time.Time) (out []Period) {
 		}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b Period) int { return compareCalendars(a.Calendar, b.Calendar) })
+	slices.SortFunc(out, func(a, b Period) int { return CompareCalendars(a.Calendar, b.Calendar) })
 	return out
 }
 
 // Soon reports whether the next period is open already.
 func (p Period) Soon() bool { return p.Left <= neighbour }
 
-func compareCalendars(a, b config.Calendar) int {
+// CompareCalendars orders calendars.
+func CompareCalendars(a, b config.Calendar) int {
 	return cmp.Or(cmp.Compare(a.Per, b.Per), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.StartsOn, b.StartsOn))
 }
 
 // Tidy looks at the records of one shard: it makes final what has ended, and removes what is kept no longer.
 func (b *Book) Tidy(now time.Time, shard int) {
+	if shard == 0 {
+		b.calendars.forget()
+	}
 	m, ids := b.moment(now), slices.Sorted(maps.Keys(b.shards[shard]))
 	for _, id := range ids {
 		one := b.shards[shard][id]
@@ -184,6 +199,7 @@ func (b *Book) Tidy(now time.Time, shard int) {
 		if p == nil { // this host does not know the zone any more
 			continue
 		}
+		p.kept = true
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)

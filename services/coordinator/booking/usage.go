@@ -94,7 +94,7 @@ func (p *page) cut() {
 
 func (a account) compare(b account) int {
 	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Client, b.Client),
-		compareCalendars(a.Calendar, b.Calendar), cmp.Compare(a.Period, b.Period))
+		CompareCalendars(a.Calendar, b.Calendar), cmp.Compare(a.Period, b.Period))
 }
 
 // place returns the text that placed reads.

@@ -27,3 +27,30 @@ func TestRemovedRecordsAreNotHot(t *testing.T) {
 		t.Errorf("%d records, %d are hot", len(b.records), len(b.hot))
 	}
 }
+
+// A calendar that is configured no longer is known while it has records, and then forgotten.
+func TestCalendarsAreForgotten(t *testing.T) {
+	of := config.Calendar{Per: config.Day, Zone: "UTC"}
+	b := New(func(Key) (Terms, bool) { return Terms{}, false })
+	b.Configure([]config.Calendar{of, {Per: config.Week, Zone: "UTC", StartsOn: 1}})
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	b.Announce(at)
+	b.add(account{Key{"acme", "daily", "k"}, of, 20785})
+	b.Configure(nil)
+	for round, want := range []int{2, 1, 1} {
+		for shard := range Shards {
+			b.Tidy(at, shard)
+		}
+		if len(b.calendars.of) != want {
+			t.Errorf("round %d: %d calendars, want %d", round, len(b.calendars.of), want)
+		}
+	}
+	for range 4 {
+		for shard := range Shards {
+			b.Tidy(at.AddDate(0, 0, 9), shard)
+		}
+	}
+	if len(b.calendars.of) != 0 {
+		t.Errorf("%d calendars without records are kept", len(b.calendars.of))
+	}
+}
