@@ -34,10 +34,11 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_usage_corrections", Counter: true, Labels: []string{"reason"},
 		Help: "Cases in which use is known less exactly. restored: agents had booked more than etcd knew. folded: " +
 			"more than 1024 agents owned a key in a period. unreadable: stored values that cannot be read. late: use " +
-			"came after its record was final, and is missing.",
+			"came after its record was final, and is missing. dropped: a final record was removed early for new ones.",
 		Read: func(m measurements, put telemetry.Put) {
 			put(float64(m.ledger.Restored), attribute.String("reason", "restored"))
 			put(float64(m.ledger.LateUse), attribute.String("reason", "late"))
+			put(float64(m.ledger.Dropped), attribute.String("reason", "dropped"))
 			put(float64(m.ledger.Folded), attribute.String("reason", "folded"))
 			put(float64(m.ledger.Unreadable+m.ledger.Counts.Unreadable), attribute.String("reason", "unreadable"))
 		}},

@@ -35,6 +35,6 @@
 // # Bounds
 //
 // MaxRecords records, maxSessions sessions in each: the session that was not used for longest is then put together
-// with those before. Of a key the present period is kept, and the last Kept ones. A request costs O(1), Write
-// O(changes), Fold O(records/Shards).
+// with those before. Of a key the present period is kept, and the last Kept ones, one while there is hardly room. A
+// request costs O(1), Write O(changes), Fold O(records/Shards).
 package booking

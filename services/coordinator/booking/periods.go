@@ -203,6 +203,9 @@ func (b *Book) Tidy(now time.Time, shard int) {
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)
+		case one.final && one.Period < present-1 && len(b.records) >= b.most-b.most/16:
+			b.remove(one)
+			b.counts.Dropped++
 		case one.final:
 			if now.Sub(m.span(p, one.Period).ends) <= late {
 				if terms, configured := b.terms(one.Key); configured && terms.Calendar == one.Calendar {

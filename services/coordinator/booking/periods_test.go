@@ -54,3 +54,31 @@ func TestCalendarsAreForgotten(t *testing.T) {
 		t.Errorf("%d calendars without records are kept", len(b.calendars.of))
 	}
 }
+
+// Where records are many, final ones of all periods but the last make room.
+func TestFinalRecordsMakeRoom(t *testing.T) {
+	of := config.Calendar{Per: config.Day, Zone: "UTC"}
+	b := New(func(Key) (Terms, bool) { return Terms{}, false })
+	b.most = 32
+	for period := range int64(4) {
+		for n := range 8 {
+			one := b.add(account{Key{"acme", "daily", string(rune('a' + n))}, of, 20782 + period})
+			one.final = period < 3
+		}
+	}
+	for shard := range Shards {
+		b.Tidy(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), shard)
+	}
+	// Below 30 of 32 nothing is removed any more.
+	if len(b.records) != 29 || b.counts.Dropped != 3 {
+		t.Errorf("%d records, %+v", len(b.records), b.counts)
+	}
+	for at := range b.records {
+		if at.Period >= 20784 {
+			delete(b.records, at)
+		}
+	}
+	if len(b.records) != 13 {
+		t.Errorf("%d records of the two oldest periods, want 13", len(b.records))
+	}
+}
