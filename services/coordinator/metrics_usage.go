@@ -43,8 +43,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 			put(float64(m.ledger.Unreadable+m.ledger.Counts.Unreadable), attribute.String("reason", "unreadable"))
 		}},
 	{Name: "titrate_usage_events", Counter: true, Labels: []string{"outcome"},
-		Help: "Requests to --usage-webhook, by outcome: delivered or failed; and events that are given up a day after " +
-			"their period: expired. Only with --usage-webhook.",
+		Help: "Requests to --usage-webhook, by outcome: delivered or failed; and events that are given up a day " +
+			"after their period: expired. Only with --usage-webhook.",
 		Read: func(m measurements, put telemetry.Put) {
 			if m.o.webhook != nil {
 				s := m.o.webhook.Stats()

@@ -29,7 +29,7 @@
 //   - Nothing is given below the end of an interval that an owner knows, up to the amount: etcd may have been restored.
 //   - A period's number never falls, also not under another leader whose clock is behind.
 //   - A record is final an hour after the period's end, or after this coordinator began to take bookings if that is
-//     later; while a session has not ended in order, an hour after its last message. It does not change then.
+//     later. While a session has not ended in order, an hour without a message must pass, too. It does not change then.
 //   - No I/O, no clock, no goroutine: now comes in. Not safe for concurrent use.
 //
 // # Bounds

@@ -115,6 +115,7 @@ func (l *Ledger) Stats() Stats {
 
 func plus(a, b booking.Counts) booking.Counts {
 	return booking.Counts{Given: a.Given + b.Given, Repeated: a.Repeated + b.Repeated, Late: a.Late + b.Late,
-		LateUse: a.LateUse + b.LateUse, Dropped: a.Dropped + b.Dropped, Expired: a.Expired + b.Expired, Full: a.Full + b.Full, Folded: a.Folded + b.Folded, Restored: a.Restored + b.Restored,
+		LateUse: a.LateUse + b.LateUse, Dropped: a.Dropped + b.Dropped, Expired: a.Expired + b.Expired,
+		Full: a.Full + b.Full, Folded: a.Folded + b.Folded, Restored: a.Restored + b.Restored,
 		Unreadable: a.Unreadable + b.Unreadable}
 }

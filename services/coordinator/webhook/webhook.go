@@ -185,7 +185,7 @@ var internal = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.Must
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
 	nat64[0], nat64[1], sixToFour}
 
-// metadata are addresses at which clouds give programs their credentials, beside those that are link-local.
+// metadata are addresses at which clouds give programs their credentials, beside link-local ones.
 var metadata = []netip.Prefix{netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
 	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128")}
 
