@@ -62,6 +62,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Role is the set of calls that a grant allows.
@@ -137,6 +140,9 @@ func checkTenants(role Role, tenants []string, ceiling *Ceiling, takeOver bool) 
 	switch {
 	case (role == Editor || role == TenantViewer) != (len(tenants) > 0):
 		return errors.New("an editor and a tenant-viewer have tenants, and nobody else")
+	case role == TenantViewer && slices.ContainsFunc(tenants, notTenant):
+		return fmt.Errorf("a tenant-viewer of %s: want IDs of tenants (%s)", wording.Quote(strings.Join(tenants, ", ")),
+			resource.IDRule)
 	case takeOver && role != Editor:
 		return errors.New("takeOver is of an editor: an administrator may take over anything, and nobody else")
 	}

@@ -157,12 +157,15 @@ func (j *jwts) valid(c *jwt.Claims, now time.Time) error {
 func (j *jwts) grants(all map[string]any) (out []Grant, lacks string) {
 	role, tenants := j.claims["role"], texts(all[j.claims["tenants"]])
 	roles := texts(all[role])
+	one := slices.DeleteFunc(slices.Clone(tenants), notTenant)
 	for _, r := range []Role{TenantViewer, Viewer, Editor, Admin} {
 		switch {
 		case !slices.Contains(roles, string(r)):
 		case r == Viewer, r == Admin:
 			out = append(out, Grant{Role: r})
-		case len(tenants) > 0:
+		case r == TenantViewer && len(one) > 0:
+			out = append(out, Grant{Role: r, Tenants: one})
+		case r == Editor && len(tenants) > 0:
 			out = append(out, Grant{Role: r, Tenants: tenants})
 		default:
 			lacks = fmt.Sprintf("; its claim %s has %s, and %s names no tenant", role, r, j.claims["tenants"])

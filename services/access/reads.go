@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/titrate/titrate/services/store/resource"
 )
 
 // tenantReads are the methods that a tenant-viewer may call, each with the field of its request that names a tenant.
@@ -15,6 +17,12 @@ import (
 var tenantReads = map[string]string{
 	"GetTenant": "name", "GetQuota": "name", "GetLimit": "name", "ListQuotas": "parent", "ListLimits": "parent",
 	"ListUsage": "parent", "Why": "tenant", "Top": "selection.tenant", "ListTenants": "", "FindDecisions": "",
+}
+
+// notTenant reports whether a text is no ID of one tenant: tenants/* and tenants/- are about all of them.
+func notTenant(text string) bool {
+	r, err := resource.Parse("tenants/" + text)
+	return err != nil || r.Kind != resource.Tenant || text == resource.AnyTenant
 }
 
 // ReadsOnly returns the tenants, without collection, that the caller may read, if it may not read everything.

@@ -331,6 +331,10 @@ func TestClaims(t *testing.T) {
 			[]Grant{{Role: TenantViewer, Tenants: []string{"acme"}}}, ""},
 		{map[string]any{"roles": "editor"}, nil, "teams names no tenant"},
 		{map[string]any{"roles": "tenant-viewer", "teams": ""}, nil, "teams names no tenant"},
+		{map[string]any{"roles": "tenant-viewer", "teams": []any{"*", "", "-", "acme/limits", "tenants/acme"}}, nil,
+			"teams names no tenant"},
+		{map[string]any{"roles": "tenant-viewer", "teams": "* acme -"},
+			[]Grant{{Role: TenantViewer, Tenants: []string{"acme"}}}, ""},
 		{map[string]any{"roles": "agent"}, nil, "has none of tenant-viewer, viewer, editor, admin"},
 		{map[string]any{"titrate_role": "admin"}, nil, "has none of tenant-viewer, viewer, editor, admin"},
 	} {
@@ -346,6 +350,8 @@ func TestFilesAndSettingsThatAreWrong(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	for _, wrong := range []string{
 		"tokens: [{name: a, sha256: short, role: viewer}]", "tokens:\n" + entry("a", "x", "role: agent"),
+		"tokens:\n" + entry("a", "x", `role: tenant-viewer, tenants: ["*"]`),
+		"tokens:\n" + entry("a", "x", `role: tenant-viewer, tenants: [acme, "-"]`),
 		"tokens:\n" + entry("a", "x", "role: editor"), "tokens:\n" + entry("''", "x", "role: viewer"),
 		"tokens:\n" + entry("a", "x", "role: viewer, tenants: [b]"), "tokens:\n" + entry("a", "x", "role: viewer, id: b"),
 		"tokens:\n" + entry("a", "x", "role: viewer") + entry("a", "y", "role: viewer"),

@@ -19,8 +19,8 @@ const usageLong = `usage shows what clients have used of calendar quotas (quota:
 requests in the present period, or with --period in another one. USED has the real cost of requests, as far as that is
 known; refused requests are not in it. All tenants are shown unless one is named.
 
-A period that has ended is final when all agents have said what they counted, after an hour at the latest. The present
-period and the last three are kept.
+A record is final an hour after the end of its period; later if an agent was lost or a coordinator was elected in that
+hour. The present period and the last three are kept.
 
 --export writes the final records of ended periods, one a line: json is the record, cloudevents is CloudEvents 1.0 with
 the record as data. Records have an id that is the same in each export. So a program may export every hour, and keep

@@ -37,19 +37,25 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Refused })},
 	{Name: "titrate_usage_corrections", Counter: true, Labels: []string{"reason"},
 		Help: "Cases in which use is known less exactly. restored: agents had booked more than etcd knew. folded: " +
-			"more than 64 agents that owned a key in a period are lost. unreadable: stored values that cannot be read.",
+			"more than 64 agents that owned a key in a period are lost. unreadable: stored values that cannot be read. " +
+			"late: use came after its record was final, and is missing. dropped: a final record was removed early for " +
+			"new ones.",
 		Read: func(m measurements, put telemetry.Put) {
 			put(float64(m.ledger.Restored), attribute.String("reason", "restored"))
+			put(float64(m.ledger.LateUse), attribute.String("reason", "late"))
+			put(float64(m.ledger.Dropped), attribute.String("reason", "dropped"))
 			put(float64(m.ledger.Folded), attribute.String("reason", "folded"))
 			put(float64(m.ledger.Unreadable+m.ledger.Counts.Unreadable), attribute.String("reason", "unreadable"))
 		}},
 	{Name: "titrate_usage_events", Counter: true, Labels: []string{"outcome"},
-		Help: "Requests to --usage-webhook, by outcome: delivered or failed. Only with --usage-webhook.",
+		Help: "Requests to --usage-webhook, by outcome: delivered or failed; and events that are given up a day " +
+			"after their period: expired. Only with --usage-webhook.",
 		Read: func(m measurements, put telemetry.Put) {
 			if m.o.webhook != nil {
 				s := m.o.webhook.Stats()
 				put(float64(s.Delivered), attribute.String("outcome", "delivered"))
 				put(float64(s.Failed), attribute.String("outcome", "failed"))
+				put(float64(m.ledger.Expired), attribute.String("outcome", "expired"))
 			}
 		}},
 	{Name: "titrate_usage_events_waiting",

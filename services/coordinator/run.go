@@ -39,7 +39,7 @@ func (o *Coordinator) wire(context.Context) error {
 		Nacked: o.instruments.nacked,
 	})
 	o.ledger = ledger.New(ledger.Options{Client: o.client, Prefix: o.config.Prefix + "/bookings",
-		Terms: o.configuration.Terms, Changed: func() { o.streams.Announce() }, Log: o.log})
+		Terms: o.terms, Changed: func() { o.streams.Announce() }, Log: o.log})
 	if o.config.Webhook.URL != "" {
 		o.webhook = webhook.New(o.config.Webhook, o.thresholds, o.log)
 		o.admin.Alarm("webhook", o.webhook.Trouble)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 // defaultPage and maxPage are how many uses a page has.
 const defaultPage, maxPage = 100, 1000
 
+var errPage = status.Error(codes.InvalidArgument, "page_token: not one of an answer")
+
 // Usage returns a page of the use of calendar quotas.
 func (l *live) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) {
 	state, _ := l.coordinator.elector.State()
@@ -32,15 +35,18 @@ func (l *live) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, e
 	}
 	after, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, "page_token: not one of an answer")
+		return nil, errPage
 	}
 	s := booking.Selection{Limit: r.GetLimit(), Client: r.GetClient(), Period: r.GetPeriod()}
 	if s.Tenant = strings.TrimPrefix(r.GetParent(), "tenants/"); s.Tenant == "*" {
 		s.Tenant = ""
 	}
-	most := min(cmp.Or(int(r.GetPageSize()), defaultPage), maxPage)
+	most := min(cmp.Or(max(int(r.GetPageSize()), 0), defaultPage), maxPage)
 	all, next, err := l.coordinator.ledger.List(s, most, string(after))
-	if err != nil {
+	switch {
+	case errors.Is(err, booking.ErrPlace):
+		return nil, errPage
+	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	out := &quotav1.ListUsageResponse{NextPageToken: base64.RawURLEncoding.EncodeToString([]byte(next))}
@@ -57,6 +63,15 @@ func usageOf(u *booking.Usage) *quotav1.Usage {
 		Begins: timestamppb.New(u.Begins), Ends: timestamppb.New(u.Ends), Amount: u.Amount.Cost(),
 		Admitted: u.Admitted.Cost(), Refused: u.Refused.Cost(), Settled: u.Settled.Cost(), Booked: u.Booked.Cost(),
 		Final: u.Final, Lost: u.Lost}
+}
+
+// terms returns the terms of a key. Thresholds are for the webhook alone.
+func (o *Coordinator) terms(k booking.Key) (booking.Terms, bool) {
+	out, configured := o.configuration.Terms(k)
+	if o.webhook == nil {
+		out.Soft = nil
+	}
+	return out, configured
 }
 
 // thresholds returns the events of thresholds that were reached and not delivered.

@@ -26,7 +26,7 @@ type Terms struct {
 const (
 	// MaxRecords bounds the keys and periods that are kept: some 300 bytes of memory each, and 40 in etcd.
 	MaxRecords = 1 << 20
-	// Kept counts the ended periods of a key that are kept.
+	// Kept counts the ended periods of a key that are kept; one while there is hardly room for new records.
 	Kept = 3
 	// maxRequests bounds the requests in a message, as the wire says.
 	maxRequests = 4096
@@ -47,6 +47,9 @@ type account struct {
 type Counts struct {
 	Given, Repeated uint64 // intervals
 	Late            uint64 // requests about final records
+	LateUse         uint64 // of them those with use, which is dropped
+	Dropped         uint64 // final records that were removed early for others
+	Expired         uint64 // thresholds that were not delivered within a day of the period's end
 	Full            uint64 // requests that were refused because MaxRecords are kept
 	Folded          uint64 // sessions that were put together because a record has maxSessions
 	Restored        uint64 // records that owners knew more of than the store
@@ -59,6 +62,7 @@ type Book struct {
 	records map[account]*record
 	shards  [Shards]map[uint64]*record // by ID
 	last    uint64                     // ID of a record
+	most    int                        // MaxRecords, less in tests
 
 	dirty     []*record
 	removed   []uint64
@@ -69,7 +73,7 @@ type Book struct {
 
 // New returns an empty book. terms says what is configured; it is called with each request.
 func New(terms func(Key) (Terms, bool)) *Book {
-	b := &Book{terms: terms, records: map[account]*record{}, hot: map[*record]struct{}{}}
+	b := &Book{terms: terms, most: MaxRecords, records: map[account]*record{}, hot: map[*record]struct{}{}}
 	for i := range b.shards {
 		b.shards[i] = map[uint64]*record{}
 	}
@@ -150,7 +154,7 @@ func (b *Book) accepts(now time.Time, at account, known *record, configured bool
 	onlyUse := r.GetWanted() == 0
 	switch {
 	case known != nil && known.final:
-		b.counts.Late++
+		b.late(known, r)
 		return controlv1.Booking_REASON_OTHER_PERIOD, false
 	case known != nil:
 		return 0, true
@@ -158,7 +162,7 @@ func (b *Book) accepts(now time.Time, at account, known *record, configured bool
 		return controlv1.Booking_REASON_NOT_CONFIGURED, false
 	case !b.calendars.open(at.Calendar, at.Period, now, onlyUse):
 		return controlv1.Booking_REASON_OTHER_PERIOD, false
-	case len(b.records) >= MaxRecords:
+	case len(b.records) >= b.most:
 		b.counts.Full++
 		return controlv1.Booking_REASON_FULL, false
 	}
@@ -213,6 +217,7 @@ func (b *Book) remove(one *record) {
 	delete(b.records, one.account)
 	delete(b.shards[one.id%Shards], one.id)
 	one.gone = true
+	b.cool(one)
 	b.removed = append(b.removed, one.id)
 }
 

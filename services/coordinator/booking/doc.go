@@ -28,14 +28,14 @@
 //   - A request with the session and number of an earlier one gets the interval of that one.
 //   - Nothing is given below the end of an interval that an owner knows, up to the amount: etcd may have been restored.
 //   - A period's number never falls, also not under another leader whose clock is behind.
-//   - A record is final when every session has ended in order, or an hour has passed without a message about the
-//     period. It does not change then.
+//   - A record is final an hour after the period's end, or after this coordinator began to take bookings if that is
+//     later. While a session has not ended in order, an hour without a message must pass, too. It does not change then.
 //   - No I/O, no clock, no goroutine: now comes in. Not safe for concurrent use.
 //
 // # Bounds
 //
 // MaxRecords records, maxSessions sessions in each. A session that has ended in order is put together with those before
 // after a minute, when nothing repeats its end any more; above the bound also the one that was not used for longest.
-// Of a key the present period is kept, and the last Kept ones. A request costs O(1), Write O(changes), Fold
-// O(records/Shards).
+// Of a key the present period is kept, and the last Kept ones, one while there is hardly room. A request costs O(1),
+// Write O(changes), Fold O(records/Shards).
 package booking

@@ -30,6 +30,7 @@ type record struct {
 	next     Units      // nobody has these units, and those after it
 	free     []interval // below next, came back
 	sessions []session
+	ended    []uint64     // sessions with an end in order, of a record that became final here
 	base     calendar.Use // of sessions that were put together
 	lost     int32        // of them and of the closed ones, those without an end in order
 	notified int          // thresholds of soft that the webhook was sent
@@ -198,7 +199,9 @@ func (one *record) use() calendar.Use {
 // close makes a record final.
 func (one *record) close() {
 	for i := range one.sessions {
-		if !one.sessions[i].final {
+		if one.sessions[i].final {
+			one.ended = append(one.ended, one.sessions[i].id)
+		} else {
 			one.lost++
 		}
 	}

@@ -3,13 +3,16 @@ package booking
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/titrate/titrate/control/calendar"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // Usage is the use of a key in a period.
@@ -33,46 +36,95 @@ type Selection struct {
 	Period                string // present, ended, all, or a name
 }
 
+// ErrPlace says that List has not returned a place.
+var ErrPlace = errors.New("not a place in the order of keys and periods")
+
 // List returns up to most uses, in order of key and period, after a place in that order, and the place of the last
-// one, "" if no more follow.
-func (b *Book) List(now time.Time, s Selection, most int, after string) (out []Usage, next string) {
-	type placed struct {
-		place string
-		one   *record
+// one, "" if no more follow. It calls pause between parts of its work: the book may change then.
+func (b *Book) List(now time.Time, s Selection, most int, after string, pause func()) (out []Usage, next string,
+	err error) {
+	var from account
+	if after != "" {
+		if from, err = placed(after); err != nil {
+			return nil, "", err
+		}
 	}
-	var all []placed
-	for _, one := range b.records {
-		if b.selects(now, s, one) {
-			if place := one.place(); place > after {
-				all = append(all, placed{place, one})
+	m, p := b.moment(now), page{most: most + 1}
+	for _, shard := range b.shards {
+		for _, one := range shard {
+			if m.selects(&s, one) && (after == "" || one.compare(from) > 0) {
+				p.add(one.account)
 			}
 		}
+		pause()
 	}
-	slices.SortFunc(all, func(x, y placed) int { return cmp.Compare(x.place, y.place) })
-	for i, p := range all {
+	p.cut()
+	for i, at := range p.of {
 		if i == most {
-			return out, all[i-1].place
+			return out, p.of[i-1].place(), nil
 		}
-		out = append(out, b.usage(p.one))
+		if one := b.records[at]; one != nil {
+			out = append(out, m.usage(one))
+		}
 	}
-	return out, ""
+	return out, "", nil
 }
 
-// place returns the place of a record in the order of List.
-func (one *record) place() string {
-	return strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.FormatInt(one.Period, 36)}, "\x00")
+// page gathers the first accounts of many.
+type page struct {
+	most int
+	of   []account
+	full bool // of begins with as many as are wanted, in order
 }
 
-func (b *Book) selects(now time.Time, s Selection, one *record) bool {
+func (p *page) add(a account) {
+	if p.full && a.compare(p.of[p.most-1]) > 0 {
+		return
+	}
+	if p.of = append(p.of, a); len(p.of) >= 2*p.most {
+		p.cut()
+	}
+}
+
+func (p *page) cut() {
+	slices.SortFunc(p.of, account.compare)
+	p.of = p.of[:min(len(p.of), p.most)]
+	p.full = len(p.of) == p.most
+}
+
+func (a account) compare(b account) int {
+	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Client, b.Client),
+		CompareCalendars(a.Calendar, b.Calendar), cmp.Compare(a.Period, b.Period))
+}
+
+// place returns the text that placed reads.
+func (a account) place() string {
+	var out []byte
+	for _, text := range []string{a.Tenant, a.Limit, a.Client} {
+		out = appendText(out, text)
+	}
+	return string(binary.AppendVarint(appendCalendar(out, a.Calendar), a.Period))
+}
+
+func placed(text string) (a account, err error) {
+	d := decoder{rest: []byte(text)}
+	const most = exchange.MaxKeyName
+	a.Tenant, a.Limit, a.Client = d.text(most), d.text(most), d.text(most)
+	if a.Calendar, a.Period = d.calendar(), d.signed(); d.err != nil || len(d.rest) > 0 {
+		return account{}, ErrPlace
+	}
+	return a, nil
+}
+
+func (m *moment) selects(s *Selection, one *record) bool {
 	if s.Tenant != "" && s.Tenant != one.Tenant || s.Limit != "" && s.Limit != one.Limit ||
 		s.Client != "" && s.Client != one.Client {
 		return false
 	}
-	p := b.calendars.get(one.Calendar)
+	p, present := m.present(one.Calendar)
 	if p == nil {
 		return false
 	}
-	present, _, _ := p.at(now)
 	switch s.Period {
 	case "all":
 		return true
@@ -81,18 +133,18 @@ func (b *Book) selects(now time.Time, s Selection, one *record) bool {
 	case "ended":
 		return one.Period < present
 	}
-	return p.Name(one.Period) == s.Period
+	return m.span(p, one.Period).name == s.Period
 }
 
-func (b *Book) usage(one *record) Usage {
-	p := b.calendars.get(one.Calendar)
+func (m *moment) usage(one *record) Usage {
 	c := one.Calendar
 	id := sha256.Sum256([]byte(strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)),
 		c.Zone, strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}, "\x00")))
 	u := Usage{Key: one.Key, ID: hex.EncodeToString(id[:16]), Amount: one.amount, Booked: one.given(), Use: one.use(),
 		Final: one.final, Lost: one.lost, Soft: one.soft}
-	if p != nil {
-		u.Period, u.Begins, u.Ends = p.Name(one.Period), p.Start(one.Period), p.Start(one.Period+1)
+	if p, _ := m.present(c); p != nil {
+		in := m.span(p, one.Period)
+		u.Period, u.Begins, u.Ends = in.name, in.begins, in.ends
 	}
 	return u
 }
@@ -105,20 +157,24 @@ type Reached struct {
 	of     account
 }
 
+// late is the time after a period's end in which its thresholds are still delivered.
+const late = 24 * time.Hour
+
 // Reached returns up to most thresholds that were reached and not delivered: the highest of each record.
 func (b *Book) Reached(now time.Time, most int) (out []Reached) {
+	m := b.moment(now)
 	for one := range b.hot {
-		n, p := one.reached(), b.calendars.get(one.Calendar)
-		if n <= one.notified || one.gone || p == nil {
+		n := one.reached()
+		p, present := m.present(one.Calendar)
+		switch {
+		case n <= one.notified || p == nil:
 			delete(b.hot, one)
-			continue
-		}
-		if present, _, _ := p.at(now); one.Period < present {
-			delete(b.hot, one)
-			continue
-		}
-		if len(out) < most {
-			out = append(out, Reached{Usage: b.usage(one), Part: one.soft[n-1], number: n, of: one.account})
+		case one.Period < present && now.Sub(m.span(p, one.Period).ends) > late:
+			b.cool(one)
+			one.notified, one.whole = n, true
+			b.mark(one, nil)
+		case len(out) < most:
+			out = append(out, Reached{Usage: m.usage(one), Part: one.soft[n-1], number: n, of: one.account})
 		}
 	}
 	return out
@@ -141,6 +197,14 @@ func (b *Book) watch(one *record) {
 	}
 }
 
+// cool gives up a threshold that was not delivered.
+func (b *Book) cool(one *record) {
+	if _, is := b.hot[one]; is {
+		delete(b.hot, one)
+		b.counts.Expired++
+	}
+}
+
 // Delivered notes that a threshold, and those below it, were delivered.
 func (b *Book) Delivered(r Reached) {
 	if one := b.records[r.of]; one != nil && one.notified < r.number {
@@ -158,16 +222,13 @@ type Part struct {
 // Parts returns the limits with the largest parts of the present period, at most so many, the largest first.
 func (b *Book) Parts(now time.Time, most int) []Part {
 	type limit struct{ tenant, name string }
-	highest, present := map[limit]float64{}, map[*periods]int64{}
+	m, highest := b.moment(now), map[limit]float64{}
 	for _, one := range b.records {
-		p := b.calendars.get(one.Calendar)
+		p, present := m.present(one.Calendar)
 		if p == nil || one.amount == 0 {
 			continue
 		}
-		if _, known := present[p]; !known {
-			present[p], _, _ = p.at(now)
-		}
-		if at := (limit{one.Tenant, one.Limit}); one.Period >= present[p] {
+		if at := (limit{one.Tenant, one.Limit}); one.Period >= present {
 			highest[at] = max(highest[at], one.use().Settled.Cost()/one.amount.Cost())
 		}
 	}

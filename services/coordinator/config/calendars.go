@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -72,14 +73,13 @@ func (c *Cache) quotaOf(tenant, limit string, now config.Instant) *config.Limit 
 	return nil
 }
 
-// Calendars returns the calendars in use, in no order.
-func (c *Cache) Calendars() (used []config.Calendar) {
+// Calendars returns the calendars in use, in order: of more than there may be the same are left out each time.
+func (c *Cache) Calendars() []config.Calendar {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	used := map[config.Calendar]struct{}{}
 	for _, l := range c.quotas {
-		if of := l.Quota.Calendar; !slices.Contains(used, of) {
-			used = append(used, of)
-		}
+		used[l.Quota.Calendar] = struct{}{}
 	}
-	return used
+	return slices.SortedFunc(maps.Keys(used), booking.CompareCalendars)
 }

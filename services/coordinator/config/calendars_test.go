@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +14,21 @@ import (
 	"github.com/titrate/titrate/services/coordinator/config"
 	"github.com/titrate/titrate/services/store"
 )
+
+// Where more calendars are in use than there may be, the same ones are left out each time.
+func TestCalendarsHaveAnOrder(t *testing.T) {
+	c := config.New()
+	b := store.Batch{Revision: 1, Reset: true}
+	for n := range int32(28) {
+		b.Resources = append(b.Resources, &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{
+			Name:  fmt.Sprintf("tenants/-/limits/l%d", 28-n),
+			Quota: &quotav1.CalendarQuota{Amount: 1, Per: quotav1.CalendarQuota_MONTH, StartsOn: fmt.Sprint(n + 1)}}}})
+	}
+	c.Apply(b)
+	if got := c.Calendars(); len(got) != 28 || !slices.IsSortedFunc(got, booking.CompareCalendars) {
+		t.Errorf("%v", got)
+	}
+}
 
 // A quota of a tenant's own limit comes before one of its plan, and that before one of all tenants. A limit that has
 // lapsed, and one without a quota, are followed as gateways follow them.

@@ -257,6 +257,7 @@ func (l *Ledger) open(ctx context.Context, epoch int64) (*journal, error) {
 		l.before = nil
 	}
 	book.Configure(l.used)
+	book.Opened(now)
 	l.book = book
 	l.stats.Unreadable += uint64(unreadable)
 	l.mu.Unlock()

@@ -35,12 +35,12 @@ func (l *Ledger) announce(now time.Time) {
 	}
 }
 
-// Periods returns the present periods for an agent, nil if no bookings are taken here, and a number that changes when
-// agents are to be sent them again.
-func (l *Ledger) Periods() (m *controlv1.Periods, generation uint64) {
+// Periods returns the present periods for an agent, and a number that changes when agents are to be sent them again.
+// Nil: the agent has those of that number already, or no bookings are taken here.
+func (l *Ledger) Periods(has uint64) (m *controlv1.Periods, generation uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.book == nil {
+	if l.book == nil || l.generation == has {
 		return nil, l.generation
 	}
 	m = &controlv1.Periods{}
@@ -52,18 +52,22 @@ func (l *Ledger) Periods() (m *controlv1.Periods, generation uint64) {
 }
 
 // List returns up to most uses after a place, and the place of the last one, "" if no more follow. ErrAway: the use
-// is not known here.
+// is not known here. Bookings go on meanwhile.
 func (l *Ledger) List(s booking.Selection, most int, after string) (out []booking.Usage, next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	book := l.book
 	switch {
 	case l.unused:
 		return nil, "", nil
-	case l.book == nil:
+	case book == nil:
 		return nil, "", ErrAway
 	}
-	out, next = l.book.List(time.Now(), s, most, after)
-	return out, next, nil
+	out, next, err = book.List(time.Now(), s, most, after, func() { l.mu.Unlock(); l.mu.Lock() })
+	if l.book != book {
+		return nil, "", ErrAway
+	}
+	return out, next, err
 }
 
 // Parts returns, for up to most limits, the highest part of its quota that a client has used in the present period.
@@ -111,6 +115,7 @@ func (l *Ledger) Stats() Stats {
 
 func plus(a, b booking.Counts) booking.Counts {
 	return booking.Counts{Given: a.Given + b.Given, Repeated: a.Repeated + b.Repeated, Late: a.Late + b.Late,
+		LateUse: a.LateUse + b.LateUse, Dropped: a.Dropped + b.Dropped, Expired: a.Expired + b.Expired,
 		Full: a.Full + b.Full, Folded: a.Folded + b.Folded, Restored: a.Restored + b.Restored,
 		Unreadable: a.Unreadable + b.Unreadable}
 }

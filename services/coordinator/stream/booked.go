@@ -26,7 +26,7 @@ func (s *Server) Unsent() uint64 { return s.unsent.Load() }
 // sendBooked sends the periods if they have changed, and the bookings that wait.
 func (s *session) sendBooked() (sent bool, err error) {
 	if s.books {
-		if m, generation := s.server.bookings.Periods(); m != nil && generation != s.periods {
+		if m, generation := s.server.bookings.Periods(s.periods); m != nil {
 			s.periods, sent = generation, true
 			if err := s.transmit(&controlv1.ConnectResponse{
 				Message: &controlv1.ConnectResponse_Periods{Periods: m}}); err != nil {

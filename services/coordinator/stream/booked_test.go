@@ -30,9 +30,12 @@ func (b *bookings) Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) 
 	return nil
 }
 
-func (b *bookings) Periods() (*controlv1.Periods, uint64) {
+func (b *bookings) Periods(has uint64) (*controlv1.Periods, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if has == b.generation {
+		return nil, has
+	}
 	return b.periods, b.generation
 }
 

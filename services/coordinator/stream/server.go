@@ -46,9 +46,9 @@ type Loop interface {
 type Bookings interface {
 	// Take takes an agent's requests. answer is called for each, from any goroutine. An error ends the stream.
 	Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) error
-	// Periods returns what agents are sent of periods, nil if no bookings are taken here, and a number that changes
-	// when they are to be sent it again.
-	Periods() (m *controlv1.Periods, generation uint64)
+	// Periods returns what agents are sent of periods, and a number that changes when they are to be sent it again.
+	// Nil: the agent has what is of that number already, or no bookings are taken here.
+	Periods(has uint64) (m *controlv1.Periods, generation uint64)
 }
 
 // helloTimeout bounds the time until a new stream's Hello.

@@ -4,7 +4,7 @@
 //
 // A [Sender] asks for the events that are to be sent, and posts them one after another. An answer of 200 to 299 takes
 // an event. An event that is not taken is tried again after 1 s, 2 s and so on, up to five minutes; others go on
-// meanwhile. If the receiver cannot be reached at all, everything waits for that time.
+// meanwhile. If the receiver cannot be reached, or answers 429 or 503, everything waits for that time.
 //
 // A request is as Standard Webhooks has it: the headers webhook-id, webhook-timestamp, and webhook-signature, which
 // is "v1," and the base64 of HMAC-SHA256 over "ID.TIMESTAMP.BODY". The ID of an event is always the same, so that a
@@ -16,10 +16,11 @@
 //
 //   - The URL is a flag's. Nothing of the API, and no tenant, can set, change or see it.
 //   - It is https; http only with a loopback address in it. It has no user and no password.
-//   - Each address that its name stands for is checked when a connection is made. Link-local (a cloud's metadata),
-//     multicast and unspecified addresses are refused; loopback and private ones, too, unless Internal is set.
+//   - Each address that its name stands for is checked when a connection is made. Link-local,
+//     multicast and unspecified addresses are refused, and those at which clouds have metadata, also as an IPv6 address
+//     with the IPv4 address in it. Loopback and private ones are refused, too, unless Internal is set.
 //   - Redirects are not followed, and proxies of the environment are not used.
-//   - Of the answer only the status counts. Nothing of its body is kept or logged.
+//   - Of the answer only the status counts. Nothing of its headers and body is kept or logged.
 //
 // The secret is read from its file for each request, so it may be replaced at any time. Neither it nor the URL's path
 // and query are logged.
@@ -41,6 +42,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,6 +55,8 @@ const (
 	timeout, maxAnswer = 10 * time.Second, 64 << 10
 	// firstRetry and lastRetry bound the time until the next try.
 	firstRetry, lastRetry = time.Second, 5 * time.Minute
+	// forgetAfter is the time after its next try for which an event is known that there was no room to look at.
+	forgetAfter = time.Hour
 	// every is the interval of questions for events, and most bounds the events of an answer.
 	every, most = time.Second, 256
 	// minSecret is the least length of a secret, bytes.
@@ -126,11 +130,11 @@ type Event struct {
 
 // Sender posts events. Safe for concurrent use.
 type Sender struct {
-	of     Config
-	next   func(most int) []Event
-	log    *slog.Logger
-	client *http.Client
-	waits  map[string]retry // of Run
+	of    Config
+	next  func(most int) []Event
+	log   *slog.Logger
+	to    http.RoundTripper // it follows no redirect
+	waits map[string]retry  // of Run
 
 	mu    sync.Mutex
 	stats Stats
@@ -152,10 +156,8 @@ type Stats struct {
 func New(of Config, next func(most int) []Event, log *slog.Logger) *Sender {
 	s := &Sender{of: of, next: next, log: log, waits: map[string]retry{}}
 	dialer := &net.Dialer{Timeout: timeout, Control: s.control}
-	s.client = &http.Client{Timeout: timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, MaxIdleConns: 1,
-			MaxResponseHeaderBytes: maxAnswer}}
+	s.to = &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, MaxIdleConns: 1,
+		MaxResponseHeaderBytes: maxAnswer}
 	return s
 }
 
@@ -169,10 +171,9 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	switch ip := at.Addr().Unmap().WithZone(""); {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(),
-		ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case never(ip), never(embedded(ip)):
 		return fmt.Errorf("%s %w", ip, errAddress)
-	case !s.of.Internal && (ip.IsLoopback() || ip.IsPrivate() || within(ip)):
+	case !s.of.Internal && (ip.IsLoopback() || ip.IsPrivate() || within(internal, ip)):
 		return fmt.Errorf("%s %w without --usage-webhook-internal", ip, errAddress)
 	}
 	return nil
@@ -182,15 +183,36 @@ func (s *Sender) control(_, address string, _ syscall.RawConn) error {
 // forms that have an IPv4 address in them.
 var internal = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16")}
+	nat64[0], nat64[1], sixToFour}
 
-func within(ip netip.Addr) bool {
-	for _, p := range internal {
-		if p.Contains(ip) {
-			return true
-		}
+// metadata are addresses at which clouds give programs their credentials, beside link-local ones.
+var metadata = []netip.Prefix{netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128")}
+
+func within(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// never reports whether no webhook may have an address.
+func never(ip netip.Addr) bool {
+	return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || within(metadata, ip) ||
+		ip == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// nat64 and sixToFour are forms of IPv6 addresses that have an IPv4 address at their end, or after two bytes.
+var nat64 = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48")}
+var sixToFour = netip.MustParsePrefix("2002::/16")
+
+// embedded returns the IPv4 address in an IPv6 address, the zero Addr if there is none.
+func embedded(ip netip.Addr) netip.Addr {
+	b := ip.As16()
+	switch {
+	case within(nat64, ip):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
 	}
-	return false
+	return netip.Addr{}
 }
 
 // Run sends events until ctx ends.
@@ -213,39 +235,42 @@ func (s *Sender) Run(ctx context.Context) {
 // round sends what is due. all is the wait of everything.
 func (s *Sender) round(ctx context.Context, now time.Time, all retry) retry {
 	events := s.next(most)
-	open := make(map[string]retry, len(events))
-	for i, e := range events {
+	s.forget(now, events)
+	for _, e := range events {
 		known, tried := s.waits[e.ID]
-		if tried {
-			open[e.ID] = known
-		}
 		if ctx.Err() != nil || tried && now.Before(known.at) {
 			continue
 		}
-		answered, err := s.post(ctx, e)
+		alone, err := s.post(ctx, e)
 		s.count(err)
-		switch {
-		case err == nil:
-			delete(open, e.ID)
+		if err == nil {
+			delete(s.waits, e.ID)
 			all = retry{}
 			e.Delivered()
-		case answered:
-			open[e.ID] = later(now, known)
-		default:
-			for _, rest := range events[i+1:] {
-				if w, tried := s.waits[rest.ID]; tried {
-					open[rest.ID] = w
-				}
-			}
-			s.waits = open
-			return later(now, all)
+			continue
+		}
+		if s.waits[e.ID] = later(now, known); !alone {
+			all = later(now, all)
+			break
 		}
 	}
-	s.waits = open
 	s.mu.Lock()
-	s.stats.Waiting = len(open)
+	s.stats.Waiting = len(s.waits)
 	s.mu.Unlock()
 	return all
+}
+
+// forget drops the waits of events that are not open any more. Events that there was no room for keep theirs.
+func (s *Sender) forget(now time.Time, events []Event) {
+	open := make(map[string]bool, len(events))
+	for _, e := range events {
+		open[e.ID] = true
+	}
+	for id, w := range s.waits {
+		if !open[id] && (len(events) < most || now.Sub(w.at) > forgetAfter) {
+			delete(s.waits, id)
+		}
+	}
 }
 
 // later returns the next try after a failed one: twice as late, less up to a quarter.
@@ -269,12 +294,14 @@ func (s *Sender) count(err error) {
 	}
 }
 
-// post sends an event. answered: the receiver has answered, though it may not have taken the event.
-func (s *Sender) post(ctx context.Context, e Event) (answered bool, err error) {
+// post sends an event. alone: an error is about this event, not about all.
+func (s *Sender) post(ctx context.Context, e Event) (alone bool, err error) {
 	key, err := s.of.secret()
 	if err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.of.URL, bytes.NewReader(e.Body))
 	if err != nil {
 		return false, errors.New("--usage-webhook: not a URL")
@@ -285,18 +312,17 @@ func (s *Sender) post(ctx context.Context, e Event) (answered bool, err error) {
 	r.Header.Set("webhook-id", e.ID)
 	r.Header.Set("webhook-timestamp", at)
 	r.Header.Set("webhook-signature", Sign(key, e.ID, at, e.Body))
-	answer, err := s.client.Do(r)
+	answer, err := s.to.RoundTrip(r)
 	if err != nil {
-		var about *url.Error
-		if errors.As(err, &about) {
-			err = about.Err // without the URL
-		}
-		return false, err
+		return false, err // without the URL
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
-	if answer.StatusCode/100 != 2 {
-		return true, fmt.Errorf("the webhook answers with status %d", answer.StatusCode)
+	switch code := answer.StatusCode; {
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return false, fmt.Errorf("the webhook answers with status %d", code)
+	case code/100 != 2:
+		return true, fmt.Errorf("the webhook answers with status %d", code)
 	}
 	return true, nil
 }

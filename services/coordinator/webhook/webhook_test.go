@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -96,6 +97,57 @@ func TestEventsAreSentOnceAndAgainUntilTaken(t *testing.T) {
 	}
 }
 
+// More events are open than one round looks at, and the receiver takes none of them: an event keeps its wait while it
+// is not looked at.
+func TestEventsKeepTheirWaits(t *testing.T) {
+	r := &receiver{t: t}
+	for range 5000 {
+		r.statuses = append(r.statuses, http.StatusInternalServerError)
+	}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	q := &queue{}
+	for n := range 2 * most {
+		q.open = append(q.open, strconv.Itoa(n))
+	}
+	turn := 0
+	next := func(n int) []Event { // by turns one half and the other
+		turn++
+		half := queue{open: q.open[turn%2*most:][:most]}
+		return half.next(n)
+	}
+	s := New(Config{URL: server.URL, Secret: secretFile(t), Internal: true}, next, slog.New(slog.DiscardHandler))
+	now, all := time.Now(), retry{}
+	for range 14 {
+		all = s.round(t.Context(), now, all)
+		now = now.Add(time.Second)
+	}
+	// Within 14 s an event is tried at 0, 2, 4 and 8 s at most.
+	if n := len(r.ids); n > 4*2*most || s.Stats().Waiting != 2*most {
+		t.Errorf("%d requests, %+v", n, s.Stats())
+	}
+}
+
+// A receiver that says that it is busy is not asked about other events at once.
+func TestABusyReceiverIsTriedLess(t *testing.T) {
+	r := &receiver{t: t, statuses: []int{http.StatusServiceUnavailable, http.StatusTooManyRequests}}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	q := &queue{open: []string{"a", "b", "c"}}
+	s := New(Config{URL: server.URL, Secret: secretFile(t), Internal: true}, q.next, slog.New(slog.DiscardHandler))
+	now, all := time.Now(), retry{}
+	for range 2 {
+		if all = s.round(t.Context(), now, all); all.after == 0 {
+			t.Error("it does not wait")
+		}
+		now = all.at.Add(time.Millisecond)
+	}
+	s.round(t.Context(), now.Add(time.Minute), all)
+	if got := len(r.ids); got != 5 || len(q.open) != 0 {
+		t.Errorf("%d requests, %v are left", got, q.open)
+	}
+}
+
 func TestAReceiverThatIsAwayIsTriedLess(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	url := server.URL
@@ -137,6 +189,16 @@ func TestWhereItConnectsTo(t *testing.T) {
 		"169.254.169.254:80":          {false, false},
 		"[::ffff:169.254.169.254]:80": {false, false},
 		"[fe80::1%eth0]:80":           {false, false},
+		"[64:ff9b::a9fe:a9fe]:80":     {false, false},
+		"[64:ff9b:1::a9fe:a9fe]:80":   {false, false},
+		"[64:ff9b::e000:1]:80":        {false, false},
+		"[2002:a9fe:a9fe::1]:80":      {false, false},
+		"[64:ff9b::6464:64c8]:80":     {false, false},
+		"[2002:a83f:8110::]:80":       {false, false},
+		"[fd00:ec2::254]:80":          {false, false},
+		"[fd20:ce::254]:80":           {false, false},
+		"100.100.100.200:80":          {false, false},
+		"168.63.129.16:80":            {false, false},
 		"0.0.0.0:80":                  {false, false},
 		"[::]:80":                     {false, false},
 		"224.0.0.1:80":                {false, false},
@@ -158,6 +220,22 @@ func TestALoopbackReceiverIsRefused(t *testing.T) {
 	s := New(Config{URL: server.URL, Secret: secretFile(t)}, nil, slog.New(slog.DiscardHandler))
 	if _, err := s.post(context.Background(), Event{ID: "a"}); !errors.Is(err, errAddress) {
 		t.Error(err)
+	}
+}
+
+// A redirect is an answer like others: where it leads to is neither followed nor logged.
+func TestALocationIsNotLogged(t *testing.T) {
+	for _, location := range []string{"/in-the-location", "http://[in-the-location"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", location)
+			w.WriteHeader(http.StatusFound)
+		}))
+		defer server.Close()
+		s := New(Config{URL: server.URL, Secret: secretFile(t), Internal: true}, nil, slog.New(slog.DiscardHandler))
+		if alone, err := s.post(t.Context(), Event{ID: "a"}); !alone || err == nil ||
+			err.Error() != "the webhook answers with status 302" {
+			t.Errorf("%v, %v", alone, err)
+		}
 	}
 }
 
