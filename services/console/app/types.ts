@@ -9,7 +9,7 @@ export interface PoolStatus {
 }
 export interface Pool { name: string; capacity: number; sharing: string; adaptive?: unknown; status?: PoolStatus }
 export interface Tenant {
-  name: string; displayName: string; weight: number; set: string; updateTime?: string;
+  name: string; displayName: string; weight: number; plan: string; set: string; updateTime?: string;
   status?: { warnings: string[]; inForce: number; gateways: number };
 }
 export interface Quota {
