@@ -81,11 +81,13 @@ func TestABlockHidesNoOther(t *testing.T) {
 	must(t, server, head+"kind: Plan\nname: plans/gold\nspec: {}\n---\n"+blocks("plans/gold")+
 		head+"kind: Tenant\nname: tenants/a\nspec: {plan: gold}\n---\n"+
 		head+"kind: Tenant\nname: tenants/b\nspec: {}\n", "apply", "-f", "-")
-	fails(t, server, command.ExitFailed, "", []string{"would hide plans/gold/limits/blocked"}, "block", "a", "--client", "m")
+	fails(t, server, command.ExitFailed, "", []string{"would hide plans/gold/limits/blocked"},
+		"block", "a", "--client", "m")
 	has(t, must(t, server, "", "block", "b", "--client", "m"), "tenants/b/limits/blocked created")
 	must(t, server, "", "unblock", "b", "--client", "m")
 	must(t, server, blocks("tenants/-"), "apply", "-f", "-")
-	fails(t, server, command.ExitFailed, "", []string{"would hide tenants/-/limits/blocked"}, "block", "b", "--client", "m")
+	fails(t, server, command.ExitFailed, "", []string{"would hide tenants/-/limits/blocked"},
+		"block", "b", "--client", "m")
 }
 
 func TestBlockUsage(t *testing.T) {

@@ -54,7 +54,8 @@ export function propose(c: Context, p: Proposal): void {
       maxlength: 1000, value: message, oninput: (e) => { message = (e.target as HTMLInputElement).value; } })),
     h("div", { class: "controls" },
       !done && plan && plan.changes.length > 0 && h("button", { type: "button", class: "primary",
-        disabled: busy || ticked.size < plan.guards.length, onclick: () => void commit() }, busy ? t.applying : t.confirm),
+        disabled: busy || ticked.size < plan.guards.length, onclick: () => void commit() },
+        busy ? t.applying : t.confirm),
       h("button", { type: "button", onclick: () => c.dialog(null) }, done ? t.close : t.cancel)),
   ]);
   void planned();
@@ -90,7 +91,8 @@ export class Effects {
   view(p: Plan, ticked?: Set<number>): Content {
     if (p.changes.length === 0) return h("p", { class: "quiet" }, t.planNothing);
     return [
-      p.guards.length > 0 && h("div", { class: "note warn", role: "alert" }, h("strong", null, ticked ? t.guardsTick : t.guards),
+      p.guards.length > 0 && h("div", { class: "note warn", role: "alert" },
+        h("strong", null, ticked ? t.guardsTick : t.guards),
         h("ul", null, p.guards.map((g, i) => h("li", null, ticked ? h("label", null, h("input", { type: "checkbox",
           checked: ticked.has(i), onchange: (e) => {
             if ((e.target as HTMLInputElement).checked) ticked.add(i);

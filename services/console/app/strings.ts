@@ -81,6 +81,8 @@ export const t = {
   bound: {
     DEMAND: "gets all it asks for", GUARANTEED: "its guarantee", MAX: "its max", POOL: "the pool is full",
   } as Record<string, string>,
+  tenantPlan: "Plan", origin: "Origin",
+  ofPlan: (plan: string) => `plan ${plan}`, ofTenant: "its own",
   quotas: "Quotas", noQuotas: "It has no quota: it shares by weight alone.",
   limits: "Limits", noLimits: "It has no limit of its own.",
   overrides: "Clients with own numbers",
@@ -115,8 +117,8 @@ export const t = {
   blockTitle: (client: string, tenant: string) => `Block client ${client} of ${tenant} for an hour`,
   blockOwn: (client: string, limit: string) => `Client ${client} has numbers of its own in ${limit}. Use titrate block.`,
   blockKey: (limit: string) => `${limit} blocks no single client. Use titrate block.`,
-  blockHides: (name: string, other: string) => `${name} would hide ${other} with its blocks, which hold for this tenant ` +
-    `now. Block the client in ${other}, for all its tenants.`,
+  blockHides: (name: string, other: string) => `${name} would hide ${other} with its blocks, which hold for this ` +
+    `tenant now. Block the client in ${other}, for all its tenants.`,
   planning: "Planning…",
   planTitle: "What would change",
   planNothing: "Nothing would change.",
