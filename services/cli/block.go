@@ -221,8 +221,8 @@ func (b *block) hidden(ctx context.Context, c *client) error {
 		now := time.Now()
 		lives := func(o *quotav1.Override) bool { return !resource.IsOver(o, now) }
 		if err == nil && parent != b.tenant && (l.GetRate() != nobody || slices.ContainsFunc(l.GetOverrides(), lives)) {
-			err = fmt.Errorf("%s%s would hide %s with its blocks, which hold for %[1]s now: block the client in %[3]s, "+
-				"for all its tenants, or give --limit", b.tenant, blockedLimit, l.GetName())
+			err = fmt.Errorf("%s%s would hide %s with its blocks, which hold for %[1]s now: block the client in "+
+				"%[3]s, for all its tenants, or give --limit", b.tenant, blockedLimit, l.GetName())
 		}
 		return err
 	}

@@ -257,8 +257,8 @@ func TestHostsWhileCallersAreUnknown(t *testing.T) {
 		})
 	for _, at := range []string{r.c.RestAddress(), r.c.ConsoleAddress()} {
 		_, port, _ := strings.Cut(strings.TrimPrefix(at, "[::]"), ":")
-		for host, want := range map[string]int{"evil.example": 403, "evil.example:" + port: 403, "localhost:" + port: 200,
-			"127.0.0.1": 200, "10.1.2.3:7403": 200, "coordinator.example:7403": 200} {
+		for host, want := range map[string]int{"evil.example": 403, "evil.example:" + port: 403,
+			"localhost:" + port: 200, "127.0.0.1": 200, "10.1.2.3:7403": 200, "coordinator.example:7403": 200} {
 			for _, one := range []struct{ method, path, body string }{
 				{"GET", "/v1alpha1:access", ""}, {"POST", "/events", `{"paths":["/v1alpha1/pools"]}`},
 			} {
