@@ -70,8 +70,9 @@ func (c *Ceiling) String() string {
 	return strings.Join(out, ", ")
 }
 
-// over says what of a resource is above the ceiling, "" if nothing is.
-func (c *Ceiling) over(m resource.Message) string {
+// over says what of a resource is above the ceiling, "" if nothing is. old is what is stored, nil for nothing: a plan
+// bounds its tenants, so that a tenant's plan stays.
+func (c *Ceiling) over(m, old resource.Message) string {
 	if c == nil {
 		return ""
 	}
@@ -81,8 +82,13 @@ func (c *Ceiling) over(m resource.Message) string {
 	case *quotav1.Quota:
 		return c.quota(m)
 	case *quotav1.Tenant:
-		if m.GetPlan() != "" {
+		was, _ := old.(*quotav1.Tenant)
+		switch {
+		case m.GetPlan() == was.GetPlan():
+		case m.GetPlan() != "":
 			return "a plan has numbers of its own"
+		default:
+			return "without plan " + was.GetPlan() + " its numbers would not hold"
 		}
 		return above("weight", m.GetWeight(), c.Weight)
 	}
@@ -160,9 +166,11 @@ func unenforced(m quotav1.Mode) bool {
 }
 
 // deletes says why the ceiling does not let a resource be deleted, "" if it does. Without its
-// quota a tenant has no max, and without its tenant neither weight nor quotas.
-func (c *Ceiling) deletes(name string) string {
+// quota a tenant has no max, and without its tenant neither weight nor quotas nor plan. old is what is stored, nil for
+// nothing and for what is not known.
+func (c *Ceiling) deletes(name string, old resource.Message) string {
 	ref, err := resource.Parse(name)
+	was, _ := old.(*quotav1.Tenant)
 	switch {
 	case c == nil || err != nil:
 		return ""
@@ -170,6 +178,8 @@ func (c *Ceiling) deletes(name string) string {
 		return "without it there would be no max"
 	case ref.Kind == resource.Tenant && (c.Max != nil || c.Weight != nil):
 		return "without it there would be neither weight nor quotas"
+	case was.GetPlan() != "":
+		return "without it there would be no plan " + was.GetPlan()
 	}
 	return ""
 }
@@ -177,15 +187,20 @@ func (c *Ceiling) deletes(name string) string {
 // Ceilings has the ceilings of callers that a guard has let through.
 type Ceilings struct{}
 
-// Write says whether the ceilings of a caller let it write a resource, with a status if not.
-// Whether the caller is an editor at all is another matter.
-func (Ceilings) Write(ctx context.Context, m resource.Message) error {
-	return within(ctx, m.GetName(), func(c *Ceiling) string { return c.over(m) })
+// Bounded reports whether a caller may write a resource within a ceiling only. Otherwise Write and Delete are nil.
+func (Ceilings) Bounded(ctx context.Context, name string) bool {
+	return within(ctx, name, (*Ceiling).String) != nil
+}
+
+// Write says whether the ceilings of a caller let it write a resource in place of an old one, nil for none; with a
+// status if not. Whether the caller is an editor at all is another matter.
+func (Ceilings) Write(ctx context.Context, m, old resource.Message) error {
+	return within(ctx, m.GetName(), func(c *Ceiling) string { return c.over(m, old) })
 }
 
 // Delete is Write for a resource to delete.
-func (Ceilings) Delete(ctx context.Context, name string) error {
-	return within(ctx, name, func(c *Ceiling) string { return c.deletes(name) })
+func (Ceilings) Delete(ctx context.Context, name string, old resource.Message) error {
+	return within(ctx, name, func(c *Ceiling) string { return c.deletes(name, old) })
 }
 
 // TakeOver says whether a caller may take a resource from the set that owns it, with a status if

@@ -51,9 +51,34 @@ func TestCeilingOfEachField(t *testing.T) {
 		{Ceiling{Max: two}, &quotav1.Quota{Max: two, Mode: quotav1.Mode_OFF}, "mode OFF"},
 		{Ceiling{Max: two}, &quotav1.Quota{Max: two, Until: timestamppb.Now()}, "after its until"},
 	} {
-		if over := c.ceiling.over(c.m); !strings.Contains(over, c.over) || (over == "") != (c.over == "") {
+		if over := c.ceiling.over(c.m, nil); !strings.Contains(over, c.over) || (over == "") != (c.over == "") {
 			t.Errorf("%s for %v: %q, want %q", &c.ceiling, c.m, over, c.over)
 		}
+	}
+}
+
+// A tenant stays on its plan: off it, no number of the plan would hold. Everything else of it may change.
+func TestCeilingKeepsThePlan(t *testing.T) {
+	c := &Ceiling{Rate: "2/s", Weight: proto.Float64(2)}
+	gold := &quotav1.Tenant{Name: "tenants/acme", Plan: "gold"}
+	for _, x := range []struct {
+		m, old *quotav1.Tenant
+		want   string
+	}{
+		{&quotav1.Tenant{}, gold, "without plan gold"},
+		{&quotav1.Tenant{Plan: "silver"}, gold, "a plan has numbers"},
+		{&quotav1.Tenant{Plan: "gold", DisplayName: "Acme"}, gold, ""},
+		{&quotav1.Tenant{Plan: "gold", Weight: 2}, gold, ""},
+		{&quotav1.Tenant{Plan: "gold", Weight: 3}, gold, "weight 3 is above 2"},
+		{&quotav1.Tenant{Plan: "gold"}, &quotav1.Tenant{}, "a plan has numbers"},
+	} {
+		if over := c.over(x.m, x.old); !strings.Contains(over, x.want) || (over == "") != (x.want == "") {
+			t.Errorf("%v in place of %v: %q, want %q", x.m, x.old, over, x.want)
+		}
+	}
+	if c := (&Ceiling{Rate: "2/s"}); !strings.Contains(c.deletes(gold.Name, gold), "no plan gold") ||
+		c.deletes(gold.Name, nil) != "" {
+		t.Error("a tenant on a plan may be deleted, and created without it")
 	}
 }
 
@@ -78,7 +103,7 @@ func TestCeilingOfEachMode(t *testing.T) {
 			"tenant": &quotav1.Tenant{Weight: 1}, "pool": &quotav1.Pool{Capacity: 1},
 		} {
 			for i := range all {
-				refused := all[i].over(m) != ""
+				refused := all[i].over(m, nil) != ""
 				want := mode != quotav1.Mode_MODE_UNSPECIFIED && mode != quotav1.Mode_ENFORCE &&
 					slices.Contains(bounds[kind], all[i])
 				if refused != want {
@@ -112,7 +137,7 @@ func TestCeilingOfGrants(t *testing.T) {
 		c := &Caller{Name: id, ids: []string{id}}
 		c.grants = p.of(c)
 		err := Ceilings{}.Write(context.WithValue(t.Context(), callerKey{}, c),
-			&quotav1.Limit{Name: "tenants/acme/limits/l", Rate: "50/s"})
+			&quotav1.Limit{Name: "tenants/acme/limits/l", Rate: "50/s"}, nil)
 		if status.Code(err) != want {
 			t.Errorf("%s: %v, want %v", id, err, want)
 		}

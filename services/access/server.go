@@ -71,7 +71,7 @@ func (s *Server) GetAccess(ctx context.Context, r *quotav1.GetAccessRequest) (*q
 		out.Reason = s.guard.missing(c)
 	} else if r.GetVerb() == deletes {
 		// What is changed is not part of the question, but what a ceiling keeps is.
-		out.Reason = status.Convert(Ceilings{}.Delete(ctx, r.GetResource())).Message()
+		out.Reason = status.Convert(Ceilings{}.Delete(ctx, r.GetResource(), nil)).Message()
 	}
 	out.Allowed = out.Reason == ""
 	return out, nil

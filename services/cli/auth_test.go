@@ -53,6 +53,32 @@ func serveTokens(t *testing.T) (server, editor, admin string) {
 	return listener.Addr().String(), file("editor", "of-the-editor\n"), file("admin", "of-the-admin")
 }
 
+// An editor with a ceiling changes a tenant that is on a plan, and does not take it off.
+func TestACeilingKeepsThePlan(t *testing.T) {
+	server, editor, admin := serveTokens(t)
+	apply := func(token, name, spec string) (int, string) {
+		kind, id, _ := strings.Cut(name, "/")
+		status, _, errs := titrate(t, server, fmt.Sprintf("apiVersion: titrate.dev/v1alpha1\nkind: %s\nname: %ss/%s\n"+
+			"spec: {%s}\n", kind, strings.ToLower(kind), id, spec), "apply", "-f", "-", "--token-file", token)
+		return status, errs
+	}
+	for _, one := range [][2]string{{"Plan/gold", "weight: 9"}, {"Tenant/acme", "plan: gold"}} {
+		if status, errs := apply(admin, one[0], one[1]); status != command.ExitOK {
+			t.Fatal(errs)
+		}
+	}
+	own := func(spec string) (int, string) { return apply(editor, "Tenant/acme", spec) }
+	if status, errs := own("weight: 1"); status == command.ExitOK || !strings.Contains(errs, "without plan gold") {
+		t.Errorf("off the plan: %d %s", status, errs)
+	}
+	if status, errs := own("plan: gold, displayName: Acme, weight: 3"); status != command.ExitOK {
+		t.Errorf("another name and weight: %d %s", status, errs)
+	}
+	if status, errs := own("plan: gold, weight: 6"); status == command.ExitOK || !strings.Contains(errs, "above 5") {
+		t.Errorf("a weight above the ceiling: %d %s", status, errs)
+	}
+}
+
 // A token that the coordinator does not know: which file, which coordinator, and what would be right. The
 // token itself is not written out.
 func TestAWrongToken(t *testing.T) {

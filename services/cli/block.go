@@ -191,6 +191,9 @@ func (b *block) block(ctx context.Context, c *client) (what string, err error) {
 	case b.limit != "" || status.Code(err) != codes.NotFound:
 		return what, err
 	}
+	if err := b.hidden(ctx, c); err != nil {
+		return what, err
+	}
 	_ = b.add(&quotav1.Limit{Name: name, Rate: nobody, Precision: quotav1.Precision_LOCAL})
 	plan, err := c.Plan(ctx, &quotav1.PlanRequest{Apply: &quotav1.ApplyRequest{Resources: b.ask.GetResources()}})
 	if err == nil && (len(plan.GetChanges()) != 1 || plan.GetChanges()[0].GetBefore() != nil) {
@@ -198,6 +201,32 @@ func (b *block) block(ctx context.Context, c *client) (what string, err error) {
 	}
 	b.ask.ExpectedRevision = plan.GetRevision()
 	return what, err
+}
+
+// hidden returns an error if a new limit of blocks would hide one that holds for the tenant: that of its plan, or else
+// of every tenant.
+func (b *block) hidden(ctx context.Context, c *client) error {
+	parents := []string{"tenants/" + resource.AnyTenant}
+	switch tenant, err := c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: b.tenant}); {
+	case err == nil && tenant.GetPlan() != "":
+		parents = append([]string{"plans/" + tenant.GetPlan()}, parents...)
+	case err != nil && status.Code(err) != codes.NotFound:
+		return err
+	}
+	for _, parent := range parents {
+		l, err := c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: parent + blockedLimit})
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		now := time.Now()
+		lives := func(o *quotav1.Override) bool { return !resource.IsOver(o, now) }
+		if err == nil && parent != b.tenant && (l.GetRate() != nobody || slices.ContainsFunc(l.GetOverrides(), lives)) {
+			err = fmt.Errorf("%s%s would hide %s with its blocks, which hold for %[1]s now: block the client in "+
+				"%[3]s, for all its tenants, or give --limit", b.tenant, blockedLimit, l.GetName())
+		}
+		return err
+	}
+	return nil
 }
 
 // add asks for a limit with the block. The limit of blocks loses its lapsed blocks.

@@ -71,6 +71,25 @@ func TestBlockInALimit(t *testing.T) {
 	has(t, must(t, server, "", "get", "tenants/a/limits/l", "-o", "yaml"), "client: big")
 }
 
+// A new limit of blocks would hide the blocks of the tenant's plan or of every tenant.
+func TestABlockHidesNoOther(t *testing.T) {
+	server := serveAPI(t)
+	blocks := func(parent string) string {
+		return head + "kind: Limit\nname: " + parent + "/limits/blocked\n" +
+			"spec: {rate: 1000000000/s, overrides: [{client: eve, rate: \"0\"}]}\n---\n"
+	}
+	must(t, server, head+"kind: Plan\nname: plans/gold\nspec: {}\n---\n"+blocks("plans/gold")+
+		head+"kind: Tenant\nname: tenants/a\nspec: {plan: gold}\n---\n"+
+		head+"kind: Tenant\nname: tenants/b\nspec: {}\n", "apply", "-f", "-")
+	fails(t, server, command.ExitFailed, "", []string{"would hide plans/gold/limits/blocked"},
+		"block", "a", "--client", "m")
+	has(t, must(t, server, "", "block", "b", "--client", "m"), "tenants/b/limits/blocked created")
+	must(t, server, "", "unblock", "b", "--client", "m")
+	must(t, server, blocks("tenants/-"), "apply", "-f", "-")
+	fails(t, server, command.ExitFailed, "", []string{"would hide tenants/-/limits/blocked"},
+		"block", "b", "--client", "m")
+}
+
 func TestBlockUsage(t *testing.T) {
 	for words, args := range map[string][]string{
 		"want one TENANT":                         {"--client", "m"},

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// A round asks every path of a watcher. After it the watcher pauses for period, and for pauseFactor times the
-	// round's own time. So one watcher takes a fifth of a core at most.
-	period, pauseFactor = time.Second, 4
-	// mostAsking bounds how many watchers ask at a time.
+	// A round asks every path of a watcher. After it the watcher pauses for period, or for pauseFactor times the time
+	// that answers took, up to mostPause. So one watcher with fast answers takes a fifth of a core at most.
+	period, pauseFactor, mostPause = time.Second, 4, 2 * time.Second
+	// mostAsking bounds how many watchers ask at a time. Of one caller it is one.
 	mostAsking = 4
 	// mostWatchers and mostOfCaller bound the streams that are open, in all and of one caller.
 	mostWatchers, mostOfCaller = 64, 16
@@ -54,13 +54,19 @@ type watchers struct {
 	dropped, refused atomic.Uint64
 
 	mu    sync.Mutex
-	open  map[string]int // by caller
+	open  map[string]*caller
 	total int
+}
+
+// caller has the open streams of one caller.
+type caller struct {
+	streams int
+	asking  chan struct{} // has a place for the one that asks
 }
 
 func newWatchers(api http.Handler) *watchers {
 	w := &watchers{api: api, period: period, writeTime: writeTime, asking: make(chan struct{}, mostAsking),
-		open: map[string]int{}}
+		open: map[string]*caller{}}
 	w.ending, w.end = context.WithCancel(context.Background())
 	return w
 }
@@ -82,21 +88,26 @@ func (w *watchers) Dropped() uint64 { return w.dropped.Load() }
 func (w *watchers) Refused() uint64 { return w.refused.Load() }
 
 // enter counts one more stream of a caller, if there may be one. leave ends it.
-func (w *watchers) enter(caller string) (leave func(), ok bool) {
+func (w *watchers) enter(name string) (by *caller, leave func(), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.total >= mostWatchers || w.open[caller] >= mostOfCaller {
+	by = w.open[name]
+	if w.total >= mostWatchers || by != nil && by.streams >= mostOfCaller {
 		w.refused.Add(1)
-		return nil, false
+		return nil, nil, false
+	}
+	if by == nil {
+		by = &caller{asking: make(chan struct{}, 1)}
+		w.open[name] = by
 	}
 	w.total++
-	w.open[caller]++
-	return func() {
+	by.streams++
+	return by, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.total--
-		if w.open[caller]--; w.open[caller] == 0 {
-			delete(w.open, caller)
+		if by.streams--; by.streams == 0 {
+			delete(w.open, name)
 		}
 	}, true
 }
@@ -164,7 +175,7 @@ func (w *watchers) watch(to http.ResponseWriter, r *http.Request) {
 		_, _ = to.Write(access.Bytes())
 		return
 	}
-	leave, ok := w.enter(caller(r, access.Bytes()))
+	by, leave, ok := w.enter(callerName(r, access.Bytes()))
 	if !ok {
 		to.Header().Set("Retry-After", "5")
 		fail(to, http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", fmt.Sprintf("too many consoles are open here: "+
@@ -174,15 +185,15 @@ func (w *watchers) watch(to http.ResponseWriter, r *http.Request) {
 	defer leave()
 	to.Header().Set("Content-Type", "text/event-stream")
 	to.Header().Set("Cache-Control", "no-store")
-	s := &stream{of: w, r: r, to: to, paths: paths,
+	s := &stream{of: w, by: by, r: r, to: to, paths: paths,
 		known: readDigests(r.Header.Get("Last-Event-ID"), len(paths)), after: make([]time.Time, len(paths))}
 	if err := s.run(); errors.Is(err, errSlow) {
 		w.dropped.Add(1)
 	}
 }
 
-// caller is the name by which streams are counted. A caller without credentials is its host.
-func caller(r *http.Request, access []byte) string {
+// callerName is the name by which streams are counted. A caller without credentials is its host.
+func callerName(r *http.Request, access []byte) string {
 	var who struct{ Caller, Credential string }
 	if json.Unmarshal(access, &who) == nil && who.Credential != "" {
 		return who.Credential + " " + who.Caller
@@ -197,6 +208,7 @@ var errSlow = errors.New("the reader is too slow")
 // stream is one watcher.
 type stream struct {
 	of    *watchers
+	by    *caller
 	r     *http.Request
 	to    http.ResponseWriter
 	paths []asked
@@ -204,54 +216,92 @@ type stream struct {
 	after []time.Time         // when a path is asked again, by path
 }
 
-// run sends until the reader leaves, is too slow, or all streams end.
+// errEnded is the end of a stream that nobody reads or that may not go on.
+var errEnded = errors.New("the stream has ended")
+
+// run sends until the reader leaves, is too slow or not known any more, or all streams end.
 func (s *stream) run() error {
+	if err := s.live(); err != nil {
+		return err
+	}
 	for {
-		began := time.Now()
+		var took time.Duration
 		for i, p := range s.paths {
-			if began.Before(s.after[i]) {
+			if time.Now().Before(s.after[i]) {
 				continue
 			}
-			a, ok := s.turn(p.URL)
-			if !ok {
-				return nil
+			a, asked, err := s.turn(p.URL)
+			if err != nil {
+				return err
 			}
-			if a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
-				s.after[i] = began.Add(refusedPause)
-			}
+			took += asked
 			if err := s.send(i, a); err != nil {
 				return err
 			}
 		}
-		// A comment each round shows that the stream lives.
-		if err := s.write([]byte(":\n\n")); err != nil {
+		if err := s.live(); err != nil {
 			return err
 		}
 		select {
 		case <-s.r.Context().Done():
-			return nil
+			return errEnded
 		case <-s.of.ending.Done():
-			return nil
-		case <-time.After(max(s.of.period, pauseFactor*time.Since(began))):
+			return errEnded
+		case <-time.After(s.of.pause(took)):
 		}
 	}
 }
 
-// turn asks once it is this watcher's turn.
-func (s *stream) turn(u *url.URL) (*answer, bool) {
-	select {
-	case s.of.asking <- struct{}{}:
-	case <-s.r.Context().Done():
-		return nil, false
-	case <-s.of.ending.Done():
-		return nil, false
-	}
-	defer func() { <-s.of.asking }()
-	return s.of.ask(s.r, u), true
+// pause is the pause after a round whose answers took a time.
+func (w *watchers) pause(took time.Duration) time.Duration {
+	return max(w.period, min(mostPause, pauseFactor*took))
 }
+
+// turn asks once it is this watcher's turn, and returns how long the answer took. A caller that is not known any more
+// has no stream: when its reader begins a new one, the answer to that says so.
+func (s *stream) turn(u *url.URL) (*answer, time.Duration, error) {
+	for _, places := range []chan struct{}{s.by.asking, s.of.asking} {
+		if err := s.wait(places); err != nil {
+			return nil, 0, err
+		}
+		defer func() { <-places }()
+	}
+	began := time.Now()
+	a := s.of.ask(s.r, u)
+	if a.status == http.StatusUnauthorized {
+		return nil, 0, errEnded
+	}
+	return a, time.Since(began), nil
+}
+
+// wait takes a place. Meanwhile the stream shows that it lives.
+func (s *stream) wait(places chan struct{}) error {
+	life := time.NewTicker(s.of.period)
+	defer life.Stop()
+	for {
+		select {
+		case places <- struct{}{}:
+			return nil
+		case <-life.C:
+			if err := s.live(); err != nil {
+				return err
+			}
+		case <-s.r.Context().Done():
+			return errEnded
+		case <-s.of.ending.Done():
+			return errEnded
+		}
+	}
+}
+
+// live sends a comment, which shows that the stream lives.
+func (s *stream) live() error { return s.write([]byte(":\n\n")) }
 
 // send sends an answer if it differs from the last one.
 func (s *stream) send(i int, a *answer) error {
+	if a.status == http.StatusForbidden {
+		s.after[i] = time.Now().Add(refusedPause)
+	}
 	var one bytes.Buffer // line: an event's data has no other
 	if json.Compact(&one, a.Bytes()) != nil {
 		one.Reset()
@@ -272,7 +322,7 @@ func (s *stream) send(i int, a *answer) error {
 		body))
 }
 
-// write sends bytes at once, within writeTime.
+// write sends bytes at once, within writeTime. Until the next ones there is no deadline: HTTP/2 would reset the stream.
 func (s *stream) write(b []byte) error {
 	began, c := time.Now(), http.NewResponseController(s.to)
 	_ = c.SetWriteDeadline(began.Add(s.of.writeTime)) // a recorder of tests has none
@@ -280,6 +330,7 @@ func (s *stream) write(b []byte) error {
 	if err = cmp.Or(err, c.Flush()); err != nil && time.Since(began) >= s.of.writeTime {
 		return errSlow
 	}
+	_ = c.SetWriteDeadline(time.Time{})
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,19 +22,24 @@ type fakeAPI struct {
 	n     atomic.Int64
 	token string
 	size  int
+	gone  atomic.Bool   // the token was withdrawn
+	slow  chan struct{} // /v1alpha1/slow answers once this is closed
 }
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
-	case f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
+	case f.gone.Load() || f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintln(w, `{"status":401,"message":"who are you"}`)
 	case r.Method != http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case r.URL.Path == "/v1alpha1:access":
-		fmt.Fprintln(w, `{"caller":"somebody","credential":"token"}`)
+		fmt.Fprintf(w, `{"caller":%q,"credential":"token"}`+"\n", r.Header.Get("Authorization"))
 	default:
+		if f.slow != nil && r.URL.Path == "/v1alpha1/slow" {
+			<-f.slow
+		}
 		fmt.Fprintf(w, "{\n\n"+`"n":%d,"path":%q,"pad":%q}`+"\n", f.n.Load(), r.URL.RequestURI(), strings.Repeat("x", f.size))
 	}
 }
@@ -134,6 +140,81 @@ func TestStreamNeedsTheToken(t *testing.T) {
 	_, url := serve(t, api)
 	if a, _ := events(t, url, `{"paths":["/v1alpha1/a"]}`); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", a.StatusCode)
+	}
+	_, from := events(t, url, `{"paths":["/v1alpha1/a"]}`, "Authorization", "Bearer secret")
+	next(t, from)
+	api.gone.Store(true)
+	if rest, err := io.ReadAll(from); err != nil || strings.Contains(string(rest), "data:") {
+		t.Errorf("after the token was withdrawn: %v, %s", err, rest)
+	}
+}
+
+// Between two rounds a stream has no deadline, also over HTTP/2, which would reset it.
+func TestStreamOverHTTP2(t *testing.T) {
+	api := &fakeAPI{}
+	c, err := New(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.period, c.writeTime = 300*time.Millisecond, 100*time.Millisecond
+	s := httptest.NewUnstartedServer(c)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	t.Cleanup(c.Close)
+	a, err := s.Client().Post(s.URL+"/events", "application/json", strings.NewReader(`{"paths":["/v1alpha1/a"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if a.ProtoMajor != 2 {
+		t.Fatal(a.Proto)
+	}
+	from := bufio.NewReader(a.Body)
+	for n := range int64(4) {
+		if e := next(t, from); e.Body.N != n {
+			t.Errorf("%+v, want %d", e, n)
+		}
+		api.n.Store(n + 1)
+	}
+}
+
+// One caller's slow answers delay no other caller, and its streams that wait show that they live.
+func TestOneCallerAsksOneAtATime(t *testing.T) {
+	api := &fakeAPI{slow: make(chan struct{})}
+	_, url := serve(t, api)
+	defer close(api.slow)
+	var waiting []*bufio.Reader
+	for range mostAsking + 1 {
+		_, from := events(t, url, `{"paths":["/v1alpha1/slow"]}`, "Authorization", "a")
+		waiting = append(waiting, from)
+	}
+	_, other := events(t, url, `{"paths":["/v1alpha1/a"]}`, "Authorization", "b")
+	next(t, other)
+	signs := make(chan error, len(waiting))
+	for _, from := range waiting {
+		go func() {
+			var err error
+			for range 4 { // lines: the first sign comes before the first turn
+				_, err = from.ReadString('\n')
+			}
+			signs <- err
+		}()
+	}
+	for range mostAsking { // all but the one that asks
+		if err := <-signs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	w := newWatchers(nil)
+	for took, want := range map[time.Duration]time.Duration{0: period, 400 * time.Millisecond: 1600 * time.Millisecond,
+		time.Minute: mostPause} {
+		if got := w.pause(took); got != want {
+			t.Errorf("after %v: %v, want %v", took, got, want)
+		}
 	}
 }
 

@@ -246,3 +246,40 @@ func TestRestKnowsItsCallers(t *testing.T) {
 		t.Errorf("on a connection that is older than the policy: %d %s", status, body)
 	}
 }
+
+// While callers are not known, requests name an address or the coordinator's host, wherever the ports listen: a port
+// of a container listens at 0.0.0.0 and is published on loopback.
+func TestHostsWhileCallersAreUnknown(t *testing.T) {
+	r := startWith(t, storetest.Shared(t).Endpoint, storetest.Prefix(t), "one", insecure.NewCredentials(),
+		func(c *coordinator.Config) {
+			c.Rest, c.Console, c.Security.Insecure = "0.0.0.0:0", "0.0.0.0:0", true
+			c.Advertise = "coordinator.example:7400"
+		})
+	for _, at := range []string{r.c.RestAddress(), r.c.ConsoleAddress()} {
+		_, port, _ := strings.Cut(strings.TrimPrefix(at, "[::]"), ":")
+		for host, want := range map[string]int{"evil.example": 403, "evil.example:" + port: 403,
+			"localhost:" + port: 200, "127.0.0.1": 200, "10.1.2.3:7403": 200, "coordinator.example:7403": 200} {
+			for _, one := range []struct{ method, path, body string }{
+				{"GET", "/v1alpha1:access", ""}, {"POST", "/events", `{"paths":["/v1alpha1/pools"]}`},
+			} {
+				q, err := http.NewRequestWithContext(t.Context(), one.method, "http://127.0.0.1:"+port+one.path,
+					strings.NewReader(one.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				q.Host = host
+				a, err := http.DefaultClient.Do(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Body.Close()
+				if one.path == "/events" && at == r.c.RestAddress() {
+					continue // the console's alone
+				}
+				if a.StatusCode != want {
+					t.Errorf("%s %s of host %s: %d, want %d", at, one.path, host, a.StatusCode, want)
+				}
+			}
+		}
+	}
+}

@@ -114,10 +114,13 @@ func (o *Coordinator) newHTTP(security telemetry.Security, api func(grpc.Service
 	if err != nil {
 		return nil, err
 	}
-	address := at.Addr().(*net.TCPAddr)
+	own, _, err := net.SplitHostPort(o.config.Advertise)
+	if err != nil {
+		return nil, err
+	}
 	s := rest.New(rest.Options{Interceptors: append([]grpc.UnaryServerInterceptor{o.intake.Recover}, o.unary()...),
-		Admit: o.admit, Bounds: bounds, Room: o.intake, Local: o.guard == nil && address.IP.IsLoopback(),
-		Answered: o.instruments.answered})
+		Admit: o.admit, Bounds: bounds, Room: o.intake, Anyone: o.guard == nil,
+		Names: []string{own}, Answered: o.instruments.answered})
 	api(s)
 	handler, err := s.Handler()
 	if err != nil {

@@ -34,7 +34,8 @@ func (w *seen) blocks() (notes []string) {
 	return notes
 }
 
-// block is the sentence about one block, with its author as far as the history knows.
+// block is the sentence about one block, with its author as far as the history knows. A caller that may not read
+// everything gets no history: a change's words may be about other tenants.
 func (w *seen) block(m resource.Message, o *quotav1.Override) string {
 	client, ends := wording.Quote(o.GetClient()), "titrate unblock"
 	if resource.IsOver(o, time.Now()) {
@@ -43,6 +44,9 @@ func (w *seen) block(m resource.Message, o *quotav1.Override) string {
 		ends = resource.Moment(o.GetUntil())
 	}
 	out := fmt.Sprintf("Client %s is blocked until %s: its rate in %s is 0.", client, ends, m.GetName())
+	if _, only := w.s.readsOnly(w.ctx); only {
+		return out
+	}
 	entries, _ := w.s.store.History(w.ctx, 0, lookBack)
 	i := slices.IndexFunc(entries, func(e store.Entry) bool { return e.Time.Equal(m.GetUpdateTime().AsTime()) })
 	if i < 0 {

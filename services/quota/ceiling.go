@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	grpcstatus "google.golang.org/grpc/status"
@@ -27,38 +28,60 @@ type overCeiling string
 
 func (e overCeiling) Error() string { return string(e) }
 
-// checkCeilings holds changes to the ceilings of the caller. What is stored already may be
-// written again: somebody else has given it. Such a change is bound to what is stored now, or it
-// would give again what somebody else takes back meanwhile.
+// checkCeilings holds changes to the ceilings of the caller.
 func (s *Server) checkCeilings(ctx context.Context, changes []store.Change) (all store.ChangeErrors) {
 	if s.ceilings == nil {
 		return nil
 	}
-	for i, c := range changes {
-		name, refused := c.Name, error(nil)
-		if c.Op == store.Delete {
-			refused = s.ceilings.Delete(ctx, name)
-		} else {
+	for i := range changes {
+		c := &changes[i]
+		name := c.Name
+		if c.Op != store.Delete {
 			name = c.Resource.GetName()
-			refused = s.ceilings.Write(ctx, c.Resource)
 		}
 		if c.TakeOver || c.Op == store.Delete {
 			if err := s.ceilings.TakeOver(ctx, name); err != nil {
-				changes[i].NoTakeOver = overCeiling(grpcstatus.Convert(err).Message())
+				c.NoTakeOver = overCeiling(grpcstatus.Convert(err).Message())
 			}
 		}
-		if refused == nil {
+		if !s.ceilings.Bounded(ctx, name) {
 			continue
 		}
-		if c.Op != store.Delete {
-			old, err := s.store.Get(ctx, name)
-			if err == nil && proto.Equal(resource.Spec(old), resource.Spec(c.Resource)) {
-				changes[i].Etag = cmp.Or(c.Etag, old.GetEtag())
-				continue
-			}
+		if err := s.checkCeiling(ctx, name, c); err != nil {
+			said := strings.TrimPrefix(grpcstatus.Convert(err).Message(), name+": ")
+			all = append(all, &store.ChangeError{Index: i, Name: name, Err: overCeiling(said)})
 		}
-		said := strings.TrimPrefix(grpcstatus.Convert(refused).Message(), name+": ")
-		all = append(all, &store.ChangeError{Index: i, Name: name, Err: overCeiling(said)})
 	}
 	return all
+}
+
+// checkCeiling holds one change to the ceilings of the caller. What is stored already may be written again: somebody
+// else has given it. Such a change, and each of a tenant, is bound to what is stored now, or it would give again what
+// somebody else takes back meanwhile.
+func (s *Server) checkCeiling(ctx context.Context, name string, c *store.Change) error {
+	old, err := s.store.Get(ctx, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		old = nil
+	case err != nil:
+		return err
+	}
+	ref, _ := resource.Parse(name)
+	bind := ref.Kind == resource.Tenant // its plan has been compared
+	if c.Op == store.Delete {
+		err = s.ceilings.Delete(ctx, name, old)
+	} else {
+		err = s.ceilings.Write(ctx, c.Resource, old)
+		if err != nil && old != nil && proto.Equal(resource.Spec(old), resource.Spec(c.Resource)) {
+			bind, err = true, nil
+		}
+	}
+	switch {
+	case err != nil || !bind:
+	case old != nil:
+		c.Etag = cmp.Or(c.Etag, old.GetEtag())
+	case c.Op == store.Put:
+		c.Op = store.Create
+	}
+	return err
 }

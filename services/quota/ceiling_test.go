@@ -18,7 +18,9 @@ import (
 // low is a ceiling of 10/s; meanwhile is called when the limit "last" is looked at.
 type low struct{ meanwhile func() }
 
-func (l low) Write(_ context.Context, m resource.Message) error {
+func (low) Bounded(context.Context, string) bool { return true }
+
+func (l low) Write(_ context.Context, m, _ resource.Message) error {
 	if m.GetName() == "tenants/acme/limits/last" {
 		l.meanwhile()
 	}
@@ -28,7 +30,7 @@ func (l low) Write(_ context.Context, m resource.Message) error {
 	return nil
 }
 
-func (low) Delete(context.Context, string) error { return nil }
+func (low) Delete(context.Context, string, resource.Message) error { return nil }
 func (low) TakeOver(context.Context, string) error {
 	return status.Error(codes.PermissionDenied, "not bob")
 }

@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -32,5 +33,13 @@ func TestAnswersLeaveOutOtherTenants(t *testing.T) {
 	top, err := c.Top(ctx, &quotav1.TopRequest{Selection: &quotav1.Selection{Tenant: "acme"}})
 	if err != nil || len(top.Rows) != 1 || len(top.Notes) > 0 {
 		t.Errorf("%v, %v: want a row without notes", top, err)
+	}
+	apply(t, c, &quotav1.Limit{Name: "tenants/-/limits/blocked", Rate: "9/s",
+		Overrides: []*quotav1.Override{{Client: "mallory", Rate: "0"}}})
+	why, err := c.Why(ctx, &quotav1.WhyRequest{Tenant: "tenants/acme", Client: "mallory"})
+	notes := strings.Join(why.GetNotes(), "\n")
+	if err != nil || !strings.Contains(notes, `Client "mallory" is blocked`) ||
+		strings.Contains(notes, "last changed") || strings.Contains(notes, "secret") {
+		t.Errorf("%s, %v: want the block without its history, and nothing of bolt", notes, err)
 	}
 }

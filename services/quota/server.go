@@ -116,9 +116,12 @@ func (s *Server) Stored(tell func(action string, changes int, revision int64, be
 
 // Ceilings bound what callers may give. An error is a status for the caller.
 type Ceilings interface {
-	// Write is asked about each resource, with its defaults. What it refuses may be written if it is stored already.
-	Write(ctx context.Context, m resource.Message) error
-	Delete(ctx context.Context, name string) error
+	// Bounded reports whether the others may refuse something of a resource.
+	Bounded(ctx context.Context, name string) bool
+	// Write is asked about each resource, with its defaults, and what it replaces, nil for nothing. What it refuses may
+	// be written if it is stored already.
+	Write(ctx context.Context, m, old resource.Message) error
+	Delete(ctx context.Context, name string, old resource.Message) error
 	// TakeOver is asked about each resource that may be taken from another set.
 	TakeOver(ctx context.Context, name string) error
 }

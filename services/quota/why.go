@@ -48,7 +48,7 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	}
 	w.out.Notes = append(w.out.Notes, w.blocks()...)
 	w.note()
-	if !r.GetShadow() {
+	if _, only := s.readsOnly(ctx); !only && !r.GetShadow() { // they name limits and pools of all
 		w.out.Notes = append(w.out.Notes, s.unknown(ctx, 5, w.tenant, r.GetPool(), r.GetLimit())...)
 	}
 	return w.out, nil

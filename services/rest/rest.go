@@ -16,7 +16,7 @@
 //   - A body is bounded by its method, in bytes and in entries, before it is decoded; none is read of
 //     who may not call the method.
 //   - A page that a browser has from elsewhere changes nothing. While callers are not known,
-//     it reads nothing either, whatever name it finds for this machine's loopback address.
+//     it reads nothing either, whatever name it finds for this port's address.
 package rest
 
 import (
@@ -30,6 +30,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -67,9 +69,10 @@ type Options struct {
 		Give(bytes int64)
 		Refuse(reason intake.Reason, why error)
 	}
-	// Local says that callers are not known and that only this machine reaches the port: then
-	// the request's Host must be a loopback one.
-	Local bool
+	// Anyone says that callers are not known. Then the Host of a request without TLS is checked: it must be a
+	// loopback name, an address, or one of Names.
+	Anyone bool
+	Names  []string
 	// Answered is called with the status of each answer; nil = not called.
 	Answered func(status int)
 }
@@ -139,22 +142,29 @@ func (n *noted) WriteHeader(status int) {
 	n.ResponseWriter.WriteHeader(status)
 }
 
-// named refuses names under which no caller on this machine would ask. A page can bring a
-// browser to take any name for a loopback address, and then read what is answered.
+// named refuses names under which no caller would ask. A page can bring a browser to take the page's own name for
+// any address, and then read what is answered. It has no certificate for that name, and an address is not a name.
 func (s *Server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			host = strings.Trim(r.Host, "[]")
 		}
-		if s.of.Local && !telemetry.Loopback(host) {
-			write(w, forbidden("host %s is not this machine's: ask 127.0.0.1 or localhost, or make callers known "+
-				"(--tls-ca, --tokens)", wording.Quote(host)))
+		if s.of.Anyone && r.TLS == nil && !s.of.known(host) {
+			write(w, forbidden("host %s is no name of this port: ask an IP address, localhost or the host of "+
+				"--advertise, or make callers known (--tls-ca, --tokens)", wording.Quote(host)))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
+}
+
+// known reports whether a host is an address or a name of this port.
+func (o *Options) known(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || telemetry.Loopback(strings.ToLower(host)) ||
+		slices.ContainsFunc(o.Names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 // bounded wraps the body for admitted, and puts the caller's address and credentials into the context.

@@ -359,7 +359,7 @@ func TestPages(t *testing.T) {
 
 // A page of another origin changes nothing; where callers are not known it reads nothing either.
 func TestPagesOfElsewhere(t *testing.T) {
-	s := serve(t, rest.Options{Bounds: bytes1000, Local: true})
+	s := serve(t, rest.Options{Bounds: bytes1000, Anyone: true, Names: []string{"coordinator-0.titrate"}})
 	const pool = `{"name":"pools/api","capacity":300}`
 	for _, c := range []struct {
 		method, header string
@@ -370,6 +370,9 @@ func TestPagesOfElsewhere(t *testing.T) {
 		{"GET", "Host: evil.example:7403", 403},
 		{"GET", "Host: localhost:7403", 200},
 		{"GET", "Host: [::1]", 200},
+		{"GET", "Host: 10.0.0.7:7403", 200},
+		{"GET", "Host: Coordinator-0.titrate:7403", 200},
+		{"GET", "Host: 10.0.0.7.evil.example", 403},
 		{"POST", "Host: localhost", 200},
 	} {
 		if status, text := s.ask(c.method, "/v1alpha1/pools", pool, c.header); status != c.want {

@@ -5,12 +5,15 @@ import { h, type Content } from "./dom";
 import type { Context } from "./parts";
 import { propose, requestID, stored } from "./plan";
 import { t } from "./strings";
-import type { Limit } from "./types";
+import type { Limit, Override, Tenant } from "./types";
 
 const lasts = 3_600_000; // ms
 const nobody = "1000000000/s"; // rate of the limit for clients that are not blocked
 
 const allowed = new Map<string, boolean>();
+
+// forget makes the next reader's rights asked for.
+export function forget(): void { allowed.clear(); }
 
 // blockButton is there for a reader who may change the tenant's limits.
 export function blockButton(c: Context, tenant: string, client: string): Content {
@@ -32,7 +35,7 @@ function block(c: Context, tenant: string, client: string): void {
   propose(c, {
     title: t.blockTitle(client, tenant),
     ask: async () => {
-      apply.resources = [{ limit: blocked(await limit(name), client) }];
+      apply.resources = [{ limit: blocked(await limit(tenant, name), client) }];
       apply.message = `block client ${JSON.stringify(client)}`;
       return { apply };
     },
@@ -41,15 +44,32 @@ function block(c: Context, tenant: string, client: string): void {
   });
 }
 
-// limit is the limit of blocks as it is stored, or a new one.
-async function limit(name: string): Promise<Partial<Limit> & { name: string }> {
+// found is a resource as it is stored, or undefined.
+async function found<T extends object>(name: string): Promise<T | undefined> {
   try {
-    return await stored<Limit>(`/${name.split("/").map(encodeURIComponent).join("/")}`);
+    return await stored<T>(`/${name.split("/").map(encodeURIComponent).join("/")}`);
   } catch (e) {
     if (problemOf(e).status !== 404) throw e;
-    return { name, rate: nobody, precision: "LOCAL" } as Partial<Limit> & { name: string };
+    return undefined;
   }
 }
+
+// limit is the limit of blocks as it is stored, or a new one. A new one must not hide the blocks that hold for the
+// tenant: those of its plan, or else of every tenant.
+async function limit(tenant: string, name: string): Promise<Partial<Limit> & { name: string }> {
+  const own = await found<Limit>(name);
+  if (own) return own;
+  const plan = (await found<Tenant>(`tenants/${tenant}`))?.plan;
+  const other = (plan ? await found<Limit>(`plans/${plan}/limits/blocked`) : undefined) ??
+    await found<Limit>("tenants/-/limits/blocked");
+  if (other && (other.rate !== nobody || (other.overrides ?? []).some((o) => !over(o)))) {
+    throw refused(t.blockHides(name, other.name));
+  }
+  return { name, rate: nobody, precision: "LOCAL" } as Partial<Limit> & { name: string };
+}
+
+// over says that an override has lapsed.
+function over(o: Override): boolean { return Boolean(o.until) && Date.parse(o.until!) <= Date.now(); }
 
 function refused(message: string): Failure { return new Failure({ status: 400, message }); }
 
@@ -59,7 +79,7 @@ function blocked(l: Partial<Limit> & { name: string }, client: string): object {
   const own = (l.overrides ?? []).find((o) => o.client === client);
   if (own && own.rate !== "0") throw refused(t.blockOwn(client, l.name));
   const rest = (l.overrides ?? []).filter((o) => o.client !== client &&
-    !(o.rate === "0" && o.until && Date.parse(o.until) <= Date.now()));
+    !(o.rate === "0" && over(o)));
   const until = new Date(Math.floor((Date.now() + lasts) / 1000) * 1000).toISOString();
   return { ...l, overrides: [...rest, { client, rate: "0", until }] };
 }

@@ -23,6 +23,8 @@ export class History {
     this.series.set(name, s);
   }
 
+  clear(): void { this.series.clear(); }
+
   of(name: string): Sample[] { return this.series.get(name) ?? []; }
 }
 

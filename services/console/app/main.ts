@@ -1,6 +1,7 @@
 // The console: a bar, the screen that the address names, and a dialog for changes.
 
 import { get, problemOf, signedIn, signIn } from "./api";
+import { forget } from "./block";
 import { History } from "./chart";
 import { h, patch, type Content, type Tree } from "./dom";
 import { fleet } from "./fleet";
@@ -154,6 +155,8 @@ function signInForm(): Content {
 // restart begins anew as another caller: nothing of the one before stays.
 function restart(): void {
   allowed = false;
+  forget();
+  history.clear();
   live.answers.clear();
   live.restart();
   void introduce().then(navigate);

@@ -2,7 +2,7 @@
 
 import { get, post, problemOf } from "./api";
 import { h, type Content } from "./dom";
-import { last, rate } from "./format";
+import { last, num, rate } from "./format";
 import { failed, loading, Table, type Context } from "./parts";
 import { t } from "./strings";
 import type { Change, FlowEffect, Plan, PoolEffect, Problem } from "./types";
@@ -18,8 +18,10 @@ export interface Proposal {
 // propose opens the dialog of a proposal.
 export function propose(c: Context, p: Proposal): void {
   let plan: Plan | null = null, problem: Problem | null = null, busy = false, message = "", done = "";
+  const ticked = new Set<number>(); // guards, by place in the plan
   const planned = async () => {
     plan = problem = null;
+    ticked.clear();
     c.changed();
     try {
       plan = await post<Plan>(":plan", await p.ask());
@@ -29,7 +31,7 @@ export function propose(c: Context, p: Proposal): void {
     c.changed();
   };
   const commit = async () => {
-    if (!plan || busy) return;
+    if (!plan || busy || ticked.size < plan.guards.length) return;
     busy = true;
     c.changed();
     try {
@@ -47,12 +49,13 @@ export function propose(c: Context, p: Proposal): void {
     problem && (problem.status === 409 ? h("p", { class: "note error", role: "alert" }, t.conflict, " ",
       h("button", { type: "button", onclick: () => void planned() }, t.plan)) : failed(problem)),
     done ? h("p", { class: "note good", role: "status" }, t.done(done))
-      : plan ? effects.view(plan) : !problem && loading(),
+      : plan ? effects.view(plan, ticked) : !problem && loading(),
     !done && plan && plan.changes.length > 0 && h("label", { class: "block" }, t.reason, " ", h("input", { type: "text",
       maxlength: 1000, value: message, oninput: (e) => { message = (e.target as HTMLInputElement).value; } })),
     h("div", { class: "controls" },
-      !done && plan && plan.changes.length > 0 && h("button", { type: "button", class: "primary", disabled: busy,
-        onclick: () => void commit() }, busy ? t.applying : t.confirm),
+      !done && plan && plan.changes.length > 0 && h("button", { type: "button", class: "primary",
+        disabled: busy || ticked.size < plan.guards.length, onclick: () => void commit() },
+        busy ? t.applying : t.confirm),
       h("button", { type: "button", onclick: () => c.dialog(null) }, done ? t.close : t.cancel)),
   ]);
   void planned();
@@ -61,12 +64,14 @@ export function propose(c: Context, p: Proposal): void {
 // requestID is new for each change that is meant.
 export function requestID(): string { return crypto.randomUUID(); }
 
+const shown = 100; // changes of a plan
+
 // Effects shows a plan.
 export class Effects {
   private readonly pools: Table<PoolEffect>;
   private readonly flows: Table<FlowEffect>;
 
-  constructor(c: Context) {
+  constructor(private readonly c: Context) {
     const arrow = (a: number, b: number) => a === b ? rate(a) : `${rate(a)} → ${rate(b)}`;
     this.pools = new Table<PoolEffect>(t.pools, [
       { title: t.pool, cell: (p) => last(p.pool) },
@@ -82,13 +87,21 @@ export class Effects {
     ], (f) => `${f.tenant} ${f.pool}`, c.changed);
   }
 
-  view(p: Plan): Content {
+  // view shows a plan. With ticked each guard has a box, and ticked has those that the reader has ticked.
+  view(p: Plan, ticked?: Set<number>): Content {
     if (p.changes.length === 0) return h("p", { class: "quiet" }, t.planNothing);
     return [
-      p.guards.length > 0 && h("div", { class: "note warn", role: "alert" }, h("strong", null, t.guards),
-        h("ul", null, p.guards.map((g) => h("li", null, g.message)))),
+      p.guards.length > 0 && h("div", { class: "note warn", role: "alert" },
+        h("strong", null, ticked ? t.guardsTick : t.guards),
+        h("ul", null, p.guards.map((g, i) => h("li", null, ticked ? h("label", null, h("input", { type: "checkbox",
+          checked: ticked.has(i), onchange: (e) => {
+            if ((e.target as HTMLInputElement).checked) ticked.add(i);
+            else ticked.delete(i);
+            this.c.changed();
+          } }), " ", g.message) : g.message)))),
       p.warnings.map((w) => h("p", { class: "note warn" }, `${w.resource}: ${w.message}`)),
-      h("h3", null, t.planTitle), p.changes.slice(0, 100).map(diff),
+      h("h3", null, t.planTitle), p.changes.slice(0, shown).map(diff),
+      p.changes.length > shown && h("p", { class: "note warn" }, t.diffMore(num(p.changes.length - shown))),
       h("h3", null, t.effects),
       p.effectsUnknown ? h("p", { class: "note warn" }, t.effectsUnknown(p.effectsUnknown))
         : p.flows.length + p.pools.length === 0 ? h("p", { class: "quiet" }, t.noEffects)

@@ -1,13 +1,13 @@
 // What Fleet and Pool have in common: the columns of a pool's picture.
 
-import { get } from "./api";
+import { get, problemOf } from "./api";
 import type { Column } from "./chart";
 import { water } from "./chart";
 import type { Content } from "./dom";
 import { now } from "./format";
 import { link } from "./parts";
 import { t } from "./strings";
-import type { Pool, Quota, Tenant, Top } from "./types";
+import type { Pool, Quota, Tenant, TenantPlan, Top } from "./types";
 
 const shown = 12; // columns
 const fresh = 30_000; // ms for which a weight is taken as known
@@ -29,14 +29,26 @@ export class Weights {
     this.asking = true;
     let weight = this.known.get(`${tenant} ${pool}`)?.weight ?? 1;
     try {
-      const name = encodeURIComponent(tenant);
-      weight = (await get<Tenant>(`/tenants/${name}`)).weight;
-      const quota = await get<Quota>(`/tenants/${name}/quotas/${encodeURIComponent(pool)}`);
-      weight = quota.weight ?? weight;
-    } catch { /* it has no quota, or is not configured: its weight is that of the tenant, or 1 */ }
+      const own = `/tenants/${encodeURIComponent(tenant)}`, quota = `/quotas/${encodeURIComponent(pool)}`;
+      const { weight: said, plan } = await get<Tenant>(own);
+      const from = `/plans/${encodeURIComponent(plan)}`;
+      weight = said || (plan ? (await get<TenantPlan>(from)).weight : 1);
+      const q = await found<Quota>(own + quota) ?? (plan ? await found<Quota>(from + quota) : undefined);
+      weight = q?.weight ?? weight;
+    } catch { /* it is not configured or may not be read: what is known stays, or 1 */ }
     this.known.set(`${tenant} ${pool}`, { at: Date.now(), weight });
     this.asking = false;
     this.changed();
+  }
+}
+
+// found is a resource, or undefined if there is none.
+async function found<T>(path: string): Promise<T | undefined> {
+  try {
+    return await get<T>(path);
+  } catch (e) {
+    if (problemOf(e).status !== 404) throw e;
+    return undefined;
   }
 }
 

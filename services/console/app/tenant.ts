@@ -2,11 +2,11 @@
 
 import { h, type Content, type Tree } from "./dom";
 import { duration, last, now, num, per, rate, time } from "./format";
-import { badge, figures, known, link, meter, section, spark, Table, type Context, type Screen } from "./parts";
+import { badge, body, figures, known, link, meter, section, spark, Table, type Context, type Screen } from "./parts";
 import { limitName } from "./top";
 import { blockButton } from "./block";
 import { t } from "./strings";
-import type { Activity, Explanation, Limit, LimitExplanation, Override, Quota, Tenant, Why } from "./types";
+import type { Activity, Explanation, Limit, LimitExplanation, Override, Quota, Tenant, TenantPlan, Why } from "./types";
 
 export function tenant(c: Context, id: string, client: string | undefined): Screen {
   const name = `/tenants/${encodeURIComponent(id)}`;
@@ -14,14 +14,18 @@ export function tenant(c: Context, id: string, client: string | undefined): Scre
   const quotas = `${name}/quotas?page_size=100`, limits = `${name}/limits?page_size=100`;
   const tables = { quotas: quotaTable(c), limits: limitTable(c), clients: clientTable(c, id), overrides: overrideTable(c),
     gateways: gatewayTable(c) };
+  const plan = () => body<Tenant>(c.live, name)?.plan ?? "", planPath = () => `/plans/${encodeURIComponent(plan())}`;
+  const planQuotas = () => `${planPath()}/quotas?page_size=100`;
+  const planLimits = () => `${planPath()}/limits?page_size=100`;
   return {
     title: `${t.tenant} ${id}`,
-    paths: () => [why, quotas, limits, shadow, name],
+    paths: () => [why, quotas, limits, shadow, name, ...plan() ? [planPath(), planQuotas(), planLimits()] : []],
     view: () => [
       h("h1", null, `${t.tenant} `, h("bdi", null, id)),
       client && h("p", null, t.ofClient(client), ". ", link(["tenant", id], t.allClients)),
-      id !== "-" && known<Tenant>(c.live, name, (x) => figures([[t.displayName, x.displayName], [t.weight, num(x.weight)],
-        [t.set, x.set], [t.updated, time(x.updateTime)]])),
+      id !== "-" && known<Tenant>(c.live, name, (x) => figures([[t.displayName, x.displayName],
+        [t.tenantPlan, x.plan], [t.weight, weight(x, body<TenantPlan>(c.live, planPath()))], [t.set, x.set],
+        [t.updated, time(x.updateTime)]])),
       known<Why>(c.live, why, (w) => [
         section(t.why, sentences([...w.notes, ...w.limits.map((l) => l.sentence)], t.quiet),
           w.limits.map((l) => limitCard(l))),
@@ -30,15 +34,38 @@ export function tenant(c: Context, id: string, client: string | undefined): Scre
         section(t.clients, w.clients.length === 0 ? h("p", { class: "quiet" }, t.noClients)
           : tables.clients.view(w.clients)),
       ]),
-      section(t.quotas, known<{ quotas: Quota[] }>(c.live, quotas, (r) => r.quotas.length === 0
-        ? h("p", { class: "quiet" }, t.noQuotas) : tables.quotas.view(r.quotas))),
-      section(t.limits, known<{ limits: Limit[] }>(c.live, limits, (r) => r.limits.length === 0
-        ? h("p", { class: "quiet" }, t.noLimits)
-        : [tables.limits.view(r.limits), overrides(r.limits, tables.overrides)])),
+      section(t.quotas, known<{ quotas: Quota[] }>(c.live, quotas, (r) => {
+        const all = withPlan(r.quotas, body<{ quotas: Quota[] }>(c.live, planQuotas())?.quotas);
+        return [all.length === 0 ? h("p", { class: "quiet" }, t.noQuotas) : tables.quotas.view(all),
+          plan() && known(c.live, planQuotas(), () => null)];
+      })),
+      section(t.limits, known<{ limits: Limit[] }>(c.live, limits, (r) => {
+        const all = withPlan(r.limits, body<{ limits: Limit[] }>(c.live, planLimits())?.limits);
+        return [all.length === 0 ? h("p", { class: "quiet" }, t.noLimits)
+          : [tables.limits.view(all), overrides(all, tables.overrides)],
+          plan() && known(c.live, planLimits(), () => null)];
+      })),
       section(t.shadow, known<Why>(c.live, shadow, (w) => sentences([...w.notes,
         ...w.explanations.map((e) => e.sentence), ...w.limits.map((l) => l.sentence)], t.none))),
     ],
   };
+}
+
+// weight is a tenant's own weight, or that of its plan.
+function weight(x: Tenant, plan: TenantPlan | undefined): string {
+  if (x.weight || !x.plan) return num(x.weight);
+  return plan ? `${num(plan.weight)} (${t.ofPlan(x.plan)})` : t.ofPlan(x.plan);
+}
+
+// withPlan adds what a plan gives. What the tenant has under the same name takes its place.
+function withPlan<T extends { name: string }>(own: T[], plan: T[] = []): T[] {
+  return [...own, ...plan.filter((p) => !own.some((o) => last(o.name) === last(p.name)))];
+}
+
+// origin says who has given a quota or a limit.
+function origin(x: { name: string }): string {
+  const [kind, id] = x.name.split("/");
+  return kind === "plans" ? t.ofPlan(id ?? "") : t.ofTenant;
 }
 
 function sentences(all: string[], none: string): Content {
@@ -98,6 +125,7 @@ function clientTable(c: Context, id: string): Table<Activity> {
 function quotaTable(c: Context): Table<Quota> {
   return new Table<Quota>(t.quotas, [
     { title: t.pool, cell: (q) => link(["pool", last(q.name)], last(q.name)) },
+    { title: t.origin, cell: origin },
     { title: t.guaranteed, number: true, cell: (q) => rate(q.guaranteed) },
     { title: t.max, number: true, cell: (q) => q.max === undefined ? "" : rate(q.max) },
     { title: t.weight, number: true, cell: (q) => q.weight === undefined ? "" : num(q.weight) },
@@ -112,6 +140,7 @@ function quotaTable(c: Context): Table<Quota> {
 function limitTable(c: Context): Table<Limit> {
   return new Table<Limit>(t.limits, [
     { title: t.limit, cell: (l) => last(l.name) },
+    { title: t.origin, cell: origin },
     { title: t.rate, cell: (l) => Number(l.concurrency) ? t.concurrency(l.concurrency) : l.rate },
     { title: t.burst, number: true, cell: (l) => l.burst ? num(l.burst) : "" },
     { title: t.key, cell: (l) => t.keyOf[l.key] ?? l.key },

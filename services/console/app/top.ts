@@ -17,7 +17,8 @@ export function limitName(name: string): string { return name === "tenant-share"
 
 // top shows #/top/BY/ORDER/FIELD/NAME/FIELD/NAME…
 export function top(c: Context, given: string[]): Screen {
-  const by = (given[0] ?? "") in t.byOf ? given[0]! : "TENANT", order = (given[1] ?? "") in t.orderOf ? given[1]! : "REFUSED";
+  const by = Object.hasOwn(t.byOf, given[0] ?? "") ? given[0]! : "TENANT";
+  const order = Object.hasOwn(t.orderOf, given[1] ?? "") ? given[1]! : "REFUSED";
   const filter: Record<string, string> = {};
   for (let i = 2; i + 1 < given.length; i += 2) filter[given[i]!] = given[i + 1]!;
   const query = new URLSearchParams({ "selection.by": by, "selection.order": order, "selection.most": String(rows) });

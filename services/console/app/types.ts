@@ -9,9 +9,10 @@ export interface PoolStatus {
 }
 export interface Pool { name: string; capacity: number; sharing: string; adaptive?: unknown; status?: PoolStatus }
 export interface Tenant {
-  name: string; displayName: string; weight: number; set: string; updateTime?: string;
+  name: string; displayName: string; weight: number; plan: string; set: string; updateTime?: string;
   status?: { warnings: string[]; inForce: number; gateways: number };
 }
+export interface TenantPlan { name: string; weight: number }
 export interface Quota {
   name: string; guaranteed: number; max?: number; weight?: number; mode: string; until?: string;
   status?: { demand: number; share: number; admitted: number; boundBy: string; stale: boolean; warnings: string[] };
