@@ -141,7 +141,7 @@ func (g *Gateway) Undo(now int64, period int64, cost Units) {
 	if period != g.period {
 		return
 	}
-	g.use.Admitted -= cost
+	g.use.Admitted -= min(cost, g.use.Admitted) // Move has ended the session in which it was counted
 	g.Settle(now, -cost)
 }
 
