@@ -191,7 +191,10 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	}
 	switch {
 	case m.Begin:
-		g.begin(now, session(), 0)
+		if m.Recall {
+			g.period, g.ends, g.has, g.known, g.view = 0, 0, min(g.has, 0), 0, View{}
+		}
+		g.begin(now, session(), g.period)
 		return
 	case g.owner != 0 && m.Owner != g.owner || m.Period < g.period:
 		return

@@ -17,6 +17,7 @@ type Terms struct {
 // Owner has the units of a key that are not granted, and knows what each gateway has. See the package comment.
 type Owner struct {
 	life  uint64
+	since uint64 // owners of this key with lives from it up to life had another calendar; life: none had
 	terms Terms
 	alone bool // another agent may own the key, too: it does not reach all agents
 	now   account
@@ -87,8 +88,12 @@ type user struct {
 // NewOwner returns the owner of a key. life must differ from that of every earlier owner of the key, and session from
 // that of every other account of any owner.
 func NewOwner(t Terms, life, session uint64) *Owner {
-	return &Owner{life: life, terms: t, now: account{session: session}}
+	return &Owner{life: life, since: life, terms: t, now: account{session: session}}
 }
+
+// Replaces notes that an owner was of the same key with another calendar: what gateways know of it does not count here.
+// The life of the owner before must be the lower one.
+func (o *Owner) Replaces(before *Owner) { o.since = before.since }
 
 // SetTerms changes the amount. What gateways have beyond a lower one is asked for.
 func (o *Owner) SetTerms(now int64, t Terms, out Outbox) {
@@ -194,8 +199,15 @@ func (u *user) hasNow() Units { return u.has + max(0, u.granted-u.received) }
 // Ask takes in a message of a gateway.
 func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 	a := o.accountOf(m)
-	if a == nil || m.Owner != o.life && m.Owner != 0 {
-		out.Reply(from, Reply{Owner: m.Owner, Session: m.Session, Seen: m.Number, Begin: true})
+	begin := Reply{Owner: m.Owner, Session: m.Session, Seen: m.Number, Begin: true}
+	switch replaced := o.since <= m.Owner && m.Owner < o.life; {
+	case !replaced && m.Period != 0 && (o.now.period == 0 || m.Period == o.now.period+1):
+		return // this agent learns the period soon, and the gateway repeats
+	case a == nil || replaced:
+		begin.Recall = true
+		fallthrough
+	case m.Owner != o.life && m.Owner != 0:
+		out.Reply(from, begin)
 		return
 	}
 	u := a.find(from, m.Session)
@@ -221,7 +233,7 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, r)
 		return
 	}
-	if m.Known > a.said {
+	if m.Known > a.said && m.Period != 0 {
 		a.others = max(a.others, min(m.Known, MaxUnits))
 		a.high = max(a.high, a.others)
 	}

@@ -40,3 +40,67 @@ func TestUndoAfterMove(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// meet carries messages between a gateway and an owner.
+func meet(now int64, g *Gateway, o *Owner, p *post, next func() uint64) {
+	for range 10 {
+		if m, ok := g.Poll(now, next); ok {
+			o.Ask(now, 1, m, p)
+		}
+		replies := p.replies
+		for p.replies = nil; len(replies) > 0; replies = replies[1:] {
+			g.Receive(now, replies[0], next)
+		}
+	}
+}
+
+// used returns a gateway that has units of period 5 and has spent 80, with their owner.
+func used(next func() uint64) (*Gateway, *Owner) {
+	g, p := NewGateway(second, 1, next()), &post{}
+	o := NewOwner(Terms{Amount: 100 * Unit}, next(), next())
+	o.SetPeriod(second, 5, 0, next(), p)
+	g.Take(second, 85*Unit)
+	meet(second, g, o, p, next)
+	p.booked(second, o, 0, 100*Unit, Whole)
+	meet(second, g, o, p, next)
+	if g.Retry(second, 80*Unit) != Admitted {
+		panic("nothing granted")
+	}
+	g.Leave(second, 5*Unit, false)
+	return g, o
+}
+
+// An owner that begins in another period takes nothing from what its gateways know of the one before; one that begins
+// in the same period takes all of it.
+func TestOwnerAfterTheOther(t *testing.T) {
+	for period := range int64(2) {
+		next := sessions()
+		g, _ := used(next)
+		known, has := (1-period)*int64(g.known), (1-period)*int64(g.has)
+		period += 5
+		o, p := NewOwner(Terms{Amount: 100 * Unit}, next(), next()), &post{}
+		meet(second, g, o, p, next) // it does not know the period yet
+		o.SetPeriod(second, period, 0, next(), p)
+		g.Take(second, 10*Unit)
+		meet(2*second, g, o, p, next)
+		if len(p.wants) == 0 || int64(p.want().Known) != known || int64(g.has) != has || g.period != period {
+			t.Errorf("period %d: asked %+v, has %v", period, p.wants, g.has)
+		}
+	}
+}
+
+// An owner that is one period behind does not make a gateway go back.
+func TestOwnerIsBehind(t *testing.T) {
+	next := sessions()
+	g, _ := used(next)
+	o, p := NewOwner(Terms{Amount: 100 * Unit}, next(), next()), &post{}
+	o.SetPeriod(second, 4, 0, next(), p)
+	g.Take(second, 10*Unit)
+	if meet(second, g, o, p, next); g.period != 5 {
+		t.Fatalf("period %d", g.period)
+	}
+	o.SetPeriod(second, 5, 0, next(), p)
+	if meet(3*second, g, o, p, next); g.period != 5 || len(p.wants) == 0 {
+		t.Errorf("period %d, asked %+v", g.period, p.wants)
+	}
+}

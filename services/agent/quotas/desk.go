@@ -151,7 +151,7 @@ func New(o Options) *Desk {
 		answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
 }
 
-// nextSession returns a session that no owner has had.
+// nextSession returns a number that no session and no life of an owner has had.
 func (d *Desk) nextSession() uint64 {
 	d.session++
 	return d.session
@@ -290,11 +290,17 @@ func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, Drop) {
 	}
 	d.room.Take(part)
 	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(), calendar: periods,
-		o: calendar.NewOwner(terms, d.o.Life, d.nextSession())}
-	k.o.SetAlone(d.alone)
+		o: d.newOwner(terms)}
 	d.keys[a.Key] = k
 	d.setPeriod(k)
 	return k, accepted
+}
+
+// newOwner returns an owner with a life of its own.
+func (d *Desk) newOwner(t calendar.Terms) *calendar.Owner {
+	o := calendar.NewOwner(t, d.nextSession(), d.nextSession())
+	o.SetAlone(d.alone)
+	return o
 }
 
 // reply sends a message that no owner makes.
@@ -314,9 +320,9 @@ func (d *Desk) renew(k *key) {
 		terms = calendar.Terms{}
 	case periods != k.calendar: // its periods have other numbers
 		d.end(k)
-		k.calendar = periods
-		k.o = calendar.NewOwner(terms, d.o.Life, d.nextSession())
-		k.o.SetAlone(d.alone)
+		before := k.o
+		k.calendar, k.o = periods, d.newOwner(terms)
+		k.o.Replaces(before)
 		d.setPeriod(k)
 	}
 	k.o.SetTerms(int64(d.now), terms, outbox{d, k})

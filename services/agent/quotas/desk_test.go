@@ -50,6 +50,58 @@ func TestDropped(t *testing.T) {
 	}
 }
 
+// What gateways know of one calendar does not count in another one, whose periods may have the same numbers.
+func TestOtherCalendar(t *testing.T) {
+	periods, revision := monthly, int64(1)
+	d := alone()
+	d.o.Revision = func() int64 { return revision }
+	d.o.Limit = func(*exchange.KeyName) (uint64, calendar.Terms, config.Calendar, bool) {
+		return 5, calendar.Terms{Amount: 100 * calendar.Unit}, periods, true
+	}
+	var session uint64
+	next := func() uint64 { session++; return session }
+	g := calendar.NewGateway(int64(time.Second), 11, next())
+	carry := func() (asked []Booking) {
+		for range 10 {
+			if m, ok := g.Poll(int64(time.Second), next); ok {
+				d.Ask(time.Second, 1, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{{Key: 5,
+					KeyName: first("monthly", 5).KeyName, Ask: m}}})
+			}
+			answers, _, list := d.Take()
+			for _, m := range answers[1] {
+				for i := range m.List {
+					g.Receive(int64(time.Second), m.List[i].Reply, next)
+				}
+			}
+			asked = append(asked, list...)
+		}
+		return asked
+	}
+	g.Take(int64(time.Second), 80*calendar.Unit)
+	asked := carry()
+	d.Booked(time.Second, []Answer{{asked[0].KeyName, calendar.Booked{Session: asked[0].Session, Number: 1,
+		Period: 24_000, To: asked[0].Wanted}}})
+	if carry(); g.Retry(int64(time.Second), 80*calendar.Unit) != calendar.Admitted {
+		t.Fatal("nothing granted")
+	}
+	carry()
+	for _, zone := range []string{"Europe/Berlin", "UTC"} {
+		periods.Zone, revision = zone, revision+1
+		d.SetPeriods(time.Second, []Period{{periods, 24_000, time.Hour, 0}})
+		d.Configured(time.Second)
+		g.Take(int64(time.Second), 90*calendar.Unit)
+		asked = carry()
+		for _, b := range asked {
+			if b.Calendar == periods && b.Known != 0 {
+				t.Errorf("%v: the end of another calendar is known: %+v", zone, b)
+			}
+		}
+		if len(asked) == 0 || asked[len(asked)-1].Wanted == 0 {
+			t.Errorf("%v: nothing is booked: %+v", zone, asked)
+		}
+	}
+}
+
 // A period's number never goes back, and the next one begins without a word of the coordinators.
 func TestPeriods(t *testing.T) {
 	d := alone()
@@ -140,7 +192,7 @@ func FuzzReceive(f *testing.F) {
 	a := first("monthly", 5)
 	whole, _ := proto.Marshal(Encode(&Packet{Asks: []Asks{{1, []exchange.QuotaAsk{a}}}})[0])
 	booked, _ := proto.Marshal(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: "t", Limit: "monthly", Client: "c",
-		Session: alone().session + 1, Number: 1, Period: 24_000, To: 5e6}}})
+		Session: alone().session + 2, Number: 1, Period: 24_000, To: 5e6}}})
 	f.Add(whole, booked, []byte(nil))
 	f.Fuzz(func(t *testing.T, packet, answer, periods []byte) {
 		d := alone()
