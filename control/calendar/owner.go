@@ -40,6 +40,7 @@ type account struct {
 	booked Units    // lengths of all intervals
 	last   interval // that was booked
 	high   Units    // highest end of an interval that is known
+	full   Units    // the amount when the coordinators said that it is used up; 0: they have given an interval since
 	others Units    // highest that gateways know of other sessions
 	said   Units    // that gateways were sent
 	out    Units    // granted and not returned; below 0 if gateways returned units of another owner
@@ -107,7 +108,7 @@ func (o *Owner) SetTerms(now int64, t Terms, out Outbox) {
 	}
 	o.now.usedUp, o.now.unknown, o.now.askAt = 0, 0, now
 	for i := range o.now.users {
-		o.now.users[i].fresh = o.now.users[i].fresh || o.now.users[i].no != 0
+		o.now.users[i].fresh = o.now.users[i].fresh || now < o.now.users[i].no
 	}
 	o.serve(now, out)
 }
@@ -152,8 +153,11 @@ func (o *Owner) leftOf(now int64) int64 {
 // debt returns the units that were granted beyond the intervals.
 func (a *account) debt() Units { return max(0, a.out-a.booked) }
 
-// level is the highest end of an interval, and the debt as if it were one.
-func (a *account) level() Units { return a.high + a.debt() }
+// end is the highest end of an interval, as far as is known.
+func (a *account) end() Units { return max(a.high, a.full) }
+
+// level is end, and the debt as if it were an interval.
+func (a *account) level() Units { return a.end() + a.debt() }
 
 // granted is the highest end of what was granted: what is above it may be given back.
 func (a *account) granted() Units {
@@ -178,7 +182,7 @@ func (o *Owner) free() Units {
 func (o *Owner) spare(now int64) Units {
 	n := o.free()
 	if o.byOwnCount(now) {
-		n += max(0, o.terms.Amount-o.now.high)
+		n += max(0, o.terms.Amount-o.now.end())
 	}
 	return n
 }
@@ -186,7 +190,7 @@ func (o *Owner) spare(now int64) Units {
 // remaining returns what may still be used in the period, by all gateways.
 func (o *Owner) remaining() Units {
 	a := &o.now
-	n := o.terms.Amount - a.high + a.booked - a.out
+	n := o.terms.Amount - a.end() + a.booked - a.out
 	for i := range a.users {
 		n += a.users[i].hasNow()
 	}
@@ -278,6 +282,9 @@ func (a *account) forget(i int) {
 
 // note takes in the counts and the question of a message.
 func (o *Owner) note(now int64, a *account, u *user, m Ask) {
+	if m.Returned == MaxUnits { // see Unknown: only what had not come to it
+		m.Returned = u.returned + max(0, u.granted-u.received)
+	}
 	u.number, u.at, u.has, u.received = m.Number, now, m.Has, m.Received
 	if n := min(m.Returned-u.returned, u.brought+u.granted-u.returned); n > 0 {
 		u.returned += n
@@ -356,7 +363,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
 		a.last, a.hasBooked = interval{b.From, b.To}, true
-		a.high = max(a.high, b.To)
+		a.high, a.full = max(a.high, b.To), 0
 	}
 	if now-a.firstAt >= SlowAfter {
 		a.slow = now + slowFor
@@ -365,7 +372,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	switch b.Reason {
 	case UsedUp:
 		a.usedUp, a.askAt = now+usedUpFor, now+usedUpFor
-		a.high = max(a.high, o.terms.Amount)
+		a.full = o.terms.Amount // not in high: that would end the period if the coordinators had another amount
 	case OtherPeriod:
 		a.askAt = now + bookAgain
 	case NotConfigured:

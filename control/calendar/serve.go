@@ -282,6 +282,9 @@ func (o *Owner) Leave(out Outbox) {
 	w := a.want(0)
 	w.Returned, w.Known = end, a.granted()
 	a.booked -= a.last.to - end
+	if a.high == a.last.to {
+		a.high = max(a.others, end) // what went back is not said to be used
+	}
 	a.last.to = end
 	out.Book(w)
 }

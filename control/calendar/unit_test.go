@@ -104,3 +104,57 @@ func TestOwnerIsBehind(t *testing.T) {
 		t.Errorf("period %d, asked %+v", g.period, p.wants)
 	}
 }
+
+// ownerOf returns an owner of 100 units in period 5, with a first question to the coordinators.
+func ownerOf(next func() uint64, open bool) (*Owner, *post) {
+	o, p := NewOwner(Terms{Amount: 100 * Unit, Open: open}, next(), next()), &post{}
+	o.SetPeriod(second, 5, 0, next(), p)
+	o.Ask(second, 1, Ask{Session: 1, Number: 1, Want: 10 * Unit}, p)
+	return o, p
+}
+
+// What a gateway has spent before it forgot a key does not come back.
+func TestUnknownReturnsNothingSpent(t *testing.T) {
+	o, p := ownerOf(sessions(), false)
+	p.booked(second, o, 0, 30*Unit, Whole)
+	o.Ask(second, 1, Ask{Owner: o.life, Session: 1, Number: 2, Heard: p.reply().Number, Period: 5, Received: 10 * Unit,
+		Want: 5 * Unit, Use: Use{Admitted: 10 * Unit, Settled: 10 * Unit}}, p)
+	late := p.reply()
+	m, ok := Unknown(late)
+	if o.Ask(second, 1, m, p); !ok || late.Granted != 15*Unit || o.Out() != 10*Unit {
+		t.Errorf("%v out after %+v, want the ten that were spent", o.Out(), m)
+	}
+}
+
+// A coordinator that has another amount for a moment does not end the period.
+func TestUsedUpIsNotKnown(t *testing.T) {
+	o, p := ownerOf(sessions(), true)
+	p.booked(second, o, 0, 0, UsedUp)
+	if r := p.reply(); r.Remaining != 0 || r.Refuse == 0 {
+		t.Errorf("%+v", r)
+	}
+	now := int64(second + usedUpFor)
+	o.Ask(now, 1, Ask{Owner: o.life, Session: 1, Number: 2, Heard: 1, Period: 5, Want: 10 * Unit}, p)
+	if w := p.want(); w.Known != 0 || w.Number != 2 {
+		t.Errorf("%+v", w)
+	}
+	if o.Tick(now+SlowAfter, p); o.Out() != 0 {
+		t.Errorf("%v granted by the owner's own count", o.Out())
+	}
+	p.booked(now, o, 0, 30*Unit, Whole)
+	if r := p.reply(); r.Refuse != 0 || r.Remaining != 100*Unit {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What an owner gives back when it leaves, it does not say to be used.
+func TestLeaveLowersTheEnd(t *testing.T) {
+	o, p := ownerOf(sessions(), false)
+	p.booked(second, o, 20*Unit, 50*Unit, Whole)
+	if o.Leave(p); p.want().Returned != 30*Unit {
+		t.Fatalf("%+v", p.want())
+	}
+	if o.Close(p); !p.want().Final || p.want().Known != 30*Unit {
+		t.Errorf("%+v", p.want())
+	}
+}
