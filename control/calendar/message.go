@@ -143,6 +143,7 @@ const (
 	usedUpFor   = 5 * second       // for which the owner does not ask again
 	stepFor     = 30               // seconds of use in a step
 	forgetUser  = 60 * second      // without a message
+	firstSlow   = second           // SlowAfter of an owner that does not know what was used
 	reportEvery = 2 * second       // an owner says what was used, if that has changed
 	slowFor     = 60 * second      // bookings count as slow after a slow one
 	lastNumber  = uint32(1) << 31  // of a message in a session; another session begins then

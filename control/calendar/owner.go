@@ -58,6 +58,7 @@ type account struct {
 	reportAt  int64 // when the use is to be said; 0: it has not changed
 	recalled  int64 // when gateways were asked for what is idle; 0: they were not
 	hasBooked bool
+	answered  bool // by the coordinators, or the period began here: what is used is known
 }
 
 // interval has the units of a booking.
@@ -132,7 +133,7 @@ func (o *Owner) SetPeriod(now, number, ends int64, session uint64, out Outbox) {
 	if o.past.period != 0 || o.past.hasUse() {
 		o.finish(&o.past, out)
 	}
-	o.past, o.now = o.now, account{period: number, session: session}
+	o.past, o.now = o.now, account{period: number, session: session, answered: number == o.now.period+1}
 	o.ends = ends
 	for i := range o.past.users { // they learn of it, and ask for what waits
 		u := &o.past.users[i]
@@ -169,7 +170,15 @@ func (a *account) granted() Units {
 func (o *Owner) byOwnCount(now int64) bool {
 	a := &o.now
 	return o.terms.Open && !o.alone && !o.left && now >= a.usedUp && now >= a.unknown &&
-		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= SlowAfter))
+		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= a.slowAfter()))
+}
+
+// slowAfter is the time after which a booking counts as slow. Who does not know what was used waits longer for it.
+func (a *account) slowAfter() int64 {
+	if a.answered || a.others > 0 {
+		return SlowAfter
+	}
+	return firstSlow
 }
 
 // free returns the units of intervals that can be granted.
@@ -217,7 +226,7 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 	u := a.find(from, m.Session)
 	if u == nil {
 		if m.Heard != 0 {
-			out.Reply(from, Reply{Owner: o.life, Session: m.Session, Seen: m.Number, Begin: true})
+			out.Reply(from, begin)
 			return
 		}
 		u = a.add(from, m.Session)
@@ -323,7 +332,7 @@ func (a *account) use() Use {
 	return sum
 }
 
-func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked }
+func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked || a.debt() > 0 }
 
 // Report has the coordinators be sent the use, since they may not know it.
 func (o *Owner) Report(now int64) {
@@ -345,7 +354,7 @@ func (o *Owner) Out() Units { return o.now.out }
 
 // Idle reports whether nothing is lost if the owner is forgotten after Close.
 func (o *Owner) Idle() bool {
-	return len(o.now.users) == 0 && o.now.wanted == 0 && len(o.past.users) == 0
+	return len(o.now.users) == 0 && o.now.wanted == 0 && o.now.debt() == 0 && len(o.past.users) == 0
 }
 
 // Booked takes in an answer of the coordinators.
@@ -360,6 +369,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 		o.serve(now, out)
 		return
 	}
+	a.answered = true
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
 		a.last, a.hasBooked = interval{b.From, b.To}, true

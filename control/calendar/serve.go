@@ -198,7 +198,7 @@ func (o *Owner) Due(now int64) (due int64) {
 	due = a.reportAt
 	if a.wanted > 0 {
 		due = slots.Sooner(due, a.askAt)
-		if slow := a.firstAt + SlowAfter; slow > now {
+		if slow := a.firstAt + a.slowAfter(); slow > now {
 			due = slots.Sooner(due, slow)
 		}
 	}
@@ -254,7 +254,7 @@ func (o *Owner) finish(a *account, out Outbox) {
 	if a.hasUse() {
 		w := a.want(0)
 		w.Final, w.Returned = true, a.giveBack()
-		if w.Returned != 0 {
+		if w.Known = max(w.Known, a.granted()); w.Returned != 0 {
 			w.Known = a.granted()
 		}
 		out.Book(w)

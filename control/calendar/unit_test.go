@@ -158,3 +158,21 @@ func TestLeaveLowersTheEnd(t *testing.T) {
 		t.Errorf("%+v", p.want())
 	}
 }
+
+// An OPEN owner that does not know what was used does not grant the amount again because one booking takes 20 ms, and
+// says at its end what it has granted beyond its intervals.
+func TestFirstBookingIsSlow(t *testing.T) {
+	o, p := ownerOf(sessions(), true)
+	if o.Tick(second+SlowAfter, p); o.Out() != 0 {
+		t.Errorf("%v granted after 20 ms", o.Out())
+	}
+	p.booked(second+30*millisecond, o, 80*Unit, 95*Unit, Whole)
+	if o.Out() != 10*Unit {
+		t.Errorf("%v granted after the answer", o.Out())
+	}
+	o, p = ownerOf(sessions(), true)
+	p.booked(second, o, 0, 0, StoreAway)
+	if o.Close(p); o.Out() != 0 || p.want().Known != 10*Unit {
+		t.Errorf("%+v", p.want())
+	}
+}
