@@ -71,7 +71,7 @@ func (g *Gateway) Try(now int64, cost Units) Outcome {
 		g.spend(now, cost)
 		return Admitted
 	case now < g.no:
-		g.use.Refused += cost
+		g.use.Add(Use{Refused: cost})
 		g.report(now)
 		return Refused
 	}
@@ -91,8 +91,7 @@ func (g *Gateway) Take(now int64, cost Units) Outcome {
 func (g *Gateway) spend(now int64, cost Units) {
 	g.has -= cost
 	g.viewed += cost
-	g.use.Admitted += cost
-	g.use.Settled += cost
+	g.use.Add(Use{Admitted: cost, Settled: cost})
 	if 2*g.has < g.ahead(now) && !g.asks && now >= g.no {
 		g.due, g.asks = true, true
 	}
@@ -122,7 +121,7 @@ func (g *Gateway) Retry(now int64, cost Units) Outcome {
 
 func (g *Gateway) refuse(now int64, cost Units) {
 	g.waiting -= cost
-	g.use.Refused += cost
+	g.use.Add(Use{Refused: cost})
 	g.report(now)
 }
 
@@ -150,7 +149,7 @@ func (g *Gateway) Settle(now int64, extra Units) {
 	g.expire(now)
 	g.has -= extra
 	g.viewed += extra
-	g.use.Settled += extra
+	g.use.Add(Use{Settled: extra})
 	g.report(now)
 	if g.has < 0 && !g.asks {
 		g.due, g.asks = true, true
@@ -310,12 +309,12 @@ func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
 
 func (g *Gateway) message(now int64) Ask {
 	a := Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Period: g.period,
-		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has, Known: g.known, Use: g.use}
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has.bounded(), Known: g.known, Use: g.use}
 	if g.waiting > 0 {
-		a.Want = max(0, g.waiting-g.has)
+		a.Want = max(0, g.waiting-g.has).bounded()
 	}
 	if now < g.usedAt+aheadFor {
-		a.Ahead = max(0, g.ahead(now)-max(0, g.has-g.waiting))
+		a.Ahead = max(0, g.ahead(now)-max(0, g.has-g.waiting)).bounded()
 	}
 	return a
 }

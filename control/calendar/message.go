@@ -30,10 +30,15 @@ type Use struct {
 	Settled  Units // Admitted, corrected by the costs that were known later
 }
 
-// Add adds a use.
+// Add adds a use, up to MaxUnits of each cost.
 func (u *Use) Add(v Use) {
-	u.Admitted, u.Refused, u.Settled = u.Admitted+v.Admitted, u.Refused+v.Refused, u.Settled+v.Settled
+	u.Admitted = (u.Admitted + v.Admitted).bounded()
+	u.Refused = (u.Refused + v.Refused).bounded()
+	u.Settled = (u.Settled + v.Settled).bounded()
 }
+
+// bounded returns units within the bounds of a message, which is refused as a whole beyond them.
+func (u Units) bounded() Units { return max(-MaxUnits, min(u, MaxUnits)) }
 
 // Ask is a message of a gateway to the owner of a key. Counts are cumulative within the session, which is of one
 // period.

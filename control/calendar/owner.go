@@ -163,7 +163,7 @@ func (a *account) level() Units { return a.end() + a.debt() }
 // granted is the highest end of what was granted: what is above it may be given back.
 func (a *account) granted() Units {
 	rest := max(0, min(a.booked-a.out, a.last.to-a.last.from))
-	return max(a.others, a.last.to-rest) + a.debt()
+	return (max(a.others, a.last.to-rest) + a.debt()).bounded()
 }
 
 // byOwnCount reports whether the owner may grant beyond its intervals.
@@ -203,7 +203,7 @@ func (o *Owner) remaining() Units {
 	for i := range a.users {
 		n += a.users[i].hasNow()
 	}
-	return max(0, n)
+	return max(0, min(n, o.terms.Amount))
 }
 
 // hasNow returns the units of a gateway, with those on their way to it.
@@ -247,7 +247,7 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		return
 	}
 	if m.Known > a.said && m.Period != 0 {
-		a.others = max(a.others, min(m.Known, MaxUnits))
+		a.others = max(a.others, min(m.Known, o.terms.Amount))
 		a.high = max(a.high, a.others)
 	}
 	o.serve(now, out)
@@ -294,7 +294,7 @@ func (o *Owner) note(now int64, a *account, u *user, m Ask) {
 	if m.Returned == MaxUnits { // see Unknown: only what had not come to it
 		m.Returned = u.returned + max(0, u.granted-u.received)
 	}
-	u.number, u.at, u.has, u.received = m.Number, now, m.Has, m.Received
+	u.number, u.at, u.has, u.received = m.Number, now, min(m.Has, o.terms.Amount), m.Received
 	if n := min(m.Returned-u.returned, u.brought+u.granted-u.returned); n > 0 {
 		u.returned += n
 		a.out -= n

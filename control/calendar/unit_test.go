@@ -176,3 +176,34 @@ func TestFirstBookingIsSlow(t *testing.T) {
 		t.Errorf("%+v", p.want())
 	}
 }
+
+// Counts stop at the bound of a message, which would be refused as a whole.
+func TestCountsAreBounded(t *testing.T) {
+	next := sessions()
+	g := NewGateway(second, 1, next())
+	g.Receive(second, Reply{Owner: 1, Session: g.session, Number: 1, Period: 5, Refuse: second, Amount: Unit}, next)
+	for range 9 {
+		if g.Take(second, MaxUnits-1) != Refused {
+			t.Fatal("not refused")
+		}
+	}
+	for range 3 {
+		g.Settle(second, MaxUnits-1)
+	}
+	m, _ := g.Poll(second, next)
+	if m.Refused != MaxUnits || m.Settled != MaxUnits || m.Ahead > MaxUnits {
+		t.Errorf("%+v", m)
+	}
+	if m.Add(Use{Refused: MaxUnits, Settled: MaxUnits}); m.Refused != MaxUnits || m.Settled != MaxUnits {
+		t.Errorf("%+v", m.Use)
+	}
+}
+
+// A gateway that says nonsense makes no more remain than there is, and no end beyond the amount.
+func TestNumbersOfAGatewayAreBounded(t *testing.T) {
+	o, p := ownerOf(sessions(), false)
+	o.Ask(second, 2, Ask{Session: 2, Number: 1, Period: 5, Has: MaxUnits, Known: MaxUnits}, p)
+	if r := p.reply(); r.Remaining > 100*Unit || r.Known > 100*Unit {
+		t.Errorf("%+v", r)
+	}
+}
