@@ -15,8 +15,6 @@ import (
 const (
 	// MaxKeys is the most keys that an agent owns. A limit and a tenant have a part of them, see package budget.
 	MaxKeys = 1 << 17
-	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
-	MaxProcesses = 512
 	// keepIdle is the time for which an owner without gateways is kept.
 	keepIdle = time.Minute
 	// awayFor is the time for which gateways may say what they have used to an owner that another agent has replaced.
@@ -34,12 +32,6 @@ type Options struct {
 	// limit. Revision distinguishes one configuration from another.
 	Limit    func(*exchange.KeyName) (key uint64, t calendar.Terms, periods config.Calendar, ok bool)
 	Revision func() int64
-}
-
-// Process is a gateway's process, at an agent.
-type Process struct {
-	Agent  string
-	Number uint64
 }
 
 // Packet has the messages of one agent to another.
@@ -74,8 +66,8 @@ type Desk struct {
 	keys    map[uint64]*key
 	room    *budget.Room // of keys
 	due     slots.Agenda
-	clients map[Process]calendar.Peer
-	numbers map[calendar.Peer]Process
+	clients map[Process]*client
+	numbers map[calendar.Peer]*client
 	latest  calendar.Peer
 
 	lives   map[uint64]string // agents by the lives that gateways here know
@@ -146,7 +138,7 @@ const (
 func New(o Options) *Desk {
 	return &Desk{o: o, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys),
 		session: exchange.OwnerScore(exchange.OwnerHash(o.Agent), o.Life),
-		clients: map[Process]calendar.Peer{}, numbers: map[calendar.Peer]Process{}, lives: map[uint64]string{},
+		clients: map[Process]*client{}, numbers: map[calendar.Peer]*client{}, lives: map[uint64]string{},
 		names: map[string]uint64{}, periods: map[config.Calendar]*period{},
 		answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
 }
@@ -230,24 +222,6 @@ func (d *Desk) take(from Process, list []exchange.QuotaAsk) {
 			d.stats.Dropped[why]++
 		}
 	}
-}
-
-func (d *Desk) client(p Process) (calendar.Peer, bool) {
-	if number, known := d.clients[p]; known {
-		return number, true
-	}
-	n := 0
-	for other := range d.clients {
-		if other.Agent == p.Agent {
-			n++
-		}
-	}
-	if n >= MaxProcesses {
-		return 0, false
-	}
-	d.latest++
-	d.clients[p], d.numbers[d.latest] = d.latest, p
-	return d.latest, true
 }
 
 func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) Drop {
@@ -352,10 +326,9 @@ func (d *Desk) Changed(now time.Duration, lives map[uint64]string) {
 	for life, name := range lives {
 		d.names[name] = life
 	}
-	for p, number := range d.clients {
+	for p, c := range d.clients {
 		if _, here := d.names[p.Agent]; !here {
-			delete(d.clients, p)
-			delete(d.numbers, number)
+			d.forgetClient(c)
 		}
 	}
 	for _, k := range d.inOrder() {

@@ -102,6 +102,25 @@ func TestOtherCalendar(t *testing.T) {
 	}
 }
 
+// A process that has ended, or has sent nothing for a minute, makes room for another one.
+func TestProcesses(t *testing.T) {
+	d := alone()
+	ask := func(now time.Duration, process uint64) {
+		d.Ask(now, process, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{first("monthly", 5)}})
+	}
+	for i := range uint64(MaxProcesses) {
+		ask(time.Second, i)
+	}
+	d.Exited(3)
+	ask(time.Second, 1000)
+	for i := range uint64(MaxProcesses) {
+		ask(time.Minute+time.Second+time.Duration(i), 2000+i)
+	}
+	if got := d.Stats().Dropped[Processes]; got != 0 || len(d.clients) != MaxProcesses || len(d.numbers) != MaxProcesses {
+		t.Errorf("%d dropped, %d processes", got, len(d.clients))
+	}
+}
+
 // A period's number never goes back, and the next one begins without a word of the coordinators.
 func TestPeriods(t *testing.T) {
 	d := alone()
