@@ -72,8 +72,8 @@ type Reply struct {
 	Remaining Units // that may still be used, by all gateways
 	Known     Units // highest end of what was granted that the owner knows
 	Refuse    int64 // nanoseconds for which requests without units are refused; 0: they ask
-	Recall    bool  // idle units are to be returned at once; with Begin: all that is known is of another period, and ends
-	Begin     bool  // the owner does not know the session: the gateway begins another one. Only Recall counts, too
+	Recall    bool  // idle units are to be returned at once; with Begin: the gateway's period has ended
+	Begin     bool  // the owner does not know the session: the gateway begins another one. Else only Recall counts
 }
 
 // Want is an owner's question to the coordinators.

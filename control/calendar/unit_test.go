@@ -30,7 +30,8 @@ func sessions() func() uint64 {
 func TestUndoAfterMove(t *testing.T) {
 	next := sessions()
 	g := NewGateway(second, 1, next())
-	g.Receive(second, Reply{Owner: 1, Session: g.session, Number: 1, Period: 5, Granted: 10 * Unit, Amount: 100 * Unit}, next)
+	g.Receive(second, Reply{Owner: 1, Session: g.session, Number: 1, Period: 5, Granted: 10 * Unit,
+		Amount: 100 * Unit}, next)
 	if got := g.Take(second, 3*Unit); got != Admitted {
 		t.Fatal(got)
 	}

@@ -19,8 +19,6 @@ const (
 	keepIdle = time.Minute
 	// awayFor is the time for which gateways may say what they have used to an owner that another agent has replaced.
 	awayFor = 3 * time.Second
-	// closeTries bounds how often the end of an owner is sent to the coordinators.
-	closeTries = 10
 )
 
 // Options of a Desk.
@@ -75,7 +73,7 @@ type Desk struct {
 	session uint64
 	alone   bool
 	periods map[config.Calendar]*period
-	closing []closing
+	closing closings
 
 	answers  map[uint64]map[uint64]*exchange.QuotaReplies // by process here and life of the owner
 	packets  map[string]*Packet
@@ -95,13 +93,6 @@ type key struct {
 	away     time.Duration // another agent owns the key: until then gateways say what they used; 0: none does
 }
 
-// closing is the last word of an owner, until the coordinators have answered it.
-type closing struct {
-	Booking
-	next  time.Duration
-	tries int
-}
-
 // Stats are counters since the start, but for Keys and Out, which are of now.
 type Stats struct {
 	Keys                            int
@@ -113,7 +104,7 @@ type Stats struct {
 // Drop says why a message is dropped.
 type Drop uint8
 
-var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes"}
+var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes", "unconfirmed"}
 
 // String is the reason in metrics.
 func (d Drop) String() string {
@@ -125,12 +116,13 @@ func (d Drop) String() string {
 
 // The reasons.
 const (
-	accepted  Drop = iota
-	Astray         // the key is not this agent's, or the list of agents has changed
-	Unusable       // a number is out of its bounds
-	Unknown        // no limit here has the key
-	Crowded        // there is no room for the key
-	Processes      // its agent has MaxProcesses processes
+	accepted    Drop = iota
+	Astray           // the key is not this agent's, or the list of agents has changed
+	Unusable         // a number is out of its bounds
+	Unknown          // no limit here has the key
+	Crowded          // there is no room for the key
+	Processes        // its agent has MaxProcesses processes
+	Unconfirmed      // the end of an owner: more than maxClosing wait for the coordinators
 	Drops
 )
 
@@ -140,7 +132,7 @@ func New(o Options) *Desk {
 		session: exchange.OwnerScore(exchange.OwnerHash(o.Agent), o.Life),
 		clients: map[Process]*client{}, numbers: map[calendar.Peer]*client{}, lives: map[uint64]string{},
 		names: map[string]uint64{}, periods: map[config.Calendar]*period{},
-		answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
+		closing: newClosings(), answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
 }
 
 // nextSession returns a number that no session and no life of an owner has had.
@@ -368,6 +360,7 @@ func (d *Desk) Close(now time.Duration) {
 		d.end(k)
 		d.forget(k)
 	}
+	d.sayEnds(maxClosing)
 }
 
 func (d *Desk) forget(k *key) {
@@ -422,7 +415,7 @@ func (o outbox) Reply(to calendar.Peer, m calendar.Reply) {
 func (o outbox) Book(w calendar.Want) {
 	b := Booking{KeyName: o.k.name, Calendar: o.k.calendar, Want: w}
 	if w.Final {
-		o.d.closing = append(o.d.closing, closing{Booking: b, next: o.d.now})
+		o.d.stats.Dropped[Unconfirmed] += uint64(o.d.closing.add(o.d.now, b))
 		return
 	}
 	o.d.stats.Bookings++
@@ -432,8 +425,8 @@ func (o outbox) Book(w calendar.Want) {
 // Due returns the time for the next Tick; 0: none.
 func (d *Desk) Due() (due time.Duration) {
 	at := d.due.Next()
-	for i := range d.closing {
-		at = slots.Sooner(at, int64(max(d.closing[i].next, 1)))
+	if next := d.closing.due.Next(); next != 0 {
+		at = slots.Sooner(at, max(next, int64(d.now)))
 	}
 	if len(d.keys) > 0 {
 		for _, p := range d.periods {
@@ -460,14 +453,7 @@ func (d *Desk) Tick(now time.Duration) {
 		}
 		d.schedule(k)
 	}
-	d.closing = slices.DeleteFunc(d.closing, func(c closing) bool { return c.tries >= closeTries })
-	for i := range d.closing {
-		if c := &d.closing[i]; now >= c.next {
-			c.next, c.tries = now+time.Second, c.tries+1
-			d.stats.Bookings++
-			d.bookings = append(d.bookings, c.Booking)
-		}
-	}
+	d.sayEnds(maxBookings)
 }
 
 // Take returns what is to be sent, and forgets it: to gateways here by process, to other agents, and to coordinators.

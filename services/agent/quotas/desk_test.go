@@ -116,7 +116,8 @@ func TestProcesses(t *testing.T) {
 	for i := range uint64(MaxProcesses) {
 		ask(time.Minute+time.Second+time.Duration(i), 2000+i)
 	}
-	if got := d.Stats().Dropped[Processes]; got != 0 || len(d.clients) != MaxProcesses || len(d.numbers) != MaxProcesses {
+	if got := d.Stats().Dropped[Processes]; got != 0 || len(d.clients) != MaxProcesses ||
+		len(d.numbers) != MaxProcesses {
 		t.Errorf("%d dropped, %d processes", got, len(d.clients))
 	}
 }
@@ -167,6 +168,33 @@ func TestClose(t *testing.T) {
 	d.Tick(5 * time.Second)
 	if _, _, last := d.Take(); len(last) != 0 || d.Due() != 0 {
 		t.Errorf("%+v after the answer, due %v", last, d.Due())
+	}
+}
+
+// The ends of many owners are sent in parts, until each is confirmed.
+func TestManyEnds(t *testing.T) {
+	const many = maxBookings + 100
+	d := alone()
+	for i := range uint64(many) {
+		outbox{d, &key{calendar: monthly}}.Book(calendar.Want{Session: i + 1, Period: 1, Final: true})
+	}
+	var said []Booking
+	for now := time.Second; now < 10*time.Minute; now = max(d.Due(), now+1) {
+		d.Tick(now)
+		_, _, list := d.Take()
+		if len(list) > maxBookings {
+			t.Fatalf("%d at once", len(list))
+		}
+		said = append(said, list...)
+	}
+	if len(said) < 12*many {
+		t.Errorf("%d were sent in ten minutes", len(said))
+	}
+	for i := range uint64(many) {
+		d.Booked(10*time.Minute, []Answer{{exchange.KeyName{}, calendar.Booked{Session: i + 1, Period: 1}}})
+	}
+	if d.Tick(time.Hour); d.Due() != 0 || len(d.closing.by) != 0 {
+		t.Errorf("due %v, %d are not confirmed", d.Due(), len(d.closing.by))
 	}
 }
 
