@@ -148,6 +148,7 @@ const (
 	usedUpFor   = 5 * second       // for which the owner does not ask again
 	stepFor     = 30               // seconds of use in a step
 	forgetUser  = 60 * second      // without a message
+	keepEnded   = 3 * second       // a session that has ended, so that a late message of it does not count again
 	firstSlow   = second           // SlowAfter of an owner that does not know what was used
 	reportEvery = 2 * second       // an owner says what was used, if that has changed
 	slowFor     = 60 * second      // bookings count as slow after a slow one

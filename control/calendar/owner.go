@@ -207,7 +207,12 @@ func (o *Owner) remaining() Units {
 }
 
 // hasNow returns the units of a gateway, with those on their way to it.
-func (u *user) hasNow() Units { return u.has + max(0, u.granted-u.received) }
+func (u *user) hasNow() Units {
+	if u.ended {
+		return 0
+	}
+	return u.has + max(0, u.granted-u.received)
+}
 
 // Ask takes in a message of a gateway.
 func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
@@ -233,6 +238,9 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		u.brought = min(max(0, m.Brought), o.terms.Amount)
 	}
 	if m.Number <= u.number {
+		if u.ended { // the confirmation may be lost
+			out.Reply(from, begin)
+		}
 		return
 	}
 	o.note(now, a, u, m)

@@ -161,10 +161,11 @@ func (o *Owner) answer(now int64, out Outbox, short bool) {
 		}
 	}
 	o.now.users = slices.DeleteFunc(o.now.users, func(u user) bool {
-		if u.ended {
+		over := u.ended && now-u.at >= keepEnded
+		if over {
 			o.now.ended.Add(u.use)
 		}
-		return u.ended
+		return over
 	})
 }
 
@@ -213,7 +214,9 @@ func (o *Owner) Due(now int64) (due int64) {
 				due = slots.Sooner(due, a.askAt)
 			}
 		}
-		due = slots.Sooner(due, u.at+forgetUser)
+		if due = slots.Sooner(due, u.at+forgetUser); u.ended {
+			due = slots.Sooner(due, u.at+keepEnded)
+		}
 	}
 	for i := range o.past.users {
 		due = slots.Sooner(due, o.past.users[i].at+forgetUser/6)

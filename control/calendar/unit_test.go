@@ -208,3 +208,25 @@ func TestNumbersOfAGatewayAreBounded(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Units that a session brings and returns count once, though its messages come twice.
+func TestEndedSessionCountsOnce(t *testing.T) {
+	o, p := ownerOf(sessions(), false)
+	p.booked(second, o, 50*Unit, 80*Unit, Whole)
+	out := o.Out()
+	brings := Ask{Session: 2, Number: 1, Period: 5, Brought: 8 * Unit, Returned: 8 * Unit}
+	ends := brings
+	ends.Number, ends.Ended = 2, true
+	for _, m := range []Ask{brings, ends, brings, ends} {
+		o.Ask(second, 2, m, p)
+	}
+	if out -= 8 * Unit; o.Out() != out {
+		t.Errorf("%v out, want %v", o.Out(), out)
+	}
+	if !p.reply().Begin || o.Due(second) > second+keepEnded {
+		t.Errorf("%+v", p.reply())
+	}
+	if o.Tick(second+keepEnded, p); len(o.now.users) != 1 {
+		t.Errorf("%d sessions", len(o.now.users))
+	}
+}
