@@ -70,13 +70,16 @@ func (g *Gateway) Try(now int64, cost Units) Outcome {
 	case g.waiting == 0 && g.has >= cost:
 		g.spend(now, cost)
 		return Admitted
-	case now < g.no:
+	case now < g.no || g.never(cost):
 		g.use.Add(Use{Refused: cost})
 		g.report(now)
 		return Refused
 	}
 	return Waits
 }
+
+// never reports whether a cost is above the amount: its wait would only collect all units.
+func (g *Gateway) never(cost Units) bool { return g.view.Amount > 0 && cost > g.view.Amount }
 
 // Take is Try for a request that waits if it has to.
 func (g *Gateway) Take(now int64, cost Units) Outcome {
@@ -112,7 +115,7 @@ func (g *Gateway) Retry(now int64, cost Units) Outcome {
 		g.waiting -= cost
 		g.spend(now, cost)
 		return Admitted
-	case now < g.no:
+	case now < g.no || g.never(cost):
 		g.refuse(now, cost)
 		return Refused
 	}
@@ -158,7 +161,7 @@ func (g *Gateway) Settle(now int64, extra Units) {
 
 // Refusing reports whether a request of a cost would be refused at once, and until when.
 func (g *Gateway) Refusing(now int64, cost Units) (until int64, refusing bool) {
-	return g.no, now < g.no && g.has < cost
+	return g.no, (now < g.no || g.never(cost)) && g.has < cost
 }
 
 // View returns what is known of the key over all gateways; not ok: nothing yet.

@@ -230,3 +230,16 @@ func TestEndedSessionCountsOnce(t *testing.T) {
 		t.Errorf("%d sessions", len(o.now.users))
 	}
 }
+
+// A request that costs more than the amount is refused at once, and asks for nothing.
+func TestCostAboveTheAmount(t *testing.T) {
+	next := sessions()
+	g, o := used(next)
+	out := o.Out()
+	if got := g.Take(second, 101*Unit); got != Refused {
+		t.Errorf("%v", got)
+	}
+	if meet(2*second, g, o, &post{}, next); o.Out() != out {
+		t.Errorf("%v granted", o.Out()-out)
+	}
+}
