@@ -70,13 +70,16 @@ func (g *Gateway) Try(now int64, cost Units) Outcome {
 	case g.waiting == 0 && g.has >= cost:
 		g.spend(now, cost)
 		return Admitted
-	case now < g.no:
-		g.use.Refused += cost
+	case now < g.no || g.never(cost):
+		g.use.Add(Use{Refused: cost})
 		g.report(now)
 		return Refused
 	}
 	return Waits
 }
+
+// never reports whether a cost is above the amount: its wait would only collect all units.
+func (g *Gateway) never(cost Units) bool { return g.view.Amount > 0 && cost > g.view.Amount }
 
 // Take is Try for a request that waits if it has to.
 func (g *Gateway) Take(now int64, cost Units) Outcome {
@@ -91,8 +94,7 @@ func (g *Gateway) Take(now int64, cost Units) Outcome {
 func (g *Gateway) spend(now int64, cost Units) {
 	g.has -= cost
 	g.viewed += cost
-	g.use.Admitted += cost
-	g.use.Settled += cost
+	g.use.Add(Use{Admitted: cost, Settled: cost})
 	if 2*g.has < g.ahead(now) && !g.asks && now >= g.no {
 		g.due, g.asks = true, true
 	}
@@ -113,7 +115,7 @@ func (g *Gateway) Retry(now int64, cost Units) Outcome {
 		g.waiting -= cost
 		g.spend(now, cost)
 		return Admitted
-	case now < g.no:
+	case now < g.no || g.never(cost):
 		g.refuse(now, cost)
 		return Refused
 	}
@@ -122,7 +124,7 @@ func (g *Gateway) Retry(now int64, cost Units) Outcome {
 
 func (g *Gateway) refuse(now int64, cost Units) {
 	g.waiting -= cost
-	g.use.Refused += cost
+	g.use.Add(Use{Refused: cost})
 	g.report(now)
 }
 
@@ -141,7 +143,7 @@ func (g *Gateway) Undo(now int64, period int64, cost Units) {
 	if period != g.period {
 		return
 	}
-	g.use.Admitted -= cost
+	g.use.Admitted -= min(cost, g.use.Admitted) // Move has ended the session in which it was counted
 	g.Settle(now, -cost)
 }
 
@@ -150,7 +152,7 @@ func (g *Gateway) Settle(now int64, extra Units) {
 	g.expire(now)
 	g.has -= extra
 	g.viewed += extra
-	g.use.Settled += extra
+	g.use.Add(Use{Settled: extra})
 	g.report(now)
 	if g.has < 0 && !g.asks {
 		g.due, g.asks = true, true
@@ -159,7 +161,7 @@ func (g *Gateway) Settle(now int64, extra Units) {
 
 // Refusing reports whether a request of a cost would be refused at once, and until when.
 func (g *Gateway) Refusing(now int64, cost Units) (until int64, refusing bool) {
-	return g.no, now < g.no && g.has < cost
+	return g.no, (now < g.no || g.never(cost)) && g.has < cost
 }
 
 // View returns what is known of the key over all gateways; not ok: nothing yet.
@@ -191,7 +193,10 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	}
 	switch {
 	case m.Begin:
-		g.begin(now, session(), 0)
+		if m.Recall {
+			g.period, g.ends, g.has, g.known, g.view = 0, 0, min(g.has, 0), 0, View{}
+		}
+		g.begin(now, session(), g.period)
 		return
 	case g.owner != 0 && m.Owner != g.owner || m.Period < g.period:
 		return
@@ -307,12 +312,12 @@ func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
 
 func (g *Gateway) message(now int64) Ask {
 	a := Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Period: g.period,
-		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has, Known: g.known, Use: g.use}
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has.bounded(), Known: g.known, Use: g.use}
 	if g.waiting > 0 {
-		a.Want = max(0, g.waiting-g.has)
+		a.Want = max(0, g.waiting-g.has).bounded()
 	}
 	if now < g.usedAt+aheadFor {
-		a.Ahead = max(0, g.ahead(now)-max(0, g.has-g.waiting))
+		a.Ahead = max(0, g.ahead(now)-max(0, g.has-g.waiting)).bounded()
 	}
 	return a
 }

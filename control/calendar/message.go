@@ -30,10 +30,15 @@ type Use struct {
 	Settled  Units // Admitted, corrected by the costs that were known later
 }
 
-// Add adds a use.
+// Add adds a use, up to MaxUnits of each cost.
 func (u *Use) Add(v Use) {
-	u.Admitted, u.Refused, u.Settled = u.Admitted+v.Admitted, u.Refused+v.Refused, u.Settled+v.Settled
+	u.Admitted = (u.Admitted + v.Admitted).bounded()
+	u.Refused = (u.Refused + v.Refused).bounded()
+	u.Settled = (u.Settled + v.Settled).bounded()
 }
+
+// bounded returns units within the bounds of a message, which is refused as a whole beyond them.
+func (u Units) bounded() Units { return max(-MaxUnits, min(u, MaxUnits)) }
 
 // Ask is a message of a gateway to the owner of a key. Counts are cumulative within the session, which is of one
 // period.
@@ -67,8 +72,8 @@ type Reply struct {
 	Remaining Units // that may still be used, by all gateways
 	Known     Units // highest end of what was granted that the owner knows
 	Refuse    int64 // nanoseconds for which requests without units are refused; 0: they ask
-	Recall    bool  // idle units are to be returned at once
-	Begin     bool  // the owner does not know the session: the gateway begins another one. No other field counts
+	Recall    bool  // idle units are to be returned at once; with Begin: the gateway's period has ended
+	Begin     bool  // the owner does not know the session: the gateway begins another one. Else only Recall counts
 }
 
 // Want is an owner's question to the coordinators.
@@ -143,6 +148,8 @@ const (
 	usedUpFor   = 5 * second       // for which the owner does not ask again
 	stepFor     = 30               // seconds of use in a step
 	forgetUser  = 60 * second      // without a message
+	keepEnded   = 3 * second       // a session that has ended, so that a late message of it does not count again
+	firstSlow   = second           // SlowAfter of an owner that does not know what was used
 	reportEvery = 2 * second       // an owner says what was used, if that has changed
 	slowFor     = 60 * second      // bookings count as slow after a slow one
 	lastNumber  = uint32(1) << 31  // of a message in a session; another session begins then

@@ -17,6 +17,7 @@ type Terms struct {
 // Owner has the units of a key that are not granted, and knows what each gateway has. See the package comment.
 type Owner struct {
 	life  uint64
+	since uint64 // owners of this key with lives from it up to life had another calendar; life: none had
 	terms Terms
 	alone bool // another agent may own the key, too: it does not reach all agents
 	now   account
@@ -39,6 +40,7 @@ type account struct {
 	booked Units    // lengths of all intervals
 	last   interval // that was booked
 	high   Units    // highest end of an interval that is known
+	full   Units    // the amount when the coordinators said that it is used up; 0: they have given an interval since
 	others Units    // highest that gateways know of other sessions
 	said   Units    // that gateways were sent
 	out    Units    // granted and not returned; below 0 if gateways returned units of another owner
@@ -56,6 +58,7 @@ type account struct {
 	reportAt  int64 // when the use is to be said; 0: it has not changed
 	recalled  int64 // when gateways were asked for what is idle; 0: they were not
 	hasBooked bool
+	answered  bool // by the coordinators, or the period began here: what is used is known
 }
 
 // interval has the units of a booking.
@@ -87,8 +90,12 @@ type user struct {
 // NewOwner returns the owner of a key. life must differ from that of every earlier owner of the key, and session from
 // that of every other account of any owner.
 func NewOwner(t Terms, life, session uint64) *Owner {
-	return &Owner{life: life, terms: t, now: account{session: session}}
+	return &Owner{life: life, since: life, terms: t, now: account{session: session}}
 }
+
+// Replaces notes that an owner was of the same key with another calendar: what gateways know of it does not count here.
+// The life of the owner before must be the lower one.
+func (o *Owner) Replaces(before *Owner) { o.since = before.since }
 
 // SetTerms changes the amount. What gateways have beyond a lower one is asked for.
 func (o *Owner) SetTerms(now int64, t Terms, out Outbox) {
@@ -102,7 +109,7 @@ func (o *Owner) SetTerms(now int64, t Terms, out Outbox) {
 	}
 	o.now.usedUp, o.now.unknown, o.now.askAt = 0, 0, now
 	for i := range o.now.users {
-		o.now.users[i].fresh = o.now.users[i].fresh || o.now.users[i].no != 0
+		o.now.users[i].fresh = o.now.users[i].fresh || now < o.now.users[i].no
 	}
 	o.serve(now, out)
 }
@@ -126,7 +133,7 @@ func (o *Owner) SetPeriod(now, number, ends int64, session uint64, out Outbox) {
 	if o.past.period != 0 || o.past.hasUse() {
 		o.finish(&o.past, out)
 	}
-	o.past, o.now = o.now, account{period: number, session: session}
+	o.past, o.now = o.now, account{period: number, session: session, answered: number == o.now.period+1}
 	o.ends = ends
 	for i := range o.past.users { // they learn of it, and ask for what waits
 		u := &o.past.users[i]
@@ -147,20 +154,31 @@ func (o *Owner) leftOf(now int64) int64 {
 // debt returns the units that were granted beyond the intervals.
 func (a *account) debt() Units { return max(0, a.out-a.booked) }
 
-// level is the highest end of an interval, and the debt as if it were one.
-func (a *account) level() Units { return a.high + a.debt() }
+// end is the highest end of an interval, as far as is known.
+func (a *account) end() Units { return max(a.high, a.full) }
+
+// level is end, and the debt as if it were an interval.
+func (a *account) level() Units { return a.end() + a.debt() }
 
 // granted is the highest end of what was granted: what is above it may be given back.
 func (a *account) granted() Units {
 	rest := max(0, min(a.booked-a.out, a.last.to-a.last.from))
-	return max(a.others, a.last.to-rest) + a.debt()
+	return (max(a.others, a.last.to-rest) + a.debt()).bounded()
 }
 
 // byOwnCount reports whether the owner may grant beyond its intervals.
 func (o *Owner) byOwnCount(now int64) bool {
 	a := &o.now
 	return o.terms.Open && !o.alone && !o.left && now >= a.usedUp && now >= a.unknown &&
-		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= SlowAfter))
+		(a.away || a.wanted > 0 && (now < a.slow || now-a.firstAt >= a.slowAfter()))
+}
+
+// slowAfter is the time after which a booking counts as slow. Who does not know what was used waits longer for it.
+func (a *account) slowAfter() int64 {
+	if a.answered || a.others > 0 {
+		return SlowAfter
+	}
+	return firstSlow
 }
 
 // free returns the units of intervals that can be granted.
@@ -173,7 +191,7 @@ func (o *Owner) free() Units {
 func (o *Owner) spare(now int64) Units {
 	n := o.free()
 	if o.byOwnCount(now) {
-		n += max(0, o.terms.Amount-o.now.high)
+		n += max(0, o.terms.Amount-o.now.end())
 	}
 	return n
 }
@@ -181,33 +199,48 @@ func (o *Owner) spare(now int64) Units {
 // remaining returns what may still be used in the period, by all gateways.
 func (o *Owner) remaining() Units {
 	a := &o.now
-	n := o.terms.Amount - a.high + a.booked - a.out
+	n := o.terms.Amount - a.end() + a.booked - a.out
 	for i := range a.users {
 		n += a.users[i].hasNow()
 	}
-	return max(0, n)
+	return max(0, min(n, o.terms.Amount))
 }
 
 // hasNow returns the units of a gateway, with those on their way to it.
-func (u *user) hasNow() Units { return u.has + max(0, u.granted-u.received) }
+func (u *user) hasNow() Units {
+	if u.ended {
+		return 0
+	}
+	return u.has + max(0, u.granted-u.received)
+}
 
 // Ask takes in a message of a gateway.
 func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 	a := o.accountOf(m)
-	if a == nil || m.Owner != o.life && m.Owner != 0 {
-		out.Reply(from, Reply{Owner: m.Owner, Session: m.Session, Seen: m.Number, Begin: true})
+	begin := Reply{Owner: m.Owner, Session: m.Session, Seen: m.Number, Begin: true}
+	switch replaced := o.since <= m.Owner && m.Owner < o.life; {
+	case !replaced && m.Period != 0 && (o.now.period == 0 || m.Period == o.now.period+1):
+		return // this agent learns the period soon, and the gateway repeats
+	case a == nil || replaced:
+		begin.Recall = true
+		fallthrough
+	case m.Owner != o.life && m.Owner != 0:
+		out.Reply(from, begin)
 		return
 	}
 	u := a.find(from, m.Session)
 	if u == nil {
 		if m.Heard != 0 {
-			out.Reply(from, Reply{Owner: o.life, Session: m.Session, Seen: m.Number, Begin: true})
+			out.Reply(from, begin)
 			return
 		}
 		u = a.add(from, m.Session)
 		u.brought = min(max(0, m.Brought), o.terms.Amount)
 	}
 	if m.Number <= u.number {
+		if u.ended { // the confirmation may be lost
+			out.Reply(from, begin)
+		}
 		return
 	}
 	o.note(now, a, u, m)
@@ -221,8 +254,8 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, r)
 		return
 	}
-	if m.Known > a.said {
-		a.others = max(a.others, min(m.Known, MaxUnits))
+	if m.Known > a.said && m.Period != 0 {
+		a.others = max(a.others, min(m.Known, o.terms.Amount))
 		a.high = max(a.high, a.others)
 	}
 	o.serve(now, out)
@@ -266,7 +299,10 @@ func (a *account) forget(i int) {
 
 // note takes in the counts and the question of a message.
 func (o *Owner) note(now int64, a *account, u *user, m Ask) {
-	u.number, u.at, u.has, u.received = m.Number, now, m.Has, m.Received
+	if m.Returned == MaxUnits { // see Unknown: only what had not come to it
+		m.Returned = u.returned + max(0, u.granted-u.received)
+	}
+	u.number, u.at, u.has, u.received = m.Number, now, min(m.Has, o.terms.Amount), m.Received
 	if n := min(m.Returned-u.returned, u.brought+u.granted-u.returned); n > 0 {
 		u.returned += n
 		a.out -= n
@@ -304,7 +340,7 @@ func (a *account) use() Use {
 	return sum
 }
 
-func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked }
+func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked || a.debt() > 0 }
 
 // Report has the coordinators be sent the use, since they may not know it.
 func (o *Owner) Report(now int64) {
@@ -326,7 +362,7 @@ func (o *Owner) Out() Units { return o.now.out }
 
 // Idle reports whether nothing is lost if the owner is forgotten after Close.
 func (o *Owner) Idle() bool {
-	return len(o.now.users) == 0 && o.now.wanted == 0 && len(o.past.users) == 0
+	return len(o.now.users) == 0 && o.now.wanted == 0 && o.now.debt() == 0 && len(o.past.users) == 0
 }
 
 // Booked takes in an answer of the coordinators.
@@ -341,10 +377,11 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 		o.serve(now, out)
 		return
 	}
+	a.answered = true
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
 		a.last, a.hasBooked = interval{b.From, b.To}, true
-		a.high = max(a.high, b.To)
+		a.high, a.full = max(a.high, b.To), 0
 	}
 	if now-a.firstAt >= SlowAfter {
 		a.slow = now + slowFor
@@ -353,7 +390,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	switch b.Reason {
 	case UsedUp:
 		a.usedUp, a.askAt = now+usedUpFor, now+usedUpFor
-		a.high = max(a.high, o.terms.Amount)
+		a.full = o.terms.Amount // not in high: that would end the period if the coordinators had another amount
 	case OtherPeriod:
 		a.askAt = now + bookAgain
 	case NotConfigured:

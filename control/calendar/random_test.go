@@ -78,11 +78,12 @@ func slowStore(t *testing.T, without rule) *world {
 }
 
 func TestSlowStore(t *testing.T) {
-	if w := slowStore(t, none); w.over() > 0 || w.refused > 0 {
+	// In its first second the owner does not know what was used.
+	if w := slowStore(t, none); w.over() > 0 || w.refused > 10 {
 		t.Errorf("%v over, %d of %d refused", w.over().Cost(), w.refused, w.offered)
 	}
-	if w := slowStore(t, openRule); w.refused == 0 {
-		t.Error("without rule 6: nothing is refused")
+	if w := slowStore(t, openRule); w.refused < 100 {
+		t.Errorf("without rule 6: %d refused", w.refused)
 	}
 	with, without := slowStore(t, none).store.end[1], slowStore(t, repeats).store.end[1]
 	if without < with+with/20 {

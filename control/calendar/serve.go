@@ -161,10 +161,11 @@ func (o *Owner) answer(now int64, out Outbox, short bool) {
 		}
 	}
 	o.now.users = slices.DeleteFunc(o.now.users, func(u user) bool {
-		if u.ended {
+		over := u.ended && now-u.at >= keepEnded
+		if over {
 			o.now.ended.Add(u.use)
 		}
-		return u.ended
+		return over
 	})
 }
 
@@ -198,7 +199,7 @@ func (o *Owner) Due(now int64) (due int64) {
 	due = a.reportAt
 	if a.wanted > 0 {
 		due = slots.Sooner(due, a.askAt)
-		if slow := a.firstAt + SlowAfter; slow > now {
+		if slow := a.firstAt + a.slowAfter(); slow > now {
 			due = slots.Sooner(due, slow)
 		}
 	}
@@ -213,7 +214,9 @@ func (o *Owner) Due(now int64) (due int64) {
 				due = slots.Sooner(due, a.askAt)
 			}
 		}
-		due = slots.Sooner(due, u.at+forgetUser)
+		if due = slots.Sooner(due, u.at+forgetUser); u.ended {
+			due = slots.Sooner(due, u.at+keepEnded)
+		}
 	}
 	for i := range o.past.users {
 		due = slots.Sooner(due, o.past.users[i].at+forgetUser/6)
@@ -254,7 +257,7 @@ func (o *Owner) finish(a *account, out Outbox) {
 	if a.hasUse() {
 		w := a.want(0)
 		w.Final, w.Returned = true, a.giveBack()
-		if w.Returned != 0 {
+		if w.Known = max(w.Known, a.granted()); w.Returned != 0 {
 			w.Known = a.granted()
 		}
 		out.Book(w)
@@ -282,6 +285,9 @@ func (o *Owner) Leave(out Outbox) {
 	w := a.want(0)
 	w.Returned, w.Known = end, a.granted()
 	a.booked -= a.last.to - end
+	if a.high == a.last.to {
+		a.high = max(a.others, end) // what went back is not said to be used
+	}
 	a.last.to = end
 	out.Book(w)
 }

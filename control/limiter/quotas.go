@@ -127,10 +127,12 @@ func (e *Engine) quotaState(l *limit, c *call) LimitState {
 	return state
 }
 
-// correctQuotas corrects what quotas that count by a cost were charged.
-func (e *Engine) correctQuotas(c *call, by costName, extra int64) {
+// correctQuotas corrects what quotas that count by a cost were charged. A request that only a SHADOW mode let pass was
+// not charged: a route in SHADOW gets nothing back from a limit that other routes enforce.
+func (e *Engine) correctQuotas(c *call, asked config.Mode, by costName, extra int64) {
 	for _, l := range c.route.slots {
-		if l.quota == nil || l.cost != by || !c.counts(l) {
+		if l.quota == nil || l.cost != by || !c.counts(l) ||
+			extra < 0 && asked != config.Enforce && l.mode == config.Enforce {
 			continue
 		}
 		name := c.slotName(l)

@@ -204,3 +204,22 @@ func TestQuotaInShadow(t *testing.T) {
 		t.Errorf("%d of 10 would have been refused", shadowed)
 	}
 }
+
+// A request that only the SHADOW mode of its route let pass gives nothing back to the quota, whatever it has cost.
+func TestQuotaGivesBackOnlyCharges(t *testing.T) {
+	o := newQuotaOwner(t, 5)
+	for range 6 {
+		o.request(1)
+	}
+	r := &Request{Tenant: "acme", Client: "c", Cost: 4, Mode: config.Shadow}
+	for range 3 {
+		if out := o.e.Decide(o.now, r); out.Verdict != Admit || !out.Shadow {
+			t.Fatalf("%+v", out)
+		}
+		o.e.Settle(o.now, r, Plain, 0)
+	}
+	o.settle()
+	if out := o.request(1); out.Verdict != Reject {
+		t.Errorf("%+v", out)
+	}
+}

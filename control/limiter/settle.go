@@ -51,7 +51,7 @@ func (e *Engine) settle(now int64, r *Request, place int, actual float64, quotas
 		c := newCall(now, r, rt)
 		forgiven = e.correctLimits(&c, by, extra)
 		if quotas {
-			e.correctQuotas(&c, by, extra)
+			e.correctQuotas(&c, r.Mode, by, extra)
 		}
 	}
 	if rt.counter(r) == by {

@@ -220,7 +220,7 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.quota.dropped", Counter: true, Labels: []string{"reason"},
 		Help: "Messages of gateways about quotas that were dropped: astray (another owner), unusable " +
 			"(numbers out of bounds) or unknown (no such limit here). Or processes (more than 512 of an agent), " +
-			"or crowded (no room for the key).",
+			"or crowded (no room for the key), or unconfirmed (too many ends of owners wait for the coordinators).",
 		Read: func(m measurements, put telemetry.Put) {
 			for why := quotas.Astray; why < quotas.Drops; why++ {
 				put(float64(m.core.Quotas.Dropped[why]), attribute.String("reason", why.String()))

@@ -269,6 +269,7 @@ func (c *Core) Exited(now time.Duration, p Process) Effects {
 	c.reports.Drop(p)
 	c.tokens.Lost(now, g.number)
 	c.slots.Exited(now, g.number)
+	c.quotas.Exited(g.number)
 	c.aggregator.Exit(now, p.Gateway, p.Generation)
 	c.peers.HeadsChanged(now)
 	c.out.GossipSoon = true

@@ -15,14 +15,10 @@ import (
 const (
 	// MaxKeys is the most keys that an agent owns. A limit and a tenant have a part of them, see package budget.
 	MaxKeys = 1 << 17
-	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
-	MaxProcesses = 512
 	// keepIdle is the time for which an owner without gateways is kept.
 	keepIdle = time.Minute
 	// awayFor is the time for which gateways may say what they have used to an owner that another agent has replaced.
 	awayFor = 3 * time.Second
-	// closeTries bounds how often the end of an owner is sent to the coordinators.
-	closeTries = 10
 )
 
 // Options of a Desk.
@@ -34,12 +30,6 @@ type Options struct {
 	// limit. Revision distinguishes one configuration from another.
 	Limit    func(*exchange.KeyName) (key uint64, t calendar.Terms, periods config.Calendar, ok bool)
 	Revision func() int64
-}
-
-// Process is a gateway's process, at an agent.
-type Process struct {
-	Agent  string
-	Number uint64
 }
 
 // Packet has the messages of one agent to another.
@@ -74,8 +64,8 @@ type Desk struct {
 	keys    map[uint64]*key
 	room    *budget.Room // of keys
 	due     slots.Agenda
-	clients map[Process]calendar.Peer
-	numbers map[calendar.Peer]Process
+	clients map[Process]*client
+	numbers map[calendar.Peer]*client
 	latest  calendar.Peer
 
 	lives   map[uint64]string // agents by the lives that gateways here know
@@ -83,7 +73,7 @@ type Desk struct {
 	session uint64
 	alone   bool
 	periods map[config.Calendar]*period
-	closing []closing
+	closing closings
 
 	answers  map[uint64]map[uint64]*exchange.QuotaReplies // by process here and life of the owner
 	packets  map[string]*Packet
@@ -103,13 +93,6 @@ type key struct {
 	away     time.Duration // another agent owns the key: until then gateways say what they used; 0: none does
 }
 
-// closing is the last word of an owner, until the coordinators have answered it.
-type closing struct {
-	Booking
-	next  time.Duration
-	tries int
-}
-
 // Stats are counters since the start, but for Keys and Out, which are of now.
 type Stats struct {
 	Keys                            int
@@ -121,7 +104,7 @@ type Stats struct {
 // Drop says why a message is dropped.
 type Drop uint8
 
-var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes"}
+var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes", "unconfirmed"}
 
 // String is the reason in metrics.
 func (d Drop) String() string {
@@ -133,12 +116,13 @@ func (d Drop) String() string {
 
 // The reasons.
 const (
-	accepted  Drop = iota
-	Astray         // the key is not this agent's, or the list of agents has changed
-	Unusable       // a number is out of its bounds
-	Unknown        // no limit here has the key
-	Crowded        // there is no room for the key
-	Processes      // its agent has MaxProcesses processes
+	accepted    Drop = iota
+	Astray           // the key is not this agent's, or the list of agents has changed
+	Unusable         // a number is out of its bounds
+	Unknown          // no limit here has the key
+	Crowded          // there is no room for the key
+	Processes        // its agent has MaxProcesses processes
+	Unconfirmed      // the end of an owner: more than maxClosing wait for the coordinators
 	Drops
 )
 
@@ -146,12 +130,12 @@ const (
 func New(o Options) *Desk {
 	return &Desk{o: o, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys),
 		session: exchange.OwnerScore(exchange.OwnerHash(o.Agent), o.Life),
-		clients: map[Process]calendar.Peer{}, numbers: map[calendar.Peer]Process{}, lives: map[uint64]string{},
+		clients: map[Process]*client{}, numbers: map[calendar.Peer]*client{}, lives: map[uint64]string{},
 		names: map[string]uint64{}, periods: map[config.Calendar]*period{},
-		answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
+		closing: newClosings(), answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
 }
 
-// nextSession returns a session that no owner has had.
+// nextSession returns a number that no session and no life of an owner has had.
 func (d *Desk) nextSession() uint64 {
 	d.session++
 	return d.session
@@ -232,24 +216,6 @@ func (d *Desk) take(from Process, list []exchange.QuotaAsk) {
 	}
 }
 
-func (d *Desk) client(p Process) (calendar.Peer, bool) {
-	if number, known := d.clients[p]; known {
-		return number, true
-	}
-	n := 0
-	for other := range d.clients {
-		if other.Agent == p.Agent {
-			n++
-		}
-	}
-	if n >= MaxProcesses {
-		return 0, false
-	}
-	d.latest++
-	d.clients[p], d.numbers[d.latest] = d.latest, p
-	return d.latest, true
-}
-
 func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) Drop {
 	k := d.keys[a.Key]
 	if k != nil && k.away != 0 && !a.Ended || k == nil && d.o.Owner(a.Key) != d.o.Agent {
@@ -290,11 +256,17 @@ func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, Drop) {
 	}
 	d.room.Take(part)
 	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(), calendar: periods,
-		o: calendar.NewOwner(terms, d.o.Life, d.nextSession())}
-	k.o.SetAlone(d.alone)
+		o: d.newOwner(terms)}
 	d.keys[a.Key] = k
 	d.setPeriod(k)
 	return k, accepted
+}
+
+// newOwner returns an owner with a life of its own.
+func (d *Desk) newOwner(t calendar.Terms) *calendar.Owner {
+	o := calendar.NewOwner(t, d.nextSession(), d.nextSession())
+	o.SetAlone(d.alone)
+	return o
 }
 
 // reply sends a message that no owner makes.
@@ -314,9 +286,9 @@ func (d *Desk) renew(k *key) {
 		terms = calendar.Terms{}
 	case periods != k.calendar: // its periods have other numbers
 		d.end(k)
-		k.calendar = periods
-		k.o = calendar.NewOwner(terms, d.o.Life, d.nextSession())
-		k.o.SetAlone(d.alone)
+		before := k.o
+		k.calendar, k.o = periods, d.newOwner(terms)
+		k.o.Replaces(before)
 		d.setPeriod(k)
 	}
 	k.o.SetTerms(int64(d.now), terms, outbox{d, k})
@@ -346,10 +318,9 @@ func (d *Desk) Changed(now time.Duration, lives map[uint64]string) {
 	for life, name := range lives {
 		d.names[name] = life
 	}
-	for p, number := range d.clients {
+	for p, c := range d.clients {
 		if _, here := d.names[p.Agent]; !here {
-			delete(d.clients, p)
-			delete(d.numbers, number)
+			d.forgetClient(c)
 		}
 	}
 	for _, k := range d.inOrder() {
@@ -389,6 +360,7 @@ func (d *Desk) Close(now time.Duration) {
 		d.end(k)
 		d.forget(k)
 	}
+	d.sayEnds(maxClosing)
 }
 
 func (d *Desk) forget(k *key) {
@@ -443,7 +415,7 @@ func (o outbox) Reply(to calendar.Peer, m calendar.Reply) {
 func (o outbox) Book(w calendar.Want) {
 	b := Booking{KeyName: o.k.name, Calendar: o.k.calendar, Want: w}
 	if w.Final {
-		o.d.closing = append(o.d.closing, closing{Booking: b, next: o.d.now})
+		o.d.stats.Dropped[Unconfirmed] += uint64(o.d.closing.add(o.d.now, b))
 		return
 	}
 	o.d.stats.Bookings++
@@ -453,8 +425,8 @@ func (o outbox) Book(w calendar.Want) {
 // Due returns the time for the next Tick; 0: none.
 func (d *Desk) Due() (due time.Duration) {
 	at := d.due.Next()
-	for i := range d.closing {
-		at = slots.Sooner(at, int64(max(d.closing[i].next, 1)))
+	if next := d.closing.due.Next(); next != 0 {
+		at = slots.Sooner(at, max(next, int64(d.now)))
 	}
 	if len(d.keys) > 0 {
 		for _, p := range d.periods {
@@ -481,14 +453,7 @@ func (d *Desk) Tick(now time.Duration) {
 		}
 		d.schedule(k)
 	}
-	d.closing = slices.DeleteFunc(d.closing, func(c closing) bool { return c.tries >= closeTries })
-	for i := range d.closing {
-		if c := &d.closing[i]; now >= c.next {
-			c.next, c.tries = now+time.Second, c.tries+1
-			d.stats.Bookings++
-			d.bookings = append(d.bookings, c.Booking)
-		}
-	}
+	d.sayEnds(maxBookings)
 }
 
 // Take returns what is to be sent, and forgets it: to gateways here by process, to other agents, and to coordinators.

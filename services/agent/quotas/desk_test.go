@@ -50,6 +50,78 @@ func TestDropped(t *testing.T) {
 	}
 }
 
+// What gateways know of one calendar does not count in another one, whose periods may have the same numbers.
+func TestOtherCalendar(t *testing.T) {
+	periods, revision := monthly, int64(1)
+	d := alone()
+	d.o.Revision = func() int64 { return revision }
+	d.o.Limit = func(*exchange.KeyName) (uint64, calendar.Terms, config.Calendar, bool) {
+		return 5, calendar.Terms{Amount: 100 * calendar.Unit}, periods, true
+	}
+	var session uint64
+	next := func() uint64 { session++; return session }
+	g := calendar.NewGateway(int64(time.Second), 11, next())
+	carry := func() (asked []Booking) {
+		for range 10 {
+			if m, ok := g.Poll(int64(time.Second), next); ok {
+				d.Ask(time.Second, 1, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{{Key: 5,
+					KeyName: first("monthly", 5).KeyName, Ask: m}}})
+			}
+			answers, _, list := d.Take()
+			for _, m := range answers[1] {
+				for i := range m.List {
+					g.Receive(int64(time.Second), m.List[i].Reply, next)
+				}
+			}
+			asked = append(asked, list...)
+		}
+		return asked
+	}
+	g.Take(int64(time.Second), 80*calendar.Unit)
+	asked := carry()
+	d.Booked(time.Second, []Answer{{asked[0].KeyName, calendar.Booked{Session: asked[0].Session, Number: 1,
+		Period: 24_000, To: asked[0].Wanted}}})
+	if carry(); g.Retry(int64(time.Second), 80*calendar.Unit) != calendar.Admitted {
+		t.Fatal("nothing granted")
+	}
+	carry()
+	for _, zone := range []string{"Europe/Berlin", "UTC"} {
+		periods.Zone, revision = zone, revision+1
+		d.SetPeriods(time.Second, []Period{{periods, 24_000, time.Hour, 0}})
+		d.Configured(time.Second)
+		g.Take(int64(time.Second), 90*calendar.Unit)
+		asked = carry()
+		for _, b := range asked {
+			if b.Calendar == periods && b.Known != 0 {
+				t.Errorf("%v: the end of another calendar is known: %+v", zone, b)
+			}
+		}
+		if len(asked) == 0 || asked[len(asked)-1].Wanted == 0 {
+			t.Errorf("%v: nothing is booked: %+v", zone, asked)
+		}
+	}
+}
+
+// A process that has ended, or has sent nothing for a minute, makes room for another one.
+func TestProcesses(t *testing.T) {
+	d := alone()
+	ask := func(now time.Duration, process uint64) {
+		d.Ask(now, process, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{first("monthly", 5)}})
+	}
+	for i := range uint64(MaxProcesses) {
+		ask(time.Second, i)
+	}
+	d.Exited(3)
+	ask(time.Second, 1000)
+	for i := range uint64(MaxProcesses) {
+		ask(time.Minute+time.Second+time.Duration(i), 2000+i)
+	}
+	if got := d.Stats().Dropped[Processes]; got != 0 || len(d.clients) != MaxProcesses ||
+		len(d.numbers) != MaxProcesses {
+		t.Errorf("%d dropped, %d processes", got, len(d.clients))
+	}
+}
+
 // A period's number never goes back, and the next one begins without a word of the coordinators.
 func TestPeriods(t *testing.T) {
 	d := alone()
@@ -99,6 +171,33 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// The ends of many owners are sent in parts, until each is confirmed.
+func TestManyEnds(t *testing.T) {
+	const many = maxBookings + 100
+	d := alone()
+	for i := range uint64(many) {
+		outbox{d, &key{calendar: monthly}}.Book(calendar.Want{Session: i + 1, Period: 1, Final: true})
+	}
+	var said []Booking
+	for now := time.Second; now < 10*time.Minute; now = max(d.Due(), now+1) {
+		d.Tick(now)
+		_, _, list := d.Take()
+		if len(list) > maxBookings {
+			t.Fatalf("%d at once", len(list))
+		}
+		said = append(said, list...)
+	}
+	if len(said) < 12*many {
+		t.Errorf("%d were sent in ten minutes", len(said))
+	}
+	for i := range uint64(many) {
+		d.Booked(10*time.Minute, []Answer{{exchange.KeyName{}, calendar.Booked{Session: i + 1, Period: 1}}})
+	}
+	if d.Tick(time.Hour); d.Due() != 0 || len(d.closing.by) != 0 {
+		t.Errorf("due %v, %d are not confirmed", d.Due(), len(d.closing.by))
+	}
+}
+
 // A packet is what its datagrams say together.
 func TestEncode(t *testing.T) {
 	p := &Packet{}
@@ -139,8 +238,8 @@ func TestEncode(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	a := first("monthly", 5)
 	whole, _ := proto.Marshal(Encode(&Packet{Asks: []Asks{{1, []exchange.QuotaAsk{a}}}})[0])
-	booked, _ := proto.Marshal(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: "t", Limit: "monthly", Client: []byte("c"),
-		Session: alone().session + 1, Number: 1, Period: 24_000, To: 5e6}}})
+	booked, _ := proto.Marshal(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: "t", Limit: "monthly",
+		Client: []byte("c"), Session: alone().session + 2, Number: 1, Period: 24_000, To: 5e6}}})
 	f.Add(whole, booked, []byte(nil))
 	f.Fuzz(func(t *testing.T, packet, answer, periods []byte) {
 		d := alone()

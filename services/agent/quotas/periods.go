@@ -98,22 +98,12 @@ func (d *Desk) Booked(now time.Duration, list []Answer) {
 		a := &list[i]
 		d.stats.Booked++
 		if a.Reason != calendar.StoreAway {
-			d.confirm(a)
+			d.closing.confirm(a)
 		}
 		hash, _, _, ok := d.o.Limit(&a.KeyName)
 		if k := d.keys[hash]; ok && k != nil {
 			k.o.Booked(int64(now), a.Booked, outbox{d, k})
 			d.schedule(k)
-		}
-	}
-}
-
-// confirm notes that the coordinators know the end of an owner.
-func (d *Desk) confirm(a *Answer) {
-	for i := range d.closing {
-		if c := &d.closing[i]; c.KeyName == a.KeyName && c.Session == a.Session && c.Period == a.Period {
-			d.closing = append(d.closing[:i], d.closing[i+1:]...)
-			return
 		}
 	}
 }

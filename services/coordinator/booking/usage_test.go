@@ -33,7 +33,7 @@ func TestUseThatComesAfterTheEndIsCounted(t *testing.T) {
 		r.Settled, r.Final = 5, true
 		b.Take(at, r)
 		other := request(3, 1, 0)
-		other.Client, other.Refused = "not known before", 5
+		other.Client, other.Refused = []byte("not known before"), 5
 		b.Take(at, other)
 		tidy(b, from.Add(61*time.Minute))
 		all := list(b, at, "all")
