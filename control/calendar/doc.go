@@ -25,9 +25,8 @@
 //  5. Units have the number of their period and end with it. Only the owner says which period it is, and how long it
 //     lasts. A number never goes back.
 //  6. An OPEN owner whose booking is slow or cannot be stored grants beyond its intervals, up to the amount by its own
-//     count. The next intervals pay for that. One that does not know what was used waits a second for the first answer.
-//     It does so only while it reaches all agents: otherwise another owner may
-//     do the same.
+//     count. The next intervals pay for that. An owner that does not know what was used waits a second for the first
+//     answer. It grants so only while it reaches all agents: otherwise another owner may do the same.
 //  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was
 //     restored from a backup, and a new owner, do not begin before it.
 //  8. An owner without units asks gateways for what is idle before it refuses. An owner that ends gives back what it

@@ -71,8 +71,8 @@ func used(next func() uint64) (*Gateway, *Owner) {
 	return g, o
 }
 
-// An owner that begins in another period takes nothing from what its gateways know of the one before; one that begins
-// in the same period takes all of it.
+// An owner that begins in another period takes nothing from what its gateways know of the period before. An owner
+// that begins in the same period takes all of it.
 func TestOwnerAfterTheOther(t *testing.T) {
 	for period := range int64(2) {
 		next := sessions()
@@ -160,7 +160,7 @@ func TestLeaveLowersTheEnd(t *testing.T) {
 	}
 }
 
-// An OPEN owner that does not know what was used does not grant the amount again because one booking takes 20 ms, and
+// An OPEN owner that does not know what was used does not grant the amount again because one booking takes 20 ms. It
 // says at its end what it has granted beyond its intervals.
 func TestFirstBookingIsSlow(t *testing.T) {
 	o, p := ownerOf(sessions(), true)

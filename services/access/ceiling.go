@@ -70,7 +70,7 @@ func (c *Ceiling) String() string {
 	return strings.Join(out, ", ")
 }
 
-// over says what of a resource is above the ceiling, "" if nothing is. old is what is stored, nil for nothing: a plan
+// over says what of a resource is above the ceiling, "" if nothing is. old is stored now, nil for nothing: a plan
 // bounds its tenants, so that a tenant's plan stays.
 func (c *Ceiling) over(m, old resource.Message) string {
 	if c == nil {
@@ -166,7 +166,7 @@ func unenforced(m quotav1.Mode) bool {
 }
 
 // deletes says why the ceiling does not let a resource be deleted, "" if it does. Without its
-// quota a tenant has no max, and without its tenant neither weight nor quotas nor plan. old is what is stored, nil for
+// quota a tenant has no max, and without its tenant neither weight nor quotas nor plan. old is stored now, nil for
 // nothing and for what is not known.
 func (c *Ceiling) deletes(name string, old resource.Message) string {
 	ref, err := resource.Parse(name)

@@ -203,8 +203,8 @@ func (b *block) block(ctx context.Context, c *client) (what string, err error) {
 	return what, err
 }
 
-// hidden returns an error if a new limit of blocks would hide one that holds for the tenant: that of its plan, or else
-// of every tenant.
+// hidden returns an error if a new limit of blocks would hide a limit that holds for the tenant: its plan's, or else
+// every tenant's.
 func (b *block) hidden(ctx context.Context, c *client) error {
 	parents := []string{"tenants/" + resource.AnyTenant}
 	switch tenant, err := c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: b.tenant}); {

@@ -61,7 +61,7 @@ type watchers struct {
 // caller has the open streams of one caller.
 type caller struct {
 	streams int
-	asking  chan struct{} // has a place for the one that asks
+	asking  chan struct{} // has a place for a stream that asks
 }
 
 func newWatchers(api http.Handler) *watchers {

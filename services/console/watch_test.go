@@ -201,7 +201,7 @@ func TestOneCallerAsksOneAtATime(t *testing.T) {
 			signs <- err
 		}()
 	}
-	for range mostAsking { // all but the one that asks
+	for range mostAsking { // all streams but the first, which asks
 		if err := <-signs; err != nil {
 			t.Error(err)
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxSessions bounds the sessions of a record: as many agents that owned the key and have not said its end.
+	// maxSessions bounds the sessions of a record: as many agents owned the key and have not said its end.
 	maxSessions = 64
-	// someSessions is how many a record has before those that ended are put together without waiting for Settle.
+	// someSessions bounds the sessions of a record that wait for Settle to be put together.
 	someSessions = 8
 	// repeatsFor is the time in which an owner may repeat its last message: it tries ten times, a second each.
 	repeatsFor = time.Minute

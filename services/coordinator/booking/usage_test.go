@@ -60,7 +60,7 @@ func TestPages(t *testing.T) {
 	want := 0
 	for n := range 2000 {
 		r := request(1, 1, 10)
-		r.Client, r.Tenant = fmt.Sprint("k\x00", n%700), fmt.Sprint("t", n%3)
+		r.Client, r.Tenant = []byte(fmt.Sprint("k\x00", n%700)), fmt.Sprint("t", n%3)
 		if of = daily; n%5 == 0 {
 			of = weekly
 			r.Calendar, r.Period = booking.Wire(weekly), 2969
