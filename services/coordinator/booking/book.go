@@ -2,6 +2,7 @@ package booking
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/control/calendar"
@@ -157,7 +158,7 @@ func (b *Book) accepts(now time.Time, at account, known *record, configured bool
 		b.late(known, r)
 		return controlv1.Booking_REASON_OTHER_PERIOD, false
 	case known != nil:
-		return 0, true
+		return 0, !slices.Contains(known.ended, r.GetSession()) // else it repeats its end
 	case !configured:
 		return controlv1.Booking_REASON_NOT_CONFIGURED, false
 	case !b.calendars.open(at.Calendar, at.Period, now, onlyUse):

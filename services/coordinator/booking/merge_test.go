@@ -111,3 +111,21 @@ func TestMergeBoundsSessions(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// An owner repeats the end of a session until it is confirmed, also after the session was put together with others.
+func TestEndsCountOnce(t *testing.T) {
+	b := booking.New(terms(amount))
+	r := request(1, 1, 10)
+	b.Take(noon, r)
+	r.Wanted, r.Admitted, r.Settled, r.Final = 0, 7, 7, true
+	for after := range 10 {
+		at := noon.Add(time.Duration(after) * 2 * time.Minute)
+		b.Take(at, r)
+		for shard := range booking.Shards {
+			b.Settle(at, shard)
+		}
+	}
+	if u := only(t, b, noon); u.Admitted != 7 || u.Settled != 7 {
+		t.Errorf("an end that came ten times: %+v", u)
+	}
+}

@@ -30,7 +30,7 @@ type record struct {
 	next     Units      // nobody has these units, and those after it
 	free     []interval // below next, came back
 	sessions []session
-	ended    []uint64     // sessions with an end in order, of a record that became final here
+	ended    []uint64     // the latest sessions with an end in order that are put together here
 	base     calendar.Use // of sessions that were put together
 	lost     int32        // of them and of the closed ones, those without an end in order
 	notified int          // thresholds of soft that the webhook was sent
@@ -178,12 +178,21 @@ func (one *record) settle(now time.Time) bool {
 		over := s.final && now.Sub(s.seen) > repeatsFor
 		if over {
 			one.base = plus(one.base, s.use)
+			one.noteEnd(s.id)
 		}
 		return over
 	})
 	some := len(one.sessions) < before
 	one.whole = one.whole || some
 	return some
+}
+
+// noteEnd remembers a session that may repeat its end.
+func (one *record) noteEnd(id uint64) {
+	if len(one.ended) >= maxSessions {
+		one.ended = slices.Delete(one.ended, 0, 1)
+	}
+	one.ended = append(one.ended, id)
 }
 
 // use returns what all sessions have used. Corrections of one may exceed what it admitted itself, not the sum's.
@@ -200,7 +209,7 @@ func (one *record) use() calendar.Use {
 func (one *record) close() {
 	for i := range one.sessions {
 		if one.sessions[i].final {
-			one.ended = append(one.ended, one.sessions[i].id)
+			one.noteEnd(one.sessions[i].id)
 		} else {
 			one.lost++
 		}
