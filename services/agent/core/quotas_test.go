@@ -170,7 +170,7 @@ func (k *bookkeeper) take(r *controlv1.BookingRequest) *controlv1.Booking {
 		return b
 	}
 	k.use[session] = r
-	name, key := fmt.Sprint(session, r.GetNumber()), fmt.Sprint(r.GetClient(), r.GetPeriod())
+	name, key := fmt.Sprint(session, r.GetNumber()), string(r.GetClient())+fmt.Sprint(r.GetPeriod())
 	had := k.given[name]
 	switch {
 	case r.GetWanted() == 0:
