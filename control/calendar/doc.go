@@ -34,8 +34,9 @@
 //
 // # Bounds
 //
-//   - Used in a period: the amount, with every loss of messages and processes, and whatever owners move. If the store
-//     and all processes are lost together, an OPEN owner that knows nothing admits once more what was used since.
+//   - Used in a period: the amount, with every loss of messages and processes, and whatever owners move. There is one
+//     exception, of OPEN owners while the store is away. What such an owner grants beyond its intervals is admitted
+//     once more if the owner is lost before that is booked.
 //   - Unused after a total loss: what was booked and not used, at most one step and a half; half a step after an
 //     orderly end.
 //   - A request whose cost is an estimate uses its true cost, also beyond the amount.

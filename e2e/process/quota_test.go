@@ -48,6 +48,12 @@ func (w *system) quotaOverAllGateways(t *testing.T) {
 		t.Errorf("%d admitted of 150 while etcd is away: an OPEN owner goes on by its own count", n)
 	}
 	w.start(w.Etcd)
+	eventually(t, "what the owner granted by its own count is booked", patience, func() string {
+		if one, out := w.used(t); one.Booked < float64(admitted.Load()) {
+			return out
+		}
+		return ""
+	})
 	w.Gateways[1].Agent.Kill()
 	w.start(w.Gateways[1].Agent)
 	w.linked(t, patience, 0)
@@ -68,21 +74,28 @@ func (w *system) quotaOverAllGateways(t *testing.T) {
 	t.Logf("%d of %d admitted; a refusal says %q, %q", admitted.Load(), amount, resp.Header.Get("RateLimit"),
 		resp.Header.Get("Retry-After"))
 	eventually(t, "titrate usage says what was used", patience, func() string {
-		_, out, complaint := w.bin.run(t, "", "usage", "metered", "-o", "json", "--server", w.API())
-		var said struct {
-			Usage []struct{ Admitted, Amount, Booked float64 }
-		}
-		if err := json.Unmarshal([]byte(out), &said); err != nil || len(said.Usage) != 1 {
-			return out + complaint
-		}
+		u, out := w.used(t)
 		// The agent that was killed has not said what was used in its last three seconds.
-		if u, n := said.Usage[0], float64(admitted.Load()); u.Amount != amount || u.Admitted < n/2 || u.Admitted > n ||
+		if n := float64(admitted.Load()); u.Amount != amount || u.Admitted < n/2 || u.Admitted > n ||
 			u.Booked < n {
 			return out
 		}
 		t.Log(out)
 		return ""
 	})
+}
+
+type used struct{ Admitted, Amount, Booked float64 }
+
+// used returns what titrate usage says of the only client, and its output.
+func (w *system) used(t *testing.T) (one used, out string) {
+	t.Helper()
+	_, out, complaint := w.bin.run(t, "", "usage", "metered", "-o", "json", "--server", w.API())
+	var said struct{ Usage []used }
+	if err := json.Unmarshal([]byte(out), &said); err != nil || len(said.Usage) != 1 {
+		return used{}, out + complaint
+	}
+	return said.Usage[0], out
 }
 
 // send sends one request, and returns the answer without its body.
