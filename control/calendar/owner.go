@@ -74,17 +74,17 @@ type user struct {
 	received                   Units // likewise
 	use                        Use
 
-	number uint32 // of the latest Ask
-	told   uint32 // of the latest Reply
-	at     int64  // of the latest Ask
-	want   Units
-	until  int64 // end of the question
-	ahead  Units
-	order  uint64
-	fresh  bool  // a Reply is due
-	no     int64 // the gateway refuses until then
-	ended  bool
-	asked  uint32 // Reply that asked for idle units; 0: none is open
+	number  uint32 // of the latest Ask
+	replied uint32 // of the latest Reply
+	at      int64  // of the latest Ask
+	want    Units
+	until   int64 // end of the question
+	ahead   Units
+	order   uint64
+	fresh   bool  // a Reply is due
+	no      int64 // the gateway refuses until then
+	ended   bool
+	asked   uint32 // Reply that asked for idle units; 0: none is open
 }
 
 // NewOwner returns the owner of a key. life must differ from that of every earlier owner of the key, and session from
@@ -137,8 +137,8 @@ func (o *Owner) SetPeriod(now, number, ends int64, session uint64, out Outbox) {
 	o.ends = ends
 	for i := range o.past.users { // they learn of it, and ask for what waits
 		u := &o.past.users[i]
-		u.told++
-		out.Reply(u.peer, Reply{Owner: o.life, Session: u.session, Number: u.told, Seen: u.number, Period: number,
+		u.replied++
+		out.Reply(u.peer, Reply{Owner: o.life, Session: u.session, Number: u.replied, Seen: u.number, Period: number,
 			Left: o.leftOf(now), Amount: o.terms.Amount, Remaining: o.terms.Amount})
 	}
 }
@@ -245,8 +245,8 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 	}
 	o.note(now, a, u, m)
 	if a != &o.now {
-		u.told++
-		r := Reply{Owner: o.life, Session: m.Session, Number: u.told, Seen: m.Number, Period: o.now.period,
+		u.replied++
+		r := Reply{Owner: o.life, Session: m.Session, Number: u.replied, Seen: m.Number, Period: o.now.period,
 			Left: o.leftOf(now), Amount: o.terms.Amount, Remaining: o.remaining()}
 		if m.Ended { // it only asks whether this came
 			r.Period = m.Period

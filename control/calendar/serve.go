@@ -133,7 +133,7 @@ func (o *Owner) recall(now int64, out Outbox) {
 	for i := range a.users {
 		if u := &a.users[i]; u.want == 0 && !u.ended && u.hasNow() > 0 {
 			o.reply(now, u, out, Reply{Recall: true})
-			u.asked = u.told
+			u.asked = u.replied
 		}
 	}
 }
@@ -180,14 +180,14 @@ func (o *Owner) refuseFor(now int64) int64 {
 // reply sends a message.
 func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
 	a := &o.now
-	u.told++
+	u.replied++
 	u.fresh = false
 	u.no = 0
 	if m.Refuse > 0 {
 		u.no = now + m.Refuse
 	}
 	a.said = max(a.said, a.granted())
-	m.Owner, m.Session, m.Number, m.Seen, m.Granted = o.life, u.session, u.told, u.number, u.granted
+	m.Owner, m.Session, m.Number, m.Seen, m.Granted = o.life, u.session, u.replied, u.number, u.granted
 	m.Period, m.Left, m.Known = a.period, o.leftOf(now), a.granted()
 	m.Amount, m.Remaining = o.terms.Amount, o.remaining()
 	out.Reply(u.peer, m)

@@ -70,12 +70,15 @@ func unitsName(n *keys.Name) *quotakeys.Name {
 	return &quotakeys.Name{Key: n.Key, Rest: n.Rest, KeyName: n.KeyName}
 }
 
-// boolean orders false before true.
-func boolean(b bool) int {
-	if b {
-		return 1
+// order has false before true.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return 0
+	return 1
 }
 
 func (e *Engine) lookUnits(l *limit, c *call) quotakeys.State {

@@ -72,16 +72,13 @@ func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64
 }
 
 // narrowerFirst orders the concurrency limits of a request. While it waits for a slot it keeps its other slots. So it
-// waits for a slot of its client before it takes a slot that others could use.
-// Quotas are last: their units are spent at once.
+// waits for a slot of its client before it takes a slot that others could use. Quotas are last: their units are spent
+// at once.
 func narrowerFirst(a, b *limit) int {
 	if a.quota != nil || b.quota != nil {
-		return cmp.Compare(boolean(a.quota != nil), boolean(b.quota != nil))
+		return order(a.quota != nil, b.quota != nil)
 	}
-	if a.perTenant != b.perTenant {
-		return map[bool]int{false: -1, true: 1}[a.perTenant]
-	}
-	return cmp.Compare(a.slots.most, b.slots.most)
+	return cmp.Or(order(a.perTenant, b.perTenant), cmp.Compare(a.slots.most, b.slots.most))
 }
 
 // of returns the number of slots of a client.

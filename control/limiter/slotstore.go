@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"sync"
 
 	quotakeys "github.com/titrate/titrate/control/calendar/keys"
@@ -16,7 +17,7 @@ type slotStore struct {
 
 	mu     sync.Mutex
 	latest Slots
-	held   map[Slots][]uint64    // keys, by the name that a request has
+	held   map[Slots][]taken     // by the name that a request has; no units
 	lent   map[Slots]int64       // until when, of slots on their way to another stream
 	queued map[uint64]*tokenWait // by ticket: they wait for their share
 	ended  []endedWait
@@ -65,7 +66,7 @@ func (s *slotStore) init(start int64, wake func()) {
 	}
 	first := uint64(max(start, 0)) &^ (1<<20 - 1)
 	s.keys, s.units = keys.New[*tokenWait](first, wake), quotakeys.New[*tokenWait](first, wake)
-	s.held, s.lent, s.queued = map[Slots][]uint64{}, map[Slots]int64{}, map[uint64]*tokenWait{}
+	s.held, s.lent, s.queued = map[Slots][]taken{}, map[Slots]int64{}, map[uint64]*tokenWait{}
 }
 
 // queue notes that a request waits in the queue of its flow, and needs slots when it is released.
@@ -89,14 +90,9 @@ func (s *slotStore) unqueue(ticket uint64) *tokenWait {
 	return w
 }
 
-// name gives the slots of a request a name, 0 if it has none.
-func (s *slotStore) name(all []taken) Slots {
-	var list []uint64
-	for _, h := range all {
-		if !h.spent {
-			list = append(list, h.slot)
-		}
-	}
+// name gives the slots of a request a name, 0 if it has none. It keeps the list.
+func (s *slotStore) name(list []taken) Slots {
+	list = slices.DeleteFunc(list, func(h taken) bool { return h.spent })
 	if len(list) == 0 {
 		return 0
 	}
@@ -108,9 +104,9 @@ func (s *slotStore) name(all []taken) Slots {
 }
 
 // free frees slots. The waits that this ends are kept until takeEnded.
-func (s *slotStore) free(now int64, list []uint64) {
-	for _, key := range list {
-		s.addSlots(s.keys.Free(now, key, nil))
+func (s *slotStore) free(now int64, list []taken) {
+	for _, h := range list {
+		s.addSlots(s.keys.Free(now, h.slot, nil))
 	}
 }
 
@@ -126,7 +122,7 @@ func (s *slotStore) undo(now int64, list []taken) {
 }
 
 // take returns the slots that have a name, which they lose.
-func (s *slotStore) take(name Slots) []uint64 {
+func (s *slotStore) take(name Slots) []taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.held[name]
@@ -136,7 +132,7 @@ func (s *slotStore) take(name Slots) []uint64 {
 }
 
 // takeUnkept returns the lent slots that nobody has kept in time.
-func (s *slotStore) takeUnkept(now int64) (list []uint64) {
+func (s *slotStore) takeUnkept(now int64) (list []taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, until := range s.lent {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/titrate/titrate/e2e/artifact"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
@@ -162,7 +163,7 @@ func (b *browser) failover(t *testing.T, s *system) {
 // axe is the source of axe, which checks a page as a screen reader has it.
 func axe(t *testing.T) string {
 	t.Helper()
-	source, err := os.ReadFile(file(t, "TITRATE_AXE", "no-axe", "tools/sh/console.sh axe"))
+	source, err := os.ReadFile(artifact.File(t, "TITRATE_AXE", "no-axe", "tools/sh/console.sh axe"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/e2e/artifact"
 	"github.com/titrate/titrate/lab/installation"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
@@ -42,15 +42,12 @@ const token = "a-token-of-somebody-at-dart"
 
 func start(t *testing.T) *system {
 	t.Helper()
-	cache, _ := os.UserCacheDir()
 	dir, err := os.MkdirTemp("/tmp", "console-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	rig, err := installation.NewRig(installation.Programs{Titrate: file(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
-		Module: file(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
-		Envoy:  file(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-1.40.0", "envoy"), "make envoy")}, dir, nil)
+	rig, err := installation.NewRig(artifact.Programs(t), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,26 +146,4 @@ func (s *system) api(t *testing.T) quotav1.QuotaServiceClient {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return quotav1.NewQuotaServiceClient(conn)
-}
-
-// file returns the path of a file that the test needs, or skips the test; with TITRATE_E2E=1 it fails it.
-func file(t *testing.T, variable, otherwise, remedy string) string {
-	t.Helper()
-	path := os.Getenv(variable)
-	if path == "" {
-		path = otherwise
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return path
-	}
-	complain := t.Skipf
-	if os.Getenv("TITRATE_E2E") == "1" {
-		complain = t.Fatalf
-	}
-	complain("no file at %s: run `%s`, or set %s", path, remedy, variable)
-	return ""
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/e2e/artifact"
 	"github.com/titrate/titrate/e2e/bench/rig"
-	"github.com/titrate/titrate/lab/installation"
 	"github.com/titrate/titrate/lab/simulate/measure"
 	"github.com/titrate/titrate/services/document"
 )
@@ -256,30 +255,9 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// need is a file, or the test is skipped; with TITRATE_E2E=1 it fails.
-func need(t *testing.T, variable, otherwise, remedy string) string {
-	t.Helper()
-	path := os.Getenv(variable)
-	if path == "" {
-		path = otherwise
-	}
-	if _, err := os.Stat(path); err != nil {
-		complain := t.Skipf
-		if os.Getenv("TITRATE_E2E") == "1" {
-			complain = t.Fatalf
-		}
-		complain("%v: run `%s`, or set %s", err, remedy, variable)
-	}
-	return path
-}
-
 // programs are the programs of a real fleet.
 func programs(t *testing.T) rig.Options {
-	cache, _ := os.UserCacheDir()
-	return rig.Options{Progress: t.Output(), Programs: installation.Programs{
-		Titrate: need(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
-		Module:  need(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
-		Envoy:   need(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-1.40.0", "envoy"), "make envoy")}}
+	return rig.Options{Progress: t.Output(), Programs: artifact.Programs(t)}
 }
 
 // A small fleet with EXACT keys goes through all phases except the longest. On a busy machine owners answer

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/titrate/titrate/e2e/artifact"
 	"github.com/titrate/titrate/e2e/guide"
 )
 
@@ -61,7 +62,7 @@ func runEnvoyGateway(t *testing.T, heading string) string {
 	b := need(t)
 	commands := script(t, "../../docs/envoy-gateway.md", "To try it", heading)
 	if other := os.Getenv("ENVOY_VERSION"); other != "" { // that of ENVOY_BIN
-		commands = strings.ReplaceAll(commands, envoyVersion, other)
+		commands = strings.ReplaceAll(commands, artifact.EnvoyVersion, other)
 	}
 	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy, "envoy-gateway": gateway}), commands)
 	t.Log(said)

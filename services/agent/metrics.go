@@ -218,9 +218,9 @@ var instruments = []telemetry.Instrument[measurements]{
 		Help: "Questions that were not sent, since no coordinator takes them now. Owners ask again.",
 		Read: one(func(m measurements) float64 { return float64(m.unbooked) })},
 	{Name: "titrate.agent.quota.dropped", Counter: true, Labels: []string{"reason"},
-		Help: "Messages of gateways about quotas that were dropped: astray (another owner), unusable " +
-			"(numbers out of bounds) or unknown (no such limit here). Or processes (more than 512 of an agent), " +
-			"or crowded (no room for the key), or unconfirmed (too many ends of owners wait for the coordinators).",
+		Help: "Messages about quotas that were dropped. astray: another agent owns the key. unusable: numbers out of " +
+			"bounds. unknown: no such limit. processes: an agent has more than 512. crowded: no room. unconfirmed: " +
+			"too many ends wait.",
 		Read: func(m measurements, put telemetry.Put) {
 			for why := quotas.Astray; why < quotas.Drops; why++ {
 				put(float64(m.core.Quotas.Dropped[why]), attribute.String("reason", why.String()))

@@ -36,10 +36,8 @@ var usageMetrics = []telemetry.Instrument[measurements]{
 			"written, or a part is too large. The log has the reason.",
 		Read: telemetry.One(func(m measurements) uint64 { return m.ledger.Refused })},
 	{Name: "titrate_usage_corrections", Counter: true, Labels: []string{"reason"},
-		Help: "Cases in which use is known less exactly. restored: agents had booked more than etcd knew. folded: " +
-			"more than 64 agents that owned a key in a period are lost. unreadable: stored values that cannot be " +
-			"read. late: use came after its record was final, and is missing. dropped: a final record was removed " +
-			"early for new ones.",
+		Help: "Use that is known less exactly. restored: etcd knew less than agents. folded: 64 owners of a key are " +
+			"lost. unreadable: stored values. late: after the record was final. dropped: records that made room.",
 		Read: func(m measurements, put telemetry.Put) {
 			put(float64(m.ledger.Restored), attribute.String("reason", "restored"))
 			put(float64(m.ledger.LateUse), attribute.String("reason", "late"))
