@@ -132,9 +132,7 @@ func (a *agent) ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Dr
 	defer a.mu.Unlock()
 	for _, p := range packets {
 		a.speaks.Hear(p)
-		for _, q := range p.GetTokens().GetRequests() {
-			a.owned[q.GetKey()] = true
-		}
+		a.remember(p.GetTokens())
 		drops = append(drops, schedule.Accepted)
 	}
 	a.heard = append(a.heard, packets...)
@@ -167,11 +165,48 @@ func (a *agent) packet(to string) *gossipv1.Packet {
 			a.speaks.Tell(p, field, a.random.IntN(1000))
 		}
 	}
-	if m := p.GetTokens(); m != nil {
-		m.Grants = slices.DeleteFunc(m.GetGrants(), func(g *gossipv1.TokenGrant) bool { return a.owned[g.GetKey()] })
-		m.Recalls = slices.DeleteFunc(m.GetRecalls(), func(r *gossipv1.TokenRecall) bool { return a.owned[r.GetKey()] })
-	}
+	a.withhold(p.GetTokens())
 	return p
+}
+
+// keyed is a record of one key.
+type keyed interface{ GetKey() uint64 }
+
+// remember notes the keys of which others have asked the agent as their owner.
+func (a *agent) remember(m *gossipv1.Tokens) {
+	note(a.owned, m.GetRequests())
+	for _, asks := range m.GetSlots().GetAsks() {
+		note(a.owned, asks.GetList())
+	}
+	for _, asks := range m.GetQuotas().GetAsks() {
+		note(a.owned, asks.GetList())
+	}
+}
+
+// withhold removes what an owner would say of them.
+func (a *agent) withhold(m *gossipv1.Tokens) {
+	if m == nil {
+		return
+	}
+	m.Grants = others(a.owned, m.GetGrants())
+	m.Recalls = others(a.owned, m.GetRecalls())
+	for _, replies := range m.GetSlots().GetReplies() {
+		replies.List = others(a.owned, replies.GetList())
+	}
+	for _, replies := range m.GetQuotas().GetReplies() {
+		replies.List = others(a.owned, replies.GetList())
+	}
+}
+
+func note[R keyed](keys map[uint64]bool, records []R) {
+	for _, r := range records {
+		keys[r.GetKey()] = true
+	}
+}
+
+// others returns the records of other keys.
+func others[R keyed](keys map[uint64]bool, records []R) []R {
+	return slices.DeleteFunc(records, func(r R) bool { return keys[r.GetKey()] })
 }
 
 // tokens asks for tokens of the keys that others use.

@@ -17,9 +17,11 @@ func TestItLiesInItsOwnName(t *testing.T) {
 	a.ReceivePackets(&gossipv1.Packet{Agent: "gw1", Seq: 1, Replicas: []*gossipv1.Replica{{Name: "gw1",
 		Keys: []*gossipv1.KeyClaim{{Key: 7, Claim: 1}, {Key: 8, Claim: 1}}}}})
 	a.ReceivePackets(&gossipv1.Packet{Agent: "gw1", Tokens: &gossipv1.Tokens{
-		Requests: []*gossipv1.TokenRequest{{Key: 7, Session: 9}}}})
+		Requests: []*gossipv1.TokenRequest{{Key: 7, Session: 9}},
+		Slots:    &gossipv1.Slots{Asks: []*gossipv1.SlotAsks{{List: []*gossipv1.SlotAsk{{Key: 5}}}}},
+		Quotas:   &gossipv1.Quotas{Asks: []*gossipv1.QuotaAsks{{List: []*gossipv1.QuotaAsk{{Key: 6}}}}}}})
 	lies, tokens := map[float32]bool{}, 0
-	for range 2000 {
+	for range 100 * len(a.fields) { // each is falsified some hundred times
 		out, _ := a.Round(false)
 		for _, o := range out {
 			if o.To != "gw1" || o.Packet.GetAgent() != "liar" {
@@ -34,6 +36,16 @@ func TestItLiesInItsOwnName(t *testing.T) {
 			for _, g := range o.Packet.GetTokens().GetGrants() {
 				if g.GetKey() == 7 {
 					t.Fatal("it grants tokens of its own key")
+				}
+			}
+			for _, r := range o.Packet.GetTokens().GetSlots().GetReplies() {
+				if len(r.GetList()) > 0 && r.GetList()[0].GetKey() == 5 {
+					t.Fatal("it grants slots of its own key")
+				}
+			}
+			for _, r := range o.Packet.GetTokens().GetQuotas().GetReplies() {
+				if len(r.GetList()) > 0 && r.GetList()[0].GetKey() == 6 {
+					t.Fatal("it grants units of its own key")
 				}
 			}
 		}
