@@ -183,7 +183,7 @@ func (a *agent) remember(m *gossipv1.Tokens) {
 	}
 }
 
-// withhold removes what an owner would say of them.
+// withhold removes grants and recalls of keys that the agent owns.
 func (a *agent) withhold(m *gossipv1.Tokens) {
 	if m == nil {
 		return
