@@ -37,8 +37,8 @@ func drawRetryLimit(t *rapid.T, name string) config.Limit {
 }
 
 // tolerate sets how exact the time is. It is exact with one gateway, and where the burst is so large that the
-// pacer does not decide, but for two lags in which others may be saturated. Otherwise it may be off by a
-// tenth, once claims have faded.
+// pacer does not decide, but for two lags in which others may be saturated. Otherwise it may be late by one lag,
+// in which news of others comes, and early by a tenth, once claims have faded.
 func (c *retryCase) tolerate() {
 	c.paced = c.gateways > 1 && (c.limit.Strict || c.limit.Burst < 3+c.limit.Rate*float64(retryLag)*1e-9)
 	c.late = func(int64) int64 { return ms }
@@ -48,7 +48,7 @@ func (c *retryCase) tolerate() {
 	case !c.paced:
 		c.early = func(int64) int64 { return 2*retryLag + 2*ms }
 	default:
-		c.late = func(said int64) int64 { return ms + said/50 }
+		c.late = func(said int64) int64 { return retryLag + said/50 }
 		c.early = func(said int64) int64 {
 			const fade = 9 * sec
 			if early := said/10 + fade; said-early > fade {
