@@ -23,6 +23,8 @@ type Delta struct {
 	Tenants []Tenant `json:"tenants,omitempty"`
 	// Removed are the names of tenants that are gone.
 	Removed []string `json:"removed,omitempty"`
+	// Overrides are those that have changed.
+	Overrides []OverrideChange `json:"overrides,omitempty"`
 }
 
 // Shared is the part of a [Config] that tenants have in common.
@@ -84,6 +86,41 @@ func (d *Delta) Then(next *Delta) *Delta {
 		} else {
 			out.Removed = append(out.Removed, name)
 		}
+	}
+	out.Overrides = joined(d.Overrides, next.Overrides)
+	return out
+}
+
+// joined is a change of overrides and the next one in one.
+func joined(list, next []OverrideChange) []OverrideChange {
+	if len(list) == 0 || len(next) == 0 {
+		return append(slices.Clip(list), next...)
+	}
+	byLimit := map[OverridesOf]*OverrideChange{}
+	var order []*OverrideChange
+	for _, c := range append(slices.Clip(list), next...) {
+		was := byLimit[c.OverridesOf]
+		if was == nil {
+			one := c
+			byLimit[c.OverridesOf], order = &one, append(order, &one)
+			continue
+		}
+		again := make(map[uint64]bool, len(c.Put)+len(c.Removed))
+		for _, row := range c.Put {
+			again[row.Key] = true
+		}
+		for _, key := range c.Removed {
+			again[key] = true
+		}
+		was.Put = append(slices.DeleteFunc(slices.Clone(was.Put), func(row Override) bool { return again[row.Key] }),
+			c.Put...)
+		was.Removed = append(slices.DeleteFunc(slices.Clone(was.Removed), func(key uint64) bool { return again[key] }),
+			c.Removed...)
+		was.table, was.known = c.table, c.known
+	}
+	out := make([]OverrideChange, len(order))
+	for i, c := range order {
+		out[i] = *c
 	}
 	return out
 }
@@ -149,12 +186,19 @@ type Set struct {
 	head    Config // without tenants
 	plans   map[string]*Tenant
 	tenants map[string]*Tenant
+	over    map[OverridesOf]*Overrides
 }
 
 // Replace puts a whole configuration in the place of what there was. O(tenants).
 func (s *Set) Replace(c *Config) {
 	s.head, s.tenants = *c, make(map[string]*Tenant, len(c.Tenants))
-	s.head.Tenants = nil
+	s.head.Tenants, s.head.Overrides = nil, nil
+	s.over = make(map[OverridesOf]*Overrides, len(c.Overrides))
+	for _, one := range c.Overrides {
+		if one.Table.Len() > 0 {
+			s.over[one.OverridesOf] = one.Table
+		}
+	}
 	s.share(Shared{c.Pools, c.Defaults, c.Plans})
 	for i := range c.Tenants {
 		s.tenants[c.Tenants[i].Name] = &c.Tenants[i]
@@ -191,7 +235,40 @@ func (s *Set) Change(d *Delta) error {
 	for _, name := range d.Removed {
 		delete(s.tenants, name)
 	}
+	for _, c := range s.Resolve(d.Overrides) {
+		if s.over == nil {
+			s.over = map[OverridesOf]*Overrides{}
+		}
+		if s.over[c.OverridesOf] = c.table; c.table.Len() == 0 {
+			delete(s.over, c.OverridesOf)
+		}
+	}
 	return nil
+}
+
+// Resolve computes the tables after changes, where they are not known. Who puts a change in force several times, in
+// sets and an engine, resolves it before: so all share the tables.
+func (s *Set) Resolve(list []OverrideChange) []OverrideChange {
+	out := slices.Clone(list)
+	for i := range out {
+		if c := &out[i]; !c.known {
+			c.table, c.known = s.over[c.OverridesOf].With(c.Put, c.Removed), true
+		}
+	}
+	return out
+}
+
+// Overrides are those of a tenant's limit, nil for none.
+func (s *Set) Overrides(of OverridesOf) *Overrides { return s.over[of] }
+
+// OverrideOf returns the override of a key of a tenant's limit, if there is one and it holds at an instant: one of the
+// limit itself, or one that is apart from it. The API refuses both for one client.
+func (s *Set) OverrideOf(tenant string, l *Limit, key uint64, client string, at Instant) (rb RateBurst, found bool) {
+	k := l.Kind()
+	if o, is := s.over[OverridesOf{tenant, l.Name, k}].Find(key); is && !o.Until.Over(at) {
+		return o.Numbers(k), true
+	}
+	return l.OverrideAt(client, at)
 }
 
 // Revision of the configuration.
@@ -236,6 +313,9 @@ func (s *Set) Config() *Config {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.tenants)) {
 		c.Tenants = append(c.Tenants, *s.tenants[name])
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(s.over), OverridesOf.Compare) {
+		c.Overrides = append(c.Overrides, OverrideTable{of, s.over[of]})
 	}
 	return &c
 }

@@ -68,8 +68,8 @@ func TestPlanLapses(t *testing.T) {
 	if next := l.Next(); next != 3 {
 		t.Errorf("next %d", next)
 	}
-	if shared, tenants := l.Take(&s, 3); !shared || tenants != nil || l.Next() != 4 {
-		t.Errorf("%t %v, then %d", shared, tenants, l.Next())
+	if lapsed := l.Take(&s, 3); !lapsed.Shared || lapsed.Tenants != nil || l.Next() != 4 {
+		t.Errorf("%+v, then %d", lapsed, l.Next())
 	}
 	if at := c.At(4); len(at.Plans[0].Limits) != 1 || len(at.Plans[0].Quotas) != 0 || len(c.Plans[0].Limits) != 2 {
 		t.Errorf("%+v", at.Plans)

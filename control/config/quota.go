@@ -121,13 +121,21 @@ func (l *Limit) validateAmounts(path string) error {
 		case l.Quota == nil && rb.Amount != 0:
 			return &FieldError{at, rb.Amount, "none: the limit has no quota"}
 		case l.Quota != nil:
-			if err := amountFault(at, rb.Amount); err != nil {
+			if err := rb.ValidateAmount(join(path, "overrides["+client+"]")); err != nil {
 				return err
 			}
-			if rb.Rate != 0 || rb.Burst != 0 || rb.Concurrency != 0 {
-				return &FieldError{join(path, "overrides["+client+"].rate"), rb.Rate, "none beside an amount"}
-			}
 		}
+	}
+	return nil
+}
+
+// ValidateAmount reports the first number that is wrong beside an amount, at a path, as a *FieldError.
+func (rb RateBurst) ValidateAmount(path string) error {
+	if err := amountFault(join(path, "amount"), rb.Amount); err != nil {
+		return err
+	}
+	if rb.Rate != 0 || rb.Burst != 0 || rb.Concurrency != 0 {
+		return &FieldError{join(path, "rate"), rb.Rate, "none beside an amount"}
 	}
 	return nil
 }
@@ -156,10 +164,3 @@ func (l *Limit) validateQuota(path string) error {
 	return l.Quota.validate(path)
 }
 
-// AmountOf returns the amount of a client's quota; the limit has one.
-func (l *Limit) AmountOf(client string, at Instant) float64 {
-	if rb, found := l.OverrideAt(client, at); found {
-		return rb.Amount
-	}
-	return l.Quota.Amount
-}

@@ -101,13 +101,21 @@ func tenantsAt(list []Tenant, at Instant) []Tenant {
 func (c *Config) At(at Instant) *Config {
 	out := *c
 	out.Defaults, out.Plans, out.Tenants = limitsAt(c.Defaults, at), tenantsAt(c.Plans, at), tenantsAt(c.Tenants, at)
+	out.Overrides = slices.Clone(c.Overrides)
+	for i := range out.Overrides {
+		out.Overrides[i].Table = out.Overrides[i].Table.At(at)
+	}
 	return &out
 }
 
-// At returns what of a delta holds at an instant. The delta stays as it is.
+// At returns what of a delta, whose overrides are resolved, holds at an instant. The delta stays as it is.
 func (d *Delta) At(at Instant) *Delta {
 	out := *d
 	out.Plans, out.Tenants = tenantsAt(d.Plans, at), tenantsAt(d.Tenants, at)
+	out.Overrides = slices.Clone(d.Overrides)
+	for i := range out.Overrides {
+		out.Overrides[i].table = out.Overrides[i].table.At(at)
+	}
 	if d.Shared != nil {
 		shared := d.Shared.At(at)
 		out.Shared = &shared
@@ -133,15 +141,20 @@ func (l *Limit) OverrideAt(client string, at Instant) (rb RateBurst, found bool)
 type Lapses struct {
 	shared  Instant            // the earliest of the defaults and the plans that has not come; 0: none
 	tenants map[string]Instant // the same by tenant; no 0 in it
+	over    map[OverridesOf]Instant
 }
 
 // Replace takes in a whole configuration, of which all that lapses by an instant has lapsed. O(configuration).
 func (l *Lapses) Replace(c *Config, at Instant) {
 	l.shared, l.tenants = Shared{nil, c.Defaults, c.Plans}.next(at), map[string]Instant{}
 	l.put(c.Tenants, at)
+	l.over = map[OverridesOf]Instant{}
+	for _, one := range c.Overrides {
+		l.putOverrides(one.OverridesOf, one.Table, at)
+	}
 }
 
-// Change takes in a delta in the same way. O(delta).
+// Change takes in a delta, whose overrides are resolved, in the same way. O(delta).
 func (l *Lapses) Change(d *Delta, at Instant) {
 	if d.Shared != nil {
 		l.shared = d.Shared.next(at)
@@ -153,6 +166,21 @@ func (l *Lapses) Change(d *Delta, at Instant) {
 	for _, name := range d.Removed {
 		delete(l.tenants, name)
 	}
+	for _, c := range d.Overrides {
+		l.putOverrides(c.OverridesOf, c.table, at)
+	}
+}
+
+func (l *Lapses) putOverrides(of OverridesOf, table *Overrides, at Instant) {
+	next := table.next(at)
+	if next == 0 {
+		delete(l.over, of)
+		return
+	}
+	if l.over == nil {
+		l.over = map[OverridesOf]Instant{}
+	}
+	l.over[of] = next
 }
 
 func (l *Lapses) put(list []Tenant, at Instant) {
@@ -213,27 +241,64 @@ func (l *Lapses) Next() Instant {
 	for _, one := range l.tenants {
 		next = earlier(next, one, 0)
 	}
+	for _, one := range l.over {
+		next = earlier(next, one, 0)
+	}
 	return next
 }
 
-// Take returns of whom something has lapsed by an instant, and was not returned before: of the defaults or plans, and
-// of the named tenants of a set. O(tenants with an Until, and the configuration of the named).
-func (l *Lapses) Take(in *Set, at Instant) (shared bool, tenants []string) {
-	if shared = l.shared.Over(at); shared {
+// Lapsed says of whom something has lapsed.
+type Lapsed struct {
+	Shared    bool // the defaults or plans
+	Tenants   []string
+	Overrides []OverridesOf
+}
+
+// Any reports whether something has lapsed.
+func (l *Lapsed) Any() bool { return l.Shared || len(l.Tenants)+len(l.Overrides) > 0 }
+
+// Take returns of whom in a set something has lapsed by an instant, and was not returned before. O(tenants and tables
+// of overrides with an Until, and the configuration of those returned).
+func (l *Lapses) Take(in *Set, at Instant) (out Lapsed) {
+	if out.Shared = l.shared.Over(at); out.Shared {
 		l.shared = in.Shared().next(at)
 	}
 	for name, one := range l.tenants {
 		if one.Over(at) {
-			tenants = append(tenants, name)
+			out.Tenants = append(out.Tenants, name)
 		}
 	}
-	slices.SortFunc(tenants, strings.Compare)
-	for _, name := range tenants {
+	slices.SortFunc(out.Tenants, strings.Compare)
+	for _, name := range out.Tenants {
 		if t := in.Tenant(name); t != nil {
 			l.put([]Tenant{*t}, at)
 		} else {
 			delete(l.tenants, name)
 		}
 	}
-	return shared, tenants
+	for of, one := range l.over {
+		if one.Over(at) {
+			out.Overrides = append(out.Overrides, of)
+		}
+	}
+	slices.SortFunc(out.Overrides, OverridesOf.Compare)
+	for _, of := range out.Overrides {
+		l.putOverrides(of, in.Overrides(of), at)
+	}
+	return out
+}
+
+// LapsedDelta is a change of a set, of the same revision, in which the named is as it is: At leaves out of it what has
+// lapsed.
+func (s *Set) LapsedDelta(of *Lapsed) *Delta {
+	d := &Delta{Base: s.Revision(), Revision: s.Revision()}
+	for _, name := range of.Tenants {
+		if t := s.Tenant(name); t != nil {
+			d.Tenants = append(d.Tenants, *t)
+		}
+	}
+	for _, one := range of.Overrides {
+		d.Overrides = append(d.Overrides, OverrideChange{OverridesOf: one, table: s.over[one], known: true})
+	}
+	return d
 }

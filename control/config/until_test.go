@@ -90,7 +90,8 @@ func TestLapsesFollowTheClock(t *testing.T) {
 			}
 			at += config.Instant(rapid.IntRange(1, 3).Draw(t, "step"))
 			due := lapses.Next() != 0 && lapses.Next() <= at
-			defaults, tenants := lapses.Take(&given, at)
+			lapsed := lapses.Take(&given, at)
+			defaults, tenants := lapsed.Shared, lapsed.Tenants
 			if due != (defaults || len(tenants) > 0) {
 				t.Fatalf("at %d due %t, and %t %v have lapsed", at, due, defaults, tenants)
 			}

@@ -7,6 +7,9 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
+// ClientKey returns the hash of a client's key of a tenant's limit, by which a [config.Override] goes.
+func ClientKey(seed uint64, tenant, limit, client string) uint64 { return hash.Limit(seed, tenant, limit, client) }
+
 // ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
 func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
@@ -20,7 +23,7 @@ func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	} else {
 		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
-	if o, found := l.OverrideAt(n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
+	if o, found := in.OverrideOf(n.Tenant, l, key, n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
 		allowed = o
 	}
 	numbers := numbersOf(l, allowed)

@@ -30,6 +30,7 @@ type limit struct {
 	exact     exactness
 	slots     *slotNumbers               // of a concurrency limit; nil: it is none
 	quota     *quotaNumbers              // of a limit with a quota; nil: it has none
+	own       *config.Overrides          // of its slots or amounts, by key; those of rates are in keys
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 

@@ -41,12 +41,15 @@ func quotaNumbersOf(l *config.Limit) *quotaNumbers {
 	return n
 }
 
-// of returns the amount of a client.
-func (n *quotaNumbers) of(client string) float64 {
-	if o, found := n.overrides[client]; found {
+// amountOf returns the amount of a client.
+func (l *limit) amountOf(client string) float64 {
+	if o, found := l.ownOf(client); found {
+		return o.Number
+	}
+	if o, found := l.quota.overrides[client]; found {
 		return o
 	}
-	return n.amount
+	return l.quota.amount
 }
 
 // QuotaKey returns the hash of a key of a limit with a quota, and what a configuration gives it at an instant. Not ok:
@@ -62,7 +65,11 @@ func QuotaKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	} else {
 		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
-	t = calendar.Terms{Amount: calendar.UnitsOf(l.AmountOf(n.Client, at)), Open: l.Quota.OnLoss == config.AdmitOwn}
+	amount := l.Quota.Amount
+	if o, found := in.OverrideOf(n.Tenant, l, key, n.Client, at); found {
+		amount = o.Amount
+	}
+	t = calendar.Terms{Amount: calendar.UnitsOf(amount), Open: l.Quota.OnLoss == config.AdmitOwn}
 	return key, t, l.Quota.Calendar, true
 }
 
@@ -100,7 +107,7 @@ func (e *Engine) waitOf(l *limit, c *call) int64 {
 func (e *Engine) quotaAllowance(l *limit, c *call) (a Allowance, known, passes bool) {
 	s := e.lookUnits(l, c)
 	cost := units(c.costOf(l))
-	a = Allowance{Limit: l.name, Amount: l.quota.of(c.under(l)), Per: l.quota.per, Cost: cost}
+	a = Allowance{Limit: l.name, Amount: l.amountOf(c.under(l)), Per: l.quota.per, Cost: cost}
 	if s.Known {
 		a.Amount, a.Remaining = s.Amount.Cost(), s.Remaining.Cost()
 		if s.Ends > c.now {

@@ -65,7 +65,7 @@ func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64
 	} else {
 		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
-	if o, found := l.OverrideAt(n.Client, at); found {
+	if o, found := in.OverrideOf(n.Tenant, l, key, n.Client, at); found {
 		return key, o.Concurrency, true
 	}
 	return key, l.Concurrency, true
@@ -81,17 +81,28 @@ func narrowerFirst(a, b *limit) int {
 	return cmp.Or(order(a.perTenant, b.perTenant), cmp.Compare(a.slots.most, b.slots.most))
 }
 
-// of returns the number of slots of a client.
-func (n *slotNumbers) of(client string) int64 {
-	if o, found := n.overrides[client]; found {
+// slotsOf returns the number of slots of a client.
+func (l *limit) slotsOf(client string) int64 {
+	if o, found := l.ownOf(client); found {
+		return int64(o.Number)
+	}
+	if o, found := l.slots.overrides[client]; found {
 		return o
 	}
-	return n.most
+	return l.slots.most
+}
+
+// ownOf returns the override of a client that is apart from the limit.
+func (l *limit) ownOf(client string) (config.Override, bool) {
+	if l.own == nil {
+		return config.Override{}, false
+	}
+	return l.own.Find(l.keys.Key(client))
 }
 
 // noSlot is the allowance of a client all of whose slots are in use.
 func (l *limit) noSlot(client string) Allowance {
-	return Allowance{Limit: l.name, Concurrency: l.slots.of(client), Cost: 1, Next: time.Duration(slotRetry),
+	return Allowance{Limit: l.name, Concurrency: l.slotsOf(client), Cost: 1, Next: time.Duration(slotRetry),
 		Wait: time.Duration(slotRetry)}
 }
 
@@ -117,7 +128,7 @@ func (e *Engine) explainSlots(c *call, out []LimitState) []LimitState {
 			continue
 		}
 		s, client := e.slotState(l, c), c.under(l)
-		state := LimitState{Name: l.name, Mode: l.mode, Concurrency: l.slots.of(client), InFlight: s.Used,
+		state := LimitState{Name: l.name, Mode: l.mode, Concurrency: l.slotsOf(client), InFlight: s.Used,
 			Free: float64(s.Idle), Passes: s.passes(), Silent: s.Next == slots.CutOff}
 		if !state.Passes {
 			state.Wait = time.Duration(slotRetry)

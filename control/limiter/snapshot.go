@@ -27,6 +27,7 @@ type snapshot struct {
 	plans     plans
 	weight    float64 // of all tenants
 	tenants   map[string]*tenant
+	own       map[string][]config.OverrideTable // by tenant
 	asks      asks // by the limits of all tenants
 
 	changed map[uint64]*keys.Group // limits that the snapshot before had not, or with other numbers
@@ -78,6 +79,9 @@ func compile(c *config.Config, names *Names, before *snapshot) *snapshot {
 		s.costs = append(s.costs, names.cost(s.list[i].Cost))
 	}
 	s.inherited, s.plans = rules(c.Defaults), newPlans(c.Plans)
+	for _, one := range c.Overrides {
+		s.putOwn(one)
+	}
 	for i := range c.Tenants {
 		t := s.newTenant(&c.Tenants[i], names)
 		s.follow(before, t)
@@ -99,6 +103,7 @@ func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (_
 	n := *s
 	n.revision, n.version, n.tenants, n.changed = d.Revision, s.nextVersion(), maps.Clone(s.tenants), nil
 	touched = d.Names()
+	n.withOwn(d.Overrides, touched)
 	for _, name := range d.Removed {
 		n.remove(name)
 	}
@@ -120,7 +125,53 @@ func (s *snapshot) with(d *config.Delta, plans []config.Tenant, names *Names) (_
 	for i := range d.Tenants {
 		put(&d.Tenants[i])
 	}
+	for i := range d.Overrides {
+		name := d.Overrides[i].Tenant
+		if t := n.tenants[name]; t != nil && t == s.tenants[name] {
+			put(t.source)
+		}
+	}
 	return &n, touched
+}
+
+// withOwn replaces the tables of overrides that have changed, in a snapshot that is being made. It notes their tenants.
+func (s *snapshot) withOwn(list []config.OverrideChange, touched map[string]bool) {
+	if len(list) == 0 {
+		return
+	}
+	s.own = maps.Clone(s.own)
+	for i := range list {
+		c := &list[i]
+		table, _ := c.Table()
+		touched[c.Tenant] = true
+		s.putOwn(config.OverrideTable{OverridesOf: c.OverridesOf, Table: table})
+	}
+}
+
+// putOwn puts a table in the place of the one of the same limit.
+func (s *snapshot) putOwn(one config.OverrideTable) {
+	if s.own == nil {
+		s.own = map[string][]config.OverrideTable{}
+	}
+	list := slices.DeleteFunc(slices.Clone(s.own[one.Tenant]), func(was config.OverrideTable) bool {
+		return was.OverridesOf == one.OverridesOf
+	})
+	if one.Table.Len() > 0 {
+		list = append(list, one)
+	}
+	if s.own[one.Tenant] = list; len(list) == 0 {
+		delete(s.own, one.Tenant)
+	}
+}
+
+// ownOf returns the overrides that a tenant has of a limit apart from it, nil for none.
+func (s *snapshot) ownOf(tenant string, l *config.Limit) *config.Overrides {
+	for _, one := range s.own[tenant] {
+		if one.Limit == l.Name && one.Kind == l.Kind() {
+			return one.Table
+		}
+	}
+	return nil
 }
 
 // source is the configuration that the snapshot was compiled from, its tenants in any order.
@@ -129,6 +180,9 @@ func (s *snapshot) source() *config.Config {
 		Tenants: make([]config.Tenant, 0, len(s.tenants))}
 	for _, t := range s.tenants {
 		c.Tenants = append(c.Tenants, *t.source)
+	}
+	for _, list := range s.own {
+		c.Overrides = append(c.Overrides, list...)
 	}
 	return c
 }
@@ -287,8 +341,11 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}
-	base := numbersOf(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst})
-	l.keys.Init(s.version, s.seed, tenant, c.Name, c.PerTenant, base, c.overrides)
+	base, own := numbersOf(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst}), s.ownOf(tenant, c.Limit)
+	if !l.perTenant && c.Kind() != config.RateLimit {
+		l.own, own = own, nil
+	}
+	l.keys.Init(s.version, s.seed, tenant, c.Name, c.PerTenant, base, c.overrides, own)
 	return l
 }
 

@@ -436,12 +436,12 @@ func (c *Client) untilNext(period time.Duration) time.Duration {
 }
 
 func (c *Client) heartbeat(sequence uint64) *link.Heartbeat {
-	h := &link.Heartbeat{Sequence: sequence, Revision: c.Revision.Load()}
+	h := &link.Heartbeat{Sequence: sequence, Revision: c.Revision.Load(), Features: exchange.FeatureOverrides}
 	if r := c.refusal.Load(); r != nil {
 		h.Refused, h.Reason = r.revision, r.reason
 	}
 	if c.o.AnswerSlots != nil {
-		h.Features = exchange.FeatureConcurrency
+		h.Features += "," + exchange.FeatureConcurrency
 	}
 	if c.o.AnswerQuotas != nil {
 		h.Features += "," + exchange.FeatureQuota

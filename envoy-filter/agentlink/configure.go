@@ -71,6 +71,9 @@ func (c *Client) change(d *config.Delta) {
 	now.Lock()
 	defer now.Unlock()
 	at := now.at(c.o.Now())
+	resolved := *d
+	resolved.Overrides = now.given.Resolve(d.Overrides)
+	d = &resolved
 	left, err := c.installChange(d, at)
 	if err != nil {
 		c.refuse(d.Revision, err)

@@ -69,17 +69,11 @@ func (c *Client) lapse() {
 	now.Lock()
 	defer now.Unlock()
 	at := now.at(c.o.Now())
-	shared, tenants := now.lapses.Take(&now.given, at)
-	if !shared && len(tenants) == 0 {
+	lapsed := now.lapses.Take(&now.given, at)
+	if !lapsed.Any() {
 		return
 	}
-	revision := now.given.Revision()
-	d := &config.Delta{Base: revision, Revision: revision}
-	for _, name := range tenants {
-		if t := now.given.Tenant(name); t != nil {
-			d.Tenants = append(d.Tenants, *t)
-		}
-	}
+	revision, d, shared := now.given.Revision(), now.given.LapsedDelta(&lapsed), lapsed.Shared
 	left, err := []config.LeftOut(nil), error(nil)
 	if shared {
 		left, err = c.install(now.given.Config(), at)
@@ -96,5 +90,5 @@ func (c *Client) lapse() {
 	now.left = append(now.left, left...)
 	c.setLeftOut(revision, now.left)
 	c.o.Log(fmt.Sprintf("titrate: what has lapsed of revision %d is not in force any more: in tenants/- or plans: %t; "+
-		"in %d tenants", revision, shared, len(tenants)))
+		"in %d tenants; overrides of %d limits", revision, shared, len(lapsed.Tenants), len(lapsed.Overrides)))
 }

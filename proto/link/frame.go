@@ -48,8 +48,8 @@ func (k kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// MaxMessage bounds one whole message in bytes, over all its frames. It is 64 MiB for a
-// Config or a Delta (10⁵ tenants with three quotas each take about 40). It is 4 KiB for
+// MaxMessage bounds one whole message in bytes, over all its frames. It is 128 MiB for a
+// Config or a Delta (10⁵ tenants with three quotas each take about 40, 10⁶ overrides 43). It is 4 KiB for
 // Hello and Heartbeat, 16 KiB for Names, 256 KiB for Refused, 16 MiB for the others.
 // Of Sums and Claims there may be several messages, see MaxRecords.
 func MaxMessage(m Message) int { return maxMessage(kindOf(m)) }
@@ -71,7 +71,7 @@ func maxMessage(k kind) int {
 	case kindRefused:
 		return 256 << 10
 	case kindConfig, kindDelta:
-		return 64 << 20
+		return 128 << 20
 	case kindShares, kindSums, kindClaims, kindReport, kindSpent, kindDecisions, kindTokenRequests, kindTokenAnswers,
 		kindSlotAsks, kindSlotReplies, kindQuotaAsks, kindQuotaReplies:
 		return 16 << 20

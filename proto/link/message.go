@@ -110,7 +110,7 @@ type Heartbeat struct {
 	// filter that does not count them.
 	Parted uint64
 	// Features names what the filter can do that an earlier one cannot, with commas between the names:
-	// [exchange.FeatureConcurrency], [exchange.FeatureQuota]. "" from an agent.
+	// [exchange.FeatureConcurrency], [exchange.FeatureQuota], [exchange.FeatureOverrides]. "" from an agent.
 	Features string
 	// Clock is as in [Hello]. 0 from a filter.
 	Clock config.Instant

@@ -79,6 +79,12 @@ func TenantSize(t *config.Tenant) (int, error) {
 	return size + len(","), err
 }
 
+// OverridesSize returns the most that a table of so many overrides takes in an encoded configuration, in bytes.
+func OverridesSize(of config.OverridesOf, rows int) int {
+	const frame = len(`{"tenant":"","limit":"","kind":9,"rows":""},`) + 4
+	return frame + len(of.Tenant) + len(of.Limit) + rows*config.RowSize
+}
+
 func jsonSize(v any) (int, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

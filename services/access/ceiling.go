@@ -79,6 +79,8 @@ func (c *Ceiling) over(m, old resource.Message) string {
 	switch m := m.(type) {
 	case *quotav1.Limit:
 		return c.limit(m)
+	case *quotav1.Override:
+		return c.override(m)
 	case *quotav1.Quota:
 		return c.quota(m)
 	case *quotav1.Tenant:
@@ -117,6 +119,16 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 		}
 	}
 	return ""
+}
+
+func (c *Ceiling) override(o *quotav1.Override) string {
+	switch {
+	case c.Rate == "" && c.Burst == nil:
+		return ""
+	case o.GetConcurrency() > 0 || o.GetAmount() > 0:
+		return "an override without a rate bounds none"
+	}
+	return c.rate("", o.GetRate(), o.GetBurst())
 }
 
 // rate holds a rate and a burst to the ceiling. A rate that cannot be read is refused by others.

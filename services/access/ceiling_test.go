@@ -22,7 +22,7 @@ func TestCeilingOfEachField(t *testing.T) {
 	two := proto.Float64(2)
 	limit := func(rate string, burst float64) *quotav1.Limit { return &quotav1.Limit{Rate: rate, Burst: burst} }
 	overridden := limit("1/s", 1)
-	overridden.Overrides = []*quotav1.Override{{Client: "big", Rate: "3/s"}}
+	overridden.Overrides = []*quotav1.InlineOverride{{Client: "big", Rate: "3/s"}}
 	shadow := limit("1/s", 1)
 	shadow.Mode = quotav1.Mode_SHADOW
 	for _, c := range []struct {

@@ -53,12 +53,13 @@ var quotaRules = map[string]Role{
 	"GetPool": Viewer, "ListPools": Viewer, "GetPlan": Viewer, "ListPlans": Viewer,
 	"GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
-	"FindDecisions": Viewer, "ListGateways": Viewer, "ListUsage": Viewer,
+	"GetOverride": Viewer, "ListOverrides": Viewer, "FindDecisions": Viewer, "ListGateways": Viewer, "ListUsage": Viewer,
 	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,
 	"CreatePlan": Editor, "UpdatePlan": Editor, "DeletePlan": Editor,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,
 	"DeleteTenant": Editor, "CreateQuota": Editor, "UpdateQuota": Editor, "DeleteQuota": Editor,
 	"CreateLimit": Editor, "UpdateLimit": Editor, "DeleteLimit": Editor, "Apply": Editor,
+	"CreateOverride": Editor, "UpdateOverride": Editor, "DeleteOverride": Editor,
 }
 
 // Settings of a Guard.

@@ -16,6 +16,7 @@ import (
 // reads.
 var tenantReads = map[string]string{
 	"GetTenant": "name", "GetQuota": "name", "GetLimit": "name", "ListQuotas": "parent", "ListLimits": "parent",
+	"GetOverride": "name", "ListOverrides": "parent",
 	"ListUsage": "parent", "Why": "tenant", "Top": "selection.tenant", "ListTenants": "", "FindDecisions": "",
 }
 

@@ -28,11 +28,12 @@ no coordinator runs, and whatever the clocks of their hosts say. Without either 
 until titrate unblock. A second block of the client replaces the first one.
 
 The client is named as the gateways name it: titrate top --by client shows the names.
-The block is an override with rate 0 in a limit. Without --limit that is the limit
+The block is an Override with rate 0 of a limit. Without --limit that is the limit
 blocked of the tenant, which limits nobody else. It comes with the first block, and goes
 with the last titrate unblock. While it is there, each request of the tenant is counted
-once more. With --limit the override stands in that limit, whose identity then says what
-a client is. It must have a rate, and no other numbers for the client.
+once more. With --limit the override is of that limit, whose identity then says what
+a client is. It must have a rate, and no other numbers for the client. A block for
+tenant "-", for all tenants, stands in the list of the limit.
 
 A block is a change as any other: titrate history has its author and its --reason, titrate
 why TENANT --client NAME says that it is there, and titrate rollback undoes it.`
@@ -40,8 +41,8 @@ why TENANT --client NAME says that it is there, and titrate rollback undoes it.`
 const blockExample = `  titrate block acme --client mallory --for 1h --reason "scans us"
   titrate block acme --client 10.0.0.7 --limit per-address --for 30m --dry-run`
 
-const unblockLong = `unblock takes back titrate block. It removes each override with rate 0 that names the client
-from the limits of the tenant, or with --limit from that limit. Without one it fails.`
+const unblockLong = `unblock takes back titrate block. It removes each override with rate 0 of the client, of all limits
+of the tenant, or with --limit of that limit. Without one it fails.`
 
 const unblockExample = `  titrate unblock acme --client mallory --reason "it was a test"`
 
@@ -177,26 +178,38 @@ func (b *block) run(cmd *cobra.Command, client *client, fill func(context.Contex
 	return nil
 }
 
-// block asks for the block.
+// block asks for the block: an Override, or for tenant "-" an entry of the limit's list.
 func (b *block) block(ctx context.Context, c *client) (what string, err error) {
 	what = fmt.Sprintf("client %s is refused by every gateway until titrate unblock", wording.Quote(b.client))
 	if b.end != nil {
 		what = strings.Replace(what, "titrate unblock", resource.Moment(b.end), 1)
 	}
 	name := cmp.Or(b.limit, b.tenant+blockedLimit)
+	add := func(l *quotav1.Limit) error { return b.override(ctx, c, l) }
+	if b.tenant == "tenants/"+resource.AnyTenant {
+		add = b.add
+	}
 	l, err := c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: name})
 	switch {
 	case err == nil:
-		return what, b.add(l)
+		return what, add(l)
 	case b.limit != "" || status.Code(err) != codes.NotFound:
 		return what, err
 	}
 	if err := b.hidden(ctx, c); err != nil {
 		return what, err
 	}
-	_ = b.add(&quotav1.Limit{Name: name, Rate: nobody, Precision: quotav1.Precision_LOCAL})
+	l = &quotav1.Limit{Name: name, Rate: nobody, Precision: quotav1.Precision_LOCAL}
+	if err := add(l); err != nil {
+		return what, err
+	}
+	if l.GetOverrides() == nil {
+		b.ask.Resources = append([]*quotav1.Resource{resource.Of(l)}, b.ask.Resources...)
+	}
 	plan, err := c.Plan(ctx, &quotav1.PlanRequest{Apply: &quotav1.ApplyRequest{Resources: b.ask.GetResources()}})
-	if err == nil && (len(plan.GetChanges()) != 1 || plan.GetChanges()[0].GetBefore() != nil) {
+	made := func(change *quotav1.ResourceChange) bool { return change.GetBefore() == nil }
+	if err == nil && (len(plan.GetChanges()) != len(b.ask.GetResources()) ||
+		!slices.ContainsFunc(plan.GetChanges(), made)) {
 		err = status.Error(codes.Aborted, name+" was made meanwhile") // and would be replaced
 	}
 	b.ask.ExpectedRevision = plan.GetRevision()
@@ -219,7 +232,7 @@ func (b *block) hidden(ctx context.Context, c *client) error {
 			continue
 		}
 		now := time.Now()
-		lives := func(o *quotav1.Override) bool { return !resource.IsOver(o, now) }
+		lives := func(o *quotav1.InlineOverride) bool { return !resource.IsOver(o, now) }
 		if err == nil && parent != b.tenant && (l.GetRate() != nobody || slices.ContainsFunc(l.GetOverrides(), lives)) {
 			err = fmt.Errorf("%s%s would hide %s with its blocks, which hold for %[1]s now: block the client in "+
 				"%[3]s, for all its tenants, or give --limit", b.tenant, blockedLimit, l.GetName())
@@ -229,20 +242,78 @@ func (b *block) hidden(ctx context.Context, c *client) error {
 	return nil
 }
 
+// override asks for an Override with the block of a limit, and takes lapsed blocks out of the limit of blocks. A block
+// in the limit's own list makes room for it.
+func (b *block) override(ctx context.Context, c *client, l *quotav1.Limit) error {
+	before := len(l.GetOverrides())
+	listed := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool { return o.GetClient() == b.client })
+	name := l.GetName() + "/overrides/" + resource.ClientID(b.client)
+	was, err := c.GetOverride(ctx, &quotav1.GetOverrideRequest{Name: name})
+	rate := was.GetRate()
+	if listed >= 0 {
+		rate = l.GetOverrides()[listed].GetRate()
+	}
+	switch {
+	case err != nil && status.Code(err) != codes.NotFound:
+		return err
+	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
+		return unblockable(l)
+	case (err == nil || listed >= 0) && !resource.Blocks(rate):
+		return fmt.Errorf("client %s has numbers of its own in %s (rate %s), which the block would replace: leave out "+
+			"--limit", wording.Quote(b.client), l.GetName(), rate)
+	case listed >= 0:
+		l.Overrides = slices.Delete(l.GetOverrides(), listed, listed+1)
+	}
+	if strings.HasSuffix(l.GetName(), blockedLimit) {
+		if err := b.tidy(ctx, c, l, name); err != nil {
+			return err
+		}
+	}
+	if len(l.GetOverrides()) < before {
+		b.ask.Resources = append(b.ask.Resources, resource.Of(l))
+	}
+	b.ask.Resources = append(b.ask.Resources,
+		resource.Of(&quotav1.Override{Name: name, Rate: "0", Until: b.end, Etag: was.GetEtag()}))
+	return nil
+}
+
+func unblockable(l *quotav1.Limit) error {
+	return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out --limit",
+		l.GetName())
+}
+
+// tidy asks for the limit of blocks without its lapsed blocks, as far as a page of them goes. The named one stays.
+func (b *block) tidy(ctx context.Context, c *client, l *quotav1.Limit, stays string) error {
+	now := time.Now()
+	l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool {
+		return resource.Blocks(o.GetRate()) && resource.IsOver(o, now)
+	})
+	if l.GetEtag() == "" { // it is new
+		return nil
+	}
+	page, _, err := c.page(ctx, selection{kind: resource.Override, parent: l.GetName()}, "")
+	for _, m := range page {
+		o := m.(*quotav1.Override)
+		if o.GetName() != stays && resource.Blocks(o.GetRate()) && resource.IsOver(o, now) {
+			b.ask.Deletions = append(b.ask.Deletions, &quotav1.Deletion{Name: o.GetName(), Etag: o.GetEtag()})
+		}
+	}
+	return err
+}
+
 // add asks for a limit with the block. The limit of blocks loses its lapsed blocks.
 func (b *block) add(l *quotav1.Limit) error {
 	now := time.Now()
 	if strings.HasSuffix(l.GetName(), blockedLimit) {
-		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.Override) bool {
+		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool {
 			return resource.Blocks(o.GetRate()) && resource.IsOver(o, now)
 		})
 	}
-	one := &quotav1.Override{Client: b.client, Rate: "0", Until: b.end}
-	i := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.Override) bool { return o.GetClient() == b.client })
+	one := &quotav1.InlineOverride{Client: b.client, Rate: "0", Until: b.end}
+	i := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool { return o.GetClient() == b.client })
 	switch {
 	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
-		return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out "+
-			"--limit", l.GetName())
+		return unblockable(l)
 	case i < 0:
 		l.Overrides = append(l.Overrides, one)
 	case !resource.Blocks(l.GetOverrides()[i].GetRate()):
@@ -255,7 +326,8 @@ func (b *block) add(l *quotav1.Limit) error {
 	return nil
 }
 
-// unblock asks for limits without their blocks of the client. The limit of blocks goes with the last one.
+// unblock asks for limits without their blocks of the client, in both forms. The limit of blocks goes with the last
+// one.
 func (b *block) unblock(ctx context.Context, c *client) (what string, err error) {
 	limits, err := c.list(ctx, selection{kind: resource.Limit, name: b.limit, parent: b.tenant})
 	if err != nil {
@@ -264,14 +336,17 @@ func (b *block) unblock(ctx context.Context, c *client) (what string, err error)
 	for _, m := range limits {
 		l := m.(*quotav1.Limit)
 		before := len(l.GetOverrides())
-		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.Override) bool {
+		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool {
 			return o.GetClient() == b.client && resource.Blocks(o.GetRate())
 		})
+		gone, others, err := b.unblockOverride(ctx, c, l)
 		switch {
-		case len(l.Overrides) == before:
-		case len(l.Overrides) == 0 && strings.HasSuffix(l.GetName(), blockedLimit) && l.GetRate() == nobody:
+		case err != nil:
+			return "", err
+		case len(l.Overrides) == before && !gone:
+		case len(l.Overrides) == 0 && !others && strings.HasSuffix(l.GetName(), blockedLimit) && l.GetRate() == nobody:
 			b.ask.Deletions = append(b.ask.Deletions, &quotav1.Deletion{Name: l.GetName(), Etag: l.GetEtag()})
-		default:
+		case len(l.Overrides) < before:
 			b.ask.Resources = append(b.ask.Resources, resource.Of(l))
 		}
 	}
@@ -280,4 +355,28 @@ func (b *block) unblock(ctx context.Context, c *client) (what string, err error)
 			"what limits it", b.tenant, wording.Quote(b.client), strings.TrimPrefix(b.tenant, "tenants/"))
 	}
 	return fmt.Sprintf("client %s is not blocked any more", wording.Quote(b.client)), nil
+}
+
+// unblockOverride asks for a limit without an Override that blocks the client. It reports whether there is one, and
+// whether there are others.
+func (b *block) unblockOverride(ctx context.Context, c *client, l *quotav1.Limit) (gone, others bool, err error) {
+	if b.tenant == "tenants/"+resource.AnyTenant {
+		return false, false, nil
+	}
+	r, err := c.ListOverrides(ctx, &quotav1.ListOverridesRequest{Parent: l.GetName(), PageSize: 2})
+	if err != nil {
+		return false, false, err
+	}
+	o, err := c.GetOverride(ctx, &quotav1.GetOverrideRequest{
+		Name: l.GetName() + "/overrides/" + resource.ClientID(b.client)})
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return false, len(r.GetOverrides()) > 0, nil
+	case err != nil:
+		return false, false, err
+	}
+	if gone = resource.Blocks(o.GetRate()); gone {
+		b.ask.Deletions = append(b.ask.Deletions, &quotav1.Deletion{Name: o.GetName(), Etag: o.GetEtag()})
+	}
+	return gone, len(r.GetOverrides()) > 1 || !gone, nil
 }

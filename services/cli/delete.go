@@ -61,7 +61,7 @@ func newDelete() *cobra.Command {
 	command.FileFlag(cmd, &files,
 		"file or directory of documents that name what to delete, - for standard input; may be "+
 			"repeated")
-	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant, or belongs to a plan, too")
+	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant, or belongs to a plan or limit, too")
 	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
 	requestFlag(cmd.Flags(), &id)
 	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds)
@@ -129,8 +129,12 @@ func (c *client) remove(ctx context.Context, ref resource.Ref, force, allowMissi
 			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
 	case resource.Quota:
 		_, err = c.DeleteQuota(ctx, &quotav1.DeleteQuotaRequest{Name: name, AllowMissing: allowMissing, RequestId: id})
+	case resource.Override:
+		_, err = c.DeleteOverride(ctx, &quotav1.DeleteOverrideRequest{
+			Name: name, AllowMissing: allowMissing, RequestId: id})
 	default:
-		_, err = c.DeleteLimit(ctx, &quotav1.DeleteLimitRequest{Name: name, AllowMissing: allowMissing, RequestId: id})
+		_, err = c.DeleteLimit(ctx, &quotav1.DeleteLimitRequest{
+			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func newGet() *cobra.Command {
 	f.BoolVarP(&g.watch, "watch", "w", false, "show the tables anew until you end it")
 	f.DurationVar(&g.every, "every", 2*time.Second,
 		"with --watch, time from an answer to the next question, at least 1s")
-	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "plans", "tenants", "quotas", "limits",
+	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "plans", "tenants", "quotas", "limits", "overrides",
 		gateways)
 	return cmd
 }
@@ -129,9 +129,15 @@ func (g *get) read(args []string) (wanted []selection, err error) {
 			wanted = append(wanted, selection{kind: resource.Quota, parent: s.name},
 				selection{kind: resource.Limit, parent: s.name})
 		}
+		if s.kind == resource.Limit && strings.HasPrefix(s.name, "tenants/") && g.output.Tables() {
+			wanted = append(wanted, selection{kind: resource.Override, parent: s.name})
+		}
 	}
 	if len(args) == 0 {
 		for _, kind := range resource.Kinds {
+			if kind == resource.Override && g.output.Tables() { // there may be a million
+				continue
+			}
 			wanted = append(wanted, selection{kind: kind})
 		}
 	}
@@ -263,7 +269,11 @@ func (c *client) list(ctx context.Context, s selection) ([]resource.Message, err
 // each visits what one selection of many asks for, and holds one page.
 func (c *client) each(ctx context.Context, s selection, visit func(resource.Message) error) error {
 	if s.parent == "" && s.kind.Child() {
-		for _, s.parent = range []string{"plans/*", "tenants/*"} { // in the order of the names
+		parents := []string{"plans/*", "tenants/*"} // in the order of the names
+		if s.kind == resource.Override {
+			parents = parents[1:]
+		}
+		for _, s.parent = range parents {
 			if err := c.each(ctx, s, visit); err != nil {
 				return err
 			}
@@ -297,6 +307,8 @@ func (c *client) one(ctx context.Context, s selection) (resource.Message, error)
 		return c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: s.name})
 	case resource.Quota:
 		return c.GetQuota(ctx, &quotav1.GetQuotaRequest{Name: s.name})
+	case resource.Override:
+		return c.GetOverride(ctx, &quotav1.GetOverrideRequest{Name: s.name})
 	default:
 		return c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: s.name})
 	}
@@ -319,6 +331,10 @@ func (c *client) page(ctx context.Context, s selection, token string) ([]resourc
 	case resource.Quota:
 		r, err := c.ListQuotas(ctx, &quotav1.ListQuotasRequest{Parent: s.parent, PageSize: pageSize, PageToken: token})
 		return messages(r.GetQuotas()), r.GetNextPageToken(), err
+	case resource.Override:
+		r, err := c.ListOverrides(ctx, &quotav1.ListOverridesRequest{Parent: s.parent, PageSize: pageSize,
+			PageToken: token})
+		return messages(r.GetOverrides()), r.GetNextPageToken(), err
 	default:
 		r, err := c.ListLimits(ctx, &quotav1.ListLimitsRequest{Parent: s.parent, PageSize: pageSize, PageToken: token})
 		return messages(r.GetLimits()), r.GetNextPageToken(), err

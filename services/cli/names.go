@@ -43,7 +43,7 @@ func selectionOf(arg string) (selection, error) {
 		if strings.Contains(arg, "/") {
 			return selection{}, err
 		}
-		kinds := []string{"pools", "plans", "tenants", "quotas", "limits", gateways}
+		kinds := []string{"pools", "plans", "tenants", "quotas", "limits", "overrides", gateways}
 		meant := wording.Near(arg, kinds)
 		if meant == "" {
 			meant = fmt.Sprintf("pools/%s or tenants/%s", arg, arg)
@@ -54,17 +54,19 @@ func selectionOf(arg string) (selection, error) {
 	return selection{kind: ref.Kind, name: arg}, nil
 }
 
-// cutCollection takes tenants/acme/quotas or plans/gold/quotas apart.
+// cutCollection takes tenants/acme/quotas, plans/gold/quotas or tenants/acme/limits/each/overrides apart.
 func cutCollection(arg string) (parent string, kind resource.Kind, ok bool) {
 	at := strings.LastIndex(arg, "/")
 	if at < 0 {
 		return "", 0, false
 	}
 	ref, err := resource.Parse(arg[:at])
-	if err != nil || ref.Kind != resource.Tenant && ref.Kind != resource.Plan {
+	if err != nil {
 		return "", 0, false
 	}
-	for _, k := range []resource.Kind{resource.Quota, resource.Limit} {
+	kinds := map[resource.Kind][]resource.Kind{resource.Plan: {resource.Quota, resource.Limit},
+		resource.Tenant: {resource.Quota, resource.Limit, resource.Override}, resource.Limit: {resource.Override}}
+	for _, k := range kinds[ref.Kind] {
 		if arg[at+1:] == k.Collection() {
 			return arg[:at], k, true
 		}

@@ -68,6 +68,8 @@ func rowOf(m resource.Message) (row, more []string) {
 		return quotaRow(m), []string{inForce(m.Status), owner}
 	case *quotav1.Limit:
 		return limitRow(m), append(limitMore(m), owner)
+	case *quotav1.Override:
+		return overrideRow(m), []string{owner}
 	}
 	return nil, nil
 }
@@ -92,6 +94,7 @@ var columnsOf = map[resource.Kind][]command.Column{
 		"#DEMAND", "#SHARE", "#ADMITTED", "BOUND BY"),
 	resource.Limit: command.Columns("LIMIT", "#RATE", "#BURST", "PER", "CLASSES",
 		"MODE", "IN FORCE"),
+	resource.Override: command.Columns("OVERRIDE", "#RATE", "#BURST", "UNTIL", "IN FORCE"),
 }
 
 // wideColumnsOf stand behind columnsOf in a wide table.
@@ -102,6 +105,7 @@ var wideColumnsOf = map[resource.Kind][]command.Column{
 	resource.Quota:  command.Columns("IN FORCE", "SET"),
 	resource.Limit: command.Columns("COST", "POOLS", "#OVERRIDES", "QUEUE", "PRECISION",
 		"SET"),
+	resource.Override: command.Columns("SET"),
 }
 
 // severalLead reports whether pools have several leaders.
@@ -186,6 +190,23 @@ func limitRow(l *quotav1.Limit) []string {
 	}
 	return []string{l.Name, rate, burst, cmp.Or(l.Identity, l.Key.String()),
 		orAll(l.Classes), modeOf(l.Mode.String(), l), inForce(l.Status)}
+}
+
+func overrideRow(o *quotav1.Override) []string {
+	burst, rate := command.None, o.Rate+blocks(resource.Blocks(o.Rate))
+	switch {
+	case o.Concurrency > 0:
+		rate = fmt.Sprintf("%d in flight", o.Concurrency)
+	case o.Amount > 0:
+		rate = command.Number(o.Amount) + " per period"
+	case !resource.Blocks(o.Rate):
+		burst = command.Number(o.Burst)
+	}
+	until := command.None
+	if o.Until != nil {
+		until = strings.TrimPrefix(modeOf("", o), " until ")
+	}
+	return []string{o.Name, rate, burst, until, inForce(o.Status)}
 }
 
 // modeOf is the mode of a quota or a limit, and how long it holds.

@@ -44,7 +44,7 @@ func TestParseReadsEveryField(t *testing.T) {
 			Precision: quotav1.Precision_EXACT, Cost: "input.tokens",
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
 			Until: timestamppb.New(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
-			Overrides: []*quotav1.Override{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h",
+			Overrides: []*quotav1.InlineOverride{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h",
 				Until: timestamppb.New(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))}}},
 	}
 	if len(got) != len(want) {
@@ -73,7 +73,7 @@ func TestParseReadsConcurrency(t *testing.T) {
 		"spec: {concurrency: 7, overrides: [{client: b, concurrency: 2}]}\n"
 	got, err := Parse("f.yaml", []byte(text))
 	want := &quotav1.Limit{Name: "tenants/a/limits/l", Concurrency: 7,
-		Overrides: []*quotav1.Override{{Client: "b", Concurrency: 2}}}
+		Overrides: []*quotav1.InlineOverride{{Client: "b", Concurrency: 2}}}
 	if err != nil || len(got) != 1 || !proto.Equal(got[0].Resource, want) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -87,7 +87,7 @@ func TestParseReadsQuota(t *testing.T) {
 	got, err := Parse("f.yaml", []byte(text))
 	want := &quotav1.Limit{Name: "tenants/a/limits/l", Quota: &quotav1.CalendarQuota{Amount: 7,
 		Per: quotav1.CalendarQuota_WEEK, Zone: "Europe/Berlin", StartsOn: "SUN", Soft: []float64{.5, 1},
-		OnLoss: quotav1.CalendarQuota_CLOSED}, Overrides: []*quotav1.Override{{Client: "b", Amount: 2}}}
+		OnLoss: quotav1.CalendarQuota_CLOSED}, Overrides: []*quotav1.InlineOverride{{Client: "b", Amount: 2}}}
 	if err != nil || len(got) != 1 || !proto.Equal(got[0].Resource, want) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -401,7 +401,7 @@ func TestRoundTrip(t *testing.T) {
 			Pools: rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?`), 0, 3,
 				rapid.ID).Draw(t, "pools")}
 		for _, client := range rapid.SliceOfNDistinct(rapid.StringN(1, 64, 256), 0, 3, rapid.ID).Draw(t, "clients") {
-			limit.Overrides = append(limit.Overrides, &quotav1.Override{Client: client, Rate: "3/s"})
+			limit.Overrides = append(limit.Overrides, &quotav1.InlineOverride{Client: client, Rate: "3/s"})
 		}
 		pool := &quotav1.Pool{Name: "pools/api", Capacity: positive.Draw(t, "capacity"),
 			Queue: &quotav1.Queue{DelayTarget: durationpb.New(time.Duration(rapid.Int64Range(1e6, 1e9).Draw(t,

@@ -24,7 +24,7 @@ type objects struct{ *kubernetes.Cluster }
 // list returns all objects of all kinds, in order.
 func (c objects) list(ctx context.Context) ([]*object, error) {
 	var all []*object
-	for _, kind := range resource.Kinds {
+	for _, kind := range kinds {
 		for next := ""; ; {
 			var page struct {
 				Metadata struct{ Continue string }

@@ -13,14 +13,18 @@ import (
 
 type fields = map[string]any
 
-// Definitions returns the CustomResourceDefinitions of all kinds, in YAML. The schema of a spec is the schema of a
+// kinds have custom resources. Overrides have none: a million objects are more than an API server and its watchers are
+// made for.
+var kinds = []resource.Kind{resource.Pool, resource.Plan, resource.Tenant, resource.Quota, resource.Limit}
+
+// Definitions returns the CustomResourceDefinitions of these kinds, in YAML. The schema of a spec is the schema of a
 // document: it has fields and types. The operator checks the values, and reports the result in the condition InForce.
 // Helm does not delete the definitions, since all custom resources would be deleted with them.
 func Definitions() ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	for _, kind := range resource.Kinds {
+	for _, kind := range kinds {
 		if err := encoder.Encode(definition(kind)); err != nil {
 			return nil, fmt.Errorf("definition of %s: %w", kind, err)
 		}

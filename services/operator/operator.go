@@ -63,7 +63,7 @@ func New(o Options) *Operator {
 func (o *Operator) Run(ctx context.Context) {
 	var watches sync.WaitGroup
 	defer watches.Wait()
-	for _, kind := range resource.Kinds {
+	for _, kind := range kinds {
 		watches.Go(func() { o.watch(ctx, kind) })
 	}
 	for {

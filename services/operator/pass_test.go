@@ -109,7 +109,7 @@ func TestATooLargeObjectIsRefusedAlone(t *testing.T) {
 	api := quotatest.Client(t, quota.New(storetest.Open(t), nil))
 	large := &quotav1.Limit{Name: "tenants/acme/limits/large", Rate: "1/s"}
 	for i := range 5000 {
-		large.Overrides = append(large.Overrides, &quotav1.Override{
+		large.Overrides = append(large.Overrides, &quotav1.InlineOverride{
 			Client: fmt.Sprintf("%0240d", i), Rate: "2/s", Burst: 2})
 	}
 	all := []claim{claimed(&quotav1.Tenant{Name: "tenants/acme"}), claimed(large),

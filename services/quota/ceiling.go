@@ -20,7 +20,11 @@ func (s *Server) checkChanges(ctx context.Context, changes []store.Change) error
 	if err != nil && len(over) == 0 {
 		return err
 	}
-	return append(over, tooMany...).OrNil()
+	many, err := s.checkOverrideCount(ctx, changes)
+	if err != nil && len(over)+len(tooMany) == 0 {
+		return err
+	}
+	return append(append(over, tooMany...), many...).OrNil()
 }
 
 // overCeiling is the refusal of a change by a ceiling, in the ceiling's words.

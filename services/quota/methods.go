@@ -153,7 +153,36 @@ func (s *Server) UpdateLimit(ctx context.Context, r *quotav1.UpdateLimitRequest)
 	return as[*quotav1.Limit](s.update(ctx, r, r.GetLimit()))
 }
 
-// DeleteLimit deletes a limit.
+// DeleteLimit deletes a limit, with force also its overrides.
 func (s *Server) DeleteLimit(ctx context.Context, r *quotav1.DeleteLimitRequest) (*emptypb.Empty, error) {
-	return s.remove(ctx, resource.Limit, r, false)
+	return s.remove(ctx, resource.Limit, r, r.GetForce())
+}
+
+// GetOverride returns an override.
+func (s *Server) GetOverride(ctx context.Context, r *quotav1.GetOverrideRequest) (*quotav1.Override, error) {
+	return as[*quotav1.Override](s.get(ctx, resource.Override, r, r.GetName()))
+}
+
+// ListOverrides returns a page of the overrides of a limit, of a tenant, or of all.
+func (s *Server) ListOverrides(ctx context.Context, r *quotav1.ListOverridesRequest) (*quotav1.ListOverridesResponse, error) {
+	page, next, err := s.list(ctx, resource.Override, r, r.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	return &quotav1.ListOverridesResponse{Overrides: typed[*quotav1.Override](page), NextPageToken: next}, nil
+}
+
+// CreateOverride stores an override that must not exist.
+func (s *Server) CreateOverride(ctx context.Context, r *quotav1.CreateOverrideRequest) (*quotav1.Override, error) {
+	return as[*quotav1.Override](s.create(ctx, r, r.GetOverride(), r.GetParent(), r.GetOverrideId()))
+}
+
+// UpdateOverride changes the fields in the mask, all if it is empty.
+func (s *Server) UpdateOverride(ctx context.Context, r *quotav1.UpdateOverrideRequest) (*quotav1.Override, error) {
+	return as[*quotav1.Override](s.update(ctx, r, r.GetOverride()))
+}
+
+// DeleteOverride deletes an override.
+func (s *Server) DeleteOverride(ctx context.Context, r *quotav1.DeleteOverrideRequest) (*emptypb.Empty, error) {
+	return s.remove(ctx, resource.Override, r, false)
 }

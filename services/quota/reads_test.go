@@ -35,7 +35,7 @@ func TestAnswersLeaveOutOtherTenants(t *testing.T) {
 		t.Errorf("%v, %v: want a row without notes", top, err)
 	}
 	apply(t, c, &quotav1.Limit{Name: "tenants/-/limits/blocked", Rate: "9/s",
-		Overrides: []*quotav1.Override{{Client: "mallory", Rate: "0"}}})
+		Overrides: []*quotav1.InlineOverride{{Client: "mallory", Rate: "0"}}})
 	why, err := c.Why(ctx, &quotav1.WhyRequest{Tenant: "tenants/acme", Client: "mallory"})
 	notes := strings.Join(why.GetNotes(), "\n")
 	if err != nil || !strings.Contains(notes, `Client "mallory" is blocked`) ||

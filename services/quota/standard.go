@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,11 +77,8 @@ func (s *Server) list(
 	}
 	q.Limit = min(q.Limit, maxPage)
 	if q.Parent = parent; kind.Child() && !everyParent(parent) {
-		if ref, err := resource.Parse(parent); err != nil {
-			return nil, "", status(valid.Wrong("parent", "%v", err))
-		} else if ref.Kind != resource.Tenant && ref.Kind != resource.Plan {
-			return nil, "", status(valid.Wrong("parent", "%s names a %s, want a Tenant or a Plan",
-				wording.Quote(parent), ref.Kind))
+		if err := checkParent(kind, parent); err != nil {
+			return nil, "", status(err)
 		}
 	}
 	scope := kind.Collection() + " " + parent + " "
@@ -107,6 +105,22 @@ func (s *Server) list(
 	}
 	s.withStatus(ctx, page...)
 	return page, next, nil
+}
+
+// checkParent refuses a name that has no resources of a kind.
+func checkParent(kind resource.Kind, parent string) error {
+	ref, err := resource.Parse(parent)
+	of := []resource.Kind{resource.Tenant, resource.Plan}
+	if kind == resource.Override {
+		of[1] = resource.Limit
+	}
+	switch {
+	case err != nil:
+		return valid.Wrong("parent", "%v", err)
+	case !slices.Contains(of, ref.Kind):
+		return valid.Wrong("parent", "%s names a %s, want a %s or a %s", wording.Quote(parent), ref.Kind, of[0], of[1])
+	}
+	return nil
 }
 
 func everyParent(name string) bool { return name == "tenants/*" || name == "plans/*" }

@@ -27,6 +27,7 @@ var codeOf = []struct {
 	{store.ErrInUse, codes.FailedPrecondition},
 	{store.ErrRequest, codes.FailedPrecondition},
 	{errTooMany, codes.FailedPrecondition},
+	{errManyOverrides, codes.FailedPrecondition},
 	{store.ErrTooLarge, codes.InvalidArgument},
 	{store.ErrBadChange, codes.InvalidArgument},
 	{store.ErrCorrupt, codes.DataLoss},

@@ -330,10 +330,10 @@ func (s *Store) operations(set changeSet) ([]clientv3.Op, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", resource.Name(r), ErrBadChange, err)
 		}
-		ops = append(ops, clientv3.OpPut(s.prefix+resource.Name(r), string(value)))
+		ops = append(ops, clientv3.OpPut(s.keyOf(resource.Name(r)), string(value)))
 	}
 	for _, name := range set.Deleted {
-		ops = append(ops, clientv3.OpDelete(s.prefix+name))
+		ops = append(ops, clientv3.OpDelete(s.keyOf(name)))
 	}
 	return ops, nil
 }

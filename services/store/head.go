@@ -204,4 +204,17 @@ func backOff(ctx context.Context, attempt int) {
 	pause(ctx, rand.N(time.Millisecond<<min(attempt, 6)))
 }
 
-func (s *Store) nameOf(key []byte) string { return strings.TrimPrefix(string(key), s.prefix) }
+func (s *Store) nameOf(key []byte) string {
+	return strings.TrimPrefix(strings.TrimPrefix(string(key), s.prefix), overrides)
+}
+
+// keyOf is where a resource is stored. Overrides stand apart: there may be a million of them among a tenant's limits.
+func (s *Store) keyOf(name string) string {
+	if strings.Count(name, "/") == 5 {
+		return s.prefix + overrides + name
+	}
+	return s.prefix + name
+}
+
+// overrides stands before the names of overrides in keys.
+const overrides = "overrides/"

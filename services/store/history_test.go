@@ -311,7 +311,7 @@ func TestMinorChangesTakeHalfOfTheBytes(t *testing.T) {
 	edit := func(id int) error {
 		l := &quotav1.Limit{Name: fmt.Sprint("tenants/acme/limits/l", id), Rate: "1/s"}
 		for range 40 {
-			l.Overrides = append(l.Overrides, &quotav1.Override{Client: fmt.Sprintf("%x", r.Uint64()), Rate: "2/s"})
+			l.Overrides = append(l.Overrides, &quotav1.InlineOverride{Client: fmt.Sprintf("%x", r.Uint64()), Rate: "2/s"})
 		}
 		_, err := s.Apply(t.Context(), store.Note{Author: "editor", Minor: true}, puts(l))
 		return err

@@ -131,7 +131,7 @@ func TestTooLarge(t *testing.T) {
 
 	big := &quotav1.Limit{Name: "tenants/-/limits/big", Rate: "1/s"}
 	for i := range 5000 {
-		big.Overrides = append(big.Overrides, &quotav1.Override{Client: fmt.Sprintf("%d-%s", i,
+		big.Overrides = append(big.Overrides, &quotav1.InlineOverride{Client: fmt.Sprintf("%d-%s", i,
 			strings.Repeat("x", 240)), Rate: "1/s"})
 	}
 	refused(t, s, store.ErrTooLarge, 0, store.Change{Resource: big})

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -24,26 +25,55 @@ func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error
 	}
 	deleted := map[string]bool{}
 	for _, c := range changes {
-		if ref, err := resource.Parse(c.Name); c.Op == Delete && err == nil && !ref.Kind.Child() {
+		if ref, err := resource.Parse(c.Name); c.Op == Delete && err == nil && !ref.Kind.Last() {
 			deleted[c.Name] = true
 		}
+	}
+	if err := s.loadWitnesses(ctx, changes, v); err != nil {
+		return nil, err
 	}
 	return v, s.loadDependants(ctx, deleted, v)
 }
 
-// loadDependants reads what refers to deleted pools and tenants: for a few tenants what belongs to each, otherwise all
-// quotas and limits once.
+// loadWitnesses reads an override of each limit that is to have another kind, if it has any.
+func (s *Store) loadWitnesses(ctx context.Context, changes []Change, v view) error {
+	for _, c := range changes {
+		now, is := c.Resource.(*quotav1.Limit)
+		was, there := v[c.name()].(*quotav1.Limit)
+		if c.Op == Delete || !is || !there || resource.JudgeOf(now).Alike(resource.JudgeOf(was)) {
+			continue
+		}
+		start := s.keyOf(c.name() + "/overrides/")
+		got, err := s.get(ctx, start, clientv3.WithPrefix(), clientv3.WithLimit(1))
+		if err != nil {
+			return err
+		}
+		for _, kv := range got.Kvs {
+			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
+		}
+	}
+	return nil
+}
+
+// loadDependants reads what refers to what is deleted: for a few tenants and limits what belongs to each, otherwise all
+// quotas, limits and overrides once.
 func (s *Store) loadDependants(ctx context.Context, deleted map[string]bool, v view) error {
 	const few = 16
-	var starts []string
+	starts := map[string]bool{}
 	for name := range deleted {
-		if ref, _ := resource.Parse(name); ref.Kind != resource.Tenant || len(deleted) > few {
-			starts = []string{s.prefix + "plans/", s.prefix + "tenants/"}
-			break
+		ref, _ := resource.Parse(name)
+		switch {
+		case len(deleted) > few:
+			starts[s.prefix+"plans/"], starts[s.prefix+"tenants/"], starts[s.prefix+overrides] = true, true, true
+		case ref.Kind == resource.Limit:
+			starts[s.keyOf(name+"/overrides/")] = true
+		case ref.Kind == resource.Tenant:
+			starts[s.prefix+name+"/"], starts[s.prefix+overrides+name+"/"] = true, true
+		default:
+			starts[s.prefix+"plans/"], starts[s.prefix+"tenants/"] = true, true
 		}
-		starts = append(starts, s.prefix+name+"/")
 	}
-	for _, start := range starts {
+	for start := range starts {
 		err := s.scan(ctx, start, clientv3.GetPrefixRangeEnd(start), 0, func(kv *mvccpb.KeyValue) (bool, error) {
 			s.decodeKnown(kv, func(m resource.Message) {
 				if slices.ContainsFunc(needs(m), func(to string) bool { return deleted[to] }) {
@@ -74,7 +104,22 @@ func wanted(changes []Change) []string {
 			for _, r := range resource.References(c.Resource) {
 				add(r.Name)
 			}
+			for _, name := range listedNames(c.Resource) {
+				add(name)
+			}
 		}
+	}
+	return names
+}
+
+// listedNames are the names that overrides would have of the clients in a limit's own list.
+func listedNames(m resource.Message) (names []string) {
+	l, _ := m.(*quotav1.Limit)
+	if ref, err := resource.Parse(l.GetName()); err != nil || ref.Tenant == "" || ref.Tenant == resource.AnyTenant {
+		return nil
+	}
+	for _, o := range l.GetOverrides() {
+		names = append(names, l.GetName()+"/overrides/"+resource.ClientID(o.GetClient()))
 	}
 	return names
 }
@@ -103,7 +148,7 @@ func (s *Store) loadKeys(ctx context.Context, names []string, v view) error {
 		n := min(len(names), maxOps)
 		ops := make([]clientv3.Op, n)
 		for i, name := range names[:n] {
-			ops[i] = clientv3.OpGet(s.prefix + name)
+			ops[i] = clientv3.OpGet(s.keyOf(name))
 		}
 		names = names[n:]
 		if err := s.loadOps(ctx, ops, v); err != nil {

@@ -30,6 +30,8 @@ type plan struct {
 	removed []string
 	// usedBy has the names of what refers to a name, made when it is first asked for.
 	usedBy map[string][]string
+	// judges has the judge of a limit's overrides, made when it is first asked for.
+	judges map[string]*resource.Judge
 }
 
 // decide turns changes into a plan. Or it returns ChangeErrors: all changes that cannot be made, and all changes that
@@ -208,15 +210,63 @@ func (p *plan) resolve(c Change) error {
 		}
 	}
 	if len(missing) == 0 {
-		return nil
+		return p.judge(c.Resource)
 	}
 	return fmt.Errorf("%w: %s; create it first or in the same change", ErrReference, strings.Join(missing, ", "))
+}
+
+// judge refuses an override that does not fit its limit, and a limit that does not fit its overrides.
+func (p *plan) judge(m resource.Message) error {
+	switch m := m.(type) {
+	case *quotav1.Override:
+		ref, err := resource.Parse(m.GetName())
+		if err != nil {
+			return err
+		}
+		return refuses(p.judgeOf(ref.Parent()), m)
+	case *quotav1.Limit:
+		j := p.judgeOf(m.GetName())
+		for _, name := range listedNames(m) {
+			if o, is := p.after(name).(*quotav1.Override); is {
+				return refuses(j, o)
+			}
+		}
+		was, is := p.before[m.GetName()].(*quotav1.Limit)
+		ref, err := resource.Parse(m.GetName())
+		if err != nil || !is || resource.JudgeOf(was).Alike(j) {
+			return err
+		}
+		if users := p.users(ref); len(users) > 0 {
+			return fmt.Errorf("%w: with overrides such as %s a limit stays one with a rate, a concurrency or a quota, and "+
+				"its key too; delete them first", ErrInUse, users[0])
+		}
+	}
+	return nil
+}
+
+// judgeOf is the judge of the overrides of a limit, as it is after the plan.
+func (p *plan) judgeOf(limit string) *resource.Judge {
+	if p.judges[limit] == nil {
+		if p.judges == nil {
+			p.judges = map[string]*resource.Judge{}
+		}
+		l, _ := p.after(limit).(*quotav1.Limit)
+		p.judges[limit] = resource.JudgeOf(l)
+	}
+	return p.judges[limit]
+}
+
+func refuses(j *resource.Judge, o *quotav1.Override) error {
+	if err := j.Refuse(o); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadChange, err)
+	}
+	return nil
 }
 
 // release deals with what refers to a deleted name: refuses, or takes it along.
 func (p *plan) release(c Change) error {
 	ref, err := resource.Parse(c.Name)
-	if err != nil || ref.Kind.Child() || p.after(c.Name) != nil {
+	if err != nil || ref.Kind.Last() || p.after(c.Name) != nil {
 		return err
 	}
 	// The tenant "-" goes on existing when its settings are deleted, and so may what belongs to it.
@@ -299,8 +349,12 @@ func needs(m resource.Message) (names []string) {
 	for _, r := range resource.References(m) {
 		names = append(names, r.Name)
 	}
-	if ref, err := resource.Parse(m.GetName()); err == nil && ref.Tenant == resource.AnyTenant {
+	switch ref, err := resource.Parse(m.GetName()); {
+	case err != nil:
+	case ref.Tenant == resource.AnyTenant:
 		names = append(names, ref.Parent())
+	case ref.Kind == resource.Override:
+		names = append(names, "tenants/"+ref.Tenant)
 	}
 	return names
 }

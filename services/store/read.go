@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ import (
 // Query selects resources of one kind, in the order of their names.
 type Query struct {
 	Kind resource.Kind
-	// Parent has the quotas or limits: tenants/x, plans/x; tenants/*, plans/*: all of them; "": everybody.
+	// Parent has the quotas or limits: tenants/x, plans/x; tenants/*, plans/*: all of them; "": everybody. It has the
+	// overrides: tenants/x/limits/y or tenants/x.
 	Parent string
 	After  string // names after this one; "" = from the first
 	Limit  int    // at most so many; 0 = all
@@ -59,6 +59,9 @@ func (s *Store) List(ctx context.Context, q Query) (page []resource.Message, nex
 }
 
 func (s *Store) bounds(q Query) (start, end string) {
+	if q.Kind == resource.Override {
+		return s.overrideBounds(q)
+	}
 	start = s.prefix + q.Kind.Collection() + "/"
 	if q.Kind.Child() {
 		parents, all := strings.CutSuffix(q.Parent, "*")
@@ -68,10 +71,26 @@ func (s *Store) bounds(q Query) (start, end string) {
 	}
 	end = clientv3.GetPrefixRangeEnd(start)
 	if q.Kind.Child() && q.Parent == "" {
-		start, end = s.first(), s.last()
+		start, end = s.prefix+"plans/", s.last()
 	}
 	if q.After != "" {
-		start = max(start, s.prefix+q.After+"\x00")
+		start = max(start, s.keyOf(q.After)+"\x00")
+	}
+	return start, end
+}
+
+// overrideBounds is bounds for overrides, whose parent is a limit or a tenant.
+func (s *Store) overrideBounds(q Query) (start, end string) {
+	start = s.prefix + overrides
+	switch {
+	case strings.Contains(q.Parent, "/limits/"):
+		start += q.Parent + "/overrides/"
+	case q.Parent != "" && q.Parent != "tenants/*":
+		start += q.Parent + "/"
+	}
+	end = clientv3.GetPrefixRangeEnd(start)
+	if q.After != "" {
+		start = max(start, s.keyOf(q.After)+"\x00")
 	}
 	return start, end
 }
@@ -105,15 +124,20 @@ func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
 	if err != nil {
 		return err
 	}
-	names := slices.Sorted(maps.Keys(over))
+	keys := make([]string, 0, len(over))
+	for name := range over {
+		keys = append(keys, s.keyOf(name))
+	}
+	slices.Sort(keys)
 	on := true
-	// before visits what is staged with names below the limit.
+	// before visits what is staged with keys below the limit.
 	before := func(limit string) {
-		for on && len(names) > 0 && s.prefix+names[0] < limit {
-			if m := over[names[0]]; m != nil && s.prefix+names[0] >= start {
-				on = visit(names[0], m, nil)
+		for on && len(keys) > 0 && keys[0] < limit {
+			name := s.nameOf([]byte(keys[0]))
+			if m := over[name]; m != nil && keys[0] >= start {
+				on = visit(name, m, nil)
 			}
-			names = names[1:]
+			keys = keys[1:]
 		}
 	}
 	err = s.scan(ctx, start, end, rev, func(kv *mvccpb.KeyValue) (bool, error) {
@@ -149,7 +173,7 @@ func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, vi
 		}
 	}
 	for name, m := range over {
-		if key := s.prefix + name; m != nil && key >= start && key < end {
+		if key := s.keyOf(name); m != nil && key >= start && key < end {
 			see(name)
 		}
 	}
@@ -160,6 +184,25 @@ func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, vi
 		}
 		return true, nil
 	}, clientv3.WithKeysOnly())
+}
+
+// Count is the number of stored overrides of a limit or a tenant, or of all for "". What is staged is not in it.
+func (s *Store) Count(ctx context.Context, kind resource.Kind, parent string) (int, error) {
+	start, end := s.bounds(Query{Kind: kind, Parent: parent})
+	got, err := s.get(ctx, start, clientv3.WithRange(end), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return int(got.Count), nil
+}
+
+// CountAtMost is the number of all stored resources, as the head has it.
+func (s *Store) CountAtMost(ctx context.Context) (int, error) {
+	h, _, err := s.currentHead(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.count(ctx, h)
 }
 
 // scan calls visit for the keys in [start, end) in order, page by page at one revision (0 = now), until it returns
@@ -190,7 +233,8 @@ func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 type Snapshot struct {
 	// Revision is the configuration's: 0 when nothing was ever written.
 	Revision int64
-	// Resources are in the order of their names: plans, each with its limits and quotas, pools, then tenants as plans.
+	// Resources are overrides, then the others in the order of their names: plans, each with its limits and quotas, pools,
+	// then tenants as plans.
 	Resources []*quotav1.Resource
 	// Unreadable are the names of stored values that cannot be read, with the reason.
 	Unreadable map[string]error

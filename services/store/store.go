@@ -158,7 +158,7 @@ func (s *Store) LogTo(log *slog.Logger) *Store {
 
 // Get returns a resource with its etag and update time. Errors: ErrNotFound, ErrCorrupt, ErrHeld, ErrUnavailable.
 func (s *Store) Get(ctx context.Context, name string) (resource.Message, error) {
-	got, err := s.txn(ctx, clientv3.OpGet(s.headKey()), clientv3.OpGet(s.prefix+name))
+	got, err := s.txn(ctx, clientv3.OpGet(s.headKey()), clientv3.OpGet(s.keyOf(name)))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s *Store) Get(ctx context.Context, name string) (resource.Message, error) 
 }
 
 // first and last bound the keys of resources, head excluded.
-func (s *Store) first() string { return s.prefix + "plans/" }
+func (s *Store) first() string { return s.prefix + overrides }
 func (s *Store) last() string  { return s.prefix + "tenants0" }
 
 func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
@@ -218,7 +218,7 @@ func (s *Store) put(ctx context.Context, key, value string) error {
 }
 
 func (s *Store) decode(kv *mvccpb.KeyValue) (resource.Message, error) {
-	name := string(kv.Key[len(s.prefix):])
+	name := s.nameOf(kv.Key)
 	var r quotav1.Resource
 	if err := proto.Unmarshal(kv.Value, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w; apply it again or delete it", name, ErrCorrupt, err)

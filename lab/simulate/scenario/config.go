@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,7 +34,8 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 		all[i] = resource.Of(m)
 		byName[m.GetName()] = all[i]
 	}
-	var book compile.Book
+	seed = seed*0x9e3779b97f4a7c15 | 1
+	book := compile.Book{Seed: seed}
 	if _, err := book.Change(all, nil); err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 		return nil, fmt.Errorf("tenants/%s: %s: %s", left[0].Tenant, left[0].Limit, left[0].Reason)
 	}
 	gateways := book.Config()
-	gateways.Revision, gateways.Seed = revision, seed*0x9e3779b97f4a7c15|1
+	gateways.Revision, gateways.Seed = revision, seed
 	c := &Configuration{Gateways: gateways, Allocation: coordinator.Compile(revision, byName, time.Time{}),
 		Limits: map[string][]config.Limit{}}
 	for _, t := range gateways.Inherited().Tenants {
@@ -53,7 +55,32 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 		}
 		c.Limits[t.Name] = t.Limits
 	}
-	return c, nil
+	return c, c.addOverrides(all)
+}
+
+// addOverrides adds the overrides that are resources to the limits, for those who read the limits only.
+func (c *Configuration) addOverrides(all []*quotav1.Resource) error {
+	for _, r := range all {
+		if r.GetOverride() == nil {
+			continue
+		}
+		ref, rb, err := resource.OverrideConfig(r.GetOverride())
+		if err != nil {
+			return err
+		}
+		limits := slices.Clone(c.Limits[ref.Tenant])
+		i := slices.IndexFunc(limits, func(l config.Limit) bool { return l.Name == ref.Limit })
+		if i < 0 {
+			return fmt.Errorf("%s: there is no %s", resource.Name(r), ref.Parent())
+		}
+		limits[i].Overrides = maps.Clone(limits[i].Overrides)
+		if limits[i].Overrides == nil {
+			limits[i].Overrides = map[string]config.RateBurst{}
+		}
+		limits[i].Overrides[ref.Client()] = rb
+		c.Limits[ref.Tenant] = limits
+	}
+	return nil
 }
 
 // Quota returns the quota in force of a tenant in a pool.

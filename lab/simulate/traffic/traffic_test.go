@@ -172,7 +172,7 @@ func TestIdentitiesAndClasses(t *testing.T) {
 	s := one(scenario.Constant(1), scenario.Route{})
 	s.Resources = []resource.Message{&quotav1.Tenant{Name: "tenants/t"},
 		&quotav1.Limit{Name: "tenants/t/limits/ip", Rate: "1/s", Identity: "ip",
-			Overrides: []*quotav1.Override{{Client: "office", Rate: "9/s"}}},
+			Overrides: []*quotav1.InlineOverride{{Client: "office", Rate: "9/s"}}},
 		&quotav1.Limit{Name: "tenants/t/limits/writes", Rate: "2/s", Classes: []string{"writes", "deletes"}}}
 	s.Clients[0].Count, s.Clients[0].Identities = 2, map[string]string{"ip": "office"}
 	s.Clients = append(s.Clients, scenario.Client{Name: "w", Tenant: "t", Cost: 1, Demand: scenario.Constant(1),
@@ -196,7 +196,7 @@ func TestCast(t *testing.T) {
 		&quotav1.Pool{Name: "pools/p", Capacity: 1}, &quotav1.Pool{Name: "pools/q", Capacity: 1},
 		&quotav1.Tenant{Name: "tenants/t"}, all,
 		&quotav1.Limit{Name: "tenants/t/limits/each", Rate: "1/s",
-			Overrides: []*quotav1.Override{{Client: "c-2", Rate: "7/s"}}},
+			Overrides: []*quotav1.InlineOverride{{Client: "c-2", Rate: "7/s"}}},
 		&quotav1.Limit{Name: "tenants/t/limits/q-only", Rate: "3/s", Pools: []string{"q"}},
 		&quotav1.Limit{Name: "tenants/t/limits/shadow", Rate: "3/s", Mode: quotav1.Mode_SHADOW},
 	}

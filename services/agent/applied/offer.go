@@ -115,9 +115,18 @@ func then(before, c *controlv1.Configuration) *controlv1.Configuration {
 func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 	out := &Configuration{Revision: c.GetRevision(), Epoch: c.GetEpoch(), Source: c}
 	if c.GetFull() {
-		var fresh compile.Book
+		fresh := compile.Book{Seed: c.GetSeed()}
 		if _, err := fresh.Change(append(o.book.Named(c.GetUnreadable()), c.GetResources()...),
 			c.GetDeleted()); err != nil {
+			return nil, err
+		}
+		o.book = fresh
+	} else if c.GetSeed() != o.in.GetSeed() {
+		fresh := compile.Book{Seed: c.GetSeed()}
+		if _, err := fresh.Change(o.book.Resources(), nil); err != nil {
+			return nil, err
+		}
+		if _, err := fresh.Change(c.GetResources(), c.GetDeleted()); err != nil {
 			return nil, err
 		}
 		o.book = fresh
@@ -129,8 +138,8 @@ func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 		d.Base, d.Revision = o.in.GetRevision(), c.GetRevision()
 		out.Delta = d
 	}
-	if out.Delta == nil || c.GetSeed() != o.in.GetSeed() {
-		out.Delta, out.Config = nil, o.book.Config()
+	if out.Delta == nil {
+		out.Config = o.book.Config()
 		out.Config.Revision, out.Config.Seed = c.GetRevision(), c.GetSeed()
 	}
 	out.LeftOut, out.Resources = o.book.LeftOut(), o.book.Len()

@@ -88,8 +88,8 @@ func (o *State) take(c *Configuration) error {
 
 // Lapse reports whether something has lapsed by an instant since the last call, and when the next lapse is; 0: never.
 func (o *State) Lapse(at config.Instant) (has bool, next config.Instant) {
-	shared, tenants := o.lapses.Take(&o.config, at)
-	return shared || len(tenants) > 0, o.lapses.Next()
+	lapsed := o.lapses.Take(&o.config, at)
+	return lapsed.Any(), o.lapses.Next()
 }
 
 // Expire returns the shares when they have just become stale, marked as such, or when pools in them have

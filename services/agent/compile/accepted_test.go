@@ -114,7 +114,7 @@ func (a anything) resource() resource.Message {
 		}
 	}
 	for range rapid.IntRange(0, 2).Draw(a.t, "overrides") {
-		l.Overrides = append(l.Overrides, &quotav1.Override{Client: a.id("client"), Rate: a.rate(),
+		l.Overrides = append(l.Overrides, &quotav1.InlineOverride{Client: a.id("client"), Rate: a.rate(),
 			Burst: a.number("burst")})
 	}
 	return l

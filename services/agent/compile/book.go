@@ -13,8 +13,12 @@ import (
 // Book is the set of resources that a coordinator streams, by resource name, and what they
 // compile to. The zero value is empty and ready. Not safe for concurrent use.
 type Book struct {
+	// Seed of the hashes of clients' keys. It must not change.
+	Seed uint64
+
 	pools  map[string]*quotav1.Resource // by resource name
 	groups map[string]group             // by owner: see resource.Ref.Owner
+	over   map[string]string            // overrides by resource name, encoded: there may be a million
 	count  int                          // of resources
 	digest resource.Digest              // of resources
 
@@ -24,6 +28,8 @@ type Book struct {
 	sizes map[string]int              // of the tenants on the link, bytes
 	size  int                         // of all of them
 	head  int                         // of what they share
+
+	leftOver map[string]config.LeftOut // overrides that are not valid, by resource name
 }
 
 // Change takes in changed resources, forgets the deleted ones, by name, and returns what that
@@ -33,7 +39,7 @@ type Book struct {
 // as before.
 func (b *Book) Change(resources []*quotav1.Resource, deleted []string) (*config.Delta, error) {
 	d := &draft{book: b, groups: map[string]group{}, count: b.count,
-		digest: b.digest}
+		digest: b.digest, over: map[string]*quotav1.Resource{}}
 	for _, r := range resources {
 		d.put(resource.Name(r), r)
 	}
@@ -69,6 +75,9 @@ func (b *Book) Resources() []*quotav1.Resource {
 	for _, g := range b.groups {
 		out = append(out, g...)
 	}
+	for name := range b.over {
+		out = append(out, b.override(name))
+	}
 	slices.SortFunc(out, func(a, b *quotav1.Resource) int {
 		return strings.Compare(resource.Name(a), resource.Name(b))
 	})
@@ -79,6 +88,10 @@ func (b *Book) Resources() []*quotav1.Resource {
 func (b *Book) Named(names []string) (out []*quotav1.Resource) {
 	for _, name := range names {
 		if r := b.pools[name]; r != nil {
+			out = append(out, r)
+			continue
+		}
+		if r := b.override(name); r != nil {
 			out = append(out, r)
 			continue
 		}
@@ -94,6 +107,9 @@ func (b *Book) Named(names []string) (out []*quotav1.Resource) {
 func (b *Book) LeftOut() (out []config.LeftOut) {
 	for _, owner := range slices.Sorted(maps.Keys(b.left)) {
 		out = append(out, b.left[owner]...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.leftOver)) {
+		out = append(out, b.leftOver[name])
 	}
 	return out
 }

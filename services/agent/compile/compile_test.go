@@ -66,7 +66,7 @@ func TestConfig(t *testing.T) {
 		limitOf(&quotav1.Limit{Name: "tenants/a/limits/all", Rate: "99/s", Burst: 5, Key: quotav1.Key_TENANT,
 			Strict: true,
 			Pools:  []string{"api"}, Mode: quotav1.Mode_SHADOW, Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL},
-			Overrides: []*quotav1.Override{{Client: "c", Rate: "60/min"}}}),
+			Overrides: []*quotav1.InlineOverride{{Client: "c", Rate: "60/min"}}}),
 		quota(&quotav1.Quota{Name: "tenants/a/quotas/api", Guaranteed: 3, Max: proto.Float64(8),
 			Mode: quotav1.Mode_OFF}),
 		quota(&quotav1.Quota{Name: "tenants/a/quotas/gone", Guaranteed: 3}),
@@ -123,9 +123,9 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		{"tenants/x/limits/y: burst", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
 			Burst: math.Inf(1)})},
 		{`client "c": rate`, limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
-			Overrides: []*quotav1.Override{{Client: "c"}}})},
+			Overrides: []*quotav1.InlineOverride{{Client: "c"}}})},
 		{"is there twice", limitOf(&quotav1.Limit{Name: "tenants/x/limits/y", Rate: "1/s",
-			Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}, {Client: "c", Rate: "1/s"}}})},
+			Overrides: []*quotav1.InlineOverride{{Client: "c", Rate: "1/s"}, {Client: "c", Rate: "1/s"}}})},
 		{"max is 2, want at least guaranteed, which is 3",
 			quota(&quotav1.Quota{Name: "tenants/x/quotas/ok", Guaranteed: 3, Max: proto.Float64(2)})},
 		{"kind that this build does not know", &quotav1.Resource{}},
@@ -186,9 +186,9 @@ func TestOnlyWhatIsWrongIsLeftOut(t *testing.T) {
 // Defaults are sent once: 71 KiB of them with 100,000 tenants fit a frame, where copies of them for a thousand tenants
 // did not.
 func TestManyTenantsWithDefaultsFit(t *testing.T) {
-	overrides := make([]*quotav1.Override, 1000)
+	overrides := make([]*quotav1.InlineOverride, 1000)
 	for i := range overrides {
-		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("client-with-a-rather-long-name-%d", i), Rate: "100/s",
+		overrides[i] = &quotav1.InlineOverride{Client: fmt.Sprintf("client-with-a-rather-long-name-%d", i), Rate: "100/s",
 			Burst: 7}
 	}
 	resources := []*quotav1.Resource{
@@ -216,9 +216,9 @@ func TestManyTenantsWithDefaultsFit(t *testing.T) {
 
 // A configuration that no frame holds is refused by name, not sent.
 func TestTooLargeIsAnError(t *testing.T) {
-	overrides := make([]*quotav1.Override, 500_000)
+	overrides := make([]*quotav1.InlineOverride, 500_000)
 	for i := range overrides {
-		overrides[i] = &quotav1.Override{Client: fmt.Sprintf("%s-%d", strings.Repeat("x", 120), i), Rate: "1/s",
+		overrides[i] = &quotav1.InlineOverride{Client: fmt.Sprintf("%s-%d", strings.Repeat("x", 120), i), Rate: "1/s",
 			Burst: 1}
 	}
 	if _, _, err := whole([]*quotav1.Resource{limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s",

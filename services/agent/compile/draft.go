@@ -18,6 +18,7 @@ type draft struct {
 	book   *Book
 	pools  map[string]*quotav1.Resource // nil: as in the book
 	groups map[string]group             // of the tenants and plans that are compiled
+	over   map[string]*quotav1.Resource // overrides that change, by name; nil: deleted
 	count  int
 	digest resource.Digest
 
@@ -28,6 +29,8 @@ type draft struct {
 	sizes  map[string]int
 	size   int
 	head   int
+
+	leftOver map[string]config.LeftOut // overrides that change and are not valid
 }
 
 // put takes a resource into the draft; nil deletes the one of that name.
@@ -38,6 +41,10 @@ func (d *draft) put(name string, r *quotav1.Resource) {
 	}
 	if _, is := pools[name]; is || r.GetPool() != nil {
 		d.putPool(name, r)
+		return
+	}
+	if r.GetOverride() != nil || d.book.over[name] != "" || d.over[name] != nil {
+		d.putOverride(name, r)
 		return
 	}
 	owner := ownerOf(name)
@@ -96,6 +103,7 @@ func (d *draft) compile() error {
 		d.left[l.Tenant] = append(d.left[l.Tenant], l)
 	}
 	d.dropUnchanged()
+	d.compileOverrides()
 	return d.weigh()
 }
 
@@ -247,6 +255,11 @@ func (d *draft) weigh() (err error) {
 		}
 		d.size += d.sizes[t.Name] - b.sizes[t.Name]
 	}
+	for i := range d.out.Overrides {
+		c := &d.out.Overrides[i]
+		after, _ := c.Table()
+		d.size += tableSize(c.OverridesOf, after) - tableSize(c.OverridesOf, b.set.Overrides(c.OverridesOf))
+	}
 	return link.Fits(d.head + d.size)
 }
 
@@ -256,7 +269,9 @@ func (d *draft) commit() {
 	if b.empty() {
 		b.groups, b.left = make(map[string]group, len(d.groups)), map[string][]config.LeftOut{}
 		b.sizes = make(map[string]int, len(d.out.Tenants))
+		b.over, b.leftOver = make(map[string]string, len(d.over)), map[string]config.LeftOut{}
 	}
+	d.commitOverrides()
 	_ = b.set.Change(&d.out) // each has revision 0
 	if d.pools != nil {
 		b.pools = d.pools

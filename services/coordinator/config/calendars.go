@@ -53,7 +53,14 @@ func (c *Cache) Terms(k booking.Key) (booking.Terms, bool) {
 	if l == nil || l.Mode == config.Off {
 		return booking.Terms{}, false
 	}
-	return booking.Terms{Amount: calendar.UnitsOf(l.AmountOf(k.Client, now)), Calendar: l.Quota.Calendar,
+	amount := l.Quota.Amount
+	own := c.resources["tenants/"+k.Tenant+"/limits/"+k.Limit+"/overrides/"+resource.ClientID(k.Client)].GetOverride()
+	if rb, found := l.OverrideAt(k.Client, now); found {
+		amount = rb.Amount
+	} else if own.GetAmount() > 0 && !resource.IsOver(own, now.Time()) {
+		amount = own.GetAmount()
+	}
+	return booking.Terms{Amount: calendar.UnitsOf(amount), Calendar: l.Quota.Calendar,
 		Soft: l.Quota.Soft}, true
 }
 

@@ -195,6 +195,8 @@ func partsOf(name string) []part {
 		return []part{{owner, ""}, {owner, "quotas/" + ref.ID}}
 	case resource.Limit:
 		return []part{{owner, ""}, {owner, ref.ID}}
+	case resource.Override:
+		return []part{{owner, ""}, {owner, ref.Limit}, {owner, resource.OverridePart(ref)}}
 	}
 	return nil
 }
@@ -216,11 +218,12 @@ type names struct {
 	all                        []string // with a configuration in force, sorted
 	identities, classes, costs map[string]map[string]bool
 	concurrency, quotas        map[string]bool // gateways that hold limits with a concurrency, and with a quota
+	overrides                  map[string]bool // gateways that read overrides
 }
 
 func newNames() names {
 	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{},
-		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}, quotas: map[string]bool{}}
+		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}, quotas: map[string]bool{}, overrides: map[string]bool{}}
 }
 
 // add takes the names of a gateway.
@@ -229,6 +232,7 @@ func (n *names) add(g *controlv1.GatewayState) {
 		n.all = append(n.all, g.GetName())
 		n.concurrency[g.GetName()] = slices.Contains(g.GetFeatures(), exchange.FeatureConcurrency)
 		n.quotas[g.GetName()] = slices.Contains(g.GetFeatures(), exchange.FeatureQuota)
+		n.overrides[g.GetName()] = slices.Contains(g.GetFeatures(), exchange.FeatureOverrides)
 	}
 	if !g.GetNamesKnown() {
 		return
@@ -264,6 +268,13 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	}
 	if p, ok := m.(*quotav1.Pool); ok && p.GetCost() != "" {
 		ask("cost", "cost", p.GetCost(), "requests count with their plain cost there", n.costs)
+	}
+	if _, is := m.(*quotav1.Override); is {
+		if without := lacking(n.all, n.overrides); len(without) > 0 {
+			doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("%d of %s do not know overrides that are resources, "+
+				"and go by the limit's own numbers (%s): they are of an older release", len(without),
+				wording.Count(len(n.all), "gateway"), few(without))})
+		}
 	}
 	l, ok := m.(*quotav1.Limit)
 	if !ok {

@@ -33,6 +33,11 @@ func semantic(m resource.Message, wrong bool) []Violation {
 	case *quotav1.Limit:
 		found = limit(m)
 		_, err = resource.LimitConfig(m)
+	case *quotav1.Override:
+		if m.GetConcurrency() == 0 && m.GetAmount() == 0 {
+			found = numbers("", m, false)
+		}
+		_, _, err = resource.OverrideConfig(m)
 	}
 	if len(found) == 0 && err != nil && !wrong {
 		found = append(found, refusal(err))
@@ -118,7 +123,7 @@ func zone(l *quotav1.Limit) []Violation {
 }
 
 // amount is for an override of a limit with a quota.
-func amount(prefix string, o *quotav1.Override) []Violation {
+func amount(prefix string, o *quotav1.InlineOverride) []Violation {
 	switch {
 	case o.Amount == 0:
 		return []Violation{{prefix + "amount", "missing: the limit has a quota", []string{"quota"}}}

@@ -51,12 +51,12 @@ func TestResource(t *testing.T) {
 	}{
 		{"no rate", limit(func(l *quotav1.Limit) { l.Rate = "" }), "rate", "a concurrency or a quota"},
 		{"a concurrency", flight(func(l *quotav1.Limit) {
-			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 3}}
+			l.Overrides = []*quotav1.InlineOverride{{Client: "a", Concurrency: 3}}
 		}), "", ""},
 		{"concurrency and rate", flight(func(l *quotav1.Limit) { l.Rate = "1/s" }), "rate", "none beside a concurrency"},
 		{"concurrency and a block", flight(func(l *quotav1.Limit) { l.Rate = "0" }), "rate", "left out"},
 		{"concurrency and a block of a client", flight(func(l *quotav1.Limit) {
-			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 3, Rate: "0/s"}}
+			l.Overrides = []*quotav1.InlineOverride{{Client: "a", Concurrency: 3, Rate: "0/s"}}
 		}), "overrides[0].rate", "left out"},
 		{"concurrency and burst", flight(func(l *quotav1.Limit) { l.Burst = 2 }), "burst", "none beside a concurrency"},
 		{"concurrency and precision", flight(func(l *quotav1.Limit) { l.Precision = quotav1.Precision_EXACT }),
@@ -66,10 +66,10 @@ func TestResource(t *testing.T) {
 		{"concurrency and cost", flight(func(l *quotav1.Limit) { l.Cost = "output" }), "cost", "counts requests"},
 		{"concurrency too large", flight(func(l *quotav1.Limit) { l.Concurrency = 1e6 + 1 }), "concurrency", ""},
 		{"an override with a rate", flight(func(l *quotav1.Limit) {
-			l.Overrides = []*quotav1.Override{{Client: "a", Rate: "1/s"}}
+			l.Overrides = []*quotav1.InlineOverride{{Client: "a", Rate: "1/s"}}
 		}), "overrides[0].concurrency", "missing"},
 		{"an override with a concurrency", limit(func(l *quotav1.Limit) {
-			l.Overrides = []*quotav1.Override{{Client: "a", Concurrency: 1}}
+			l.Overrides = []*quotav1.InlineOverride{{Client: "a", Concurrency: 1}}
 		}), "overrides[0].concurrency", "left out"},
 		{"a pool", pool(func(*quotav1.Pool) {}), "", ""},
 		{"no capacity", pool(func(p *quotav1.Pool) { p.Capacity = 0 }), "capacity", "greater than 0"},
@@ -122,13 +122,13 @@ func TestResource(t *testing.T) {
 		{"pool twice", limit(func(l *quotav1.Limit) { l.Pools = []string{"a", "a"} }), "pools[1]", "twice"},
 		{"pool with a bad ID", limit(func(l *quotav1.Limit) { l.Pools = []string{"A b"} }), "pools[0]", "A b"},
 		{"override without rate", limit(func(l *quotav1.Limit) {
-			l.Overrides = []*quotav1.Override{{Client: "vip"}}
+			l.Overrides = []*quotav1.InlineOverride{{Client: "vip"}}
 		}), "overrides[0].rate", ""},
 		{"override twice", limit(func(l *quotav1.Limit) {
-			l.Overrides = []*quotav1.Override{{Client: "vip", Rate: "1/s"}, {Client: "vip", Rate: "2/s"}}
+			l.Overrides = []*quotav1.InlineOverride{{Client: "vip", Rate: "1/s"}, {Client: "vip", Rate: "2/s"}}
 		}), "overrides[1].client", "twice"},
 		{"override of a limit on all", limit(func(l *quotav1.Limit) {
-			l.Key, l.Overrides = quotav1.Key_TENANT, []*quotav1.Override{{Client: "vip", Rate: "1/s"}}
+			l.Key, l.Overrides = quotav1.Key_TENANT, []*quotav1.InlineOverride{{Client: "vip", Rate: "1/s"}}
 		}), "overrides", "together"},
 		{"identity of a limit on all", limit(func(l *quotav1.Limit) {
 			l.Key, l.Identity = quotav1.Key_TENANT, "ip"

@@ -211,7 +211,7 @@ func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, p
 		if !t.tree.isOverride(parent, append(slices.Clone(path[:len(path)-1]), n)) {
 			continue
 		}
-		o := &quotav1.Override{Client: n.Value}
+		o := &quotav1.InlineOverride{Client: n.Value}
 		if isFree(n) {
 			o.Rate = fmt.Sprintf("%.0f/s", resource.MaxRate)
 		} else if rate, ok := t.rate(n); ok {

@@ -147,14 +147,98 @@ func perTenant(k quotav1.Key) (bool, error) {
 	return false, &config.FieldError{Field: "key", Value: k, Want: "CLIENT or TENANT, or a newer agent"}
 }
 
-func overrides(list []*quotav1.Override, quota bool) (map[string]config.RateBurst, error) {
+// OverrideConfig is an override as gateways have it, and the limit and the client that it is for. Whether it fits the
+// limit is another matter: [Judge].
+func OverrideConfig(o *quotav1.Override) (Ref, config.RateBurst, error) {
+	ref, err := parseAs(o.GetName(), Override)
+	if err != nil {
+		return ref, config.RateBurst{}, err
+	}
+	given := 0
+	for _, is := range []bool{o.GetRate() != "", o.GetConcurrency() > 0, o.GetAmount() > 0} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return ref, config.RateBurst{}, &config.FieldError{Field: "rate", Value: wording.Quote(o.GetRate()),
+			Want: "one of rate, concurrency and amount: what its limit has"}
+	}
+	rb, err := overrideNumbers(o, o.GetAmount() > 0)
+	return ref, rb, err
+}
+
+// Judge decides which overrides may stand beside a limit. It is the one judge of the two forms of overrides: a client
+// has numbers in the limit's own list, or in a resource.
+type Judge struct {
+	limit     string
+	kind      config.LimitKind
+	perTenant bool
+	listed    map[string]bool // clients
+}
+
+// JudgeOf is the judge of a valid limit.
+func JudgeOf(l *quotav1.Limit) *Judge {
+	j := &Judge{limit: l.GetName(), perTenant: l.GetKey() == quotav1.Key_TENANT}
+	switch {
+	case l.GetConcurrency() > 0:
+		j.kind = config.ConcurrencyLimit
+	case l.GetQuota() != nil:
+		j.kind = config.QuotaLimit
+	}
+	for _, o := range l.GetOverrides() {
+		if j.listed == nil {
+			j.listed = make(map[string]bool, len(l.GetOverrides()))
+		}
+		j.listed[o.GetClient()] = true
+	}
+	return j
+}
+
+// Alike reports whether the same kinds of overrides may stand beside two limits.
+func (j *Judge) Alike(other *Judge) bool { return j.kind == other.kind && j.perTenant == other.perTenant }
+
+// Refuse is why an override cannot stand beside the limit, nil if it can.
+func (j *Judge) Refuse(o *quotav1.Override) error {
+	ref, rb, err := OverrideConfig(o)
+	if err != nil {
+		return err
+	}
+	_, kind := config.OverrideOf(0, rb)
+	switch {
+	case j.perTenant:
+		return fmt.Errorf("%s has key TENANT and counts all clients together: it has no overrides", j.limit)
+	case j.listed[ref.Client()]:
+		return fmt.Errorf("client %s has an override in the list of %s and one in %s: one of the two has to go",
+			wording.Quote(ref.Client()), j.limit, o.GetName())
+	case kind != j.kind:
+		return fmt.Errorf("%s has %s, and %s has %s", j.limit, kindWords[j.kind], o.GetName(), kindWords[kind])
+	}
+	return nil
+}
+
+var kindWords = map[config.LimitKind]string{config.RateLimit: "a rate", config.ConcurrencyLimit: "a concurrency",
+	config.QuotaLimit: "a quota"}
+
+// overrideNumbers are the numbers of an override in either form.
+func overrideNumbers(o interface {
+	Numbers
+	GetAmount() float64
+}, quota bool) (config.RateBurst, error) {
+	rb, err := numbers(o, quota)
+	if rb.Amount = o.GetAmount(); err == nil && quota {
+		err = rb.ValidateAmount("")
+	}
+	return rb, err
+}
+
+func overrides(list []*quotav1.InlineOverride, quota bool) (map[string]config.RateBurst, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	out := make(map[string]config.RateBurst, len(list))
 	for i, o := range list {
-		rb, err := numbers(o, quota)
-		rb.Amount = o.GetAmount()
+		rb, err := overrideNumbers(o, quota)
 		if err != nil {
 			return nil, fmt.Errorf("overrides[%d] of client %s: %w", i, wording.Quote(o.GetClient()), err)
 		}

@@ -60,7 +60,7 @@ func TestEveryFieldReachesGateways(t *testing.T) {
 
 func TestConcurrencyReachesGateways(t *testing.T) {
 	l := &quotav1.Limit{Name: "tenants/a/limits/l", Concurrency: 20,
-		Overrides: []*quotav1.Override{{Client: "c", Concurrency: 3}}}
+		Overrides: []*quotav1.InlineOverride{{Client: "c", Concurrency: 3}}}
 	c, err := LimitConfig(l)
 	if err != nil || c.Concurrency != 20 || c.Overrides["c"].Concurrency != 3 || c.Rate != 0 || c.Burst != 0 {
 		t.Errorf("%+v, %v", c, err)
@@ -68,7 +68,7 @@ func TestConcurrencyReachesGateways(t *testing.T) {
 	for _, bad := range []*quotav1.Limit{
 		{Name: l.Name, Concurrency: 20, Rate: "1/s"}, {Name: l.Name, Concurrency: -1},
 		{Name: l.Name, Concurrency: 20, Strict: true}, {Name: l.Name, Concurrency: 20, Queue: &quotav1.Queue{}},
-		{Name: l.Name, Concurrency: 20, Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}}},
+		{Name: l.Name, Concurrency: 20, Overrides: []*quotav1.InlineOverride{{Client: "c", Rate: "1/s"}}},
 	} {
 		if c, err := LimitConfig(bad); err == nil {
 			t.Errorf("%+v is taken as %+v", bad, c)
@@ -79,7 +79,7 @@ func TestConcurrencyReachesGateways(t *testing.T) {
 func TestCalendarQuotaReachesGateways(t *testing.T) {
 	l := &quotav1.Limit{Name: "tenants/a/limits/l", Quota: &quotav1.CalendarQuota{Amount: 20,
 		Per: quotav1.CalendarQuota_WEEK, Zone: "Europe/Berlin", StartsOn: "SUN", Soft: []float64{.5, 1},
-		OnLoss: quotav1.CalendarQuota_CLOSED}, Overrides: []*quotav1.Override{{Client: "c", Amount: 3}}}
+		OnLoss: quotav1.CalendarQuota_CLOSED}, Overrides: []*quotav1.InlineOverride{{Client: "c", Amount: 3}}}
 	FillDefaults(l)
 	c, err := LimitConfig(l)
 	want := config.CalendarQuota{Amount: 20, Calendar: config.Calendar{Per: config.Week, Zone: "Europe/Berlin", StartsOn: 7},
@@ -98,8 +98,8 @@ func TestCalendarQuotaReachesGateways(t *testing.T) {
 		{Name: l.Name, Quota: q, Precision: quotav1.Precision_EXACT}, {Name: l.Name, Quota: &quotav1.CalendarQuota{}},
 		{Name: l.Name, Quota: &quotav1.CalendarQuota{Amount: 1, StartsOn: "MON"}},
 		{Name: l.Name, Quota: &quotav1.CalendarQuota{Amount: 1, Soft: []float64{.8, .8}}},
-		{Name: l.Name, Quota: q, Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s"}}},
-		{Name: l.Name, Rate: "1/s", Overrides: []*quotav1.Override{{Client: "c", Rate: "1/s", Amount: 2}}},
+		{Name: l.Name, Quota: q, Overrides: []*quotav1.InlineOverride{{Client: "c", Rate: "1/s"}}},
+		{Name: l.Name, Rate: "1/s", Overrides: []*quotav1.InlineOverride{{Client: "c", Rate: "1/s", Amount: 2}}},
 	} {
 		if c, err := LimitConfig(bad); err == nil {
 			t.Errorf("%+v is taken as %+v", bad, c)
@@ -167,7 +167,7 @@ func other(m protoreflect.Message, f protoreflect.FieldDescriptor) protoreflect.
 		if f.Message() == nil {
 			list.Append(protoreflect.ValueOfString("some"))
 		} else {
-			list.Append(protoreflect.ValueOfMessage((&quotav1.Override{Client: "c", Rate: "7/s"}).ProtoReflect()))
+			list.Append(protoreflect.ValueOfMessage((&quotav1.InlineOverride{Client: "c", Rate: "7/s"}).ProtoReflect()))
 		}
 		return protoreflect.ValueOfList(list)
 	}

@@ -43,6 +43,10 @@ func FillDefaults(m Message) {
 		fillQueue(m.Queue)
 		fillQuota(m.Quota)
 		fillBursts(m)
+	case *quotav1.Override:
+		if m.Burst == 0 && m.Rate != "" && m.Concurrency == 0 && m.Amount == 0 {
+			m.Burst = DefaultBurst(m.Rate)
+		}
 	}
 }
 
@@ -50,7 +54,8 @@ func FillDefaults(m Message) {
 // another default: 0 would silently become that. It is "" for all other fields.
 func GivenZero(d protoreflect.FieldDescriptor) string {
 	switch d.FullName() {
-	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.Override.burst":
+	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.InlineOverride.burst",
+		"titrate.quota.v1alpha1.Override.burst":
 		return SmallBurst
 	case "titrate.quota.v1alpha1.Plan.weight":
 		return "must be above 0; left out it is 1"

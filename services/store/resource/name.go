@@ -1,7 +1,9 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -23,20 +25,22 @@ const (
 	Tenant
 	Quota
 	Limit
+	Override
 )
 
 // Kinds lists the kinds in the order in which they can be created.
-var Kinds = []Kind{Pool, Plan, Tenant, Quota, Limit}
+var Kinds = []Kind{Pool, Plan, Tenant, Quota, Limit, Override}
 
 var kindNames = [...]struct{ singular, collection string }{
-	Pool:   {"Pool", "pools"},
-	Plan:   {"Plan", "plans"},
-	Tenant: {"Tenant", "tenants"},
-	Quota:  {"Quota", "quotas"},
-	Limit:  {"Limit", "limits"},
+	Pool:     {"Pool", "pools"},
+	Plan:     {"Plan", "plans"},
+	Tenant:   {"Tenant", "tenants"},
+	Quota:    {"Quota", "quotas"},
+	Limit:    {"Limit", "limits"},
+	Override: {"Override", "overrides"},
 }
 
-// String returns the kind as documents write it: Pool, Plan, Tenant, Quota, Limit.
+// String returns the kind as documents write it: Pool, Plan, Tenant, Quota, Limit, Override.
 func (k Kind) String() string {
 	if !k.known() {
 		return "unknown"
@@ -44,7 +48,7 @@ func (k Kind) String() string {
 	return kindNames[k].singular
 }
 
-// Collection returns the kind as names write it: pools, plans, tenants, quotas, limits.
+// Collection returns the kind as names write it: pools, plans, tenants, quotas, limits, overrides.
 func (k Kind) Collection() string {
 	if !k.known() {
 		return ""
@@ -52,8 +56,11 @@ func (k Kind) Collection() string {
 	return kindNames[k].collection
 }
 
-// Child reports whether resources of the kind belong to a tenant or a plan.
-func (k Kind) Child() bool { return k == Quota || k == Limit }
+// Child reports whether resources of the kind belong to a tenant or a plan, or to a limit.
+func (k Kind) Child() bool { return k == Quota || k == Limit || k == Override }
+
+// Last reports whether nothing refers to resources of the kind.
+func (k Kind) Last() bool { return k == Quota || k == Override }
 
 // New returns an empty resource of the kind, nil if there is no such kind.
 func (k Kind) New() Message {
@@ -68,11 +75,13 @@ func (k Kind) New() Message {
 		return &quotav1.Quota{}
 	case Limit:
 		return &quotav1.Limit{}
+	case Override:
+		return &quotav1.Override{}
 	}
 	return nil
 }
 
-func (k Kind) known() bool { return k >= Pool && k <= Limit }
+func (k Kind) known() bool { return k >= Pool && k <= Override }
 
 // KindOf returns the kind of a resource.
 func KindOf(m Message) Kind {
@@ -87,14 +96,18 @@ func KindOf(m Message) Kind {
 		return Quota
 	case *quotav1.Limit:
 		return Limit
+	case *quotav1.Override:
+		return Override
 	}
 	return 0
 }
 
-// Ref is a name taken apart. A quota or a limit has the ID of its tenant or of its plan; ID is the last segment.
+// Ref is a name taken apart. A quota or a limit has the ID of its tenant or of its plan, an override also that of its
+// limit; ID is the last segment.
 type Ref struct {
 	Kind         Kind
 	Tenant, Plan string
+	Limit        string // of an override
 	ID           string
 }
 
@@ -106,11 +119,14 @@ func (r Ref) String() string {
 	return r.Kind.Collection() + "/" + r.ID
 }
 
-// Parent returns the name of the tenant or the plan that a quota or limit belongs to, "" for the other kinds.
+// Parent returns the name of what a resource belongs to: the tenant or the plan of a quota or a limit, the limit of an
+// override, "" for the other kinds.
 func (r Ref) Parent() string {
 	switch {
 	case !r.Kind.Child():
 		return ""
+	case r.Kind == Override:
+		return Ref{Kind: Limit, Tenant: r.Tenant, ID: r.Limit}.String()
 	case r.Plan != "":
 		return plans + r.Plan
 	}
@@ -123,8 +139,11 @@ const tenants, plans = "tenants/", "plans/"
 // plans/gold. It is "" for a pool.
 func (r Ref) Owner() string {
 	name := r.Parent()
-	if r.Kind == Tenant || r.Kind == Plan {
+	switch r.Kind {
+	case Tenant, Plan:
 		name = r.String()
+	case Override:
+		return r.Tenant
 	}
 	return strings.TrimPrefix(name, tenants)
 }
@@ -148,13 +167,16 @@ func Parse(name string) (Ref, error) {
 		return ofParent(name, parts, Ref{Kind: Quota, ID: parts[3]})
 	case len(parts) == 4 && parts[2] == "limits":
 		return ofParent(name, parts, Ref{Kind: Limit, ID: parts[3]})
+	case len(parts) == 6 && parts[0] == "tenants" && parts[2] == "limits" && parts[4] == "overrides":
+		return override(name, parts)
 	}
 	return Ref{}, notAName(name)
 }
 
 func notAName(name string) error {
 	return fmt.Errorf("%s is not a name: want pools/POOL, plans/PLAN, tenants/TENANT, tenants/TENANT/quotas/POOL or "+
-		"tenants/TENANT/limits/LIMIT, or the last two with plans/PLAN", wording.Quote(name))
+		"tenants/TENANT/limits/LIMIT, or the last two with plans/PLAN, or tenants/TENANT/limits/LIMIT/overrides/CLIENT",
+		wording.Quote(name))
 }
 
 // ofParent checks the name of a quota or a limit.
@@ -171,6 +193,57 @@ func ofParent(name string, parts []string, r Ref) (Ref, error) {
 	}
 	return checked(name, r)
 }
+
+// override checks the name of an override.
+func override(name string, parts []string) (Ref, error) {
+	of, err := checked(name, Ref{Kind: Limit, Tenant: parts[1], ID: parts[3]})
+	if err != nil {
+		return Ref{}, err
+	}
+	if of.Tenant == AnyTenant {
+		return Ref{}, fmt.Errorf("%s: an override is of a tenant's own limit: write those of every tenant in the limit, "+
+			"under overrides", wording.Quote(name))
+	}
+	client, err := url.PathUnescape(parts[5])
+	switch want := ClientID(client); {
+	case client == "" || len(client) > MaxClient:
+		return Ref{}, fmt.Errorf("%s: the client's name has %d bytes, want 1 to %d", wording.Quote(name), len(client),
+			MaxClient)
+	case err != nil || want != parts[5]:
+		return Ref{}, fmt.Errorf("%s: want client %s written as %s: each byte but a-z A-Z 0-9 . _ ~ @ : - is %% and two "+
+			"of 0-9 A-F", wording.Quote(name), wording.Quote(cmp.Or(client, parts[5])), cmp.Or(want, ClientID(parts[5])))
+	}
+	return Ref{Kind: Override, Tenant: parts[1], Limit: parts[3], ID: parts[5]}, nil
+}
+
+// MaxClient is the most bytes of the name of a client in an override.
+const MaxClient = 256
+
+// ClientID is a client's name as the last segment of an override's name.
+func ClientID(client string) string {
+	out := make([]byte, 0, len(client))
+	for i := range len(client) {
+		switch b := client[i]; {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', strings.IndexByte("._~@:-", b) >= 0:
+			out = append(out, b)
+		default:
+			out = fmt.Appendf(out, "%%%02X", b)
+		}
+	}
+	return string(out)
+}
+
+// Client is the client that an override is for, "" of another kind.
+func (r Ref) Client() string {
+	if r.Kind != Override {
+		return ""
+	}
+	client, _ := url.PathUnescape(r.ID)
+	return client
+}
+
+// OverridePart names an override in config.LeftOut.Limit.
+func OverridePart(r Ref) string { return r.Limit + "/overrides/" + r.ID }
 
 func checked(name string, r Ref) (Ref, error) {
 	tenant := r.Tenant

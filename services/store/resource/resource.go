@@ -2,7 +2,7 @@
 //
 // # Model
 //
-// A resource is a pool, a plan, a tenant, a quota or a limit. On the wire and in etcd it travels in the envelope
+// A resource is a pool, a plan, a tenant, a quota, a limit or an override. On the wire and in etcd it travels in the envelope
 // quotav1.Resource; in Go it is the message inside. Of and Unwrap go between the two.
 //
 // A name is a path of Google AIP-122:
@@ -12,6 +12,7 @@
 //	tenants/<tenant>
 //	tenants/<tenant>/quotas/<pool>
 //	tenants/<tenant>/limits/<limit>
+//	tenants/<tenant>/limits/<limit>/overrides/<client>
 //
 // A plan has quotas and limits as a tenant has.
 //
@@ -36,7 +37,8 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-// Message is one of *quotav1.Pool, *quotav1.Plan, *quotav1.Tenant, *quotav1.Quota and *quotav1.Limit.
+// Message is one of *quotav1.Pool, *quotav1.Plan, *quotav1.Tenant, *quotav1.Quota, *quotav1.Limit and
+// *quotav1.Override.
 type Message interface {
 	proto.Message
 	GetName() string
@@ -58,6 +60,8 @@ func Of(m Message) *quotav1.Resource {
 		return &quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: m}}
 	case *quotav1.Limit:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: m}}
+	case *quotav1.Override:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Override{Override: m}}
 	}
 	panic("resource: not a resource message")
 }
@@ -84,6 +88,10 @@ func Unwrap(r *quotav1.Resource) Message {
 	case *quotav1.Resource_Limit:
 		if k.Limit != nil {
 			return k.Limit
+		}
+	case *quotav1.Resource_Override:
+		if k.Override != nil {
+			return k.Override
 		}
 	}
 	return nil
@@ -126,6 +134,8 @@ func Warnings(m Message) []string {
 		return m.GetStatus().GetWarnings()
 	case *quotav1.Limit:
 		return m.GetStatus().GetWarnings()
+	case *quotav1.Override:
+		return m.GetStatus().GetWarnings()
 	}
 	return nil
 }
@@ -148,8 +158,8 @@ func Spec(m Message) Message {
 // Reference is a resource that another one needs, and the field that names it.
 type Reference struct{ Name, Field string }
 
-// References returns what m needs: a quota its parent and its pool, a limit its parent and the pools that it names, a
-// tenant its plan. The tenant "-" needs no entry. A name that does not parse has no references.
+// References returns what m needs: a quota its parent and its pool, a limit its parent and the pools that it names, an
+// override its limit, a tenant its plan. The tenant "-" needs no entry. A name that does not parse has no references.
 func References(m Message) []Reference {
 	ref, err := Parse(m.GetName())
 	if err != nil {

@@ -84,12 +84,12 @@ func FuzzParseRate(f *testing.F) {
 func TestRatesOfALimit(t *testing.T) {
 	const name = "tenants/a/limits/l"
 	l, err := LimitConfig(&quotav1.Limit{Name: name, Rate: "30/min",
-		Overrides: []*quotav1.Override{{Client: "vip", Rate: "50/s"}, {Client: "big", Rate: "1/s", Burst: 9}}})
+		Overrides: []*quotav1.InlineOverride{{Client: "vip", Rate: "50/s"}, {Client: "big", Rate: "1/s", Burst: 9}}})
 	want := map[string]config.RateBurst{"vip": {Rate: 50, Burst: 50}, "big": {Rate: 1, Burst: 9}}
 	if err != nil || l.Rate != .5 || l.Burst != 1 || !maps.Equal(l.Overrides, want) {
 		t.Errorf("%+v (%v)", l, err)
 	}
-	bad := &quotav1.Limit{Name: name, Rate: "1/s", Overrides: []*quotav1.Override{{Client: "vip"}}}
+	bad := &quotav1.Limit{Name: name, Rate: "1/s", Overrides: []*quotav1.InlineOverride{{Client: "vip"}}}
 	if _, err := LimitConfig(bad); err == nil {
 		t.Error("an override without rate has a rate")
 	}
@@ -100,7 +100,7 @@ func TestDefaultBurstIsTheAmountOfTheWindow(t *testing.T) {
 		"100/min": 100, "10/s": 10, "1000/h": 1000, "0.5/s": 1, "0": 1, "0/s": 1, "86400000000/d": 1e9,
 	} {
 		l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: rate,
-			Overrides: []*quotav1.Override{{Client: "c", Rate: rate}}}
+			Overrides: []*quotav1.InlineOverride{{Client: "c", Rate: rate}}}
 		FillDefaults(l)
 		if l.Burst != want || l.Overrides[0].Burst != want {
 			t.Errorf("%s gets a burst of %g and %g, want %g", rate, l.Burst, l.Overrides[0].Burst, want)

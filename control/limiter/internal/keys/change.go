@@ -3,6 +3,7 @@ package keys
 import (
 	"maps"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 )
 
@@ -19,6 +20,7 @@ type earlier struct {
 	version   uint32
 	base      Numbers
 	overrides map[string]Numbers
+	own       *config.Overrides
 }
 
 // NextVersion is the version of the numbers that are installed after those of another version. It is
@@ -31,14 +33,15 @@ func NextVersion(v uint32) uint32 {
 }
 
 // Follow makes g, which is not in use yet, the successor of the keys of the same limit before a
-// change. It reports whether its numbers have changed. O(overrides).
+// change. It reports whether its numbers have changed. O(overrides of the limit itself).
 func (g *Group) Follow(old *Group) (changed bool) {
-	if g.base == old.base && maps.Equal(g.overrides, old.overrides) {
+	if g.base == old.base && maps.Equal(g.overrides, old.overrides) && g.own.Same(old.own) {
 		g.version, g.earlier = old.version, old.earlier
 		return false
 	}
 	from := max(0, len(old.earlier)+1-mostEarlier)
-	g.earlier = append(append([]*earlier(nil), old.earlier[from:]...), &earlier{old.version, old.base, old.overrides})
+	g.earlier = append(append([]*earlier(nil), old.earlier[from:]...),
+		&earlier{old.version, old.base, old.overrides, old.own})
 	for int32(g.version-old.version) <= 0 || g.before(uint16(g.version)) != nil { // a slot has 16 bits of the version
 		g.version = NextVersion(g.version)
 	}
@@ -56,12 +59,9 @@ func (g *Group) before(version uint16) *earlier {
 	return nil
 }
 
-// of returns what the limit allowed a client.
-func (was *earlier) of(client string) Numbers {
-	if own, ok := was.overrides[client]; ok {
-		return own
-	}
-	return was.base
+// of returns what the limit, which is g now, allowed a client.
+func (was *earlier) of(g *Group, client string) Numbers {
+	return g.allowed(client, was.base, was.overrides, was.own)
 }
 
 // isOld reports whether a slot's TAT counts by numbers before those of the group.
@@ -94,12 +94,12 @@ func (s *Store) renew(c *counter, g *Group, client string, now int64) {
 		tat++ // it is whole; what another thread has computed from it by other numbers comes too late
 		return
 	}
-	if fresh || before != nil && before.of(client).allowsAs(n) { // of the process before this one, or unchanged
+	if fresh || before != nil && before.of(g, client).allowsAs(n) { // of the process before this one, or unchanged
 		return
 	}
 	by, was := countedBy(m, c.slot, n), countedBy(m, c.slot, n)
 	if before != nil {
-		was = countedBy(m, c.slot, before.of(client))
+		was = countedBy(m, c.slot, before.of(g, client))
 	}
 	carry := func(tat int64) int64 {
 		return drc.TATFor(drc.Carry(drc.SpentAt(tat, now, was.Rate), was.Burst, by.Burst), now, by.Rate)

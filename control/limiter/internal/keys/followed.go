@@ -66,9 +66,11 @@ func (s *Store) newLedger(n Numbers, p drc.LedgerParams, seconds, spent float64)
 // numbersOfKey is Numbers for a client of which only the hash of its key is known.
 func (g *Group) numbersOfKey(key uint64) Numbers {
 	n := g.base
-	if g.byKey != nil {
-		if own, ok := g.byKey()[key]; ok {
-			n = own
+	if o, ok := g.own.Find(key); ok && !g.perTenant {
+		n = n.Of(o)
+	} else if g.byKey != nil {
+		if other, ok := g.byKey()[key]; ok {
+			n = other
 		}
 	}
 	n.version, n.limit = g.version, g.tenantKey

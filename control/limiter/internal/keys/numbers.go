@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/drc"
 	"github.com/titrate/titrate/control/limiter/internal/fixed"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
@@ -40,7 +41,8 @@ func (n Numbers) allowsAs(o Numbers) bool { return n.Rate == o.Rate && n.Burst =
 // Group is the keys of one limit: one per client, or one for the tenant as a whole.
 type Group struct {
 	base      Numbers
-	overrides map[string]Numbers // by client
+	overrides map[string]Numbers // by client, shared by all tenants that have the limit
+	own       *config.Overrides  // of this tenant, by key
 	perTenant bool
 	version   uint32                    // of these numbers, > 0
 	earlier   []*earlier                // versions before, the latest last
@@ -58,8 +60,9 @@ type Group struct {
 // change.
 func (g *Group) Init(
 	version uint32, seed uint64, tenant, limit string, perTenant bool, base Numbers, overrides map[string]Numbers,
+	own *config.Overrides,
 ) {
-	g.base, g.overrides, g.perTenant, g.version = base, overrides, perTenant, version
+	g.base, g.overrides, g.own, g.perTenant, g.version = base, overrides, own, perTenant, version
 	g.prefix = hash.LimitPrefix(seed, tenant, limit)
 	g.tenantKey = hash.TenantLimit(seed, tenant, limit)
 	g.overflowKey = hash.Overflow(seed, tenant, limit)
@@ -72,12 +75,34 @@ func (g *Group) Init(
 // Numbers returns what the limit allows a client.
 func (g *Group) Numbers(client string) Numbers {
 	n := g.base
-	if len(g.overrides) > 0 {
-		if own, ok := g.overrides[client]; ok {
-			n = own
+	switch {
+	case g.own != nil:
+		n = g.allowed(client, g.base, g.overrides, g.own)
+	case len(g.overrides) > 0:
+		if other, ok := g.overrides[client]; ok {
+			n = other
 		}
 	}
 	n.version, n.limit = g.version, g.tenantKey
+	return n
+}
+
+// allowed returns the numbers of a client among those of a limit, now or before a change.
+func (g *Group) allowed(client string, base Numbers, overrides map[string]Numbers, own *config.Overrides) Numbers {
+	if own != nil && !g.perTenant {
+		if o, ok := own.Find(g.Key(client)); ok {
+			return base.Of(o)
+		}
+	}
+	if other, ok := overrides[client]; ok {
+		return other
+	}
+	return base
+}
+
+// Of returns the numbers of an override of a limit that has n.
+func (n Numbers) Of(o config.Override) Numbers {
+	n.Rate, n.Burst = o.Number, o.Burst
 	return n
 }
 

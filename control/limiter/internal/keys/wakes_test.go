@@ -80,7 +80,7 @@ func newWorld(contended int, n Numbers) *world {
 	w := &world{Store: &Store{}, now: 1e9}
 	w.view.Store(members.New(&exchange.Sums{Replicas: 3, TotalWeight: 3, Lag: 125e6}, 1))
 	w.Init(Options{Keys: 4 * contended, Contended: contended, View: &w.view})
-	w.g.Init(1, 7, "a", "l", false, n, nil)
+	w.g.Init(1, 7, "a", "l", false, n, nil, nil)
 	return w
 }
 

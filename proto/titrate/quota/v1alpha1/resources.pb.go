@@ -5,8 +5,8 @@
 // source: titrate/quota/v1alpha1/resources.proto
 
 // Resources of the Titrate admin API: what operators and API owners configure.
-// Names follow Google AIP-122: pools/x, plans/x, tenants/x, tenants/x/quotas/y, tenants/x/limits/y; a plan has quotas
-// and limits as a tenant has.
+// Names follow Google AIP-122: pools/x, plans/x, tenants/x, tenants/x/quotas/y, tenants/x/limits/y,
+// tenants/x/limits/y/overrides/z; a plan has quotas and limits as a tenant has.
 
 package quotav1alpha1
 
@@ -1182,7 +1182,7 @@ func (x *Tenant) GetSet() string {
 	return ""
 }
 
-// What the coordinator knows of a tenant or a plan.
+// What the coordinator knows of a tenant, a plan or an override.
 type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Warnings      []string               `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`               // sentences: gateways that do not enforce it, and why
@@ -1498,8 +1498,9 @@ type Limit struct {
 	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
 	// Pools that it applies to, by name without "pools/". Default all.
 	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Other numbers for named clients. Not with key TENANT. Default none.
-	Overrides []*Override `protobuf:"bytes,6,rep,name=overrides,proto3" json:"overrides,omitempty"`
+	// Other numbers for a few named clients. For many, and for those that change often, make resources of kind
+	// Override; one client has either. Not with key TENANT. Default none.
+	Overrides []*InlineOverride `protobuf:"bytes,6,rep,name=overrides,proto3" json:"overrides,omitempty"`
 	// How requests of a client over its limit wait. By default they do not: POLICE refuses them at once.
 	Queue *Queue `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Whether it is enforced.
@@ -1603,7 +1604,7 @@ func (x *Limit) GetPools() []string {
 	return nil
 }
 
-func (x *Limit) GetOverrides() []*Override {
+func (x *Limit) GetOverrides() []*InlineOverride {
 	if x != nil {
 		return x.Overrides
 	}
@@ -1882,8 +1883,8 @@ func (x *LimitStatus) GetPrecisionWhy() string {
 	return ""
 }
 
-// A client with numbers of its own.
-type Override struct {
+// A client with numbers of its own, in the limit.
+type InlineOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The client's name, as the filter makes it.
 	Client string `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
@@ -1902,9 +1903,110 @@ type Override struct {
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *InlineOverride) Reset() {
+	*x = InlineOverride{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InlineOverride) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InlineOverride) ProtoMessage() {}
+
+func (x *InlineOverride) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InlineOverride.ProtoReflect.Descriptor instead.
+func (*InlineOverride) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InlineOverride) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *InlineOverride) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
+func (x *InlineOverride) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *InlineOverride) GetConcurrency() int64 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *InlineOverride) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *InlineOverride) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+// Other numbers of a limit for one client: tenants/TENANT/limits/LIMIT/overrides/CLIENT. The limit is the tenant's own,
+// and not of key TENANT. Its other fields hold for the client, too.
+type Override struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, which ends with the client's name as the filter makes it. There, each byte that is none of a-z A-Z 0-9
+	// . _ ~ @ : - is written as % and two of 0-9 A-F: a/b is a%2Fb.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in Limit. Needed if the limit has a rate. 0 = blocked. Default none. Range 0, or up to 1e9/s. Unit: cost units.
+	Rate string `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	// As in Limit. Default the amount of the rate, at least 1. Range 1 to 1e9. Unit: cost units.
+	Burst float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	// As in Limit. Needed if the limit has a concurrency. Default none. Range 1 to 1000000. Unit: requests.
+	Concurrency int64 `protobuf:"varint,4,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// When it lapses: from then on the client has the limit's own numbers. As in Limit. Default none (it stays).
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// The client's amount of the limit's quota. Needed if the limit has a quota. Default none. Range 1 to 1e12.
+	// Unit: cost units.
+	Amount float64 `protobuf:"fixed64,6,opt,name=amount,proto3" json:"amount,omitempty"`
+	Etag   string  `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Output only.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Output only. Absent when there is nothing to say.
+	Status *TenantStatus `protobuf:"bytes,102,opt,name=status,proto3" json:"status,omitempty"`
+	// Output only. The set that owns it: see ApplyRequest.set.
+	Set           string `protobuf:"bytes,103,opt,name=set,proto3" json:"set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2018,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,12 +2031,12 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{12}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *Override) GetClient() string {
+func (x *Override) GetName() string {
 	if x != nil {
-		return x.Client
+		return x.Name
 	}
 	return ""
 }
@@ -1972,6 +2074,34 @@ func (x *Override) GetAmount() float64 {
 		return x.Amount
 	}
 	return 0
+}
+
+func (x *Override) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Override) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *Override) GetStatus() *TenantStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *Override) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
 }
 
 var File_titrate_quota_v1alpha1_resources_proto protoreflect.FileDescriptor
@@ -2072,14 +2202,14 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xee\t\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xf4\t\n" +
 	"\x05Limit\x12\xaa\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
 	"\x04rate\x18\x03 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
 	"\x05burst\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12\x14\n" +
-	"\x05pools\x18\x05 \x03(\tR\x05pools\x12>\n" +
-	"\toverrides\x18\x06 \x03(\v2 .titrate.quota.v1alpha1.OverrideR\toverrides\x123\n" +
+	"\x05pools\x18\x05 \x03(\tR\x05pools\x12D\n" +
+	"\toverrides\x18\x06 \x03(\v2&.titrate.quota.v1alpha1.InlineOverrideR\toverrides\x123\n" +
 	"\x05queue\x18\a \x01(\v2\x1d.titrate.quota.v1alpha1.QueueR\x05queue\x12:\n" +
 	"\x04mode\x18\b \x01(\x0e2\x1c.titrate.quota.v1alpha1.ModeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04mode\x12\x16\n" +
 	"\x06strict\x18\t \x01(\bR\x06strict\x12L\n" +
@@ -2118,15 +2248,27 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
 	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
 	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
-	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xf7\x02\n" +
-	"\bOverride\x12\"\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xfd\x02\n" +
+	"\x0eInlineOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x81\x01\n" +
 	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
 	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12-\n" +
 	"\vconcurrency\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x121\n" +
-	"\x06amount\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00R\x06amount*A\n" +
+	"\x06amount\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00R\x06amount\"\xa2\x05\n" +
+	"\bOverride\x12\xab\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\x96\x01\xbaH\x92\x01r\x8f\x012\x8c\x01^tenants/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?/overrides/([A-Za-z0-9._~@:-]|%[0-9A-F]{2}){1,256}$R\x04name\x12\x81\x01\n" +
+	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
+	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\x12-\n" +
+	"\vconcurrency\x18\x04 \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x121\n" +
+	"\x06amount\x18\x06 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00R\x06amount\x12\x12\n" +
+	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
+	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updateTime\x12<\n" +
+	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\x12\x10\n" +
+	"\x03set\x18g \x01(\tR\x03set*A\n" +
 	"\aSharing\x12\x17\n" +
 	"\x13SHARING_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aMAX_MIN\x10\x01\x12\x10\n" +
@@ -2187,7 +2329,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -2211,49 +2353,53 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(*Limit)(nil),                 // 19: titrate.quota.v1alpha1.Limit
 	(*CalendarQuota)(nil),         // 20: titrate.quota.v1alpha1.CalendarQuota
 	(*LimitStatus)(nil),           // 21: titrate.quota.v1alpha1.LimitStatus
-	(*Override)(nil),              // 22: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*InlineOverride)(nil),        // 22: titrate.quota.v1alpha1.InlineOverride
+	(*Override)(nil),              // 23: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	23, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	23, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	24, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	24, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
 	10, // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	23, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	24, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
 	11, // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	24, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	25, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
 	13, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	24, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
+	25, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
 	16, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	24, // 13: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	25, // 13: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
 	16, // 14: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
 	2,  // 15: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	24, // 16: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
-	24, // 17: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	25, // 16: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	25, // 17: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
 	18, // 18: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
 	5,  // 19: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	6,  // 20: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	22, // 21: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.Override
+	22, // 21: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
 	10, // 22: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
 	2,  // 23: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
 	7,  // 24: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	24, // 25: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	25, // 25: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
 	20, // 26: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
-	24, // 27: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	25, // 27: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
 	21, // 28: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
 	8,  // 29: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
 	9,  // 30: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
 	7,  // 31: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	24, // 32: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	25, // 32: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
+	25, // 33: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	25, // 34: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
+	16, // 35: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -2268,7 +2414,7 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -78,7 +78,7 @@ func (x ApplyResponse_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApplyResponse_Outcome.Descriptor instead.
 func (ApplyResponse_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39, 0}
 }
 
 type Selection_By int32
@@ -136,7 +136,7 @@ func (x Selection_By) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Selection_By.Descriptor instead.
 func (Selection_By) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45, 0}
 }
 
 type Selection_Order int32
@@ -194,7 +194,7 @@ func (x Selection_Order) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Selection_Order.Descriptor instead.
 func (Selection_Order) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39, 1}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45, 1}
 }
 
 type Finding_State int32
@@ -246,7 +246,7 @@ func (x Finding_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_State.Descriptor instead.
 func (Finding_State) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70, 0}
 }
 
 type GetPoolRequest struct {
@@ -2035,7 +2035,9 @@ type DeleteLimitRequest struct {
 	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Delete its overrides too.
+	Force         bool `protobuf:"varint,6,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2105,6 +2107,387 @@ func (x *DeleteLimitRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *DeleteLimitRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type GetOverrideRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverrideRequest) Reset() {
+	*x = GetOverrideRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverrideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverrideRequest) ProtoMessage() {}
+
+func (x *GetOverrideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverrideRequest.ProtoReflect.Descriptor instead.
+func (*GetOverrideRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetOverrideRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ListOverridesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default 100, at most 1000.
+	PageSize  int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// tenants/x/limits/y; tenants/x for all of the tenant; tenants/* for all.
+	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOverridesRequest) Reset() {
+	*x = ListOverridesRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOverridesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOverridesRequest) ProtoMessage() {}
+
+func (x *ListOverridesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOverridesRequest.ProtoReflect.Descriptor instead.
+func (*ListOverridesRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListOverridesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListOverridesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListOverridesRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+type ListOverridesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Overrides     []*Override            `protobuf:"bytes,1,rep,name=overrides,proto3" json:"overrides,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOverridesResponse) Reset() {
+	*x = ListOverridesResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOverridesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOverridesResponse) ProtoMessage() {}
+
+func (x *ListOverridesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOverridesResponse.ProtoReflect.Descriptor instead.
+func (*ListOverridesResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListOverridesResponse) GetOverrides() []*Override {
+	if x != nil {
+		return x.Overrides
+	}
+	return nil
+}
+
+func (x *ListOverridesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type CreateOverrideRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Override *Override              `protobuf:"bytes,1,opt,name=override,proto3" json:"override,omitempty"`
+	// The last segment of the name to be; may be left out when override.name is set.
+	OverrideId    string `protobuf:"bytes,2,opt,name=override_id,json=overrideId,proto3" json:"override_id,omitempty"`
+	ValidateOnly  bool   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	Parent        string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateOverrideRequest) Reset() {
+	*x = CreateOverrideRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateOverrideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateOverrideRequest) ProtoMessage() {}
+
+func (x *CreateOverrideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateOverrideRequest.ProtoReflect.Descriptor instead.
+func (*CreateOverrideRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CreateOverrideRequest) GetOverride() *Override {
+	if x != nil {
+		return x.Override
+	}
+	return nil
+}
+
+func (x *CreateOverrideRequest) GetOverrideId() string {
+	if x != nil {
+		return x.OverrideId
+	}
+	return ""
+}
+
+func (x *CreateOverrideRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *CreateOverrideRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+type UpdateOverrideRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Override *Override              `protobuf:"bytes,1,opt,name=override,proto3" json:"override,omitempty"`
+	// Fields to change; absent = all fields.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// Create the resource if it does not exist.
+	AllowMissing  bool `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateOverrideRequest) Reset() {
+	*x = UpdateOverrideRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOverrideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOverrideRequest) ProtoMessage() {}
+
+func (x *UpdateOverrideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOverrideRequest.ProtoReflect.Descriptor instead.
+func (*UpdateOverrideRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *UpdateOverrideRequest) GetOverride() *Override {
+	if x != nil {
+		return x.Override
+	}
+	return nil
+}
+
+func (x *UpdateOverrideRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdateOverrideRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *UpdateOverrideRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type DeleteOverrideRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Etag         string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	AllowMissing bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	ValidateOnly bool                   `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Chosen by the caller, one for each change that is meant: see ApplyRequest.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteOverrideRequest) Reset() {
+	*x = DeleteOverrideRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteOverrideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteOverrideRequest) ProtoMessage() {}
+
+func (x *DeleteOverrideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteOverrideRequest.ProtoReflect.Descriptor instead.
+func (*DeleteOverrideRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DeleteOverrideRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteOverrideRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DeleteOverrideRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+func (x *DeleteOverrideRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *DeleteOverrideRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 // One resource of any kind.
 type Resource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2115,6 +2498,7 @@ type Resource struct {
 	//	*Resource_Quota
 	//	*Resource_Limit
 	//	*Resource_Plan
+	//	*Resource_Override
 	Kind          isResource_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2122,7 +2506,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2518,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[30]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2531,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{30}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Resource) GetKind() isResource_Kind {
@@ -2202,6 +2586,15 @@ func (x *Resource) GetPlan() *Plan {
 	return nil
 }
 
+func (x *Resource) GetOverride() *Override {
+	if x != nil {
+		if x, ok := x.Kind.(*Resource_Override); ok {
+			return x.Override
+		}
+	}
+	return nil
+}
+
 type isResource_Kind interface {
 	isResource_Kind()
 }
@@ -2226,6 +2619,10 @@ type Resource_Plan struct {
 	Plan *Plan `protobuf:"bytes,5,opt,name=plan,proto3,oneof"`
 }
 
+type Resource_Override struct {
+	Override *Override `protobuf:"bytes,6,opt,name=override,proto3,oneof"`
+}
+
 func (*Resource_Pool) isResource_Kind() {}
 
 func (*Resource_Tenant) isResource_Kind() {}
@@ -2235,6 +2632,8 @@ func (*Resource_Quota) isResource_Kind() {}
 func (*Resource_Limit) isResource_Kind() {}
 
 func (*Resource_Plan) isResource_Kind() {}
+
+func (*Resource_Override) isResource_Kind() {}
 
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2263,7 +2662,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2674,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[31]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2687,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{31}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ApplyRequest) GetResources() []*Resource {
@@ -2366,7 +2765,7 @@ type Deletion struct {
 
 func (x *Deletion) Reset() {
 	*x = Deletion{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2777,7 @@ func (x *Deletion) String() string {
 func (*Deletion) ProtoMessage() {}
 
 func (x *Deletion) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[32]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2790,7 @@ func (x *Deletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deletion.ProtoReflect.Descriptor instead.
 func (*Deletion) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{32}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Deletion) GetName() string {
@@ -2426,7 +2825,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2837,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[33]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2850,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{33}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ApplyResponse) GetResources() []*Resource {
@@ -2501,7 +2900,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2912,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[34]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2925,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{34}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Warning) GetResource() string {
@@ -2568,7 +2967,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2979,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[35]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2992,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{35}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WhyRequest) GetTenant() string {
@@ -2646,7 +3045,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +3057,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[36]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +3070,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{36}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WhyResponse) GetExplanations() []*Explanation {
@@ -2721,7 +3120,7 @@ type LimitExplanation struct {
 
 func (x *LimitExplanation) Reset() {
 	*x = LimitExplanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +3132,7 @@ func (x *LimitExplanation) String() string {
 func (*LimitExplanation) ProtoMessage() {}
 
 func (x *LimitExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[37]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +3145,7 @@ func (x *LimitExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitExplanation.ProtoReflect.Descriptor instead.
 func (*LimitExplanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{37}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LimitExplanation) GetLimit() string {
@@ -2867,7 +3266,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3278,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[38]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3291,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{38}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Activity) GetTenant() string {
@@ -3101,7 +3500,7 @@ type Selection struct {
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3512,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[39]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3525,7 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{39}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Selection) GetBy() Selection_By {
@@ -3194,7 +3593,7 @@ type TopRequest struct {
 
 func (x *TopRequest) Reset() {
 	*x = TopRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3605,7 @@ func (x *TopRequest) String() string {
 func (*TopRequest) ProtoMessage() {}
 
 func (x *TopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[40]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3618,7 @@ func (x *TopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopRequest.ProtoReflect.Descriptor instead.
 func (*TopRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{40}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TopRequest) GetSelection() *Selection {
@@ -3244,7 +3643,7 @@ type TopResponse struct {
 
 func (x *TopResponse) Reset() {
 	*x = TopResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3256,7 +3655,7 @@ func (x *TopResponse) String() string {
 func (*TopResponse) ProtoMessage() {}
 
 func (x *TopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[41]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3269,7 +3668,7 @@ func (x *TopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopResponse.ProtoReflect.Descriptor instead.
 func (*TopResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{41}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TopResponse) GetRows() []*Activity {
@@ -3317,7 +3716,7 @@ type FindDecisionsRequest struct {
 
 func (x *FindDecisionsRequest) Reset() {
 	*x = FindDecisionsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +3728,7 @@ func (x *FindDecisionsRequest) String() string {
 func (*FindDecisionsRequest) ProtoMessage() {}
 
 func (x *FindDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[42]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +3741,7 @@ func (x *FindDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*FindDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{42}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FindDecisionsRequest) GetRequest() string {
@@ -3370,7 +3769,7 @@ type FindDecisionsResponse struct {
 
 func (x *FindDecisionsResponse) Reset() {
 	*x = FindDecisionsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3781,7 @@ func (x *FindDecisionsResponse) String() string {
 func (*FindDecisionsResponse) ProtoMessage() {}
 
 func (x *FindDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[43]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3794,7 @@ func (x *FindDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*FindDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{43}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FindDecisionsResponse) GetDecisions() []*Decision {
@@ -3469,7 +3868,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3880,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[44]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3893,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{44}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Decision) GetRequest() string {
@@ -3660,7 +4059,7 @@ type LimitStep struct {
 
 func (x *LimitStep) Reset() {
 	*x = LimitStep{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3672,7 +4071,7 @@ func (x *LimitStep) String() string {
 func (*LimitStep) ProtoMessage() {}
 
 func (x *LimitStep) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[45]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3685,7 +4084,7 @@ func (x *LimitStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStep.ProtoReflect.Descriptor instead.
 func (*LimitStep) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{45}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LimitStep) GetLimit() string {
@@ -3794,7 +4193,7 @@ type ShareStep struct {
 
 func (x *ShareStep) Reset() {
 	*x = ShareStep{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3806,7 +4205,7 @@ func (x *ShareStep) String() string {
 func (*ShareStep) ProtoMessage() {}
 
 func (x *ShareStep) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[46]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3819,7 +4218,7 @@ func (x *ShareStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareStep.ProtoReflect.Descriptor instead.
 func (*ShareStep) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{46}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ShareStep) GetShare() float64 {
@@ -3894,7 +4293,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +4305,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[47]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +4318,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{47}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Explanation) GetTenant() string {
@@ -4059,7 +4458,7 @@ type GatewayPart struct {
 
 func (x *GatewayPart) Reset() {
 	*x = GatewayPart{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4470,7 @@ func (x *GatewayPart) String() string {
 func (*GatewayPart) ProtoMessage() {}
 
 func (x *GatewayPart) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[48]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4483,7 @@ func (x *GatewayPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayPart.ProtoReflect.Descriptor instead.
 func (*GatewayPart) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{48}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GatewayPart) GetGateway() string {
@@ -4136,7 +4535,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4547,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[49]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4560,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{49}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Revision) GetRevision() int64 {
@@ -4260,7 +4659,7 @@ type ResourceChange struct {
 
 func (x *ResourceChange) Reset() {
 	*x = ResourceChange{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4671,7 @@ func (x *ResourceChange) String() string {
 func (*ResourceChange) ProtoMessage() {}
 
 func (x *ResourceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[50]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4684,7 @@ func (x *ResourceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
 func (*ResourceChange) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{50}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ResourceChange) GetName() string {
@@ -4320,7 +4719,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4731,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[51]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4744,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{51}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListRevisionsRequest) GetPageSize() int32 {
@@ -4372,7 +4771,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4783,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[52]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4796,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{52}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -4427,7 +4826,7 @@ type GetRevisionRequest struct {
 
 func (x *GetRevisionRequest) Reset() {
 	*x = GetRevisionRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4838,7 @@ func (x *GetRevisionRequest) String() string {
 func (*GetRevisionRequest) ProtoMessage() {}
 
 func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[53]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4851,7 @@ func (x *GetRevisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionRequest.ProtoReflect.Descriptor instead.
 func (*GetRevisionRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{53}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GetRevisionRequest) GetRevision() int64 {
@@ -4488,7 +4887,7 @@ type GetRevisionResponse struct {
 
 func (x *GetRevisionResponse) Reset() {
 	*x = GetRevisionResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4500,7 +4899,7 @@ func (x *GetRevisionResponse) String() string {
 func (*GetRevisionResponse) ProtoMessage() {}
 
 func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[54]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4513,7 +4912,7 @@ func (x *GetRevisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRevisionResponse.ProtoReflect.Descriptor instead.
 func (*GetRevisionResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{54}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetRevisionResponse) GetRevision() *Revision {
@@ -4553,7 +4952,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4565,7 +4964,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[55]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4578,7 +4977,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{55}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RollbackRequest) GetRevision() int64 {
@@ -4627,7 +5026,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4639,7 +5038,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[56]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4652,7 +5051,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{56}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RollbackResponse) GetRevision() int64 {
@@ -4681,7 +5080,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4693,7 +5092,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[57]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4706,7 +5105,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{57}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PlanRequest) GetApply() *ApplyRequest {
@@ -4742,7 +5141,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +5153,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[58]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +5166,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{58}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PlanResponse) GetRevision() int64 {
@@ -4838,7 +5237,7 @@ type PoolEffect struct {
 
 func (x *PoolEffect) Reset() {
 	*x = PoolEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4850,7 +5249,7 @@ func (x *PoolEffect) String() string {
 func (*PoolEffect) ProtoMessage() {}
 
 func (x *PoolEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[59]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4863,7 +5262,7 @@ func (x *PoolEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolEffect.ProtoReflect.Descriptor instead.
 func (*PoolEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{59}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PoolEffect) GetPool() string {
@@ -4955,7 +5354,7 @@ type FlowEffect struct {
 
 func (x *FlowEffect) Reset() {
 	*x = FlowEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +5366,7 @@ func (x *FlowEffect) String() string {
 func (*FlowEffect) ProtoMessage() {}
 
 func (x *FlowEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[60]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +5379,7 @@ func (x *FlowEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowEffect.ProtoReflect.Descriptor instead.
 func (*FlowEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{60}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FlowEffect) GetTenant() string {
@@ -5066,7 +5465,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5078,7 +5477,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[61]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5091,7 +5490,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{61}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Guard) GetName() string {
@@ -5123,7 +5522,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5534,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[62]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5547,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{62}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
 }
 
 type CheckResponse struct {
@@ -5161,7 +5560,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5173,7 +5572,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[63]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5186,7 +5585,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{63}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CheckResponse) GetFindings() []*Finding {
@@ -5209,7 +5608,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +5620,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +5633,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Finding) GetCategory() string {
@@ -5273,7 +5672,7 @@ type ListGatewaysRequest struct {
 
 func (x *ListGatewaysRequest) Reset() {
 	*x = ListGatewaysRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5684,7 @@ func (x *ListGatewaysRequest) String() string {
 func (*ListGatewaysRequest) ProtoMessage() {}
 
 func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5697,7 @@ func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGatewaysRequest.ProtoReflect.Descriptor instead.
 func (*ListGatewaysRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{65}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{71}
 }
 
 type ListGatewaysResponse struct {
@@ -5313,7 +5712,7 @@ type ListGatewaysResponse struct {
 
 func (x *ListGatewaysResponse) Reset() {
 	*x = ListGatewaysResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5325,7 +5724,7 @@ func (x *ListGatewaysResponse) String() string {
 func (*ListGatewaysResponse) ProtoMessage() {}
 
 func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5338,7 +5737,7 @@ func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGatewaysResponse.ProtoReflect.Descriptor instead.
 func (*ListGatewaysResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{66}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListGatewaysResponse) GetRevision() int64 {
@@ -5378,7 +5777,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5390,7 +5789,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5403,7 +5802,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{67}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Gateway) GetName() string {
@@ -5495,7 +5894,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5507,7 +5906,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5520,7 +5919,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListUsageRequest) GetParent() string {
@@ -5576,7 +5975,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5588,7 +5987,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5601,7 +6000,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListUsageResponse) GetUsage() []*Usage {
@@ -5644,7 +6043,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5656,7 +6055,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5669,7 +6068,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Usage) GetId() string {
@@ -5777,7 +6176,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +6188,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +6201,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{71}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -5844,7 +6243,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +6255,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +6268,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{72}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *FieldError) GetField() string {
@@ -6021,20 +6420,51 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"updateMask\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
 	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12!\n" +
-	"\fdrop_entries\x18\x05 \x01(\bR\vdropEntries\"\xce\x01\n" +
+	"\fdrop_entries\x18\x05 \x01(\bR\vdropEntries\"\xe4\x01\n" +
 	"\x12DeleteLimitRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
 	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12=\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"\xa9\x02\n" +
+	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\x12\x14\n" +
+	"\x05force\x18\x06 \x01(\bR\x05force\"1\n" +
+	"\x12GetOverrideRequest\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\"\x9b\x01\n" +
+	"\x14ListOverridesRequest\x12$\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12>\n" +
+	"\x06parent\x18\x04 \x01(\tB&\xbaH#r!2\x1f^tenants/[^/]+(/limits/[^/]+)?$R\x06parent\"\x7f\n" +
+	"\x15ListOverridesResponse\x12>\n" +
+	"\toverrides\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.OverrideR\toverrides\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe0\x01\n" +
+	"\x15CreateOverrideRequest\x12D\n" +
+	"\boverride\x18\x01 \x01(\v2 .titrate.quota.v1alpha1.OverrideB\x06\xbaH\x03\xc8\x01\x01R\boverride\x12\x1f\n" +
+	"\voverride_id\x18\x02 \x01(\tR\n" +
+	"overrideId\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12;\n" +
+	"\x06parent\x18\x04 \x01(\tB#\xbaH r\x1e2\x1c^tenants/[^/]+/limits/[^/]+$R\x06parent\"\xe4\x01\n" +
+	"\x15UpdateOverrideRequest\x12D\n" +
+	"\boverride\x18\x01 \x01(\v2 .titrate.quota.v1alpha1.OverrideB\x06\xbaH\x03\xc8\x01\x01R\boverride\x12;\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12#\n" +
+	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xd1\x01\n" +
+	"\x15DeleteOverrideRequest\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x04name\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
+	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12=\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"\xe9\x02\n" +
 	"\bResource\x122\n" +
 	"\x04pool\x18\x01 \x01(\v2\x1c.titrate.quota.v1alpha1.PoolH\x00R\x04pool\x128\n" +
 	"\x06tenant\x18\x02 \x01(\v2\x1e.titrate.quota.v1alpha1.TenantH\x00R\x06tenant\x125\n" +
 	"\x05quota\x18\x03 \x01(\v2\x1d.titrate.quota.v1alpha1.QuotaH\x00R\x05quota\x125\n" +
 	"\x05limit\x18\x04 \x01(\v2\x1d.titrate.quota.v1alpha1.LimitH\x00R\x05limit\x122\n" +
-	"\x04plan\x18\x05 \x01(\v2\x1c.titrate.quota.v1alpha1.PlanH\x00R\x04planB\r\n" +
+	"\x04plan\x18\x05 \x01(\v2\x1c.titrate.quota.v1alpha1.PlanH\x00R\x04plan\x12>\n" +
+	"\boverride\x18\x06 \x01(\v2 .titrate.quota.v1alpha1.OverrideH\x00R\boverrideB\r\n" +
 	"\x04kind\x12\x05\xbaH\x02\b\x01\"\xdb\x04\n" +
 	"\fApplyRequest\x12J\n" +
 	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceB\n" +
@@ -6402,7 +6832,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xcf\x19\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xb9\x1d\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -6436,7 +6866,12 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"ListLimits\x12).titrate.quota.v1alpha1.ListLimitsRequest\x1a*.titrate.quota.v1alpha1.ListLimitsResponse\x12X\n" +
 	"\vCreateLimit\x12*.titrate.quota.v1alpha1.CreateLimitRequest\x1a\x1d.titrate.quota.v1alpha1.Limit\x12X\n" +
 	"\vUpdateLimit\x12*.titrate.quota.v1alpha1.UpdateLimitRequest\x1a\x1d.titrate.quota.v1alpha1.Limit\x12Q\n" +
-	"\vDeleteLimit\x12*.titrate.quota.v1alpha1.DeleteLimitRequest\x1a\x16.google.protobuf.Empty\x12T\n" +
+	"\vDeleteLimit\x12*.titrate.quota.v1alpha1.DeleteLimitRequest\x1a\x16.google.protobuf.Empty\x12[\n" +
+	"\vGetOverride\x12*.titrate.quota.v1alpha1.GetOverrideRequest\x1a .titrate.quota.v1alpha1.Override\x12l\n" +
+	"\rListOverrides\x12,.titrate.quota.v1alpha1.ListOverridesRequest\x1a-.titrate.quota.v1alpha1.ListOverridesResponse\x12a\n" +
+	"\x0eCreateOverride\x12-.titrate.quota.v1alpha1.CreateOverrideRequest\x1a .titrate.quota.v1alpha1.Override\x12a\n" +
+	"\x0eUpdateOverride\x12-.titrate.quota.v1alpha1.UpdateOverrideRequest\x1a .titrate.quota.v1alpha1.Override\x12W\n" +
+	"\x0eDeleteOverride\x12-.titrate.quota.v1alpha1.DeleteOverrideRequest\x1a\x16.google.protobuf.Empty\x12T\n" +
 	"\x05Apply\x12$.titrate.quota.v1alpha1.ApplyRequest\x1a%.titrate.quota.v1alpha1.ApplyResponse\x12N\n" +
 	"\x03Why\x12\".titrate.quota.v1alpha1.WhyRequest\x1a#.titrate.quota.v1alpha1.WhyResponse\x12l\n" +
 	"\rListRevisions\x12,.titrate.quota.v1alpha1.ListRevisionsRequest\x1a-.titrate.quota.v1alpha1.ListRevisionsResponse\x12f\n" +
@@ -6463,7 +6898,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -6499,220 +6934,242 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*CreateLimitRequest)(nil),    // 31: titrate.quota.v1alpha1.CreateLimitRequest
 	(*UpdateLimitRequest)(nil),    // 32: titrate.quota.v1alpha1.UpdateLimitRequest
 	(*DeleteLimitRequest)(nil),    // 33: titrate.quota.v1alpha1.DeleteLimitRequest
-	(*Resource)(nil),              // 34: titrate.quota.v1alpha1.Resource
-	(*ApplyRequest)(nil),          // 35: titrate.quota.v1alpha1.ApplyRequest
-	(*Deletion)(nil),              // 36: titrate.quota.v1alpha1.Deletion
-	(*ApplyResponse)(nil),         // 37: titrate.quota.v1alpha1.ApplyResponse
-	(*Warning)(nil),               // 38: titrate.quota.v1alpha1.Warning
-	(*WhyRequest)(nil),            // 39: titrate.quota.v1alpha1.WhyRequest
-	(*WhyResponse)(nil),           // 40: titrate.quota.v1alpha1.WhyResponse
-	(*LimitExplanation)(nil),      // 41: titrate.quota.v1alpha1.LimitExplanation
-	(*Activity)(nil),              // 42: titrate.quota.v1alpha1.Activity
-	(*Selection)(nil),             // 43: titrate.quota.v1alpha1.Selection
-	(*TopRequest)(nil),            // 44: titrate.quota.v1alpha1.TopRequest
-	(*TopResponse)(nil),           // 45: titrate.quota.v1alpha1.TopResponse
-	(*FindDecisionsRequest)(nil),  // 46: titrate.quota.v1alpha1.FindDecisionsRequest
-	(*FindDecisionsResponse)(nil), // 47: titrate.quota.v1alpha1.FindDecisionsResponse
-	(*Decision)(nil),              // 48: titrate.quota.v1alpha1.Decision
-	(*LimitStep)(nil),             // 49: titrate.quota.v1alpha1.LimitStep
-	(*ShareStep)(nil),             // 50: titrate.quota.v1alpha1.ShareStep
-	(*Explanation)(nil),           // 51: titrate.quota.v1alpha1.Explanation
-	(*GatewayPart)(nil),           // 52: titrate.quota.v1alpha1.GatewayPart
-	(*Revision)(nil),              // 53: titrate.quota.v1alpha1.Revision
-	(*ResourceChange)(nil),        // 54: titrate.quota.v1alpha1.ResourceChange
-	(*ListRevisionsRequest)(nil),  // 55: titrate.quota.v1alpha1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil), // 56: titrate.quota.v1alpha1.ListRevisionsResponse
-	(*GetRevisionRequest)(nil),    // 57: titrate.quota.v1alpha1.GetRevisionRequest
-	(*GetRevisionResponse)(nil),   // 58: titrate.quota.v1alpha1.GetRevisionResponse
-	(*RollbackRequest)(nil),       // 59: titrate.quota.v1alpha1.RollbackRequest
-	(*RollbackResponse)(nil),      // 60: titrate.quota.v1alpha1.RollbackResponse
-	(*PlanRequest)(nil),           // 61: titrate.quota.v1alpha1.PlanRequest
-	(*PlanResponse)(nil),          // 62: titrate.quota.v1alpha1.PlanResponse
-	(*PoolEffect)(nil),            // 63: titrate.quota.v1alpha1.PoolEffect
-	(*FlowEffect)(nil),            // 64: titrate.quota.v1alpha1.FlowEffect
-	(*Guard)(nil),                 // 65: titrate.quota.v1alpha1.Guard
-	(*CheckRequest)(nil),          // 66: titrate.quota.v1alpha1.CheckRequest
-	(*CheckResponse)(nil),         // 67: titrate.quota.v1alpha1.CheckResponse
-	(*Finding)(nil),               // 68: titrate.quota.v1alpha1.Finding
-	(*ListGatewaysRequest)(nil),   // 69: titrate.quota.v1alpha1.ListGatewaysRequest
-	(*ListGatewaysResponse)(nil),  // 70: titrate.quota.v1alpha1.ListGatewaysResponse
-	(*Gateway)(nil),               // 71: titrate.quota.v1alpha1.Gateway
-	(*ListUsageRequest)(nil),      // 72: titrate.quota.v1alpha1.ListUsageRequest
-	(*ListUsageResponse)(nil),     // 73: titrate.quota.v1alpha1.ListUsageResponse
-	(*Usage)(nil),                 // 74: titrate.quota.v1alpha1.Usage
-	(*Error)(nil),                 // 75: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 76: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 77: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 78: google.protobuf.FieldMask
-	(*Plan)(nil),                  // 79: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 80: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 81: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 82: titrate.quota.v1alpha1.Limit
-	(Key)(0),                      // 83: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 84: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 85: google.protobuf.Duration
-	(Bound)(0),                    // 86: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 87: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 88: google.protobuf.Empty
+	(*GetOverrideRequest)(nil),    // 34: titrate.quota.v1alpha1.GetOverrideRequest
+	(*ListOverridesRequest)(nil),  // 35: titrate.quota.v1alpha1.ListOverridesRequest
+	(*ListOverridesResponse)(nil), // 36: titrate.quota.v1alpha1.ListOverridesResponse
+	(*CreateOverrideRequest)(nil), // 37: titrate.quota.v1alpha1.CreateOverrideRequest
+	(*UpdateOverrideRequest)(nil), // 38: titrate.quota.v1alpha1.UpdateOverrideRequest
+	(*DeleteOverrideRequest)(nil), // 39: titrate.quota.v1alpha1.DeleteOverrideRequest
+	(*Resource)(nil),              // 40: titrate.quota.v1alpha1.Resource
+	(*ApplyRequest)(nil),          // 41: titrate.quota.v1alpha1.ApplyRequest
+	(*Deletion)(nil),              // 42: titrate.quota.v1alpha1.Deletion
+	(*ApplyResponse)(nil),         // 43: titrate.quota.v1alpha1.ApplyResponse
+	(*Warning)(nil),               // 44: titrate.quota.v1alpha1.Warning
+	(*WhyRequest)(nil),            // 45: titrate.quota.v1alpha1.WhyRequest
+	(*WhyResponse)(nil),           // 46: titrate.quota.v1alpha1.WhyResponse
+	(*LimitExplanation)(nil),      // 47: titrate.quota.v1alpha1.LimitExplanation
+	(*Activity)(nil),              // 48: titrate.quota.v1alpha1.Activity
+	(*Selection)(nil),             // 49: titrate.quota.v1alpha1.Selection
+	(*TopRequest)(nil),            // 50: titrate.quota.v1alpha1.TopRequest
+	(*TopResponse)(nil),           // 51: titrate.quota.v1alpha1.TopResponse
+	(*FindDecisionsRequest)(nil),  // 52: titrate.quota.v1alpha1.FindDecisionsRequest
+	(*FindDecisionsResponse)(nil), // 53: titrate.quota.v1alpha1.FindDecisionsResponse
+	(*Decision)(nil),              // 54: titrate.quota.v1alpha1.Decision
+	(*LimitStep)(nil),             // 55: titrate.quota.v1alpha1.LimitStep
+	(*ShareStep)(nil),             // 56: titrate.quota.v1alpha1.ShareStep
+	(*Explanation)(nil),           // 57: titrate.quota.v1alpha1.Explanation
+	(*GatewayPart)(nil),           // 58: titrate.quota.v1alpha1.GatewayPart
+	(*Revision)(nil),              // 59: titrate.quota.v1alpha1.Revision
+	(*ResourceChange)(nil),        // 60: titrate.quota.v1alpha1.ResourceChange
+	(*ListRevisionsRequest)(nil),  // 61: titrate.quota.v1alpha1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil), // 62: titrate.quota.v1alpha1.ListRevisionsResponse
+	(*GetRevisionRequest)(nil),    // 63: titrate.quota.v1alpha1.GetRevisionRequest
+	(*GetRevisionResponse)(nil),   // 64: titrate.quota.v1alpha1.GetRevisionResponse
+	(*RollbackRequest)(nil),       // 65: titrate.quota.v1alpha1.RollbackRequest
+	(*RollbackResponse)(nil),      // 66: titrate.quota.v1alpha1.RollbackResponse
+	(*PlanRequest)(nil),           // 67: titrate.quota.v1alpha1.PlanRequest
+	(*PlanResponse)(nil),          // 68: titrate.quota.v1alpha1.PlanResponse
+	(*PoolEffect)(nil),            // 69: titrate.quota.v1alpha1.PoolEffect
+	(*FlowEffect)(nil),            // 70: titrate.quota.v1alpha1.FlowEffect
+	(*Guard)(nil),                 // 71: titrate.quota.v1alpha1.Guard
+	(*CheckRequest)(nil),          // 72: titrate.quota.v1alpha1.CheckRequest
+	(*CheckResponse)(nil),         // 73: titrate.quota.v1alpha1.CheckResponse
+	(*Finding)(nil),               // 74: titrate.quota.v1alpha1.Finding
+	(*ListGatewaysRequest)(nil),   // 75: titrate.quota.v1alpha1.ListGatewaysRequest
+	(*ListGatewaysResponse)(nil),  // 76: titrate.quota.v1alpha1.ListGatewaysResponse
+	(*Gateway)(nil),               // 77: titrate.quota.v1alpha1.Gateway
+	(*ListUsageRequest)(nil),      // 78: titrate.quota.v1alpha1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 79: titrate.quota.v1alpha1.ListUsageResponse
+	(*Usage)(nil),                 // 80: titrate.quota.v1alpha1.Usage
+	(*Error)(nil),                 // 81: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 82: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 83: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 84: google.protobuf.FieldMask
+	(*Plan)(nil),                  // 85: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 86: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 87: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 88: titrate.quota.v1alpha1.Limit
+	(*Override)(nil),              // 89: titrate.quota.v1alpha1.Override
+	(Key)(0),                      // 90: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 91: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 92: google.protobuf.Duration
+	(Bound)(0),                    // 93: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 95: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	77,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	77,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	77,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	78,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	79,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
-	79,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	79,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	78,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
-	80,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	80,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	80,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	78,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	81,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	81,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	81,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	78,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	82,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	82,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	82,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	78,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	77,  // 20: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	80,  // 21: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	81,  // 22: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	82,  // 23: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	79,  // 24: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
-	34,  // 25: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
-	36,  // 26: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
-	34,  // 27: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
-	0,   // 28: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
-	38,  // 29: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	51,  // 30: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	41,  // 31: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
-	42,  // 32: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	83,  // 33: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	84,  // 34: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
-	42,  // 35: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	42,  // 36: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	85,  // 37: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	85,  // 38: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	85,  // 39: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
-	1,   // 40: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
-	2,   // 41: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
-	43,  // 42: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
-	42,  // 43: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
-	42,  // 44: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
-	48,  // 45: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	85,  // 46: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	85,  // 47: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	85,  // 48: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	85,  // 49: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
-	49,  // 50: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
-	50,  // 51: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	85,  // 52: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	86,  // 53: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	52,  // 54: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
-	42,  // 55: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	87,  // 56: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
-	34,  // 57: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
-	34,  // 58: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
-	53,  // 59: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
-	53,  // 60: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
-	54,  // 61: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	54,  // 62: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	35,  // 63: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	54,  // 64: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	63,  // 65: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	64,  // 66: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	65,  // 67: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
-	38,  // 68: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	86,  // 69: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	86,  // 70: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
-	68,  // 71: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
-	3,   // 72: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
-	71,  // 73: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	87,  // 74: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	87,  // 75: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
-	74,  // 76: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
-	87,  // 77: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
-	87,  // 78: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
-	76,  // 79: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 80: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 81: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 82: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 83: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 84: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 85: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 86: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 87: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 88: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 89: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 90: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 91: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 92: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 93: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 94: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 95: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 96: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 97: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 98: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 99: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 100: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 101: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 102: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 103: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 104: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	35,  // 105: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	39,  // 106: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	55,  // 107: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	57,  // 108: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	59,  // 109: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	44,  // 110: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	61,  // 111: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	46,  // 112: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	66,  // 113: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	69,  // 114: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	72,  // 115: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
-	77,  // 116: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 117: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	77,  // 118: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	77,  // 119: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	88,  // 120: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	79,  // 121: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 122: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	79,  // 123: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	79,  // 124: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	88,  // 125: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	80,  // 126: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 127: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	80,  // 128: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	80,  // 129: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	88,  // 130: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	81,  // 131: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 132: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	81,  // 133: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	81,  // 134: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	88,  // 135: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	82,  // 136: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 137: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	82,  // 138: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	82,  // 139: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	88,  // 140: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	37,  // 141: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	40,  // 142: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	56,  // 143: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	58,  // 144: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	60,  // 145: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	45,  // 146: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	62,  // 147: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	47,  // 148: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	67,  // 149: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	70,  // 150: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	73,  // 151: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
-	116, // [116:152] is the sub-list for method output_type
-	80,  // [80:116] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	83,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	83,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	83,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	84,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	85,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
+	85,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	85,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	84,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
+	86,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	86,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	86,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	84,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	87,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	87,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	87,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	84,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	88,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	88,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	88,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	84,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	89,  // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
+	89,  // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	89,  // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	84,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
+	83,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	86,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	87,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	88,  // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	85,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
+	89,  // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
+	40,  // 30: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
+	42,  // 31: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
+	40,  // 32: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
+	0,   // 33: titrate.quota.v1alpha1.ApplyResponse.outcomes:type_name -> titrate.quota.v1alpha1.ApplyResponse.Outcome
+	44,  // 34: titrate.quota.v1alpha1.ApplyResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	57,  // 35: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	47,  // 36: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
+	48,  // 37: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
+	90,  // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	91,  // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	48,  // 40: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	48,  // 41: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
+	92,  // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	92,  // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	92,  // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	1,   // 45: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
+	2,   // 46: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
+	49,  // 47: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
+	48,  // 48: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
+	48,  // 49: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
+	54,  // 50: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	92,  // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	92,  // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	92,  // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	92,  // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	55,  // 55: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
+	56,  // 56: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
+	92,  // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	93,  // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	58,  // 59: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
+	48,  // 60: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
+	94,  // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	40,  // 62: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
+	40,  // 63: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
+	59,  // 64: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
+	59,  // 65: titrate.quota.v1alpha1.GetRevisionResponse.revision:type_name -> titrate.quota.v1alpha1.Revision
+	60,  // 66: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	60,  // 67: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	41,  // 68: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	60,  // 69: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	69,  // 70: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	70,  // 71: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	71,  // 72: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	44,  // 73: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	93,  // 74: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	93,  // 75: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	74,  // 76: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,   // 77: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	77,  // 78: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
+	94,  // 79: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	94,  // 80: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	80,  // 81: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
+	94,  // 82: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
+	94,  // 83: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
+	82,  // 84: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 85: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 86: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 87: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 88: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 89: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 90: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 91: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 92: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 93: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 94: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 95: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 96: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 97: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 98: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 99: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 100: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 101: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 102: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 103: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 104: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 105: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 106: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 107: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 108: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 109: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	34,  // 110: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
+	35,  // 111: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
+	37,  // 112: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
+	38,  // 113: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
+	39,  // 114: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
+	41,  // 115: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	45,  // 116: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	61,  // 117: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	63,  // 118: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	65,  // 119: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	50,  // 120: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	67,  // 121: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	52,  // 122: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	72,  // 123: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	75,  // 124: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	78,  // 125: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	83,  // 126: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 127: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	83,  // 128: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	83,  // 129: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	95,  // 130: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	85,  // 131: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 132: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	85,  // 133: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	85,  // 134: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	95,  // 135: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	86,  // 136: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 137: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	86,  // 138: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	86,  // 139: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	95,  // 140: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	87,  // 141: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 142: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	87,  // 143: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	87,  // 144: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	95,  // 145: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	88,  // 146: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 147: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	88,  // 148: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	88,  // 149: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	95,  // 150: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	89,  // 151: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
+	36,  // 152: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
+	89,  // 153: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
+	89,  // 154: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
+	95,  // 155: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
+	43,  // 156: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	46,  // 157: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	62,  // 158: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	64,  // 159: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	66,  // 160: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	51,  // 161: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	68,  // 162: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	53,  // 163: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	73,  // 164: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	76,  // 165: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	79,  // 166: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	126, // [126:167] is the sub-list for method output_type
+	85,  // [85:126] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -6721,21 +7178,22 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		return
 	}
 	file_titrate_quota_v1alpha1_resources_proto_init()
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[30].OneofWrappers = []any{
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[36].OneofWrappers = []any{
 		(*Resource_Pool)(nil),
 		(*Resource_Tenant)(nil),
 		(*Resource_Quota)(nil),
 		(*Resource_Limit)(nil),
 		(*Resource_Plan)(nil),
+		(*Resource_Override)(nil),
 	}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[47].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[53].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   73,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

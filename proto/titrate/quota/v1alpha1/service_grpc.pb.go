@@ -23,42 +23,47 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	QuotaService_GetPool_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetPool"
-	QuotaService_ListPools_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListPools"
-	QuotaService_CreatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
-	QuotaService_UpdatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
-	QuotaService_DeletePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
-	QuotaService_GetPlan_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetPlan"
-	QuotaService_ListPlans_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListPlans"
-	QuotaService_CreatePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePlan"
-	QuotaService_UpdatePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePlan"
-	QuotaService_DeletePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePlan"
-	QuotaService_GetTenant_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
-	QuotaService_ListTenants_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
-	QuotaService_CreateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
-	QuotaService_UpdateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/UpdateTenant"
-	QuotaService_DeleteTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/DeleteTenant"
-	QuotaService_GetQuota_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetQuota"
-	QuotaService_ListQuotas_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListQuotas"
-	QuotaService_CreateQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateQuota"
-	QuotaService_UpdateQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateQuota"
-	QuotaService_DeleteQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteQuota"
-	QuotaService_GetLimit_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetLimit"
-	QuotaService_ListLimits_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListLimits"
-	QuotaService_CreateLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateLimit"
-	QuotaService_UpdateLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateLimit"
-	QuotaService_DeleteLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteLimit"
-	QuotaService_Apply_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Apply"
-	QuotaService_Why_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Why"
-	QuotaService_ListRevisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/ListRevisions"
-	QuotaService_GetRevision_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
-	QuotaService_Rollback_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/Rollback"
-	QuotaService_Top_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Top"
-	QuotaService_Plan_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Plan"
-	QuotaService_FindDecisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
-	QuotaService_Check_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Check"
-	QuotaService_ListGateways_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
-	QuotaService_ListUsage_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListUsage"
+	QuotaService_GetPool_FullMethodName        = "/titrate.quota.v1alpha1.QuotaService/GetPool"
+	QuotaService_ListPools_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListPools"
+	QuotaService_CreatePool_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
+	QuotaService_UpdatePool_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
+	QuotaService_DeletePool_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
+	QuotaService_GetPlan_FullMethodName        = "/titrate.quota.v1alpha1.QuotaService/GetPlan"
+	QuotaService_ListPlans_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListPlans"
+	QuotaService_CreatePlan_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/CreatePlan"
+	QuotaService_UpdatePlan_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/UpdatePlan"
+	QuotaService_DeletePlan_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/DeletePlan"
+	QuotaService_GetTenant_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
+	QuotaService_ListTenants_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
+	QuotaService_CreateTenant_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
+	QuotaService_UpdateTenant_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateTenant"
+	QuotaService_DeleteTenant_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteTenant"
+	QuotaService_GetQuota_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetQuota"
+	QuotaService_ListQuotas_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListQuotas"
+	QuotaService_CreateQuota_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreateQuota"
+	QuotaService_UpdateQuota_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdateQuota"
+	QuotaService_DeleteQuota_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeleteQuota"
+	QuotaService_GetLimit_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetLimit"
+	QuotaService_ListLimits_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListLimits"
+	QuotaService_CreateLimit_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreateLimit"
+	QuotaService_UpdateLimit_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdateLimit"
+	QuotaService_DeleteLimit_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeleteLimit"
+	QuotaService_GetOverride_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/GetOverride"
+	QuotaService_ListOverrides_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListOverrides"
+	QuotaService_CreateOverride_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/CreateOverride"
+	QuotaService_UpdateOverride_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/UpdateOverride"
+	QuotaService_DeleteOverride_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/DeleteOverride"
+	QuotaService_Apply_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Apply"
+	QuotaService_Why_FullMethodName            = "/titrate.quota.v1alpha1.QuotaService/Why"
+	QuotaService_ListRevisions_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListRevisions"
+	QuotaService_GetRevision_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
+	QuotaService_Rollback_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/Rollback"
+	QuotaService_Top_FullMethodName            = "/titrate.quota.v1alpha1.QuotaService/Top"
+	QuotaService_Plan_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Plan"
+	QuotaService_FindDecisions_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
+	QuotaService_Check_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Check"
+	QuotaService_ListGateways_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
+	QuotaService_ListUsage_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListUsage"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -94,6 +99,11 @@ type QuotaServiceClient interface {
 	CreateLimit(ctx context.Context, in *CreateLimitRequest, opts ...grpc.CallOption) (*Limit, error)
 	UpdateLimit(ctx context.Context, in *UpdateLimitRequest, opts ...grpc.CallOption) (*Limit, error)
 	DeleteLimit(ctx context.Context, in *DeleteLimitRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	GetOverride(ctx context.Context, in *GetOverrideRequest, opts ...grpc.CallOption) (*Override, error)
+	ListOverrides(ctx context.Context, in *ListOverridesRequest, opts ...grpc.CallOption) (*ListOverridesResponse, error)
+	CreateOverride(ctx context.Context, in *CreateOverrideRequest, opts ...grpc.CallOption) (*Override, error)
+	UpdateOverride(ctx context.Context, in *UpdateOverrideRequest, opts ...grpc.CallOption) (*Override, error)
+	DeleteOverride(ctx context.Context, in *DeleteOverrideRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Creates or replaces several resources in one transaction: all or nothing.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// Explains what limits a tenant: its share of each pool, and its limits.
@@ -376,6 +386,56 @@ func (c *quotaServiceClient) DeleteLimit(ctx context.Context, in *DeleteLimitReq
 	return out, nil
 }
 
+func (c *quotaServiceClient) GetOverride(ctx context.Context, in *GetOverrideRequest, opts ...grpc.CallOption) (*Override, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Override)
+	err := c.cc.Invoke(ctx, QuotaService_GetOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) ListOverrides(ctx context.Context, in *ListOverridesRequest, opts ...grpc.CallOption) (*ListOverridesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListOverridesResponse)
+	err := c.cc.Invoke(ctx, QuotaService_ListOverrides_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) CreateOverride(ctx context.Context, in *CreateOverrideRequest, opts ...grpc.CallOption) (*Override, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Override)
+	err := c.cc.Invoke(ctx, QuotaService_CreateOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) UpdateOverride(ctx context.Context, in *UpdateOverrideRequest, opts ...grpc.CallOption) (*Override, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Override)
+	err := c.cc.Invoke(ctx, QuotaService_UpdateOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) DeleteOverride(ctx context.Context, in *DeleteOverrideRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, QuotaService_DeleteOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *quotaServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApplyResponse)
@@ -519,6 +579,11 @@ type QuotaServiceServer interface {
 	CreateLimit(context.Context, *CreateLimitRequest) (*Limit, error)
 	UpdateLimit(context.Context, *UpdateLimitRequest) (*Limit, error)
 	DeleteLimit(context.Context, *DeleteLimitRequest) (*emptypb.Empty, error)
+	GetOverride(context.Context, *GetOverrideRequest) (*Override, error)
+	ListOverrides(context.Context, *ListOverridesRequest) (*ListOverridesResponse, error)
+	CreateOverride(context.Context, *CreateOverrideRequest) (*Override, error)
+	UpdateOverride(context.Context, *UpdateOverrideRequest) (*Override, error)
+	DeleteOverride(context.Context, *DeleteOverrideRequest) (*emptypb.Empty, error)
 	// Creates or replaces several resources in one transaction: all or nothing.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// Explains what limits a tenant: its share of each pool, and its limits.
@@ -625,6 +690,21 @@ func (UnimplementedQuotaServiceServer) UpdateLimit(context.Context, *UpdateLimit
 }
 func (UnimplementedQuotaServiceServer) DeleteLimit(context.Context, *DeleteLimitRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteLimit not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetOverride(context.Context, *GetOverrideRequest) (*Override, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOverride not implemented")
+}
+func (UnimplementedQuotaServiceServer) ListOverrides(context.Context, *ListOverridesRequest) (*ListOverridesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListOverrides not implemented")
+}
+func (UnimplementedQuotaServiceServer) CreateOverride(context.Context, *CreateOverrideRequest) (*Override, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateOverride not implemented")
+}
+func (UnimplementedQuotaServiceServer) UpdateOverride(context.Context, *UpdateOverrideRequest) (*Override, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateOverride not implemented")
+}
+func (UnimplementedQuotaServiceServer) DeleteOverride(context.Context, *DeleteOverrideRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteOverride not implemented")
 }
 func (UnimplementedQuotaServiceServer) Apply(context.Context, *ApplyRequest) (*ApplyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Apply not implemented")
@@ -1130,6 +1210,96 @@ func _QuotaService_DeleteLimit_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_GetOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetOverride(ctx, req.(*GetOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_ListOverrides_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListOverridesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).ListOverrides(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_ListOverrides_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).ListOverrides(ctx, req.(*ListOverridesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_CreateOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).CreateOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_CreateOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).CreateOverride(ctx, req.(*CreateOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_UpdateOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).UpdateOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_UpdateOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).UpdateOverride(ctx, req.(*UpdateOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_DeleteOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).DeleteOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_DeleteOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).DeleteOverride(ctx, req.(*DeleteOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _QuotaService_Apply_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApplyRequest)
 	if err := dec(in); err != nil {
@@ -1434,6 +1604,26 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteLimit",
 			Handler:    _QuotaService_DeleteLimit_Handler,
+		},
+		{
+			MethodName: "GetOverride",
+			Handler:    _QuotaService_GetOverride_Handler,
+		},
+		{
+			MethodName: "ListOverrides",
+			Handler:    _QuotaService_ListOverrides_Handler,
+		},
+		{
+			MethodName: "CreateOverride",
+			Handler:    _QuotaService_CreateOverride_Handler,
+		},
+		{
+			MethodName: "UpdateOverride",
+			Handler:    _QuotaService_UpdateOverride_Handler,
+		},
+		{
+			MethodName: "DeleteOverride",
+			Handler:    _QuotaService_DeleteOverride_Handler,
 		},
 		{
 			MethodName: "Apply",
