@@ -86,7 +86,9 @@ func sameAs(t *testing.T, table *Overrides, want map[uint64]Override) {
 func TestOverridesInSets(t *testing.T) {
 	t.Parallel()
 	of := OverridesOf{Tenant: "acme", Limit: "each"}
-	row := func(key uint64, rate float64, until Instant) Override { return Override{Key: key, Number: rate, Burst: 1, Until: until} }
+	row := func(key uint64, rate float64, until Instant) Override {
+		return Override{Key: key, Number: rate, Burst: 1, Until: until}
+	}
 	first := &Delta{Base: 1, Revision: 2, Overrides: []OverrideChange{{OverridesOf: of,
 		Put: OverrideRows{row(1, 1, 0), row(2, 2, 50), row(3, 3, 0)}}}}
 	second := &Delta{Base: 2, Revision: 3, Overrides: []OverrideChange{{OverridesOf: of,

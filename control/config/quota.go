@@ -163,4 +163,3 @@ func (l *Limit) validateQuota(path string) error {
 	}
 	return l.Quota.validate(path)
 }
-

@@ -8,7 +8,9 @@ import (
 )
 
 // ClientKey returns the hash of a client's key of a tenant's limit, by which a [config.Override] goes.
-func ClientKey(seed uint64, tenant, limit, client string) uint64 { return hash.Limit(seed, tenant, limit, client) }
+func ClientKey(seed uint64, tenant, limit, client string) uint64 {
+	return hash.Limit(seed, tenant, limit, client)
+}
 
 // ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).

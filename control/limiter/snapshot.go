@@ -28,7 +28,7 @@ type snapshot struct {
 	weight    float64 // of all tenants
 	tenants   map[string]*tenant
 	own       map[string][]config.OverrideTable // by tenant
-	asks      asks // by the limits of all tenants
+	asks      asks                              // by the limits of all tenants
 
 	changed map[uint64]*keys.Group // limits that the snapshot before had not, or with other numbers
 }

@@ -11,6 +11,7 @@
 //	queues        three kinds of clients under four laws       package queues
 //	inflight      limits on requests in flight                 package inflight
 //	configuration many tenants: load, and one change           package configuration
+//	overrides     many overrides of one limit, likewise        package configuration
 //	idle          memory and CPU of each part at rest          package idle
 //
 // Each package describes its method. All of them compare variants in one run, in interleaved rounds: absolute
@@ -72,6 +73,9 @@ func parts() []part {
 		}},
 		{"configuration", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return configuration.Run(ctx, r, []int{1e3, 1e4, 1e5}, e.rounds)
+		}},
+		{"overrides", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
+			return configuration.RunOverrides(ctx, r, 1e6, e.rounds)
 		}},
 		{"idle", func(ctx context.Context, r *rig.Rig, e effort) (any, []markdown.Section, error) {
 			return idle.Run(ctx, r, 15*e.duration)

@@ -5,7 +5,8 @@
 //
 // Each number of tenants has its own installation: etcd, a coordinator, an agent and an Envoy with the filter,
 // without traffic. Each tenant has a limit, so there are twice as many documents, and a pool. Then the largest number
-// once more, with all tenants on one plan, which has the limit.
+// once more, with all tenants on one plan, which has the limit. And, as a part of its own, one tenant with a limit that
+// has very many overrides, which are loaded by one apply after the other, 400,000 each.
 //
 //   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
 //     the moment when the filter has them in force. Memory is the anonymous memory of each
@@ -37,7 +38,8 @@ var processes = []string{"envoy", "agent", "etcd", "coordinator"}
 // Figures are the figures of one number of tenants.
 type Figures struct {
 	Tenants   int        `json:"tenants"`
-	Planned   bool       `json:"planned"` // all on one plan, and each change is of its limit
+	Planned   bool       `json:"planned"`   // all on one plan, and each change is of its limit
+	Overrides bool       `json:"overrides"` // Tenants counts overrides of one limit
 	FileMB    float64    `json:"fileMB"`
 	ApplyS    float64    `json:"applyS"`   // until titrate apply returns
 	InForceS  float64    `json:"inForceS"` // until the filter has it, both from the start
@@ -60,10 +62,22 @@ func Run(ctx context.Context, r *rig.Rig, sizes []int, changes int) ([]Figures, 
 	return all, tabulate(all), nil
 }
 
+// RunOverrides measures so many overrides of one limit.
+func RunOverrides(ctx context.Context, r *rig.Rig, overrides, changes int) ([]Figures, []markdown.Section, error) {
+	f := &Figures{Tenants: overrides, Overrides: true}
+	if err := f.run(ctx, r, changes); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", f.label(), err)
+	}
+	return []Figures{*f}, tabulate([]Figures{*f}), nil
+}
+
 // label says how many tenants there are, and whether they are on a plan.
 func (f *Figures) label() string {
 	if f.Planned {
 		return fmt.Sprintf("%d-on-a-plan", f.Tenants)
+	}
+	if f.Overrides {
+		return fmt.Sprintf("%d-overrides", f.Tenants)
 	}
 	return fmt.Sprint(f.Tenants)
 }
@@ -100,17 +114,22 @@ func (f *Figures) run(ctx context.Context, r *rig.Rig, changes int) error {
 
 // load applies all documents and waits until they are in force.
 func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g *rig.Gateway) error {
-	file := r.File("tenants-" + f.label() + ".yaml")
-	text := f.documents()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
+	var files []string
+	for i, text := range f.documents() {
+		files = append(files, r.File(fmt.Sprintf("tenants-%s-%d.yaml", f.label(), i)))
+		if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
+			return err
+		}
+		f.FileMB += float64(len(text)) / 1e6
 	}
-	f.FileMB = float64(len(text)) / 1e6
-	r.Say("configuration: %s tenants, a file of %.0f MB", f.label(), f.FileMB)
+	r.Say("configuration: %s tenants, %d files of %.0f MB", f.label(), len(files), f.FileMB)
 	began := time.Now()
-	apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(), "--timeout", "10m", "-f", file)
-	if out, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
+	for _, file := range files {
+		apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(), "--timeout", "10m", "-f", file)
+		if out, err := apply.CombinedOutput(); err != nil {
+			return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
+		}
+		r.Say("configuration: %s applied after %.1f s", file, time.Since(began).Seconds())
 	}
 	f.ApplyS = time.Since(began).Seconds()
 	if err := in.Apply(ctx, pool); err != nil { // stored already: the answer has the revision
@@ -134,8 +153,22 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	return nil
 }
 
-func (f *Figures) documents() string {
+// overridesApplied is how many overrides one apply has.
+const overridesApplied = 400_000
+
+func (f *Figures) documents() (files []string) {
 	var b strings.Builder
+	if f.Overrides {
+		b.WriteString("---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t000000, spec: {}}\n---\n" +
+			"{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t000000/limits/per-client, spec: {rate: 1/s}}\n")
+		for i := range f.Tenants {
+			if b.WriteString("---\n" + f.limit(i, 600)); (i+1)%overridesApplied == 0 {
+				files = append(files, b.String())
+				b.Reset()
+			}
+		}
+		return append(files, b.String())
+	}
 	if f.Planned {
 		b.WriteString("---\n{apiVersion: titrate.dev/v1alpha1, kind: Plan, name: plans/gold, spec: {}}\n---\n" +
 			f.limit(0, 600))
@@ -150,11 +183,15 @@ func (f *Figures) documents() string {
 			"spec: {weight: %d}}\n", i, 1+i%3)
 		b.WriteString("---\n" + f.limit(i, 600))
 	}
-	return b.String()
+	return []string{b.String()}
 }
 
-// limit returns the limit of a tenant, or of the plan.
+// limit returns the limit of a tenant, or of the plan, or an override.
 func (f *Figures) limit(tenant, rate int) string {
+	if f.Overrides {
+		return fmt.Sprintf("{apiVersion: titrate.dev/v1alpha1, kind: Override, name: "+
+			"tenants/t000000/limits/per-client/overrides/c%07d, spec: {rate: %d/min}}\n", tenant, rate)
+	}
 	of := fmt.Sprintf("tenants/t%06d", tenant)
 	if f.Planned {
 		of = "plans/gold"

@@ -196,7 +196,9 @@ func JudgeOf(l *quotav1.Limit) *Judge {
 }
 
 // Alike reports whether the same kinds of overrides may stand beside two limits.
-func (j *Judge) Alike(other *Judge) bool { return j.kind == other.kind && j.perTenant == other.perTenant }
+func (j *Judge) Alike(other *Judge) bool {
+	return j.kind == other.kind && j.perTenant == other.perTenant
+}
 
 // Refuse is why an override cannot stand beside the limit, nil if it can.
 func (j *Judge) Refuse(o *quotav1.Override) error {
