@@ -77,7 +77,7 @@ func (b *browser) block(t *testing.T, s *system) {
 		}
 		b.shows("Block for an hour")
 		b.press("Block for an hour")
-		b.shows("What would change", "tenants/dart/limits/blocked", "overrides["+client+"].rate")
+		b.shows("What would change", "tenants/dart/limits/blocked", "tenants/dart/limits/blocked/overrides/"+client)
 		if i == 0 {
 			b.picture("block")
 		}
@@ -85,7 +85,7 @@ func (b *browser) block(t *testing.T, s *system) {
 		b.shows("Done: revision")
 		b.press("Close")
 	}
-	l, err := s.api(t).GetLimit(t.Context(), &quotav1.GetLimitRequest{Name: "tenants/dart/limits/blocked"})
+	l, err := s.api(t).ListOverrides(t.Context(), &quotav1.ListOverridesRequest{Parent: "tenants/dart/limits/blocked"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,11 +81,12 @@ func textSpan(d protoreflect.FieldDescriptor, rules *validate.StringRules) strin
 
 // nameForms are the names of resources; each part is a name.
 var nameForms = map[protoreflect.Name]string{
-	"Pool":   "`pools/`[name](#names)",
-	"Plan":   "`plans/`[name](#names)",
-	"Tenant": "`tenants/`[name](#names), or `tenants/-`",
-	"Quota":  "that of a Tenant or a Plan`/quotas/`[pool](#names)",
-	"Limit":  "that of a Tenant or a Plan`/limits/`[name](#names)",
+	"Pool":     "`pools/`[name](#names)",
+	"Plan":     "`plans/`[name](#names)",
+	"Tenant":   "`tenants/`[name](#names), or `tenants/-`",
+	"Quota":    "that of a Tenant or a Plan`/quotas/`[pool](#names)",
+	"Limit":    "that of a Tenant or a Plan`/limits/`[name](#names)",
+	"Override": "that of a tenant's Limit`/overrides/` and the client, escaped",
 }
 
 // grouped writes a number with commas between thousands.

@@ -55,12 +55,14 @@ func (w *Writer) Write(m Message) error {
 	return err
 }
 
-// Fits returns an error if a configuration of so many bytes cannot be sent: it takes more than
-// MaxMessage.
-func Fits(size int) error {
-	if most := maxMessage(kindConfig); size > most {
+// Fits returns an error if a configuration of so many bytes, and so many of overrides that are apart, cannot be sent:
+// either has half of MaxMessage.
+func Fits(size, overrides int) error {
+	if most := maxMessage(kindConfig) / 2; size > most {
 		return fmt.Errorf("link: the configuration takes %d bytes, gateways take at most %d: "+
 			"it has too many tenants, quotas, limits or overrides", size, most)
+	} else if overrides > most {
+		return fmt.Errorf("link: overrides that are resources take %d bytes, gateways take at most %d", overrides, most)
 	}
 	return nil
 }

@@ -260,13 +260,12 @@ func meant(given, stored resource.Message) string {
 	var said []string
 	switch given := given.(type) {
 	case *quotav1.Limit:
-		l, _ := stored.(*quotav1.Limit)
-		if resource.Blocks(given.GetRate()) {
-			said = append(said, "blocks: every request is refused at once")
-		} else if given.GetBurst() == 0 && given.GetConcurrency() == 0 && given.GetQuota() == nil && l != nil {
-			said = append(said, fmt.Sprintf("burst %s, the amount of %s, since none is given",
-				command.Number(l.GetBurst()),
-				l.GetRate()))
+		if l, is := stored.(*quotav1.Limit); is && given.GetQuota() == nil {
+			said = append(said, meantBy(given, l)...)
+		}
+	case *quotav1.Override:
+		if o, is := stored.(*quotav1.Override); is && given.GetAmount() == 0 {
+			said = append(said, meantBy(given, o)...)
 		}
 	case *quotav1.Quota:
 		if given.Max != nil && given.GetMax() == 0 {
@@ -277,6 +276,18 @@ func meant(given, stored resource.Message) string {
 		return ""
 	}
 	return ": " + strings.Join(said, "; ")
+}
+
+// meantBy is what the numbers of a limit or an override mean.
+func meantBy(given, stored resource.Numbers) []string {
+	switch {
+	case resource.Blocks(given.GetRate()):
+		return []string{"blocks: every request is refused at once"}
+	case given.GetBurst() > 0 || given.GetConcurrency() > 0:
+		return nil
+	}
+	return []string{fmt.Sprintf("burst %s, the amount of %s, since none is given", command.Number(stored.GetBurst()),
+		stored.GetRate())}
 }
 
 // applyError leads what the coordinator refused back to file and line.

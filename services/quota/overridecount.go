@@ -15,7 +15,7 @@ const (
 	// maxOverrides is the most of one limit, and of one tenant.
 	maxOverrides = 1_000_000
 	// allOverrides is the most of an installation.
-	allOverrides = 2_000_000
+	allOverrides = 1_500_000
 )
 
 var errManyOverrides = errors.New("too many overrides")

@@ -195,12 +195,21 @@ func halved(before, after resource.Message) (what string, was, is float64) {
 			if b.Quota != nil && a.Quota != nil && less("amount", b.Quota.GetAmount(), a.Quota.GetAmount()) {
 				break
 			}
-			wasRate, _ := resource.ParseRate(b.GetRate())
-			isRate, err := resource.ParseRate(a.GetRate())
-			if err == nil {
-				less("rate", wasRate, isRate)
-			}
+			lessRate(b, a, less)
+		}
+	case *quotav1.Override:
+		if a, ok := after.(*quotav1.Override); ok && !less("concurrency", float64(b.GetConcurrency()),
+			float64(a.GetConcurrency())) && !less("amount", b.GetAmount(), a.GetAmount()) {
+			lessRate(b, a, less)
 		}
 	}
 	return what, was, is
+}
+
+// lessRate compares the rates of two limits or overrides.
+func lessRate(before, after resource.Numbers, less func(name string, before, after float64) bool) {
+	was, _ := resource.ParseRate(before.GetRate())
+	if is, err := resource.ParseRate(after.GetRate()); err == nil {
+		less("rate", was, is)
+	}
 }

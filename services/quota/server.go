@@ -199,6 +199,8 @@ func (s *Server) addStatus(m resource.Message, states *States) {
 		m.Status = orNil(said, &quotav1.TenantStatus{Warnings: words, InForce: in, Gateways: of})
 	case *quotav1.Tenant:
 		m.Status = orNil(said, &quotav1.TenantStatus{Warnings: words, InForce: in, Gateways: of})
+	case *quotav1.Override:
+		m.Status = orNil(said, &quotav1.TenantStatus{Warnings: words, InForce: in, Gateways: of})
 	case *quotav1.Quota:
 		m.Status = cmp.Or(states.Quotas[m.Name], orNil(words != nil, &quotav1.QuotaStatus{}))
 		if m.Status != nil {

@@ -28,6 +28,7 @@ type Book struct {
 	sizes map[string]int              // of the tenants on the link, bytes
 	size  int                         // of all of them
 	head  int                         // of what they share
+	apart int                         // of overrides
 
 	leftOver map[string]config.LeftOut // overrides that are not valid, by resource name
 }

@@ -209,7 +209,7 @@ func TestManyTenantsWithDefaultsFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := link.Fits(size); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
+	if err := link.Fits(size, 0); err == nil || !strings.Contains(err.Error(), "gateways take at most") {
 		t.Errorf("copies of the defaults fit: %v", err)
 	}
 }

@@ -29,6 +29,7 @@ type draft struct {
 	sizes  map[string]int
 	size   int
 	head   int
+	apart  int // of overrides
 
 	leftOver map[string]config.LeftOut // overrides that change and are not valid
 }
@@ -238,7 +239,7 @@ func (d *draft) dropUnchanged() {
 // weigh returns an error if the configuration is too large for the link.
 func (d *draft) weigh() (err error) {
 	b := d.book
-	d.sizes, d.size, d.head = make(map[string]int, len(d.out.Tenants)), b.size, b.head
+	d.sizes, d.size, d.head, d.apart = make(map[string]int, len(d.out.Tenants)), b.size, b.head, b.apart
 	if s := d.shared; d.out.Shared != nil || d.out.Plans != nil {
 		c := config.Config{Pools: s.Pools, Defaults: s.Defaults, Plans: s.Plans}
 		if d.head, err = link.ConfigSize(&c); err != nil {
@@ -258,9 +259,9 @@ func (d *draft) weigh() (err error) {
 	for i := range d.out.Overrides {
 		c := &d.out.Overrides[i]
 		after, _ := c.Table()
-		d.size += tableSize(c.OverridesOf, after) - tableSize(c.OverridesOf, b.set.Overrides(c.OverridesOf))
+		d.apart += tableSize(c.OverridesOf, after) - tableSize(c.OverridesOf, b.set.Overrides(c.OverridesOf))
 	}
-	return link.Fits(d.head + d.size)
+	return link.Fits(d.head+d.size, d.apart)
 }
 
 // commit puts the draft in the book.
@@ -276,7 +277,8 @@ func (d *draft) commit() {
 	if d.pools != nil {
 		b.pools = d.pools
 	}
-	b.names, b.count, b.digest, b.size, b.head = d.names, d.count, d.digest, d.size, d.head
+	b.names, b.count, b.digest, b.size, b.head, b.apart = d.names, d.count, d.digest, d.size, d.head,
+		d.apart
 	for name, g := range d.groups {
 		if b.groups[name] = g; len(g) == 0 {
 			delete(b.groups, name)

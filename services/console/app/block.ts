@@ -1,11 +1,11 @@
-// Block a client for an hour, as `titrate block` does: an override with rate 0 in the tenant's limit "blocked".
+// Block a client for an hour, as `titrate block` does: an override with rate 0 of the tenant's limit "blocked".
 
 import { Failure, may, post, problemOf } from "./api";
 import { h, type Content } from "./dom";
 import type { Context } from "./parts";
 import { propose, requestID, stored } from "./plan";
 import { t } from "./strings";
-import type { Limit, Override, Tenant } from "./types";
+import type { Limit, ListedOverride, Override, Tenant } from "./types";
 
 const lasts = 3_600_000; // ms
 const nobody = "1000000000/s"; // rate of the limit for clients that are not blocked
@@ -35,7 +35,7 @@ function block(c: Context, tenant: string, client: string): void {
   propose(c, {
     title: t.blockTitle(client, tenant),
     ask: async () => {
-      apply.resources = [{ limit: blocked(await limit(tenant, name), client) }];
+      apply.resources = await blocked(await limit(tenant, name), client);
       apply.message = `block client ${JSON.stringify(client)}`;
       return { apply };
     },
@@ -69,17 +69,28 @@ async function limit(tenant: string, name: string): Promise<Partial<Limit> & { n
 }
 
 // over says that an override has lapsed.
-function over(o: Override): boolean { return Boolean(o.until) && Date.parse(o.until!) <= Date.now(); }
+function over(o: ListedOverride): boolean { return Boolean(o.until) && Date.parse(o.until!) <= Date.now(); }
 
 function refused(message: string): Failure { return new Failure({ status: 400, message }); }
 
-// blocked is a limit with the block, and without blocks that have lapsed.
-function blocked(l: Partial<Limit> & { name: string }, client: string): object {
+// blocked are the override, and the limit if it is new or loses an entry of its list.
+async function blocked(l: Partial<Limit> & { name: string }, client: string): Promise<object[]> {
   if (Number(l.concurrency ?? 0) > 0 || l.key === "TENANT") throw refused(t.blockKey(l.name));
-  const own = (l.overrides ?? []).find((o) => o.client === client);
-  if (own && own.rate !== "0") throw refused(t.blockOwn(client, l.name));
-  const rest = (l.overrides ?? []).filter((o) => o.client !== client &&
-    !(o.rate === "0" && over(o)));
+  const name = `${l.name}/overrides/${clientID(client)}`;
+  const before = await found<Override>(name);
+  const listed = (l.overrides ?? []).find((o) => o.client === client);
+  if ((before && before.rate !== "0") || (listed && listed.rate !== "0")) throw refused(t.blockOwn(client, l.name));
+  const rest = (l.overrides ?? []).filter((o) => o.client !== client && !(o.rate === "0" && over(o)));
   const until = new Date(Math.floor((Date.now() + lasts) / 1000) * 1000).toISOString();
-  return { ...l, overrides: [...rest, { client, rate: "0", until }] };
+  const one = { override: { name, rate: "0", until, etag: before?.etag } };
+  if (l.etag && rest.length === (l.overrides ?? []).length) return [one];
+  return [{ limit: l.overrides ? { ...l, overrides: rest } : l }, one];
+}
+
+// clientID is a client's name as the last segment of an override's name.
+function clientID(client: string): string {
+  return Array.from(new TextEncoder().encode(client), (b) => {
+    const c = String.fromCharCode(b);
+    return /[A-Za-z0-9._~@:-]/.test(c) ? c : "%" + b.toString(16).toUpperCase().padStart(2, "0");
+  }).join("");
 }

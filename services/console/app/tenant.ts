@@ -6,12 +6,14 @@ import { badge, body, figures, known, link, meter, section, spark, Table, type C
 import { limitName } from "./top";
 import { blockButton } from "./block";
 import { t } from "./strings";
-import type { Activity, Explanation, Limit, LimitExplanation, Override, Quota, Tenant, TenantPlan, Why } from "./types";
+import type { Activity, Explanation, Limit, LimitExplanation, ListedOverride, Override, Quota, Tenant, TenantPlan,
+  Why } from "./types";
 
 export function tenant(c: Context, id: string, client: string | undefined): Screen {
   const name = `/tenants/${encodeURIComponent(id)}`;
   const why = `${name}:why${client ? `?client=${encodeURIComponent(client)}` : ""}`, shadow = `${name}:why?shadow=true`;
   const quotas = `${name}/quotas?page_size=100`, limits = `${name}/limits?page_size=100`;
+  const apart = `${name}/overrides?page_size=100`;
   const tables = { quotas: quotaTable(c), limits: limitTable(c), clients: clientTable(c, id), overrides: overrideTable(c),
     gateways: gatewayTable(c) };
   const plan = () => body<Tenant>(c.live, name)?.plan ?? "", planPath = () => `/plans/${encodeURIComponent(plan())}`;
@@ -19,7 +21,7 @@ export function tenant(c: Context, id: string, client: string | undefined): Scre
   const planLimits = () => `${planPath()}/limits?page_size=100`;
   return {
     title: `${t.tenant} ${id}`,
-    paths: () => [why, quotas, limits, shadow, name, ...plan() ? [planPath(), planQuotas(), planLimits()] : []],
+    paths: () => [why, quotas, limits, shadow, name, apart, ...plan() ? [planPath(), planQuotas(), planLimits()] : []],
     view: () => [
       h("h1", null, `${t.tenant} `, h("bdi", null, id)),
       client && h("p", null, t.ofClient(client), ". ", link(["tenant", id], t.allClients)),
@@ -42,7 +44,8 @@ export function tenant(c: Context, id: string, client: string | undefined): Scre
       section(t.limits, known<{ limits: Limit[] }>(c.live, limits, (r) => {
         const all = withPlan(r.limits, body<{ limits: Limit[] }>(c.live, planLimits())?.limits);
         return [all.length === 0 ? h("p", { class: "quiet" }, t.noLimits)
-          : [tables.limits.view(all), overrides(all, tables.overrides)],
+          : [tables.limits.view(all), overrides(all, body<{ overrides: Override[] }>(c.live, apart)?.overrides ?? [],
+            tables.overrides)],
           plan() && known(c.live, planLimits(), () => null)];
       })),
       section(t.shadow, known<Why>(c.live, shadow, (w) => sentences([...w.notes,
@@ -151,7 +154,7 @@ function limitTable(c: Context): Table<Limit> {
   ], (l) => l.name, c.changed);
 }
 
-type Own = Override & { limit: string };
+type Own = ListedOverride & { limit: string };
 
 function overrideTable(c: Context): Table<Own> {
   return new Table<Own>(t.overrides, [
@@ -163,8 +166,11 @@ function overrideTable(c: Context): Table<Own> {
   ], (o) => `${o.limit} ${o.client}`, c.changed);
 }
 
-function overrides(limits: Limit[], table: Table<Own>): Content {
-  const all = limits.flatMap((l) => l.overrides.map((o) => ({ ...o, limit: last(l.name) })));
+// overrides are those in limits, and the first of those that are apart.
+function overrides(limits: Limit[], apart: Override[], table: Table<Own>): Content {
+  const all = [...limits.flatMap((l) => l.overrides.map((o) => ({ ...o, limit: last(l.name) }))),
+    ...apart.map((o) => ({ ...o, rate: o.rate || t.concurrency(o.concurrency),
+      limit: o.name.split("/")[3] ?? "", client: decodeURIComponent(last(o.name)) }))];
   return all.length > 0 && h("details", { open: all.length <= 10 }, h("summary", null, t.overrides), table.view(all));
 }
 

@@ -17,9 +17,12 @@ export interface Quota {
   name: string; guaranteed: number; max?: number; weight?: number; mode: string; until?: string;
   status?: { demand: number; share: number; admitted: number; boundBy: string; stale: boolean; warnings: string[] };
 }
-export interface Override { client: string; rate: string; burst: number; until?: string }
+export interface ListedOverride { client: string; rate: string; burst: number; until?: string }
+export interface Override {
+  name: string; rate: string; burst: number; concurrency: string; until?: string; etag?: string;
+}
 export interface Limit {
-  name: string; key: string; rate: string; burst: number; overrides: Override[]; mode: string; concurrency: string;
+  name: string; key: string; rate: string; burst: number; overrides: ListedOverride[]; mode: string; concurrency: string;
   until?: string; etag?: string; status?: { warnings: string[]; precision: string; precisionWhy: string };
 }
 
