@@ -68,24 +68,28 @@ func TestOverrides(t *testing.T) {
 func TestOverridesThatDoNotFit(t *testing.T) {
 	server := serve(t, storetest.Open(t))
 	must(t, server, overridden, "apply", "-f", "-")
-	one := func(name, spec string) string { return head + "kind: Override\nname: " + name + "\nspec: " + spec + "\n" }
-	limit := func(spec string) string { return head + "kind: Limit\nname: tenants/a/limits/each\nspec: " + spec + "\n" }
+	one := func(name, spec string) string {
+		return head + "kind: Override\nname: " + name + "\nspec: " + spec + "\n"
+	}
+	limit := func(spec string) string {
+		return head + "kind: Limit\nname: tenants/a/limits/each\nspec: " + spec + "\n"
+	}
 	const of = "tenants/a/limits/each/overrides/"
 	for text, want := range map[string]string{
-		one(of+"listed", "{rate: 1/s}"):    `client "listed" has an override in the list of tenants/a/limits/each and one in`,
-		one(of+"new", "{concurrency: 3}"):  "tenants/a/limits/each has a rate, and tenants/a/limits/each/overrides/new has a concurrency",
-		one(of+"new", "{}"):                "spec.rate: missing",
-		one(of+"new", "{rate: 1/s, concurrency: 2}"):         "one of rate, concurrency and amount",
-		one("tenants/a/limits/none/overrides/k", "{rate: 0}"): "tenants/a/limits/none; create it first",
-		one("tenants/-/limits/each/overrides/k", "{rate: 0}"): "an override is of a tenant's own limit",
-		one("plans/p/limits/each/overrides/k", "{rate: 0}"):   "is not a name",
-		one(of+"%41", "{rate: 0}"):                            `want client "A" written as A`,
-		one(of+"a+b", "{rate: 0}"):                            `want client "a+b" written as a%2Bb`,
-		one(of+strings.Repeat("x", 257), "{rate: 0}"):         "the client's name has 257 bytes, want 1 to 256",
+		one(of+"listed", "{rate: 1/s}"):                                 `client "listed" has an override in the list of tenants/a/limits/each and one in`,
+		one(of+"new", "{concurrency: 3}"):                               "tenants/a/limits/each has a rate, and tenants/a/limits/each/overrides/new has a concurrency",
+		one(of+"new", "{}"):                                             "spec.rate: missing",
+		one(of+"new", "{rate: 1/s, concurrency: 2}"):                    "one of rate, concurrency and amount",
+		one("tenants/a/limits/none/overrides/k", "{rate: 0}"):           "tenants/a/limits/none; create it first",
+		one("tenants/-/limits/each/overrides/k", "{rate: 0}"):           "an override is of a tenant's own limit",
+		one("plans/p/limits/each/overrides/k", "{rate: 0}"):             "is not a name",
+		one(of+"%41", "{rate: 0}"):                                      `want client "A" written as A`,
+		one(of+"a+b", "{rate: 0}"):                                      `want client "a+b" written as a%2Bb`,
+		one(of+strings.Repeat("x", 257), "{rate: 0}"):                   "the client's name has 257 bytes, want 1 to 256",
 		one(of+"k", "{rate: 0}") + "---\n" + one(of+"k", "{rate: 1/s}"): of + "k",
 		limit("{rate: 10/s, overrides: [{client: k, rate: 5/s}]}"):      `client "k" has an override in the list`,
-		limit("{concurrency: 3}"): "with overrides such as tenants/a/limits/each/overrides/k a limit stays one with a rate",
-		limit("{rate: 10/s, key: TENANT}"): "and its key too",
+		limit("{concurrency: 3}"):                                       "with overrides such as tenants/a/limits/each/overrides/k a limit stays one with a rate",
+		limit("{rate: 10/s, key: TENANT}"):                              "and its key too",
 	} {
 		status, out, errs := titrate(t, server, text, "apply", "-f", "-")
 		if status == command.ExitOK || !strings.Contains(out+errs, want) {

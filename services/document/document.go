@@ -5,7 +5,7 @@
 // A document is one resource:
 //
 //	apiVersion: titrate.dev/v1alpha1
-//	kind: Pool                # Pool, Tenant, Quota, Limit
+//	kind: Pool                # Pool, Plan, Tenant, Quota, Limit, Override
 //	name: pools/api
 //	spec:
 //	  capacity: 300

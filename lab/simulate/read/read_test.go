@@ -83,7 +83,7 @@ func TestMistakesHaveFileLineAndField(t *testing.T) {
 		{"upstream of a fixed pool", good + "    upstreams: [{capacity: 5}]\n",
 			`f:13: spec.upstreams[0].pool: no adaptive pool has the name "api"; known are none`},
 		{"apply of nothing", event("{at: 1s, apply: {spec: {rate: 1/s}}}"),
-			"f:12: spec.events[0].apply.kind: missing; want one of Pool, Plan, Tenant, Quota, Limit"},
+			"f:12: spec.events[0].apply.kind: missing; want one of Pool, Plan, Tenant, Quota, Limit, Override"},
 		{"apply with a mistake", event("{at: 1s, apply: {kind: Limit, name: tenants/acme/limits/each, spec: {rtae: 1/s}}}"),
 			"f:12: spec.events[0].apply.spec.rtae: unknown field"},
 		{"apply of a wrong value", event("{at: 1s, apply: {kind: Pool, name: pools/api, spec: {capacity: 0}}}"),

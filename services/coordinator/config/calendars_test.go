@@ -49,7 +49,12 @@ func TestTermsFollowPlans(t *testing.T) {
 		of("own", "gold"), of("planned", "gold"), of("none", ""), of("rated", "gold"), of("lapsed", "gold"),
 		limit("plans/gold", 2, nil), limit("tenants/own", 3, nil), limit("tenants/rated", 0, nil),
 		limit("tenants/lapsed", 4, timestamppb.New(time.Now().Add(-time.Hour))), limit("tenants/-", 1, nil),
+		{Kind: &quotav1.Resource_Override{Override: &quotav1.Override{Name: "tenants/own/limits/monthly/overrides/x%20y",
+			Amount: 9}}},
 	}})
+	if terms, _ := c.Terms(booking.Key{Tenant: "own", Limit: "monthly", Client: "x y"}); terms.Amount != calendar.UnitsOf(9) {
+		t.Errorf("the override's amount is %v", terms.Amount)
+	}
 	for tenant, want := range map[string]float64{"own": 3, "planned": 2, "none": 1, "unknown": 1, "rated": 0, "lapsed": 2} {
 		terms, ok := c.Terms(booking.Key{Tenant: tenant, Limit: "monthly", Client: "a"})
 		if ok != (want > 0) || terms.Amount != calendar.UnitsOf(want) {
