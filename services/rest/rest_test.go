@@ -265,6 +265,37 @@ func TestPatchAndPut(t *testing.T) {
 	}
 }
 
+// Overrides are over REST as limits are. The path has a client's name escaped twice: a/b is a%252Fb.
+func TestOverridesOverREST(t *testing.T) {
+	s := serve(t, rest.Options{Bounds: bytes1M})
+	has := func(text string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				t.Errorf("%q is not in %s", w, text)
+			}
+		}
+	}
+	const limit = "/v1alpha1/tenants/acme/limits/l"
+	s.must("POST", "/v1alpha1/tenants?tenant_id=acme", `{}`)
+	s.must("POST", "/v1alpha1/tenants/acme/limits?limit_id=l", `{"rate":"5/s"}`)
+	has(s.must("POST", limit+"/overrides?override_id=a%252Fb", `{"rate":"7/s"}`), `limits/l/overrides/a%2Fb"`, `"burst":7`)
+	has(s.must("PATCH", limit+"/overrides/a%252Fb", `{"burst":9}`), `"burst":9`, `"rate":"7/s"`)
+	has(s.must("PUT", limit+"/overrides/c?allow_missing=true", `{"rate":"0"}`), `overrides/c"`)
+	for _, parent := range []string{limit, "/v1alpha1/tenants/acme", "/v1alpha1/tenants/*"} {
+		has(s.must("GET", parent+"/overrides", ""), `overrides/a%2Fb"`, `overrides/c"`)
+	}
+	has(s.must("GET", limit+"/overrides/a%252Fb", ""), `"burst":9`)
+	if status, text := s.ask("DELETE", limit, ""); status != 400 || !strings.Contains(text, "still in use") {
+		t.Errorf("%d %s", status, text)
+	}
+	s.must("DELETE", limit+"/overrides/a%252Fb", "")
+	s.must("DELETE", limit+"?force=true", "")
+	if status, _ := s.ask("GET", limit+"/overrides/c", ""); status != 404 {
+		t.Errorf("status %d of an override whose limit is gone", status)
+	}
+}
+
 // A PATCH of a list that lacks entries of the stored one changes nothing, unless it says that this is meant.
 func TestPatchOfAListDropsNothing(t *testing.T) {
 	s := serve(t, rest.Options{Bounds: bytes1000})

@@ -52,6 +52,7 @@ type Cache struct {
 	known     bool
 	revision  int64
 	resources map[string]*quotav1.Resource
+	overrides int               // among the resources
 	digest    resource.Digest   // of resources
 	recent    []step            // oldest first, none of them a reset
 	floor     int64             // revision before recent[0]
@@ -95,10 +96,12 @@ func (c *Cache) Apply(b store.Batch) {
 	for _, r := range b.Resources {
 		name := resource.Name(r)
 		c.digest = c.digest.Replace(c.resources[name], r)
+		c.count(c.resources[name], r)
 		c.resources[name] = r
 	}
 	for _, name := range b.Deleted {
 		c.digest = c.digest.Replace(c.resources[name], nil)
+		c.count(c.resources[name], nil)
 		delete(c.resources, name)
 	}
 	c.known, c.revision = true, b.Revision
@@ -113,6 +116,23 @@ func (c *Cache) Apply(b store.Batch) {
 	c.quotas.note(b, c.resources)
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// count notes that a resource takes the place of another; nil is none.
+func (c *Cache) count(before, now *quotav1.Resource) {
+	if before.GetOverride() != nil {
+		c.overrides--
+	}
+	if now.GetOverride() != nil {
+		c.overrides++
+	}
+}
+
+// Overrides is the number of overrides that are resources.
+func (c *Cache) Overrides() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.overrides
 }
 
 // named are the names of what a batch changes or deletes.
@@ -180,9 +200,10 @@ func (c *Cache) reset(b store.Batch) {
 	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool {
 		return !slices.Contains(b.Unreadable, name)
 	})
-	c.digest = 0
+	c.digest, c.overrides = 0, 0
 	for _, r := range c.resources {
 		c.digest = c.digest.Replace(nil, r)
+		c.count(nil, r)
 	}
 	c.recent, c.floor = nil, b.Revision
 }
