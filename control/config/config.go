@@ -21,8 +21,8 @@ type Config struct {
 	// Plans are the settings of the tenants that name them. A plan has the fields of a tenant, but no Plan.
 	Plans   []Tenant `json:"plans,omitempty"`
 	Tenants []Tenant `json:"tenants,omitempty"`
-	// Overrides are other numbers for single clients, besides those that limits have themselves. Of a limit that is
-	// not there, or of another kind, they do nothing.
+	// Overrides are other numbers for single clients, besides the lists that limits have themselves. Of a limit that
+	// is not there, or of another kind, they do nothing.
 	Overrides []OverrideTable `json:"overrides,omitempty"`
 }
 

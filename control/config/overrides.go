@@ -20,7 +20,7 @@ type Override struct {
 	Until  Instant // from which it counts no more; 0: it stays
 }
 
-// LimitKind is what a limit holds its keys to.
+// LimitKind says whether a limit counts by a rate, a concurrency or a quota.
 type LimitKind uint8
 
 // The kinds of limits.
@@ -30,7 +30,7 @@ const (
 	QuotaLimit
 )
 
-// Kind is what the limit holds its keys to.
+// Kind returns the kind of the limit.
 func (l *Limit) Kind() LimitKind {
 	switch {
 	case l.Concurrency > 0:
@@ -41,7 +41,7 @@ func (l *Limit) Kind() LimitKind {
 	return RateLimit
 }
 
-// Numbers are those of an override of a limit of a kind.
+// Numbers returns the numbers of an override of a limit of a kind.
 func (o Override) Numbers(k LimitKind) RateBurst {
 	rb := RateBurst{Until: o.Until}
 	switch k {

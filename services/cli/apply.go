@@ -278,7 +278,7 @@ func meant(given, stored resource.Message) string {
 	return ": " + strings.Join(said, "; ")
 }
 
-// meantBy is what the numbers of a limit or an override mean.
+// meantBy says in words what the numbers of a limit or an override mean.
 func meantBy(given, stored resource.Numbers) []string {
 	switch {
 	case resource.Blocks(given.GetRate()):

@@ -208,7 +208,7 @@ func (s *Store) nameOf(key []byte) string {
 	return strings.TrimPrefix(strings.TrimPrefix(string(key), s.prefix), overrides)
 }
 
-// keyOf is where a resource is stored. Overrides stand apart: there may be a million of them among a tenant's limits.
+// keyOf returns the key of a resource in etcd. Overrides stand apart: there may be a million of them among a tenant's limits.
 func (s *Store) keyOf(name string) string {
 	if strings.Count(name, "/") == 5 {
 		return s.prefix + overrides + name

@@ -16,8 +16,8 @@ func override(limit, client string) resource.Message {
 	return &quotav1.Override{Name: "tenants/acme/limits/" + limit + "/overrides/" + client, Rate: "1/s"}
 }
 
-// Overrides are stored apart from the limits: they are in lists of their own, in snapshots and in batches, also of a
-// change set that is staged; and they go with their limit and their tenant.
+// Overrides are stored apart from the limits. They are in lists of their own, in snapshots and in batches, also of a
+// change set that is staged. They go with their limit and their tenant.
 func TestManyOverrides(t *testing.T) {
 	s := storetest.Open(t)
 	batches := s.Watch(t.Context(), store.Snapshot{})

@@ -153,7 +153,7 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	return nil
 }
 
-// overridesApplied is how many overrides one apply has.
+// overridesApplied is the number of overrides in one apply.
 const overridesApplied = 400_000
 
 func (f *Figures) documents() (files []string) {

@@ -58,7 +58,7 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 	return c, c.addOverrides(all)
 }
 
-// addOverrides adds the overrides that are resources to the limits, for those who read the limits only.
+// addOverrides adds the overrides that are resources to the limits, for the readers of limits.
 func (c *Configuration) addOverrides(all []*quotav1.Resource) error {
 	for _, r := range all {
 		if r.GetOverride() == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// A book that was changed in steps is one that was made at once: configuration, digest, resources. A change of an
+// A book that was changed in steps equals a book that was made at once: configuration, digest, resources. A change of an
 // override changes no tenant.
 func TestOverridesOfABook(t *testing.T) {
 	base := []*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/api", Capacity: 1}),

@@ -200,7 +200,7 @@ func (j *Judge) Alike(other *Judge) bool {
 	return j.kind == other.kind && j.perTenant == other.perTenant
 }
 
-// Refuse is why an override cannot stand beside the limit, nil if it can.
+// Refuse returns an error if an override cannot stand beside the limit.
 func (j *Judge) Refuse(o *quotav1.Override) error {
 	ref, rb, err := OverrideConfig(o)
 	if err != nil {
