@@ -98,6 +98,7 @@ func (present) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, e
 	return &quotav1.ListUsageResponse{Usage: []*quotav1.Usage{u}}, nil
 }
 
+func (present) Overrides(string) int { return 0 }
 func (present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
 	return quotav1.Precision_PRECISION_UNSPECIFIED, ""
 }

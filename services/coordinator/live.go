@@ -280,6 +280,9 @@ func (l *live) Gateways() (revision int64, gateways []*quotav1.Gateway, err erro
 	return config.Revision, l.coordinator.fleet.Gateways(l.coordinator.streams.Agents()), nil
 }
 
+// Overrides counts those of the configuration that is known here.
+func (l *live) Overrides(parent string) int { return l.coordinator.configuration.Overrides(parent) }
+
 // Precision says how close the gateways of connected agents hold a limit, and why.
 func (l *live) Precision(limit *quotav1.Limit) (p quotav1.Precision, why string) {
 	return l.coordinator.fleet.Precision(l.coordinator.streams.Agents(), limit)

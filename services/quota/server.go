@@ -72,6 +72,8 @@ type Live interface {
 	Gateways() (revision int64, gateways []*quotav1.Gateway, err error)
 	// Usage returns a page of the use of calendar quotas, of a request that is valid. An error is as that of Explain.
 	Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error)
+	// Overrides is the number of overrides, lately, of a limit or a tenant, or of all for "".
+	Overrides(parent string) int
 	// Precision says how close gateways hold a limit now, and why. Unspecified: nobody has said.
 	Precision(l *quotav1.Limit) (p quotav1.Precision, why string)
 }

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 // present is a Live with the answers that a test sets.
 type present struct {
+	overrides    int
 	pools        map[string]*quotav1.PoolStatus
 	quotas       map[string]*quotav1.QuotaStatus
 	explanations []*quotav1.Explanation
@@ -72,6 +73,7 @@ func (p *present) Gateways() (int64, []*quotav1.Gateway, error) {
 func (p *present) Usage(*quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) {
 	return p.usage, p.err
 }
+func (p *present) Overrides(string) int { return p.overrides }
 func (p *present) Precision(*quotav1.Limit) (quotav1.Precision, string) {
 	return quotav1.Precision_PRECISION_UNSPECIFIED, ""
 }
@@ -125,6 +127,8 @@ func envelope(m proto.Message) *quotav1.Resource {
 		return &quotav1.Resource{Kind: &quotav1.Resource_Tenant{Tenant: m}}
 	case *quotav1.Quota:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Quota{Quota: m}}
+	case *quotav1.Override:
+		return &quotav1.Resource{Kind: &quotav1.Resource_Override{Override: m}}
 	case *quotav1.Limit:
 		return &quotav1.Resource{Kind: &quotav1.Resource_Limit{Limit: m}}
 	}

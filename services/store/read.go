@@ -196,15 +196,6 @@ func (s *Store) Count(ctx context.Context, kind resource.Kind, parent string) (i
 	return int(got.Count), nil
 }
 
-// CountAtMost is the number of all stored resources, as the head has it.
-func (s *Store) CountAtMost(ctx context.Context) (int, error) {
-	h, _, err := s.currentHead(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.count(ctx, h)
-}
-
 // scan calls visit for the keys in [start, end) in order, page by page at one revision (0 = now), until it returns
 // false or an error.
 func (s *Store) scan(ctx context.Context, start, end string, rev int64,

@@ -52,7 +52,7 @@ type Cache struct {
 	known     bool
 	revision  int64
 	resources map[string]*quotav1.Resource
-	overrides int               // among the resources
+	overrides map[string]int    // by limit, tenant, and "" for all
 	digest    resource.Digest   // of resources
 	recent    []step            // oldest first, none of them a reset
 	floor     int64             // revision before recent[0]
@@ -74,7 +74,7 @@ type step struct {
 // New makes an empty cache: no configuration is known yet.
 func New() *Cache {
 	c := &Cache{resources: map[string]*quotav1.Resource{}, asked: map[int64]*Change{},
-		changed: make(chan struct{}), timed: map[string]time.Time{}}
+		changed: make(chan struct{}), timed: map[string]time.Time{}, overrides: map[string]int{}}
 	c.compiler = compiler{resources: c.resources, planOf: map[string]string{}, plans: map[string]*plan{}}
 	c.config = c.compiler.whole(0, time.Time{})
 	return c
@@ -96,12 +96,12 @@ func (c *Cache) Apply(b store.Batch) {
 	for _, r := range b.Resources {
 		name := resource.Name(r)
 		c.digest = c.digest.Replace(c.resources[name], r)
-		c.count(c.resources[name], r)
+		c.count(name, r, c.resources[name])
 		c.resources[name] = r
 	}
 	for _, name := range b.Deleted {
 		c.digest = c.digest.Replace(c.resources[name], nil)
-		c.count(c.resources[name], nil)
+		c.count(name, nil, c.resources[name])
 		delete(c.resources, name)
 	}
 	c.known, c.revision = true, b.Revision
@@ -118,21 +118,31 @@ func (c *Cache) Apply(b store.Batch) {
 	c.changed = make(chan struct{})
 }
 
-// count notes that a resource takes the place of another; nil is none.
-func (c *Cache) count(before, now *quotav1.Resource) {
-	if before.GetOverride() != nil {
-		c.overrides--
-	}
+// count notes that a resource takes the place of another of its name; nil is none.
+func (c *Cache) count(name string, now, before *quotav1.Resource) {
+	step := 0
 	if now.GetOverride() != nil {
-		c.overrides++
+		step++
+	}
+	if before.GetOverride() != nil {
+		step--
+	}
+	ref, err := resource.Parse(name)
+	if step == 0 || err != nil {
+		return
+	}
+	for _, of := range []string{"", "tenants/" + ref.Tenant, ref.Parent()} {
+		if c.overrides[of] += step; c.overrides[of] == 0 {
+			delete(c.overrides, of)
+		}
 	}
 }
 
-// Overrides is the number of overrides that are resources.
-func (c *Cache) Overrides() int {
+// Overrides is the number of overrides that are resources, of a limit or a tenant, or of all for "".
+func (c *Cache) Overrides(parent string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.overrides
+	return c.overrides[parent]
 }
 
 // named are the names of what a batch changes or deletes.
@@ -200,10 +210,11 @@ func (c *Cache) reset(b store.Batch) {
 	maps.DeleteFunc(c.resources, func(name string, _ *quotav1.Resource) bool {
 		return !slices.Contains(b.Unreadable, name)
 	})
-	c.digest, c.overrides = 0, 0
-	for _, r := range c.resources {
+	c.digest = 0
+	clear(c.overrides)
+	for name, r := range c.resources {
 		c.digest = c.digest.Replace(nil, r)
-		c.count(nil, r)
+		c.count(name, r, nil)
 	}
 	c.recent, c.floor = nil, b.Revision
 }
