@@ -261,8 +261,8 @@ func (s *Set) Resolve(list []OverrideChange) []OverrideChange {
 // Overrides returns the table of a tenant's limit, nil for none.
 func (s *Set) Overrides(of OverridesOf) *Overrides { return s.over[of] }
 
-// OverrideOf returns the override of a key of a tenant's limit, if there is one and it holds at an instant. It stands in
-// the limit itself, or apart. The API refuses both for one client.
+// OverrideOf returns the override of a key of a tenant's limit, if there is one and it holds at an instant. It stands
+// in the limit itself, or apart. The API refuses both for one client.
 func (s *Set) OverrideOf(tenant string, l *Limit, key uint64, client string, at Instant) (rb RateBurst, found bool) {
 	k := l.Kind()
 	if o, is := s.over[OverridesOf{tenant, l.Name, k}].Find(key); is && !o.Until.Over(at) {

@@ -34,6 +34,14 @@ type limit struct {
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 
+// ownOf returns the override of a client that is apart from the limit.
+func (l *limit) ownOf(client string) (config.Override, bool) {
+	if l.own == nil {
+		return config.Override{}, false
+	}
+	return l.own.Find(l.keys.Key(client))
+}
+
 // call is one request on its way through the stages.
 type call struct {
 	now, cost int64 // cost counts for the pool

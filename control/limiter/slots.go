@@ -92,14 +92,6 @@ func (l *limit) slotsOf(client string) int64 {
 	return l.slots.most
 }
 
-// ownOf returns the override of a client that is apart from the limit.
-func (l *limit) ownOf(client string) (config.Override, bool) {
-	if l.own == nil {
-		return config.Override{}, false
-	}
-	return l.own.Find(l.keys.Key(client))
-}
-
 // noSlot is the allowance of a client all of whose slots are in use.
 func (l *limit) noSlot(client string) Allowance {
 	return Allowance{Limit: l.name, Concurrency: l.slotsOf(client), Cost: 1, Next: time.Duration(slotRetry),

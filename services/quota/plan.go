@@ -189,25 +189,23 @@ func halved(before, after resource.Message) (what string, was, is float64) {
 		}
 	case *quotav1.Limit:
 		if a, ok := after.(*quotav1.Limit); ok {
-			if less("concurrency", float64(b.GetConcurrency()), float64(a.GetConcurrency())) {
-				break
-			}
-			if b.Quota != nil && a.Quota != nil && less("amount", b.Quota.GetAmount(), a.Quota.GetAmount()) {
-				break
-			}
-			lessRate(b, a, less)
+			lessNumbers(b, a, b.GetQuota().GetAmount(), a.GetQuota().GetAmount(), less)
 		}
 	case *quotav1.Override:
-		if a, ok := after.(*quotav1.Override); ok && !less("concurrency", float64(b.GetConcurrency()),
-			float64(a.GetConcurrency())) && !less("amount", b.GetAmount(), a.GetAmount()) {
-			lessRate(b, a, less)
+		if a, ok := after.(*quotav1.Override); ok {
+			lessNumbers(b, a, b.GetAmount(), a.GetAmount(), less)
 		}
 	}
 	return what, was, is
 }
 
-// lessRate compares the rates of two limits or overrides.
-func lessRate(before, after resource.Numbers, less func(name string, before, after float64) bool) {
+// lessNumbers compares two limits or overrides, and the amounts of their quotas, of which 0 is none.
+func lessNumbers(before, after resource.Numbers, amount, next float64, less func(name string, before, after float64) bool,
+) {
+	if less("concurrency", float64(before.GetConcurrency()), float64(after.GetConcurrency())) ||
+		next > 0 && less("amount", amount, next) {
+		return
+	}
 	was, _ := resource.ParseRate(before.GetRate())
 	if is, err := resource.ParseRate(after.GetRate()); err == nil {
 		less("rate", was, is)

@@ -208,7 +208,8 @@ func (s *Store) nameOf(key []byte) string {
 	return strings.TrimPrefix(strings.TrimPrefix(string(key), s.prefix), overrides)
 }
 
-// keyOf returns the key of a resource in etcd. Overrides stand apart: there may be a million of them among a tenant's limits.
+// keyOf returns the key of a resource in etcd. Overrides stand apart: a million of them would be among the limits of a
+// tenant.
 func (s *Store) keyOf(name string) string {
 	if strings.Count(name, "/") == 5 {
 		return s.prefix + overrides + name

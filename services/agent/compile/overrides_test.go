@@ -14,8 +14,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// A book that was changed in steps equals a book that was made at once: configuration, digest, resources. A change of an
-// override changes no tenant.
+// A book that was changed in steps equals a book that was made at once: configuration, digest, resources. A change of
+// an override changes no tenant.
 func TestOverridesOfABook(t *testing.T) {
 	base := []*quotav1.Resource{pool(&quotav1.Pool{Name: "pools/api", Capacity: 1}),
 		tenant(&quotav1.Tenant{Name: "tenants/a"}), limitOf(&quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s"})}

@@ -2,8 +2,8 @@
 //
 // # Model
 //
-// A resource is a pool, a plan, a tenant, a quota, a limit or an override. On the wire and in etcd it travels in the envelope
-// quotav1.Resource; in Go it is the message inside. Of and Unwrap go between the two.
+// A resource is a pool, a plan, a tenant, a quota, a limit or an override. On the wire and in etcd it travels in the
+// envelope quotav1.Resource; in Go it is the message inside. Of and Unwrap go between the two.
 //
 // A name is a path of Google AIP-122:
 //
