@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -167,4 +168,35 @@ func TestBadOverridesInJSON(t *testing.T) {
 			t.Errorf("%+v is read", row)
 		}
 	}
+}
+
+// The memory and the time of a million overrides: of a lookup, and of a change of one.
+func BenchmarkOverrides(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	rows := make([]Override, 1_000_000)
+	for i := range rows {
+		rows[i] = Override{Key: r.Uint64(), Number: 1, Burst: 1}
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	table := (*Overrides)(nil).With(rows, nil)
+	each := float64(heap()-before) / float64(len(rows))
+	b.Run("find", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, ok := table.Find(rows[i*7919%len(rows)].Key); !ok {
+				b.Fatal("not found")
+			}
+		}
+		b.ReportMetric(each, "B/override")
+	})
+	b.Run("change", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			_ = table.With(rows[i%len(rows):i%len(rows)+1], nil)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/titrate/titrate/control/config"
@@ -74,5 +75,39 @@ func TestOverridesApart(t *testing.T) {
 	}
 	if err := e.Apply(given.Config()); err != nil || admitted("other") != 0 {
 		t.Errorf("other is admitted by the whole configuration: %v", err)
+	}
+}
+
+// The admit path of a limit without overrides that are apart, and with a million, to which each request's client
+// belongs or not.
+func BenchmarkDecideOverrides(b *testing.B) {
+	const keys = 10_000
+	for _, overrides := range []int{0, 1_000_000} {
+		for _, own := range []bool{false, true} {
+			b.Run(fmt.Sprintf("overrides=%d/own=%t", overrides, own), func(b *testing.B) {
+				e, rs := benchEngine(b, keys, 1)
+				c := e.snap.Load().source()
+				rows := make([]config.Override, overrides)
+				for i := range rows {
+					name := fmt.Sprintf("other-%08d", i)
+					if own && i < keys {
+						name = rs[i].Client
+					}
+					rows[i] = config.Override{Key: ClientKey(c.Seed, "a", "l", name), Number: 1000, Burst: 1e6}
+				}
+				c.Overrides = []config.OverrideTable{{OverridesOf: config.OverridesOf{Tenant: "a", Limit: "l"},
+					Table: (*config.Overrides)(nil).With(rows, nil)}}
+				mustApply(b, e, c)
+				now, i := 2*sec, uint64(1)
+				b.ReportAllocs()
+				for b.Loop() {
+					now += 2000
+					i = i*6364136223846793005 + 1442695040888963407
+					if e.Decide(now, &rs[i>>33%keys]).Verdict == Reject {
+						b.Fatal("rejected")
+					}
+				}
+			})
+		}
 	}
 }

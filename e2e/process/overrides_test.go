@@ -30,12 +30,14 @@ YAML
 until titrate get overrides | grep -c ' 1/1' | grep -q 4; do sleep 0.1; done
 echo soon: $(requests 2 -H 'x-client: soon' /)
 echo few: $(requests 6 -H 'x-client: few' /)
+until requests 1 -H 'x-client: a/b' / | grep -q 200; do sleep 0.1; done # the quota's owner knows the key
 until requests 1 -H 'x-client: a/b' / | grep -q 429; do sleep 0.1; done
+until titrate usage acme monthly --client a/b | grep -q 100.0%; do sleep 0.2; done
 echo a/b: $(titrate usage acme monthly --client a/b | tail -1)
 for i in 1 2 3 4; do curl -so /dev/null -w '%{http_code}\n' -H 'x-tenant: acme' -H 'x-client: one' http://127.0.0.1:10000/ & done >one.log
 sleep 2
 echo one at a time: $(sort one.log | uniq -c)
-echo eve: $(requests 2 -H 'x-client: eve' /)
+until requests 1 -H 'x-client: eve' / | grep -q 200; do sleep 0.1; done
 titrate block acme --client eve --limit each >/dev/null
 until requests 1 -H 'x-client: eve' / | grep -q 429; do sleep 0.05; done
 titrate delete tenants/acme/limits/each/overrides/few
@@ -44,12 +46,13 @@ until requests 1 -H 'x-client: soon' / | grep -q 200; do sleep 0.1; done
 sleep 2 # the agent has written its snapshot
 pids=($(jobs -p))
 kill -9 ${pids[1]} ${pids[2]}
+wait ${pids[2]} || true
 titrate agent --coordinator 127.0.0.1:7400 --socket $PWD/agent.sock --snapshot-dir $PWD >again.log 2>&1 &
 until grep -q "gateway connected" again.log; do sleep 0.1; done
 sleep 1
 echo a new agent, eve: $(requests 1 -H 'x-client: eve' /)
 `)
-	contains(t, said, "soon: 2 429", "few: 4 200 2 429", "100.0%", "eve: 2 200",
+	contains(t, said, "soon: 2 429", "few: 4 200 2 429", "100.0%",
 		"tenants/acme/limits/each/overrides/few deleted", "a new agent, eve: 1 429")
 	contains(t, said, "one at a time: ", " 429")
 }
