@@ -200,9 +200,14 @@ func (s *Store) Count(ctx context.Context, kind resource.Kind, parent string) (i
 // false or an error.
 func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 	visit func(*mvccpb.KeyValue) (bool, error), also ...clientv3.OpOption) error {
-	for start < end {
-		got, err := s.get(ctx, start, append(slices.Clone(also), clientv3.WithRange(end), clientv3.WithRev(rev),
-			clientv3.WithLimit(pageKeys))...)
+	apart := s.prefix + overrides
+	for many := int64(pageKeys); start < end; many = min(2*many, overridePage) {
+		to, page := end, int64(pageKeys)
+		if strings.HasPrefix(start, apart) {
+			to, page = min(end, clientv3.GetPrefixRangeEnd(apart)), many
+		}
+		got, err := s.get(ctx, start, append(slices.Clone(also), clientv3.WithRange(to), clientv3.WithRev(rev),
+			clientv3.WithLimit(page))...)
 		if err != nil {
 			return err
 		}
@@ -211,10 +216,11 @@ func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 				return err
 			}
 		}
-		if !got.More {
-			return nil
-		}
 		rev = got.Header.Revision
+		if !got.More {
+			start = to
+			continue
+		}
 		start = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
 	}
 	return nil
