@@ -30,7 +30,7 @@
 //  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was
 //     restored from a backup, and a new owner, do not begin before it.
 //  8. An owner without units asks gateways for what is idle before it refuses. An owner that ends gives back what it
-//     has of its last interval.
+//     has of its last intervals.
 //
 // # Bounds
 //

@@ -83,7 +83,7 @@ type Want struct {
 	Period   int64
 	Wanted   Units
 	Known    Units
-	Returned Units // new end of the session's last interval; 0: as it is
+	Returned Units // new end of the session's last intervals; 0: as it is
 	Use            // of the session
 	Final    bool  // no more comes of the session and the period
 }

@@ -38,7 +38,7 @@ type account struct {
 	ended  Use // of gateways that are forgotten
 
 	booked Units    // lengths of all intervals
-	last   interval // that was booked
+	last   interval // that was booked, with those before it that have no gap
 	high   Units    // highest end of an interval that is known
 	full   Units    // the amount when the coordinators said that it is used up; 0: they have given an interval since
 	others Units    // highest that gateways know of other sessions
@@ -380,7 +380,10 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	a.answered = true
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
-		a.last, a.hasBooked = interval{b.From, b.To}, true
+		if a.hasBooked = true; b.From != a.last.to {
+			a.last.from = b.From
+		}
+		a.last.to = b.To
 		a.high, a.full = max(a.high, b.To), 0
 	}
 	if now-a.firstAt >= SlowAfter {

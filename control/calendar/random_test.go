@@ -256,7 +256,7 @@ func TestRestoredStore(t *testing.T) {
 	}
 }
 
-// An orderly end gives back the last interval: ten of them lose ten half steps at most.
+// An orderly end gives back what the owner has.
 func TestOrderlyEnd(t *testing.T) {
 	w := newWorld(t, 12, 1000*Unit, none)
 	a := w.agent()

@@ -243,3 +243,27 @@ func TestCostAboveTheAmount(t *testing.T) {
 		t.Errorf("%v granted", o.Out()-out)
 	}
 }
+
+// A gateway that has forgotten a key answers a late message once: what was on its way to it comes back.
+func TestForgottenKeyIsAtRest(t *testing.T) {
+	next := sessions()
+	g, o := used(next)
+	p := &post{}
+	o.Ask(second, 1, g.message(second), p) // a Reply is on its way
+	o.now.grant(o.now.find(1, g.session), 4*Unit)
+	o.Ask(second, 1, g.Release(second), p)
+	out := o.Out()
+	messages := 0
+	for ; len(p.replies) > 0 && messages < 10; messages++ {
+		m := p.replies[0]
+		if p.replies = p.replies[1:]; m.Session != g.session {
+			continue
+		}
+		if a, ok := Unknown(m); ok {
+			o.Ask(second, 1, a, p)
+		}
+	}
+	if messages > 4 || o.Out() != out-4*Unit {
+		t.Errorf("%d messages; %v granted, then %v", messages, out, o.Out())
+	}
+}

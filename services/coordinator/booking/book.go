@@ -195,6 +195,9 @@ func (b *Book) book(now time.Time, one *record, s *session, r *controlv1.Booking
 		return false
 	}
 	b.counts.Given++
+	if from != s.to {
+		s.low = from
+	}
 	s.number, s.from, s.to = r.GetNumber(), from, to
 	answer.From, answer.To = uint64(from), uint64(to)
 	return true

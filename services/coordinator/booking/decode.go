@@ -210,7 +210,7 @@ func (d *decoder) session(now time.Time) (s session) {
 	number := d.number()
 	s.number, s.final = number>>1, number&1 != 0
 	s.from = d.units()
-	s.to = s.from + d.units()
+	s.low, s.to = s.from, s.from+d.units()
 	s.use = d.use()
 	return s
 }
