@@ -39,6 +39,8 @@ type account struct {
 
 	booked Units    // lengths of all intervals
 	last   interval // that was booked, with those before it that have no gap
+	clear  Units    // up to it, units of the intervals were granted by owners before
+	since  int64    // when the first interval came
 	high   Units    // highest end of an interval that is known
 	full   Units    // the amount when the coordinators said that it is used up; 0: they have given an interval since
 	others Units    // highest that gateways know of other sessions
@@ -228,12 +230,13 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, begin)
 		return
 	}
-	u := a.find(from, m.Session)
+	u, stranger := a.find(from, m.Session), false
 	if u == nil {
 		if m.Heard != 0 {
 			out.Reply(from, begin)
 			return
 		}
+		stranger = !slices.ContainsFunc(a.users, func(u user) bool { return u.peer == from })
 		u = a.add(from, m.Session)
 		u.brought = min(max(0, m.Brought), o.terms.Amount)
 	}
@@ -254,11 +257,21 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, r)
 		return
 	}
-	if m.Known > a.said && m.Period != 0 {
-		a.others = max(a.others, min(m.Known, o.terms.Amount))
-		a.high = max(a.high, a.others)
+	if (stranger || m.Known > a.said) && m.Period != 0 { // it does not know that from this owner
+		a.learn(now, min(m.Known, o.terms.Amount))
 	}
 	o.serve(now, out)
+}
+
+// learn takes in the highest end that a gateway knows of other owners. An owner before may have granted units beyond its
+// intervals that were booked here before a gateway said so: they are booked once more.
+func (a *account) learn(now int64, known Units) {
+	if n := min(known, a.last.to) - a.clear; a.hasBooked && n > 0 && now-a.since < learnFor {
+		a.clear += n
+		a.booked -= min(n, a.booked)
+	}
+	a.others = max(a.others, known)
+	a.high = max(a.high, a.others)
 }
 
 // accountOf returns the account of a message; nil: there is none.
@@ -380,7 +393,10 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	a.answered = true
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
-		if a.hasBooked = true; b.From != a.last.to {
+		if !a.hasBooked {
+			a.hasBooked, a.since, a.clear = true, now, max(b.From, a.others)
+		}
+		if b.From != a.last.to {
 			a.last.from = b.From
 		}
 		a.last.to = b.To
