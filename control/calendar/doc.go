@@ -26,7 +26,7 @@
 //     lasts. A number never goes back.
 //  6. An OPEN owner whose booking is slow or cannot be stored grants beyond its intervals, up to the amount by its own
 //     count. The next intervals pay for that. An owner that does not know what was used waits a second for the first
-//     answer. It grants so only while it reaches all agents: otherwise another owner may do the same.
+//     answer, which the coordinator gives before its store does. It grants so only while it reaches all agents: otherwise another owner may do the same.
 //  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was
 //     restored from a backup, and a new owner, do not begin before it.
 //  8. An owner without units asks gateways for what is idle before it refuses. An owner that ends gives back what it

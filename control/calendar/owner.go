@@ -384,8 +384,10 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	if b.Session != a.session || b.Period != a.period || b.Number != a.number || a.wanted == 0 {
 		return
 	}
-	a.away = b.Reason == StoreAway
-	if a.away {
+	if b.Reason == NotStored {
+		a.answered, a.high = true, max(a.high, b.From)
+	}
+	if a.away = b.Reason == StoreAway || b.Reason == NotStored; a.away {
 		a.askAt = now + bookAgain
 		o.serve(now, out)
 		return

@@ -242,6 +242,9 @@ func (s *storeSim) book(w *world, q Want, answer func(Booked)) {
 	s.end[q.Period], s.marks[q.Session] = max(s.end[q.Period], out.To), out.To
 	s.given[key] = out
 	s.writes++
+	if q.Number == 1 { // the owner may know nothing
+		w.at(w.now+SlowAfter, func() { answer(Booked{q.Session, 1, q.Period, out.From, out.From, NotStored}) })
+	}
 	w.at(w.now+s.delay(), func() { answer(out) })
 }
 

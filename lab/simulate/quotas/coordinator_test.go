@@ -3,6 +3,9 @@ package quotas
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/quotas"
@@ -123,6 +126,9 @@ func (c *coordinator) take(from *host, m *controlv1.Bookings) {
 			continue
 		}
 		c.waiting = append(c.waiting, one)
+		if r.GetNumber() == 1 && r.GetWanted() > 0 {
+			c.later(calendar.SlowAfter, func() { c.answer(notStored(one)) })
+		}
 		if !c.window {
 			c.window = true
 			rest := max(0, c.written+window-c.w.now)
@@ -175,12 +181,17 @@ func (c *coordinator) sayAway(answers []waiting) {
 	for i := range answers {
 		if one := &answers[i]; !one.said {
 			one.said = true
-			b := one.answer
-			c.answer(waiting{to: one.to, life: one.life, answer: &controlv1.Booking{Tenant: b.GetTenant(),
-				Limit: b.GetLimit(), Client: b.GetClient(), Session: b.GetSession(), Number: b.GetNumber(),
-				Period: b.GetPeriod(), Reason: controlv1.Booking_REASON_STORE_AWAY}})
+			c.answer(notStored(*one))
 		}
 	}
+}
+
+// notStored is the answer while it is not stored.
+func notStored(a waiting) waiting {
+	b := proto.CloneOf(a.answer)
+	b.From = b.GetAmount() - b.GetLeft() - (b.GetTo() - b.GetFrom())
+	b.To, b.Reason = b.GetFrom(), controlv1.Booking_REASON_STORE_AWAY
+	return waiting{to: a.to, life: a.life, answer: b}
 }
 
 func (c *coordinator) answer(a waiting) {

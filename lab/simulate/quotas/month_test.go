@@ -51,3 +51,80 @@ func TestMonth(t *testing.T) {
 		}
 	}
 }
+
+const day = 24 * hour
+
+// A store that takes seconds for six hours, or is away for one, has no request refused of an OPEN quota, with owners
+// that begin and end all the time. Nothing is over either.
+func TestStore(t *testing.T) {
+	for name, bad := range map[string]func(*world) func() (time.Duration, bool){
+		"slow": func(w *world) func() (time.Duration, bool) { return w.slow },
+		"away": func(w *world) func() (time.Duration, bool) { return w.away },
+	} {
+		for seed := range uint64(3) {
+			for _, load := range []int{9_000, 13_000} {
+				w := newWorld(t, seed, 10_000, true)
+				w.loss = 0
+				w.load(load, day)
+				w.after(6*hour, func() { w.stores = bad(w) })
+				until := 12 * hour
+				if name == "away" {
+					until = 7 * hour
+				}
+				w.after(until, func() { w.stores = w.quick })
+				w.run(day)
+				t.Logf("%s: %d offered, %d admitted, %d refused", name, w.offered, w.admitted, w.refused)
+				if w.unused() < 0 || load < 10_000 && w.refused > 0 || load > 10_000 && w.unused() > 20 {
+					t.Errorf("%s, %d offered: %d refused, %d unused", name, w.offered, w.refused, w.unused())
+				}
+			}
+		}
+	}
+}
+
+// Two sides of a partition have an owner each for an hour. Together they have the amount.
+func TestTwoOwners(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed, 3_000, seed%2 == 0)
+		w.load(6_000, 2*hour)
+		w.after(20*time.Minute, func() { w.cut(true) })
+		w.after(80*time.Minute, func() { w.cut(false) })
+		w.run(2 * hour)
+		if n := w.unused(); n < 0 || n > 30 {
+			t.Errorf("seed %d: %d unused", seed, n)
+		}
+	}
+}
+
+// cut parts the first host from the others, or ends that.
+func (w *world) cut(apart bool) {
+	for i, h := range w.hosts {
+		for k, b := range w.hosts {
+			if h.apart[k] = apart && (i == 0) != (k == 0); (i == 0) != (k == 0) {
+				w.after(w.between(time.Second, 3*time.Second), func() { h.see(b, !apart) })
+			}
+		}
+	}
+}
+
+// etcd is restored from a backup of an hour before. Over is at most what was used since, if the coordinator is lost too
+// and nobody else knows of it, else nothing.
+func TestRestoredStore(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, seed, 5_000, true)
+		w.load(10_000, day)
+		values, before, since := 0, 0, 0
+		w.after(5*hour, func() { values, before = len(w.journal), w.admitted })
+		w.after(6*hour, func() {
+			if seed%2 == 0 {
+				w.kill(time.Second)
+				since = w.admitted - before
+			}
+			w.restore(values)
+		})
+		w.run(day)
+		if n := w.unused(); n < -since || n > 20 {
+			t.Errorf("seed %d: %d unused", seed, n)
+		}
+	}
+}

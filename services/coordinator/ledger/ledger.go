@@ -29,6 +29,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/time/rate"
 
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/booking"
@@ -40,6 +41,9 @@ const (
 	window = 100 * time.Millisecond
 	// atOnce bounds the first requests of keys that are written at once, each second.
 	atOnce = 8
+	// firstAfter is the time after which the first request of a session is answered with what was given before, if it is
+	// not stored yet: its owner may know nothing.
+	firstAfter = time.Duration(calendar.SlowAfter)
 	// slowAfter is the time after which a request that is not stored is answered STORE_AWAY.
 	slowAfter = time.Second
 	// openAgain is the time between two tries to open the journal.
@@ -160,9 +164,12 @@ func (l *Ledger) Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) er
 			continue
 		}
 		l.waiting = append(l.waiting, waiting{one, answer})
+		if r.GetNumber() == 1 && r.GetWanted() > 0 { // an owner that has the interval by then drops that answer
+			time.AfterFunc(firstAfter, func() { answer(notStored(one)) })
+		}
 		if !l.writing.IsZero() && now.Sub(l.writing) > slowAfter {
 			l.stats.Away++
-			answer(away(one))
+			answer(notStored(one))
 		}
 		notify(l.work)
 		if first {
@@ -187,6 +194,16 @@ func away(r asked) *controlv1.Booking {
 	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
 		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod(),
 		Reason: controlv1.Booking_REASON_STORE_AWAY}
+}
+
+// notStored says the same, and how many units were given before.
+func notStored(one *controlv1.Booking) *controlv1.Booking {
+	b := away(one)
+	b.Amount, b.Left = one.GetAmount(), one.GetLeft()
+	b.From = max(b.Amount, b.Left) - b.Left
+	b.From -= min(b.From, one.GetTo()-one.GetFrom())
+	b.To = b.From
+	return b
 }
 
 func notify(c chan struct{}) {
@@ -388,7 +405,7 @@ func (l *Ledger) sayAway(answers []waiting) {
 	l.stats.Away += uint64(len(answers))
 	l.mu.Unlock()
 	for _, w := range answers {
-		w.answer(away(w.booking))
+		w.answer(notStored(w.booking))
 	}
 }
 
