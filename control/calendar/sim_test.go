@@ -354,7 +354,7 @@ func (g *gatewaySim) poll() {
 
 func (g *gatewaySim) send(m Ask) {
 	w, to := g.w, g.owner
-	if w.without == known || w.without == debts && to.o.now.hasBooked {
+	if w.without == known || w.without == debts && to.o.now.since != 0 {
 		m.Known = 0
 	}
 	for range w.copies() {

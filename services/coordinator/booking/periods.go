@@ -125,7 +125,7 @@ func (c *calendars) open(of config.Calendar, number int64, now time.Time, use bo
 		if use {
 			return now.Sub(c.since(end)) <= idleFor
 		}
-		return now.Sub(end) <= neighbour
+		return now.Sub(end).Abs() <= neighbour // a clock may have jumped back
 	}
 	return false
 }
@@ -139,7 +139,12 @@ func (c *calendars) since(end time.Time) time.Time {
 }
 
 // Opened says when this coordinator began to take bookings. Records become final idleFor later at the earliest.
-func (b *Book) Opened(now time.Time) { b.calendars.opened = now }
+func (b *Book) Opened(now time.Time) {
+	b.calendars.opened = now
+	for _, one := range b.records {
+		b.parts.note(one)
+	}
+}
 
 // Period is the present period of a calendar.
 type Period struct {
@@ -191,6 +196,7 @@ func CompareCalendars(a, b config.Calendar) int {
 func (b *Book) Tidy(now time.Time, shard int) {
 	if shard == 0 {
 		b.calendars.forget()
+		b.parts.begin()
 	}
 	m, ids := b.moment(now), slices.Sorted(maps.Keys(b.shards[shard]))
 	for _, id := range ids {
@@ -200,10 +206,11 @@ func (b *Book) Tidy(now time.Time, shard int) {
 			continue
 		}
 		p.kept = true
+		b.parts.note(one)
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)
-		case one.final && one.Period < present-1 && len(b.records) >= b.most-b.most/16:
+		case one.final && one.Period < present-1 && b.hardlyRoom():
 			b.remove(one)
 			b.counts.Dropped++
 		case one.final:

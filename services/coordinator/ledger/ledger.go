@@ -97,6 +97,15 @@ type Ledger struct {
 type waiting struct {
 	booking *controlv1.Booking
 	answer  func(*controlv1.Booking)
+	early   *time.Timer // says that it is not stored yet; nil: nothing does
+}
+
+// stored answers when it is stored.
+func (w *waiting) stored() {
+	if w.early != nil {
+		w.early.Stop()
+	}
+	w.answer(w.booking)
 }
 
 // Stats count the events of a ledger since the start.
@@ -163,10 +172,11 @@ func (l *Ledger) Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) er
 			answer(one)
 			continue
 		}
-		l.waiting = append(l.waiting, waiting{one, answer})
-		if r.GetNumber() == 1 && r.GetWanted() > 0 { // an owner that has the interval by then drops that answer
-			time.AfterFunc(firstAfter, func() { answer(notStored(one)) })
+		w := waiting{booking: one, answer: answer}
+		if r.GetNumber() == 1 && r.GetWanted() > 0 {
+			w.early = time.AfterFunc(firstAfter, func() { answer(notStored(one)) })
 		}
+		l.waiting = append(l.waiting, w)
 		if !l.writing.IsZero() && now.Sub(l.writing) > slowAfter {
 			l.stats.Away++
 			answer(notStored(one))
@@ -393,8 +403,8 @@ func (l *Ledger) write(ctx context.Context, j *journal, stale []int) error {
 	}
 	l.stats.Transactions, l.stats.Bytes, l.stats.Last = j.written.transactions, j.written.bytes, j.written.last
 	l.mu.Unlock()
-	for _, w := range answers {
-		w.answer(w.booking)
+	for i := range answers {
+		answers[i].stored()
 	}
 	return nil
 }
