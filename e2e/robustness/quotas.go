@@ -24,7 +24,7 @@ func (q quotas) documents(now time.Time) string {
 {apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/%[1]s, spec: {weight: 1}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/%[1]s/limits/monthly,
- spec: {onLoss: %[2]s, quota: {amount: %[3]d, per: MONTH, zone: UTC, startsOn: %[4]d}}}
+ spec: {quota: {amount: %[3]d, per: MONTH, zone: UTC, startsOn: "%[4]d", onLoss: %[2]s}}}
 `
 	starts := (now.UTC().Day()+13)%28 + 1
 	return fmt.Sprintf(each, "metered", "OPEN", q, starts) + fmt.Sprintf(each, "booked", "CLOSED", q, starts)

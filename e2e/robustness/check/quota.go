@@ -2,8 +2,8 @@ package check
 
 import "slices"
 
-// lostUnits are the most units of a calendar quota that are lost with a process or a message: one step and a half, of
-// twice the largest burst, and what a gateway has ahead.
+// lostUnits are the most units of a calendar quota that a fault loses: a step and a half, a step being twice the largest
+// burst, and what a gateway has ahead.
 const lostUnits = 20
 
 // Quota returns how many requests of the amount of a calendar quota may be unused after faults. Not judged: an agent that

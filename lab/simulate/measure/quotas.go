@@ -6,7 +6,7 @@ import (
 	"github.com/titrate/titrate/lab/simulate/traffic"
 )
 
-// Quota is a key of a limit with a calendar quota: one client, or a whole tenant. Costs are of the whole run.
+// Quota is a key of a limit with a calendar quota: one client, or a whole tenant. It counts costs of the whole run.
 type Quota struct {
 	Tenant string  `json:"tenant"`
 	Limit  string  `json:"limit"`

@@ -15,7 +15,7 @@ import (
 	"github.com/titrate/titrate/services/agent/quotas"
 )
 
-// event happens at a time; of two at the same time the one that was planned first.
+// event happens at a time. Events of the same time happen in the order in which they were planned.
 type event struct {
 	at time.Duration
 	n  int
