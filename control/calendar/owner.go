@@ -235,13 +235,13 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, begin)
 		return
 	}
-	u, stranger := a.find(from, m.Session), false
+	stranger := !slices.ContainsFunc(a.users, func(u user) bool { return u.peer == from })
+	u := a.find(from, m.Session)
 	if u == nil {
 		if m.Heard != 0 {
 			out.Reply(from, begin)
 			return
 		}
-		stranger = !slices.ContainsFunc(a.users, func(u user) bool { return u.peer == from })
 		u = a.add(from, m.Session)
 		u.brought = min(max(0, m.Brought), o.terms.Amount)
 	}
@@ -262,15 +262,19 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, r)
 		return
 	}
-	if (stranger || m.Known > a.said) && m.Period != 0 { // it does not know that from this owner
-		a.learn(now, min(m.Known, o.terms.Amount))
+	if m.Period != 0 {
+		a.learn(now, min(m.Known, o.terms.Amount), stranger)
 	}
 	o.serve(now, out)
 }
 
-// learn takes in the highest end that a gateway knows of other owners. An owner before may have granted units beyond its
-// intervals that were booked here before a gateway said so: they are booked once more.
-func (a *account) learn(now int64, known Units) {
+// learn takes in the highest end that a gateway knows of other owners; a stranger knows nothing of this one. An owner
+// before may have granted units beyond its intervals that were booked here before a gateway said so: they are booked
+// once more.
+func (a *account) learn(now int64, known Units, stranger bool) {
+	if !stranger && known <= a.said {
+		return
+	}
 	if n := min(known, a.last.to) - a.clear; a.since != 0 && n > 0 && now-a.since < learnFor {
 		a.clear += n
 		a.booked -= min(n, a.booked)
@@ -424,7 +428,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 		a.last.to = b.To
 		a.high, a.full = max(a.high, b.To), 0
 		if a.others > a.asked { // the coordinator may not have known it
-			a.learn(now, a.others)
+			a.learn(now, a.others, true)
 		}
 	}
 	if now-a.firstAt >= SlowAfter {

@@ -71,15 +71,13 @@ type Book struct {
 	removed   []uint64
 	hot       map[*record]struct{} // whose use has reached a threshold that was not delivered
 	calendars calendars
-	parts     parts
 	counts    Counts
 	bytes     int // of the names of records
 }
 
 // New returns an empty book. terms says what is configured; it is called with each request.
 func New(terms func(Key) (Terms, bool)) *Book {
-	b := &Book{terms: terms, most: MaxRecords, records: map[account]*record{}, hot: map[*record]struct{}{},
-		parts: parts{known: map[limitName]part{}, next: map[limitName]part{}}}
+	b := &Book{terms: terms, most: MaxRecords, records: map[account]*record{}, hot: map[*record]struct{}{}}
 	for i := range b.shards {
 		b.shards[i] = map[uint64]*record{}
 	}
@@ -150,7 +148,6 @@ func (b *Book) Take(now time.Time, r *controlv1.BookingRequest) (answer *control
 		b.mark(one, s)
 	}
 	b.watch(one)
-	b.parts.note(one)
 	answer.Amount, answer.Left = uint64(one.amount), uint64(one.left())
 	return answer, first, changed || answer.GetTo() > answer.GetFrom() || r.GetFinal()
 }

@@ -139,12 +139,7 @@ func (c *calendars) since(end time.Time) time.Time {
 }
 
 // Opened says when this coordinator began to take bookings. Records become final idleFor later at the earliest.
-func (b *Book) Opened(now time.Time) {
-	b.calendars.opened = now
-	for _, one := range b.records {
-		b.parts.note(one)
-	}
-}
+func (b *Book) Opened(now time.Time) { b.calendars.opened = now }
 
 // Period is the present period of a calendar.
 type Period struct {
@@ -196,7 +191,6 @@ func CompareCalendars(a, b config.Calendar) int {
 func (b *Book) Tidy(now time.Time, shard int) {
 	if shard == 0 {
 		b.calendars.forget()
-		b.parts.begin()
 	}
 	m, ids := b.moment(now), slices.Sorted(maps.Keys(b.shards[shard]))
 	for _, id := range ids {
@@ -206,7 +200,6 @@ func (b *Book) Tidy(now time.Time, shard int) {
 			continue
 		}
 		p.kept = true
-		b.parts.note(one)
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)

@@ -212,3 +212,36 @@ func (b *Book) Delivered(r Reached) {
 		b.mark(one, nil)
 	}
 }
+
+// Part has the used part of a limit's quota: of the client that has used the largest part of its amount.
+type Part struct {
+	Tenant, Limit string
+	Used          float64 // 0.25 = a quarter
+}
+
+// Parts returns the limits with the largest parts of the present period, at most so many, the largest first. It calls
+// pause after each shard: the book may change then.
+func (b *Book) Parts(now time.Time, most int, pause func()) []Part {
+	type limit struct{ tenant, name string }
+	m, highest := b.moment(now), map[limit]float64{}
+	for shard := range b.shards {
+		for _, one := range b.shards[shard] {
+			p, present := m.present(one.Calendar)
+			if p == nil || one.amount == 0 {
+				continue
+			}
+			if at := (limit{one.Tenant, one.Limit}); one.Period >= present {
+				highest[at] = max(highest[at], one.use().Settled.Cost()/one.amount.Cost())
+			}
+		}
+		pause()
+	}
+	out := make([]Part, 0, len(highest))
+	for at, used := range highest {
+		out = append(out, Part{at.tenant, at.name, used})
+	}
+	slices.SortFunc(out, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Limit, b.Limit))
+	})
+	return out[:min(len(out), max(most, 0))]
+}

@@ -155,41 +155,6 @@ func TestThresholdsOutliveTheirPeriod(t *testing.T) {
 	}
 }
 
-// The highest part of a limit is known without a look at all records. It follows restores, the removal of records and
-// corrections, these within a round of Tidy.
-func TestParts(t *testing.T) {
-	b := booking.New(terms(amount))
-	use := func(b *booking.Book, client string, n uint64, settled int64) {
-		r := request(1, 1, 10)
-		r.Client, r.Admitted, r.Settled = []byte(client), n, settled
-		b.Take(noon, r)
-	}
-	want := func(b *booking.Book, at time.Time, used float64) {
-		t.Helper()
-		switch got := b.Parts(at, 5); {
-		case used == 0 && len(got) == 0:
-		case len(got) != 1 || got[0].Limit != "daily" || got[0].Used != used:
-			t.Errorf("%+v, want %v", got, used)
-		}
-	}
-	use(b, "a", uint64(amount)/2, int64(amount)/2)
-	use(b, "b", uint64(amount)/4, int64(amount)/4)
-	want(b, noon, .5)
-	use(b, "a", uint64(amount)/2, int64(amount)/8)
-	read := booking.New(terms(amount))
-	for _, v := range b.Write() {
-		if err := read.Replay(noon, v, func(int) bool { return true }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read.Opened(noon)
-	want(read, noon, .25)
-	tidy(b, noon)
-	tidy(b, noon)
-	want(b, noon, .25)
-	want(b, noon.AddDate(0, 0, 1), 0)
-}
-
 // The clock of a leader jumps ahead and back. A period that has begun goes on until its true end, so no amount is given
 // twice, and nobody begins the next one again.
 func TestClockJumps(t *testing.T) {
