@@ -25,7 +25,8 @@ func (w *World) newBookkeeping() bookkeeping {
 	return bookkeeping{book: booking.New(func(k booking.Key) (booking.Terms, bool) {
 		for _, l := range w.configuration().Limits[k.Tenant] {
 			if l.Name == k.Limit && l.Quota != nil {
-				return booking.Terms{Amount: calendar.UnitsOf(l.AmountOf(k.Client, 0)), Calendar: l.Quota.Calendar}, true
+				amount := calendar.UnitsOf(l.AmountOf(k.Client, 0))
+				return booking.Terms{Amount: amount, Calendar: l.Quota.Calendar}, true
 			}
 		}
 		return booking.Terms{}, false

@@ -193,7 +193,7 @@ const complainEvery = time.Minute
 // drop counts a request or an answer that is dropped.
 func (d *Desk) drop(now time.Duration, from owners.Process, why owners.Drop) {
 	d.stats.Dropped[why]++
-	if why == owners.Astray || why == owners.Crowded { // in order when agents come or go; what an operator sees elsewhere
+	if why == owners.Astray || why == owners.Crowded { // in order when agents come or go; or seen elsewhere
 		return
 	}
 	c := d.complaints[from.Agent]
