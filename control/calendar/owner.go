@@ -66,6 +66,8 @@ type bookedUnits struct {
 	since  int64    // when the first one came; 0: there is none
 	asked  Units    // Want.Known of the latest question, the first time
 	clear  Units    // what is below it was granted by owners before
+	before Units    // the highest end that gateways knew when they came to this owner first
+	met    []Peer   // these gateways, until learnFor has passed
 }
 
 // interval has the units of a booking.
@@ -235,7 +237,6 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, begin)
 		return
 	}
-	stranger := !slices.ContainsFunc(a.users, func(u user) bool { return u.peer == from })
 	u := a.find(from, m.Session)
 	if u == nil {
 		if m.Heard != 0 {
@@ -262,25 +263,44 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, r)
 		return
 	}
-	if m.Period != 0 {
-		a.learn(now, min(m.Known, o.terms.Amount), stranger)
+	if first := a.meet(now, from); m.Period != 0 {
+		a.learn(now, min(m.Known, o.terms.Amount), first)
 	}
 	o.serve(now, out)
 }
 
-// learn takes in the highest end that a gateway knows of other owners; a stranger knows nothing of this one. An owner
-// before may have granted units beyond its intervals that were booked here before a gateway said so: they are booked
-// once more.
-func (a *account) learn(now int64, known Units, stranger bool) {
-	if !stranger && known <= a.said {
-		return
+// meet reports whether a gateway comes for the first time, to a new owner.
+func (a *account) meet(now int64, p Peer) bool {
+	switch {
+	case a.since != 0 && now-a.since >= learnFor:
+		a.met = nil
+		return false
+	case slices.Contains(a.met, p) || len(a.met) >= maxUsers:
+		return false
 	}
-	if n := min(known, a.last.to) - a.clear; a.since != 0 && n > 0 && now-a.since < learnFor {
-		a.clear += n
-		a.booked -= min(n, a.booked)
+	a.met = append(a.met, p)
+	return true
+}
+
+// learn takes in the highest end that a gateway knows of other owners.
+func (a *account) learn(now int64, known Units, first bool) {
+	if first {
+		a.before = max(a.before, known)
+		a.rebook()
+	} else if known <= a.said {
+		return
 	}
 	a.others = max(a.others, known)
 	a.high = max(a.high, a.others)
+}
+
+// rebook has units booked once more that were booked here before a gateway said that an owner before has granted
+// them, beyond its intervals.
+func (a *account) rebook() {
+	if n := min(a.before, a.last.to) - a.clear; a.since != 0 && n > 0 {
+		a.clear += n
+		a.booked -= min(n, a.booked)
+	}
 }
 
 // accountOf returns the account of a message; nil: there is none.
@@ -427,8 +447,8 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 		}
 		a.last.to = b.To
 		a.high, a.full = max(a.high, b.To), 0
-		if a.others > a.asked { // the coordinator may not have known it
-			a.learn(now, a.others, true)
+		if a.before > a.asked { // the coordinator may not have known it
+			a.rebook()
 		}
 	}
 	if now-a.firstAt >= SlowAfter {

@@ -191,7 +191,7 @@ func (b *Book) book(now time.Time, one *record, s *session, r *controlv1.Booking
 		return false
 	}
 	from, to := one.give(Units(r.GetWanted()))
-	if to-from < Units(r.GetWanted()) {
+	if to-from < Units(r.GetWanted()) && one.left() == 0 { // else it asks again
 		answer.Reason = controlv1.Booking_REASON_USED_UP
 	}
 	if from == to {

@@ -494,7 +494,7 @@ func TestSeveralIntervalsComeBack(t *testing.T) {
 	back = request(2, 3, 0)
 	back.Returned = 20
 	take(b, back)
-	if got := take(b, request(4, 1, 5)); got.GetFrom() != 62 {
+	if got := take(b, request(4, 1, 50)); got.GetFrom() != 62 || got.GetReason() != 0 {
 		t.Errorf("of intervals with a gap: %v", got)
 	}
 }

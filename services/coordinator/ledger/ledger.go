@@ -41,8 +41,8 @@ const (
 	window = 100 * time.Millisecond
 	// atOnce bounds the first requests of keys that are written at once, each second.
 	atOnce = 8
-	// firstAfter is the time after which the first request of a session is answered with what was given before, if it is
-	// not stored yet: its owner may know nothing.
+	// firstAfter is the time after which the first request of a session is answered with what was given before, if it
+	// is not stored yet: its owner may know nothing.
 	firstAfter = time.Duration(calendar.SlowAfter)
 	// slowAfter is the time after which a request that is not stored is answered STORE_AWAY.
 	slowAfter = time.Second
