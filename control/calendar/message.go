@@ -83,7 +83,7 @@ type Want struct {
 	Period   int64
 	Wanted   Units
 	Known    Units
-	Returned Units // new end of the session's last interval; 0: as it is
+	Returned Units // new end of the session's last intervals; 0: as it is
 	Use            // of the session
 	Final    bool  // no more comes of the session and the period
 }
@@ -93,7 +93,7 @@ type Booked struct {
 	Session  uint64
 	Number   uint64
 	Period   int64
-	From, To Units // the interval; empty: none
+	From, To Units // the interval; empty: none, but of NotStored so much was given before
 	Reason   Reason
 }
 
@@ -107,6 +107,7 @@ const (
 	OtherPeriod          // the coordinator's period is another one
 	NotConfigured        // it has no such limit
 	StoreAway            // nothing could be stored; the question is to be repeated
+	NotStored            // likewise, but it is known what was given before
 )
 
 // Outcome of a request at a gateway. A request that Waits asks again with Retry after each Reply, or Leaves.
@@ -147,9 +148,10 @@ const (
 	bookAgain   = second           // after which a question to the coordinators is repeated
 	usedUpFor   = 5 * second       // for which the owner does not ask again
 	stepFor     = 30               // seconds of use in a step
+	learnFor    = 60 * second      // a new owner learns what owners before granted beyond their intervals
 	forgetUser  = 60 * second      // without a message
 	keepEnded   = 3 * second       // a session that has ended, so that a late message of it does not count again
-	firstSlow   = second           // SlowAfter of an owner that does not know what was used
+	firstSlow   = second           // SlowAfter of an owner that does not know what was used, without an answer
 	reportEvery = 2 * second       // an owner says what was used, if that has changed
 	slowFor     = 60 * second      // bookings count as slow after a slow one
 	lastNumber  = uint32(1) << 31  // of a message in a session; another session begins then

@@ -98,7 +98,7 @@ func (o *Owner) book(now int64, out Outbox) {
 	default:
 		a.number++
 		a.firstAt = now
-		a.wanted = need + step
+		a.wanted, a.asked = need+step, a.high
 	}
 	a.wanted = min(a.wanted, o.terms.Amount)
 	a.askAt = now + bookAgain
@@ -156,8 +156,8 @@ func (o *Owner) answer(now int64, out Outbox, short bool) {
 			o.reply(now, u, out, Reply{Refuse: o.refuseFor(now)})
 		case u.no != 0 && !no && now < u.no && !short && o.spare(now) > 0:
 			o.reply(now, u, out, Reply{}) // others may be granted now
-		case u.fresh:
-			o.reply(now, u, out, Reply{})
+		case u.fresh: // without Begin a gateway that has forgotten the key returns what was on its way to it
+			o.reply(now, u, out, Reply{Begin: u.ended && u.received >= u.granted})
 		}
 	}
 	o.now.users = slices.DeleteFunc(o.now.users, func(u user) bool {
@@ -252,7 +252,7 @@ func (o *Owner) drop(a *account, before int64) {
 	}
 }
 
-// finish closes the account of a period: what it has of its last interval goes back.
+// finish closes the account of a period: what it has of its last intervals goes back.
 func (o *Owner) finish(a *account, out Outbox) {
 	if a.hasUse() {
 		w := a.want(0)
@@ -265,7 +265,7 @@ func (o *Owner) finish(a *account, out Outbox) {
 	*a = account{}
 }
 
-// giveBack returns the new end of the last interval, 0 if it stays.
+// giveBack returns the new end of the last intervals, 0 if it stays.
 func (a *account) giveBack() Units {
 	n := min(a.booked-a.out, a.last.to-a.last.from)
 	if n <= 0 || a.wanted > 0 { // another interval may be on its way

@@ -43,6 +43,7 @@ const (
 	openRule        // 6: an OPEN owner waits for its bookings
 	alone           // 6: an owner that does not reach all agents goes on by its own count
 	known           // 7: nobody says the highest end
+	debts           // 7: what an owner before granted beyond its intervals is not booked again
 	recalls         // 8: idle units stay where they are
 )
 
@@ -241,6 +242,9 @@ func (s *storeSim) book(w *world, q Want, answer func(Booked)) {
 	s.end[q.Period], s.marks[q.Session] = max(s.end[q.Period], out.To), out.To
 	s.given[key] = out
 	s.writes++
+	if q.Number == 1 { // the owner may know nothing
+		w.at(w.now+SlowAfter, func() { answer(Booked{q.Session, 1, q.Period, out.From, out.From, NotStored}) })
+	}
 	w.at(w.now+s.delay(), func() { answer(out) })
 }
 
@@ -317,9 +321,6 @@ func (g *gatewaySim) request(cost Units) {
 				g.g.Leave(w.now, g.line[0].cost, true)
 				g.line = g.line[1:]
 				w.refused++
-				if w.refused < 3 {
-					w.t.Logf("timeout at %v %v %+v", w.now, cost, g.owner.o.now)
-				}
 			}
 			g.poll()
 		})
@@ -353,7 +354,7 @@ func (g *gatewaySim) poll() {
 
 func (g *gatewaySim) send(m Ask) {
 	w, to := g.w, g.owner
-	if w.without == known {
+	if w.without == known || w.without == debts && to.o.now.since != 0 {
 		m.Known = 0
 	}
 	for range w.copies() {

@@ -243,3 +243,44 @@ func TestCostAboveTheAmount(t *testing.T) {
 		t.Errorf("%v granted", o.Out()-out)
 	}
 }
+
+// A gateway that has forgotten a key answers a late message once: what was on its way to it comes back.
+func TestForgottenKeyIsAtRest(t *testing.T) {
+	next := sessions()
+	g, o := used(next)
+	p := &post{}
+	o.Ask(second, 1, g.message(second), p) // a Reply is on its way
+	o.now.grant(o.now.find(1, g.session), 4*Unit)
+	o.Ask(second, 1, g.Release(second), p)
+	out := o.Out()
+	messages := 0
+	for ; len(p.replies) > 0 && messages < 10; messages++ {
+		m := p.replies[0]
+		if p.replies = p.replies[1:]; m.Session != g.session {
+			continue
+		}
+		if a, ok := Unknown(m); ok {
+			o.Ask(second, 1, a, p)
+		}
+	}
+	if messages > 4 || o.Out() != out-4*Unit {
+		t.Errorf("%d messages; %v granted, then %v", messages, out, o.Out())
+	}
+}
+
+// What a gateway learns of another owner after it was here says nothing of owners before this one: the other one may
+// own the key at the same time, and its intervals are above those here.
+func TestOnlyTheFirstMessageTellsOfOwnersBefore(t *testing.T) {
+	next := sessions()
+	o, p := ownerOf(next, true)
+	p.booked(second, o, 0, 40*Unit, Whole)
+	booked := o.now.booked
+	o.Ask(second, 1, Ask{Session: 2, Number: 1, Period: 5, Known: 70 * Unit}, p)
+	if o.now.booked != booked || o.now.high != 70*Unit {
+		t.Errorf("a gateway that was here: %v booked, then %v; the highest end is %v", booked, o.now.booked, o.now.high)
+	}
+	o.Ask(second, 2, Ask{Session: 3, Number: 1, Period: 5, Known: 15 * Unit}, p)
+	if o.now.booked != booked-15*Unit {
+		t.Errorf("a gateway of an owner before: %v booked, then %v", booked, o.now.booked)
+	}
+}

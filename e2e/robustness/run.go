@@ -42,7 +42,7 @@ func inside(ctx context.Context, o options, file string) error {
 // play runs a seed and judges it.
 func play(ctx context.Context, o options) (r *Result, err error) {
 	events := fault.Schedule(o.seeds[0], o.duration, o.kinds)
-	s := &scene{}
+	s := &scene{quotas: quotasOf(o.duration)}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.build(ctx, o.world); err != nil {
 		return nil, err

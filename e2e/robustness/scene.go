@@ -132,6 +132,8 @@ var clients = append([]load.Client{
 	{Tenant: "exact", Name: "within", Pool: "found", Rate: 2.4},
 	{Tenant: "flights", Name: "flies", Pool: "crowd", Rate: 30, Leaves: .3,
 		Stays: [2]time.Duration{50 * time.Millisecond, 10 * time.Second}},
+	{Tenant: "metered", Name: "metered", Pool: "crowd", Rate: quotaRate},
+	{Tenant: "booked", Name: "booked", Pool: "crowd", Rate: quotaRate},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.
@@ -151,7 +153,7 @@ func below(c *load.Client) bool {
 
 // named reports whether a lying gateway names the client and its tenant's share of the pool api: of clients that are
 // refused anyway.
-func named(c *load.Client) bool { return !below(c) && !c.Everywhere }
+func named(c *load.Client) bool { return !below(c) && !c.Everywhere && !metered(c) }
 
 // spared reports whether a client must not be refused beside a lying gateway either: nothing of its limit or its pool
 // is named.
@@ -159,9 +161,10 @@ func spared(c *load.Client) bool { return below(c) && c.Pool != "" }
 
 // scene holds all parts of a run.
 type scene struct {
-	world *world.World
-	api   *calls.API
-	load  *load.Load
+	world  *world.World
+	api    *calls.API
+	load   *load.Load
+	quotas quotas
 }
 
 // World, Configure and Delete are for faults.
@@ -199,7 +202,7 @@ func (s *scene) build(ctx context.Context, o world.Options) (err error) {
 	if s.api, err = calls.Dial(addresses); err != nil {
 		return err
 	}
-	if err := s.api.Apply(ctx, documents); err != nil {
+	if err := s.api.Apply(ctx, documents+s.quotas.documents(time.Now())); err != nil {
 		return err
 	}
 	upstream, err := net.Listen("tcp4", s.world.Upstream())

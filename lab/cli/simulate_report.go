@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ func writeSimulation(w io.Writer, r *simulate.Result) error {
 	t.flows()
 	t.limits()
 	t.inFlight()
+	t.quotas()
 	t.settling()
 	t.legend()
 	_, err := io.WriteString(w, t.b.String())
@@ -190,6 +192,20 @@ func (t *simulationTable) inFlight() {
 		return []string{k.Tenant + "/" + k.Limit, cmp.Or(k.Client, "all clients"), strconv.FormatInt(k.Concurrency, 10),
 			strconv.Itoa(k.Offered), strconv.Itoa(k.Admitted), strconv.Itoa(k.Refused), strconv.Itoa(k.Wrongly),
 			strconv.Itoa(k.Most), strconv.FormatFloat(k.Mean, 'f', 1, 64)}, true
+	})
+}
+
+// quotas is the table of the keys of calendar quotas.
+func (t *simulationTable) quotas() {
+	columns := command.Columns("LIMIT", "OF", "#AMOUNT", "#WANTED", "#ADMITTED", "#REFUSED", "#FIRST REFUSED AT")
+	t.section(columns, len(t.r.Systems[0].Quotas), func(s *measure.System, i int) ([]string, bool) {
+		q := &s.Quotas[i]
+		at := command.None
+		if q.UsedUpSeconds != nil {
+			at = seconds(math.Round(10**q.UsedUpSeconds) / 10)
+		}
+		return []string{q.Tenant + "/" + q.Limit, cmp.Or(q.Client, "all clients"), command.Number(q.Amount),
+			command.Number(q.Wanted), command.Number(q.Admitted), command.Number(q.Refused), at}, true
 	})
 }
 

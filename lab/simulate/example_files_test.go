@@ -96,6 +96,13 @@ var claims = map[string]func(c *claim){
 		}
 		c.that("two clients", len(c.played.InFlight) == 2)
 	},
+	"simulate-15-quota": func(c *claim) {
+		for _, q := range c.played.Quotas {
+			c.that(fmt.Sprintf("%+v", q), q.Admitted <= q.Amount && q.Admitted > min(q.Wanted, q.Amount)-20)
+			c.that(fmt.Sprintf("%+v", q), (q.UsedUpSeconds != nil) == (q.Client == "batch"))
+		}
+		c.that("two clients", len(c.played.Quotas) == 2)
+	},
 	"simulate-9-baselines": func(c *claim) {
 		c.key("alice", func(k *measure.Key) bool { return k.WrongfulShare < .01 })
 		c.that("the pool is used", c.played.Pools[0].WantedUse > .97)

@@ -8,10 +8,8 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/linkserver"
-	"github.com/titrate/titrate/services/agent/quotas"
-	"github.com/titrate/titrate/services/agent/slots"
+	"github.com/titrate/titrate/services/agent/owners"
 	"github.com/titrate/titrate/services/agent/stream"
-	"github.com/titrate/titrate/services/agent/tokens"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
@@ -184,7 +182,7 @@ var instruments = []telemetry.Instrument[measurements]{
 			"out of bounds) or unknown (no such limit here). Or it is processes (more than 512 of an agent) or " +
 			"crowded (no room for the key).",
 		Read: func(m measurements, put telemetry.Put) {
-			for why := tokens.Astray; why < tokens.Drops; why++ {
+			for why := owners.Astray; why < owners.Unconfirmed; why++ {
 				put(float64(m.core.Tokens.Dropped[why]), attribute.String("reason", why.String()))
 			}
 		}},
@@ -200,7 +198,7 @@ var instruments = []telemetry.Instrument[measurements]{
 			"(numbers out of bounds) or unknown (no such limit here). Or processes (more than 512 of an agent), " +
 			"or crowded (no room for the key).",
 		Read: func(m measurements, put telemetry.Put) {
-			for why := slots.Astray; why < slots.Drops; why++ {
+			for why := owners.Astray; why < owners.Unconfirmed; why++ {
 				put(float64(m.core.Slots.Dropped[why]), attribute.String("reason", why.String()))
 			}
 		}},
@@ -222,7 +220,7 @@ var instruments = []telemetry.Instrument[measurements]{
 			"bounds. unknown: no such limit. processes: an agent has more than 512. crowded: no room. unconfirmed: " +
 			"too many ends wait.",
 		Read: func(m measurements, put telemetry.Put) {
-			for why := quotas.Astray; why < quotas.Drops; why++ {
+			for why := owners.Astray; why < owners.Drops; why++ {
 				put(float64(m.core.Quotas.Dropped[why]), attribute.String("reason", why.String()))
 			}
 		}},

@@ -27,6 +27,7 @@ func (p *Recorder) Finish(name string, series bool) System {
 		s.Keys = append(s.Keys, p.key(i))
 	}
 	s.InFlight = p.inFlightResult()
+	s.Quotas = p.quotaResult()
 	if series {
 		s.Series = p.series()
 	}

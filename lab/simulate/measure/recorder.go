@@ -27,6 +27,7 @@ type Recorder struct {
 	limit [][]float64 // admitted cost by limit and bin
 
 	inFlight inFlight
+	quotas   []Quota
 }
 
 // counters count requests and waits.
@@ -60,6 +61,7 @@ func (t *Reference) Record(cast *traffic.Cast) *Recorder {
 	p := &Recorder{t: t, cast: cast, waiting: map[int]traffic.Request{}, flows: make([]flowRecord, len(t.flows)),
 		pools: make([]poolRecord, len(t.pools)), keys: make([]keyRecord, len(t.keys))}
 	p.inFlight.keys = make([]inFlightKey, len(cast.InFlight))
+	p.quotas = make([]Quota, len(cast.Quotas))
 	for i := range p.pools {
 		p.pools[i].worst = newWorst()
 	}
@@ -105,6 +107,9 @@ func (p *Recorder) Offered(id int, r *traffic.Request) {
 	for _, k := range p.cast.Clients[r.Client].InFlight {
 		p.inFlight.keys[k].offered++
 	}
+	for _, k := range p.cast.Clients[r.Client].Spends {
+		p.quotas[k].Wanted += r.Cost
+	}
 }
 
 // Unanswered notes that the offer has ended: a request without an answer waits.
@@ -132,6 +137,9 @@ func (p *Recorder) Answer(a system.Answer) {
 	c := &p.cast.Clients[r.Client]
 	if len(c.InFlight) > 0 {
 		p.answered(a, &r, c)
+	}
+	for _, k := range c.Spends {
+		p.quotas[k].note(a, r.Cost, &p.cast.Quotas[k])
 	}
 	switch a.Fate {
 	case system.Admitted:

@@ -26,6 +26,7 @@ type System struct {
 	Flows    []Flow     `json:"flows"`
 	Keys     []Key      `json:"keys"`
 	InFlight []InFlight `json:"inFlight,omitempty"`
+	Quotas   []Quota    `json:"quotas,omitempty"`
 	Settling []Settling `json:"settling"`         // one per event that asks for it
 	Gossip   *Gossip    `json:"gossip,omitempty"` // of a system with agents
 	Series   *Series    `json:"series,omitempty"`

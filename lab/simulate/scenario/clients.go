@@ -198,12 +198,20 @@ func (c *checker) apply(path string, m resource.Message) {
 	case *quotav1.Limit:
 		was := c.s.Resources[at(c.s.Resources, m.GetName())].(*quotav1.Limit)
 		if (m.GetKey() == quotav1.Key_TENANT) != (was.GetKey() == quotav1.Key_TENANT) ||
-			(m.GetConcurrency() > 0) != (was.GetConcurrency() > 0) ||
+			(m.GetConcurrency() > 0) != (was.GetConcurrency() > 0) || calendarOf(m) != calendarOf(was) ||
 			enforced(m) != enforced(was) || m.GetIdentity() != was.GetIdentity() ||
 			!slices.Equal(m.GetPools(), was.GetPools()) || !slices.Equal(m.GetClasses(), was.GetClasses()) {
 			c.wrong(path, "what a limit counts, and its mode, stay as they are; want other numbers only")
 		}
 	}
+}
+
+// calendarOf returns the periods of a limit's quota as a text, "" without one.
+func calendarOf(l *quotav1.Limit) string {
+	if l.GetQuota() == nil {
+		return ""
+	}
+	return fmt.Sprint(l.GetQuota().GetPer(), l.GetQuota().GetZone(), l.GetQuota().GetStartsOn())
 }
 
 func enforced(l *quotav1.Limit) bool {

@@ -47,12 +47,6 @@ func compiled(resources []resource.Message, revision int64, seed uint64) (*Confi
 	c := &Configuration{Gateways: gateways, Allocation: coordinator.Compile(revision, byName, time.Time{}),
 		Limits: map[string][]config.Limit{}}
 	for _, t := range gateways.Inherited().Tenants {
-		for _, l := range t.Limits {
-			if l.Quota != nil {
-				return nil, fmt.Errorf("tenants/%s/limits/%s: quota: a scenario plays no periods of a calendar; want "+
-					"a limit with a rate or a concurrency", t.Name, l.Name)
-			}
-		}
 		c.Limits[t.Name] = t.Limits
 	}
 	return c, c.addOverrides(all)

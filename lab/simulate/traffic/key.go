@@ -18,6 +18,7 @@ type Client struct {
 	Takes              time.Duration
 	Keys               []int // places in Keys that limit it
 	InFlight           []int // places in InFlight that limit it
+	Spends             []int // places in Quotas that limit it
 	Flow               int   // place in Flows, -1 without a pool
 }
 
@@ -26,6 +27,13 @@ type InFlight struct {
 	Tenant, Limit string
 	Client        string // "" for a tenant's
 	Concurrency   int64
+}
+
+// Quota is a key of an enforced limit with a calendar quota.
+type Quota struct {
+	Tenant, Limit string
+	Client        string // "" for a tenant's
+	Amount        float64
 }
 
 // Key is a key of an enforced limit: a client, or a whole tenant.
@@ -46,6 +54,7 @@ type Cast struct {
 	Clients  []Client
 	Keys     []Key // of limits with a rate
 	InFlight []InFlight
+	Quotas   []Quota
 	Flows    []Flow
 	Names    limiter.Names // of the clients' identities and classes
 
@@ -72,7 +81,7 @@ func NewCast(s *scenario.Scenario) *Cast {
 	identities, classes := s.Named()
 	copy(c.Names.Identities[:], identities)
 	copy(c.Names.Classes[:], classes)
-	p := places{map[Key]int{}, map[InFlight]int{}, map[Flow]int{}}
+	p := places{map[Key]int{}, map[InFlight]int{}, map[Quota]int{}, map[Flow]int{}}
 	for i := range s.Clients {
 		c.add(s, i, p)
 	}
@@ -83,6 +92,7 @@ func NewCast(s *scenario.Scenario) *Cast {
 type places struct {
 	keys     map[Key]int
 	inFlight map[InFlight]int
+	quotas   map[Quota]int
 	flows    map[Flow]int
 }
 
@@ -114,6 +124,10 @@ func (c *Cast) add(s *scenario.Scenario, origin int, p places) {
 		for _, k := range inFlight(s, &client, group) {
 			id := InFlight{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
 			client.InFlight = append(client.InFlight, place(p.inFlight, &c.InFlight, id, k))
+		}
+		for _, k := range quotas(s, &client, group) {
+			id := Quota{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client}
+			client.Spends = append(client.Spends, place(p.quotas, &c.Quotas, id, k))
 		}
 		c.Clients, c.origin = append(c.Clients, client), append(c.origin, origin)
 	}
@@ -174,10 +188,21 @@ func inFlight(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []I
 	return keys
 }
 
+// quotas returns the keys of the calendar quotas that apply to a client of a group.
+func quotas(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Quota) {
+	for _, l := range s.InForce.Limits[c.Tenant] {
+		if l.Quota != nil && applies(&l, group) {
+			name := nameIn(&l, c, group)
+			keys = append(keys, Quota{c.Tenant, l.Name, name, l.AmountOf(name, 0)})
+		}
+	}
+	return keys
+}
+
 // limits returns the keys of the limits with a rate that apply to a client of a group.
 func limits(s *scenario.Scenario, c *Client, group *scenario.Client) (keys []Key) {
 	for _, l := range s.InForce.Limits[c.Tenant] {
-		if l.Concurrency > 0 || !applies(&l, group) {
+		if l.Concurrency > 0 || l.Quota != nil || !applies(&l, group) {
 			continue
 		}
 		k := Key{Tenant: c.Tenant, Limit: l.Name, Client: nameIn(&l, c, group), Queued: l.Queued(), Rate: l.Rate,
@@ -195,6 +220,9 @@ func (c *Cast) Refresh(s *scenario.Scenario) {
 	for i := range c.Clients {
 		for j, k := range inFlight(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
 			c.InFlight[c.Clients[i].InFlight[j]] = k
+		}
+		for j, k := range quotas(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
+			c.Quotas[c.Clients[i].Spends[j]] = k
 		}
 		for j, k := range limits(s, &c.Clients[i], &s.Clients[c.origin[i]]) {
 			c.Keys[c.Clients[i].Keys[j]] = k

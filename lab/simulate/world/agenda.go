@@ -17,6 +17,9 @@ const (
 	takeReport                // who: agent that sent it; load: *controlv1.Report
 	takeLeases                // who: agent; load: *controlv1.Leases
 	takeConfig                // who: agent; load: *config.Config
+	takeBookings              // who: agent that sent it; load: *controlv1.Bookings
+	takeBooked                // who: agent; load: *controlv1.Booked
+	takePeriods               // who: agent; load: *periods
 	connect                   // who: agent; its stream to the coordinator
 	endAgent                  // who: agent
 	runRound                  // of the coordinator

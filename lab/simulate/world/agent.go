@@ -85,6 +85,9 @@ func (w *World) perform(a *agent, e core.Effects) {
 	if len(e.Packets) > 0 {
 		w.sendPackets(a, e.Packets)
 	}
+	if len(e.Bookings) > 0 {
+		w.sendBookings(a, e.Bookings)
+	}
 	if e.GossipSoon {
 		w.sendState(a, true)
 	}

@@ -26,6 +26,7 @@ func (w *World) leave(place int) {
 
 // endAgent stops an agent in order.
 func (w *World) endAgent(a *agent) {
+	w.perform(a, a.core.CloseQuotas(a.time(w)))
 	w.sendPackets(a, a.core.LastRound(a.time(w)))
 	w.stopAgent(a)
 }

@@ -114,6 +114,7 @@ func (w *World) linkGateway(g *gateway) {
 	g.linked = true
 	g.engine.LinkTokens(w.time(), true)
 	g.engine.LinkSlots(true)
+	g.engine.LinkQuotas(true)
 }
 
 // planPoll plans to send the token questions for the owners of keys, as the filter's link does.
@@ -144,6 +145,13 @@ func (w *World) sendTokens(g *gateway) {
 	for _, m := range asks {
 		w.deliverToAgent(g, m)
 	}
+	units, next := g.engine.PollQuotas(w.time(), nil)
+	if next != 0 {
+		w.planPoll(g, time.Duration(next))
+	}
+	for _, m := range units {
+		w.deliverToAgent(g, m)
+	}
 }
 
 // receive takes a message of the agent, as the filter's link does.
@@ -165,6 +173,9 @@ func (w *World) receive(g *gateway, m link.Message) {
 		w.deliver(g)
 	case *exchange.SlotReplies:
 		g.events = g.engine.AnswerSlots(w.time(), m, g.events[:0])
+		w.deliver(g)
+	case *exchange.QuotaReplies:
+		g.events = g.engine.AnswerQuotas(w.time(), m, g.events[:0])
 		w.deliver(g)
 	case *exchange.Spent:
 		for _, k := range m.Keys {

@@ -36,6 +36,7 @@ func (w *World) begin(epoch int64) {
 	l.loop = leadership.New(leadership.Options{Params: allocation.Defaults(), Settle: c.Settle, Expiry: c.SoftExpiry})
 	l.loop.Configure(w.configuration().Allocation)
 	l.loop.Begin(w.date(), epoch, false)
+	w.books.book.Opened(w.date())
 	l.series++
 	w.plan(0, runRound, 0, l.series, nil)
 }
@@ -84,6 +85,7 @@ func (w *World) connect(a *agent) {
 		w.plan(w.way(), takeConfig, a.place, a.life, newest)
 	}
 	w.sendLeases(a)
+	w.sendPeriods(a, true)
 }
 
 // sendLeases sends an agent the changes of its leases.
@@ -105,6 +107,7 @@ func (w *World) round(series uint32) {
 	if l.loop == nil || series != l.series {
 		return
 	}
+	w.announcePeriods()
 	if l.loop.Step(w.date()) {
 		for i := range w.agents {
 			if a := &w.agents[i]; a.connected {

@@ -40,7 +40,7 @@ func (p *pause) receive(m link.Message) {
 	case *exchange.Claims:
 		p.inbox = append(p.inbox, &exchange.Claims{Flows: slices.Clone(m.Flows), Keys: slices.Clone(m.Keys),
 			Withdrawn: slices.Clone(m.Withdrawn)})
-	case *exchange.TokenRequests, *link.Heartbeat, *exchange.Names:
+	case *exchange.TokenRequests, *exchange.SlotAsks, *exchange.QuotaAsks, *link.Heartbeat, *exchange.Names:
 		p.inbox = append(p.inbox, m)
 	}
 }
@@ -69,6 +69,7 @@ func (w *World) unlink(g *gateway) {
 	if g.engine != nil {
 		g.engine.LinkTokens(w.time(), false)
 		g.engine.LinkSlots(false)
+		g.engine.LinkQuotas(false)
 	}
 }
 

@@ -34,6 +34,7 @@ type World struct {
 	links    core.Link // given to gateways
 	net      network
 	lead     leader
+	books    bookkeeping
 	servers  []time.Duration // by upstream: when it has done all that it was sent
 
 	// Tamper, if set, returns the packets that are sent instead of an agent's packet, which it does not change:
@@ -66,6 +67,7 @@ func New(stage system.Stage) (system.System, error) {
 		}
 		return w.Healing(stage.Cast.Gateways[of], stage.Cast.Gateways[other])
 	}
+	w.books = w.newBookkeeping()
 	w.begin(1)
 	for i, name := range stage.Cast.Gateways {
 		w.places[name] = i
@@ -124,6 +126,8 @@ func (w *World) do(i *item) {
 		i.load.(*flying).land(w.now)
 	case takeReport:
 		w.takeReport(&w.agents[i.who], i.load.(*controlv1.Report))
+	case takeBookings:
+		w.takeBookings(&w.agents[i.who], i.load.(*controlv1.Bookings))
 	default:
 		a := &w.agents[i.who]
 		switch {
@@ -173,6 +177,10 @@ func (w *World) doAgent(a *agent, i *item) {
 		w.takeLeases(a, i.load.(*controlv1.Leases))
 	case takeConfig:
 		w.configure(a, i.load.(*config.Config))
+	case takeBooked:
+		w.takeBooked(a, i.load.(*controlv1.Booked))
+	case takePeriods:
+		w.takePeriods(a, i.load.(*periods))
 	case connect:
 		w.connect(a)
 	case endAgent:

@@ -177,13 +177,13 @@ func DecodeBooked(m *controlv1.Booked) (out []Answer) {
 		out = append(out, Answer{KeyName: exchange.KeyName{Tenant: b.GetTenant(), Limit: b.GetLimit(),
 			Client: string(b.GetClient())}, Booked: calendar.Booked{Session: b.GetSession(), Number: b.GetNumber(),
 			Period: b.GetPeriod(), From: fromWire(b.GetFrom()), To: fromWire(b.GetTo()),
-			Reason: reasonOf(b.GetReason())}})
+			Reason: reasonOf(b)}})
 	}
 	return out
 }
 
-func reasonOf(r controlv1.Booking_Reason) calendar.Reason {
-	switch r {
+func reasonOf(b *controlv1.Booking) calendar.Reason {
+	switch b.GetReason() {
 	case controlv1.Booking_REASON_UNSPECIFIED:
 		return calendar.Whole
 	case controlv1.Booking_REASON_USED_UP:
@@ -191,6 +191,9 @@ func reasonOf(r controlv1.Booking_Reason) calendar.Reason {
 	case controlv1.Booking_REASON_OTHER_PERIOD:
 		return calendar.OtherPeriod
 	case controlv1.Booking_REASON_STORE_AWAY:
+		if b.GetAmount() > 0 {
+			return calendar.NotStored
+		}
 		return calendar.StoreAway
 	}
 	return calendar.NotConfigured

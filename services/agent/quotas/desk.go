@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 const (
@@ -64,7 +65,7 @@ type Desk struct {
 	keys    map[uint64]*key
 	room    *budget.Room // of keys
 	due     slots.Agenda
-	clients map[Process]*client
+	clients map[owners.Process]*client
 	numbers map[calendar.Peer]*client
 	latest  calendar.Peer
 
@@ -75,7 +76,7 @@ type Desk struct {
 	periods map[config.Calendar]*period
 	closing closings
 
-	answers  map[uint64]map[uint64]*exchange.QuotaReplies // by process here and life of the owner
+	answers  owners.Answers[exchange.QuotaReplies]
 	packets  map[string]*Packet
 	bookings []Booking
 	stats    Stats
@@ -98,41 +99,16 @@ type Stats struct {
 	Keys                            int
 	Out                             float64 // cost that gateways have been granted in the periods of now
 	Asks, Replies, Bookings, Booked uint64
-	Dropped                         [Drops]uint64
+	Dropped                         [owners.Drops]uint64
 }
-
-// Drop says why a message is dropped.
-type Drop uint8
-
-var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes", "unconfirmed"}
-
-// String is the reason in metrics.
-func (d Drop) String() string {
-	if d < Drops {
-		return dropNames[d]
-	}
-	return "other"
-}
-
-// The reasons.
-const (
-	accepted    Drop = iota
-	Astray           // the key is not this agent's, or the list of agents has changed
-	Unusable         // a number is out of its bounds
-	Unknown          // no limit here has the key
-	Crowded          // there is no room for the key
-	Processes        // its agent has MaxProcesses processes
-	Unconfirmed      // the end of an owner: more than maxClosing wait for the coordinators
-	Drops
-)
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
 	return &Desk{o: o, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys),
 		session: exchange.OwnerScore(exchange.OwnerHash(o.Agent), o.Life),
-		clients: map[Process]*client{}, numbers: map[calendar.Peer]*client{}, lives: map[uint64]string{},
+		clients: map[owners.Process]*client{}, numbers: map[calendar.Peer]*client{}, lives: map[uint64]string{},
 		names: map[string]uint64{}, periods: map[config.Calendar]*period{},
-		closing: newClosings(), answers: map[uint64]map[uint64]*exchange.QuotaReplies{}, packets: map[string]*Packet{}}
+		closing: newClosings(), answers: owners.Answers[exchange.QuotaReplies]{}, packets: map[string]*Packet{}}
 }
 
 // nextSession returns a number that no session and no life of an owner has had.
@@ -147,9 +123,9 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.QuotaAsks) {
 	owner, known := d.lives[m.Owner]
 	switch {
 	case !known:
-		d.stats.Dropped[Astray]++
+		d.stats.Dropped[owners.Astray]++
 	case owner == d.o.Agent:
-		d.take(Process{owner, process}, m.List)
+		d.take(owners.Process{Agent: owner, Number: process}, m.List)
 	default:
 		p := d.packet(owner)
 		p.Asks = append(p.Asks, Asks{process, m.List})
@@ -160,13 +136,13 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.QuotaAsks) {
 func (d *Desk) Receive(now time.Duration, agent string, m *Packet) {
 	d.now = now
 	for i := range m.Asks {
-		d.take(Process{agent, m.Asks[i].Process}, m.Asks[i].List)
+		d.take(owners.Process{Agent: agent, Number: m.Asks[i].Process}, m.Asks[i].List)
 	}
 	life, known := d.names[agent]
 	for i := range m.Replies {
 		t := &m.Replies[i]
 		if !known {
-			d.stats.Dropped[Astray]++
+			d.stats.Dropped[owners.Astray]++
 			continue
 		}
 		a := d.answer(t.Process, life)
@@ -174,7 +150,7 @@ func (d *Desk) Receive(now time.Duration, agent string, m *Packet) {
 			if one := &t.List[j]; usable(&one.Reply) {
 				a.List = append(a.List, *one)
 			} else {
-				d.stats.Dropped[Unusable]++
+				d.stats.Dropped[owners.Unusable]++
 			}
 		}
 	}
@@ -191,41 +167,33 @@ func (d *Desk) packet(to string) *Packet {
 
 // answer returns the messages of an owner to a process here that wait to be sent.
 func (d *Desk) answer(process, life uint64) *exchange.QuotaReplies {
-	by := d.answers[process]
-	if by == nil {
-		by = map[uint64]*exchange.QuotaReplies{}
-		d.answers[process] = by
-	}
-	if by[life] == nil {
-		by[life] = &exchange.QuotaReplies{Owner: life}
-	}
-	return by[life]
+	return d.answers.At(process, life, func() *exchange.QuotaReplies { return &exchange.QuotaReplies{Owner: life} })
 }
 
 // take takes the messages of a process to the owners here.
-func (d *Desk) take(from Process, list []exchange.QuotaAsk) {
+func (d *Desk) take(from owners.Process, list []exchange.QuotaAsk) {
 	peer, ok := d.client(from)
 	if !ok {
-		d.stats.Dropped[Processes]++
+		d.stats.Dropped[owners.Processes]++
 		return
 	}
 	for i := range list {
-		if why := d.ask(peer, &list[i]); why != accepted {
+		if why := d.ask(peer, &list[i]); why != owners.Accepted {
 			d.stats.Dropped[why]++
 		}
 	}
 }
 
-func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) Drop {
+func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) owners.Drop {
 	k := d.keys[a.Key]
 	if k != nil && k.away != 0 && !a.Ended || k == nil && d.o.Owner(a.Key) != d.o.Agent {
-		return Astray
+		return owners.Astray
 	}
 	if !inRange(&a.Ask) {
-		return Unusable
+		return owners.Unusable
 	}
 	if k == nil {
-		var why Drop
+		var why owners.Drop
 		if k, why = d.keyOf(from, a); k == nil {
 			return why
 		}
@@ -235,14 +203,14 @@ func (d *Desk) ask(from calendar.Peer, a *exchange.QuotaAsk) Drop {
 	k.used = d.now
 	k.o.Ask(int64(d.now), from, a.Ask, outbox{d, k})
 	d.schedule(k)
-	return accepted
+	return owners.Accepted
 }
 
 // keyOf begins the key of a message that says whose key it is.
-func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, Drop) {
+func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, owners.Drop) {
 	if !a.Named() { // the gateway begins another session, whose message names it
 		d.reply(from, a.Key, calendar.Reply{Owner: a.Owner, Session: a.Session, Seen: a.Number, Begin: true})
-		return nil, accepted
+		return nil, owners.Accepted
 	}
 	hash, terms, periods, ok := d.o.Limit(&a.KeyName)
 	part := budget.Of(a.Tenant, a.Limit)
@@ -250,16 +218,16 @@ func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, Drop) {
 	case !ok || hash != a.Key || a.Len() > exchange.MaxKeyName:
 		d.reply(from, a.Key, calendar.Reply{Owner: d.o.Life, Session: a.Session, Number: a.Heard + 1, Seen: a.Number,
 			Period: a.Period, Refuse: int64(time.Second)})
-		return nil, Unknown
+		return nil, owners.Unknown
 	case !d.room.Fits(part):
-		return nil, Crowded
+		return nil, owners.Crowded
 	}
 	d.room.Take(part)
 	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(), calendar: periods,
 		o: d.newOwner(terms)}
 	d.keys[a.Key] = k
 	d.setPeriod(k)
-	return k, accepted
+	return k, owners.Accepted
 }
 
 // newOwner returns an owner with a life of its own.
@@ -415,7 +383,7 @@ func (o outbox) Reply(to calendar.Peer, m calendar.Reply) {
 func (o outbox) Book(w calendar.Want) {
 	b := Booking{KeyName: o.k.name, Calendar: o.k.calendar, Want: w}
 	if w.Final {
-		o.d.stats.Dropped[Unconfirmed] += uint64(o.d.closing.add(o.d.now, b))
+		o.d.stats.Dropped[owners.Unconfirmed] += uint64(o.d.closing.add(o.d.now, b))
 		return
 	}
 	o.d.stats.Bookings++
@@ -458,15 +426,7 @@ func (d *Desk) Tick(now time.Duration) {
 
 // Take returns what is to be sent, and forgets it: to gateways here by process, to other agents, and to coordinators.
 func (d *Desk) Take() (answers map[uint64][]*exchange.QuotaReplies, packets map[string]*Packet, bookings []Booking) {
-	answers, packets, bookings = map[uint64][]*exchange.QuotaReplies{}, d.packets, d.bookings
-	for process, by := range d.answers {
-		for _, life := range slices.Sorted(maps.Keys(by)) {
-			answers[process] = append(answers[process], by[life])
-		}
-	}
-	if len(answers) > 0 {
-		d.answers = map[uint64]map[uint64]*exchange.QuotaReplies{}
-	}
+	answers, packets, bookings = d.answers.Take(), d.packets, d.bookings
 	if len(packets) > 0 {
 		d.packets = map[string]*Packet{}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 var monthly = config.Calendar{Zone: "UTC", StartsOn: 1}
@@ -39,13 +40,13 @@ func TestDropped(t *testing.T) {
 	bad.Want = -1
 	d.Ask(time.Second, 1, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{bad, first("other", 5),
 		first("monthly", 6)}})
-	if got := d.Stats().Dropped; got[Astray] != 1 || got[Unusable] != 1 || got[Unknown] != 2 || d.HasKeys() {
+	if got := d.Stats().Dropped; got[owners.Astray] != 1 || got[owners.Unusable] != 1 || got[owners.Unknown] != 2 || d.HasKeys() {
 		t.Errorf("dropped %v, keys: %v", got, d.HasKeys())
 	}
-	for i := range uint64(MaxProcesses + 1) {
+	for i := range uint64(owners.MaxProcesses + 1) {
 		d.Ask(time.Second, i, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{first("monthly", 5)}})
 	}
-	if got := d.Stats().Dropped[Processes]; got != 1 {
+	if got := d.Stats().Dropped[owners.Processes]; got != 1 {
 		t.Errorf("%d dropped since their agent has too many processes", got)
 	}
 }
@@ -108,16 +109,16 @@ func TestProcesses(t *testing.T) {
 	ask := func(now time.Duration, process uint64) {
 		d.Ask(now, process, &exchange.QuotaAsks{Owner: 11, List: []exchange.QuotaAsk{first("monthly", 5)}})
 	}
-	for i := range uint64(MaxProcesses) {
+	for i := range uint64(owners.MaxProcesses) {
 		ask(time.Second, i)
 	}
 	d.Exited(3)
 	ask(time.Second, 1000)
-	for i := range uint64(MaxProcesses) {
+	for i := range uint64(owners.MaxProcesses) {
 		ask(time.Minute+time.Second+time.Duration(i), 2000+i)
 	}
-	if got := d.Stats().Dropped[Processes]; got != 0 || len(d.clients) != MaxProcesses ||
-		len(d.numbers) != MaxProcesses {
+	if got := d.Stats().Dropped[owners.Processes]; got != 0 || len(d.clients) != owners.MaxProcesses ||
+		len(d.numbers) != owners.MaxProcesses {
 		t.Errorf("%d dropped, %d processes", got, len(d.clients))
 	}
 }

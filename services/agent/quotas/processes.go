@@ -4,30 +4,21 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/calendar"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
-const (
-	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
-	MaxProcesses = 512
-	// restsAfter is the time without a message after which another process may take the place of one.
-	restsAfter = time.Minute
-)
-
-// Process is a gateway's process, at an agent.
-type Process struct {
-	Agent  string
-	Number uint64
-}
+// restsAfter is the time without a message after which another process may take the place of one.
+const restsAfter = time.Minute
 
 // client is a process that has sent messages to owners here.
 type client struct {
-	Process
+	owners.Process
 	peer calendar.Peer
 	at   time.Duration // of the latest message
 }
 
 // client returns the number of a process; not ok: its agent has MaxProcesses others, and all of them send messages.
-func (d *Desk) client(p Process) (calendar.Peer, bool) {
+func (d *Desk) client(p owners.Process) (calendar.Peer, bool) {
 	if c := d.clients[p]; c != nil {
 		c.at = d.now
 		return c.peer, true
@@ -42,7 +33,7 @@ func (d *Desk) client(p Process) (calendar.Peer, bool) {
 			oldest = c
 		}
 	}
-	if n >= MaxProcesses {
+	if n >= owners.MaxProcesses {
 		if d.now-oldest.at < restsAfter {
 			return 0, false
 		}
@@ -61,7 +52,7 @@ func (d *Desk) forgetClient(c *client) {
 
 // Exited notes that a gateway's process here is gone. Owners forget what it had after a while.
 func (d *Desk) Exited(process uint64) {
-	if c := d.clients[Process{d.o.Agent, process}]; c != nil {
+	if c := d.clients[owners.Process{Agent: d.o.Agent, Number: process}]; c != nil {
 		d.forgetClient(c)
 	}
 	delete(d.answers, process)

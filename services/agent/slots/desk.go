@@ -8,13 +8,12 @@ import (
 	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 const (
 	// MaxKeys is the most keys that an agent owns. A limit and a tenant have a part of them, see package budget.
 	MaxKeys = 1 << 16
-	// MaxProcesses is the most processes of gateways of one agent that an owner knows.
-	MaxProcesses = 512
 	// mostSlots bounds the counts of a message.
 	mostSlots = int64(1) << 40
 )
@@ -28,12 +27,6 @@ type Options struct {
 	// no such limit. Revision distinguishes one configuration from another.
 	Limit    func(*exchange.KeyName) (key uint64, limit int64, ok bool)
 	Revision func() int64
-}
-
-// Process is a gateway's process, at an agent.
-type Process struct {
-	Agent  string
-	Number uint64
 }
 
 // Packet has the messages of one agent to another.
@@ -65,7 +58,7 @@ type Desk struct {
 	keys    map[uint64]*key
 	room    *budget.Room // of keys
 	due     slots.Agenda
-	clients map[Process]*client
+	clients map[owners.Process]*client
 	numbers map[slots.Peer]*client
 	latest  slots.Peer
 	peers   slots.Peers
@@ -84,14 +77,14 @@ type Desk struct {
 
 	reached, all int64 // agents that are reached of all, see SetPart
 
-	answers map[uint64]map[uint64]*exchange.SlotReplies // by process here and life of the owner
+	answers owners.Answers[exchange.SlotReplies]
 	packets map[string]*Packet
 	stats   Stats
 }
 
 // client is a process as the owners here know it.
 type client struct {
-	Process
+	owners.Process
 	number  slots.Peer
 	echo    int64 // latest Sent with a list of agents as here
 	owed    bool  // an answer is to be sent, also without a message of an owner
@@ -113,38 +106,14 @@ type Stats struct {
 	Keys, Out     int
 	Asks, Replies uint64
 	Expired       uint64 // gateways whose leases have run out
-	Dropped       [Drops]uint64
+	Dropped       [owners.Drops]uint64
 }
-
-// Drop says why a message is dropped.
-type Drop uint8
-
-var dropNames = [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes"}
-
-// String is the reason in metrics.
-func (d Drop) String() string {
-	if d < Drops {
-		return dropNames[d]
-	}
-	return "other"
-}
-
-// The reasons.
-const (
-	accepted  Drop = iota
-	Astray         // the key is not this agent's, or the list of agents has changed
-	Unusable       // a number is out of its bounds
-	Unknown        // no limit here has the key
-	Crowded        // there is no room for the key
-	Processes      // its agent has MaxProcesses processes
-	Drops
-)
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
 	return &Desk{o: o, reached: 1, all: 1, keys: map[uint64]*key{}, room: budget.NewRoom(MaxKeys),
-		clients: map[Process]*client{}, numbers: map[slots.Peer]*client{}, lives: map[uint64]string{},
-		names: map[string]uint64{}, answers: map[uint64]map[uint64]*exchange.SlotReplies{},
+		clients: map[owners.Process]*client{}, numbers: map[slots.Peer]*client{}, lives: map[uint64]string{},
+		names: map[string]uint64{}, answers: owners.Answers[exchange.SlotReplies]{},
 		packets: map[string]*Packet{}}
 }
 
@@ -154,9 +123,9 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.SlotAsks) {
 	owner, known := d.lives[m.Owner]
 	switch {
 	case !known:
-		d.stats.Dropped[Astray]++
+		d.stats.Dropped[owners.Astray]++
 	case owner == d.o.Agent:
-		d.take(Process{owner, process}, d.digest, &Asks{process, m.Sent, m.List})
+		d.take(owners.Process{Agent: owner, Number: process}, d.digest, &Asks{process, m.Sent, m.List})
 	default:
 		p := d.packet(owner)
 		p.Asks = append(p.Asks, Asks{process, m.Sent, m.List})
@@ -167,23 +136,23 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.SlotAsks) {
 func (d *Desk) Receive(now time.Duration, agent string, m *Packet) {
 	d.now = now
 	for _, p := range m.Ended {
-		d.ended(Process{agent, p})
+		d.ended(owners.Process{Agent: agent, Number: p})
 	}
 	for i := range m.Asks {
-		d.take(Process{agent, m.Asks[i].Process}, m.Agents, &m.Asks[i])
+		d.take(owners.Process{Agent: agent, Number: m.Asks[i].Process}, m.Agents, &m.Asks[i])
 	}
 	life, known := d.names[agent]
 	for i := range m.Replies {
 		t := &m.Replies[i]
 		if !known || m.Agents != d.digest { // its list of agents is another one: the lease is not renewed
-			d.stats.Dropped[Astray]++
+			d.stats.Dropped[owners.Astray]++
 			continue
 		}
 		a := d.answer(t.Process, life)
 		a.Echo = max(a.Echo, t.Echo)
 		for j := range t.List {
 			if one := &t.List[j]; one.Granted < 0 || one.Granted > mostSlots || one.Short < 0 || one.Keep < -1 {
-				d.stats.Dropped[Unusable]++
+				d.stats.Dropped[owners.Unusable]++
 			} else {
 				a.List = append(a.List, *one)
 			}
@@ -201,23 +170,15 @@ func (d *Desk) packet(to string) *Packet {
 }
 
 func (d *Desk) answer(process, life uint64) *exchange.SlotReplies {
-	by := d.answers[process]
-	if by == nil {
-		by = map[uint64]*exchange.SlotReplies{}
-		d.answers[process] = by
-	}
-	if by[life] == nil {
-		by[life] = &exchange.SlotReplies{Owner: life}
-	}
-	return by[life]
+	return d.answers.At(process, life, func() *exchange.SlotReplies { return &exchange.SlotReplies{Owner: life} })
 }
 
 // take takes the messages of a process to the owners here.
-func (d *Desk) take(from Process, agents uint64, m *Asks) {
+func (d *Desk) take(from owners.Process, agents uint64, m *Asks) {
 	d.expire()
 	c := d.client(from)
 	if c == nil {
-		d.stats.Dropped[Processes]++
+		d.stats.Dropped[owners.Processes]++
 		return
 	}
 	d.peers.Heard(int64(d.now), c.number)
@@ -225,13 +186,13 @@ func (d *Desk) take(from Process, agents uint64, m *Asks) {
 		c.echo, c.owed = max(c.echo, m.Sent), true
 	}
 	for i := range m.List {
-		if why := d.ask(c, &m.List[i]); why != accepted {
+		if why := d.ask(c, &m.List[i]); why != owners.Accepted {
 			d.stats.Dropped[why]++
 		}
 	}
 }
 
-func (d *Desk) client(p Process) *client {
+func (d *Desk) client(p owners.Process) *client {
 	c := d.clients[p]
 	if c != nil {
 		return c
@@ -242,7 +203,7 @@ func (d *Desk) client(p Process) *client {
 			n++
 		}
 	}
-	if n >= MaxProcesses {
+	if n >= owners.MaxProcesses {
 		return nil
 	}
 	d.latest++
@@ -251,12 +212,12 @@ func (d *Desk) client(p Process) *client {
 	return c
 }
 
-func (d *Desk) ask(c *client, a *exchange.SlotAsk) Drop {
+func (d *Desk) ask(c *client, a *exchange.SlotAsk) owners.Drop {
 	if d.o.Owner(a.Key) != d.o.Agent {
-		return Astray
+		return owners.Astray
 	}
 	if !inRange(&a.Ask) {
-		return Unusable
+		return owners.Unusable
 	}
 	k, why := d.keyOf(a)
 	if k == nil {
@@ -271,7 +232,7 @@ func (d *Desk) ask(c *client, a *exchange.SlotAsk) Drop {
 	if d.keys[k.hash] == k {
 		d.schedule(k)
 	}
-	return accepted
+	return owners.Accepted
 }
 
 // refuse says no to a gateway that has no slot of a key that is unknown here. A gateway with slots is not answered: it
@@ -308,27 +269,27 @@ func inRange(a *slots.Ask) bool {
 }
 
 // keyOf returns the key of a message, which begins it if it says whose key it is.
-func (d *Desk) keyOf(a *exchange.SlotAsk) (*key, Drop) {
+func (d *Desk) keyOf(a *exchange.SlotAsk) (*key, owners.Drop) {
 	if k := d.keys[a.Key]; k != nil {
-		return k, accepted
+		return k, owners.Accepted
 	}
 	if !a.Named() { // a gateway that has something registers it when it has received this
 		begin := &key{hash: a.Key, o: slots.NewOwner(0, d.o.Life, 0)}
-		return begin, accepted
+		return begin, owners.Accepted
 	}
 	hash, limit, ok := d.o.Limit(&a.KeyName)
 	part := budget.Of(a.Tenant, a.Limit)
 	switch {
 	case !ok || hash != a.Key || a.Len() > exchange.MaxKeyName:
-		return nil, Unknown
+		return nil, owners.Unknown
 	case !d.room.Fits(part):
-		return nil, Crowded
+		return nil, owners.Crowded
 	}
 	d.room.Take(part)
 	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(),
 		o: slots.NewOwner(d.part(limit), d.o.Life, d.listenUntil(a.Key))}
 	d.keys[a.Key] = k
-	return k, accepted
+	return k, owners.Accepted
 }
 
 func (d *Desk) forget(k *key) {
@@ -387,7 +348,7 @@ func (d *Desk) end(gone ...slots.Peer) {
 // are informed once: where that is lost, the lease runs out.
 func (d *Desk) Exited(now time.Duration, process uint64) {
 	d.now = now
-	d.ended(Process{d.o.Agent, process})
+	d.ended(owners.Process{Agent: d.o.Agent, Number: process})
 	for _, agent := range d.lives {
 		if agent != d.o.Agent {
 			p := d.packet(agent)
@@ -396,7 +357,7 @@ func (d *Desk) Exited(now time.Duration, process uint64) {
 	}
 }
 
-func (d *Desk) ended(p Process) {
+func (d *Desk) ended(p owners.Process) {
 	if c := d.clients[p]; c != nil {
 		d.peers.Forget(c.number)
 		d.end(c.number)
@@ -464,13 +425,7 @@ func (d *Desk) Take() (answers map[uint64][]*exchange.SlotReplies, packets map[s
 		}
 		c.owed, c.replies = false, nil
 	}
-	answers, packets = map[uint64][]*exchange.SlotReplies{}, d.packets
-	for process, by := range d.answers {
-		for _, life := range slices.Sorted(maps.Keys(by)) {
-			answers[process] = append(answers[process], by[life])
-		}
-	}
-	d.answers, d.packets = map[uint64]map[uint64]*exchange.SlotReplies{}, map[string]*Packet{}
+	answers, packets, d.packets = d.answers.Take(), d.packets, map[string]*Packet{}
 	return answers, packets
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
 	"github.com/titrate/titrate/control/slots/keys"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // fleet is some agents with a gateway each on virtual time, whose packets may be lost.
@@ -468,7 +469,7 @@ func TestDropped(t *testing.T) {
 		t.Errorf("answers to a gateway that has slots: %+v", answers[1][0].List)
 	}
 	a.d.Ask(f.now, 1, &exchange.SlotAsks{Owner: 99})
-	if s := a.d.Stats(); s.Dropped[Unusable] != 1 || s.Dropped[Unknown] != 2 || s.Dropped[Astray] != 1 || s.Keys != 0 {
+	if s := a.d.Stats(); s.Dropped[owners.Unusable] != 1 || s.Dropped[owners.Unknown] != 2 || s.Dropped[owners.Astray] != 1 || s.Keys != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -519,7 +520,7 @@ func TestRoomIsDivided(t *testing.T) {
 	for key := range uint64(MaxKeys / 2) {
 		register(key+1, "invented")
 	}
-	if s := a.d.Stats(); s.Keys > MaxKeys/2 || s.Dropped[Crowded] == 0 {
+	if s := a.d.Stats(); s.Keys > MaxKeys/2 || s.Dropped[owners.Crowded] == 0 {
 		t.Errorf("%+v", s)
 	}
 	before := a.d.Stats().Keys

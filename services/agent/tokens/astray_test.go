@@ -6,6 +6,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // A grant or a recall counts if its sender owns the key. Else each agent could grant tokens of each key: the
@@ -22,7 +23,7 @@ func TestOnlyTheOwnerAnswers(t *testing.T) {
 			Recalls: []*gossipv1.TokenRecall{{Key: key, Process: 7, Session: 1, Owner: 9, Number: 9}}})
 	}
 	f.carry(settled)
-	if got := f.got["a"][7]; got != nil || a.Stats().Dropped[Astray] != 4 {
+	if got := f.got["a"][7]; got != nil || a.Stats().Dropped[owners.Astray] != 4 {
 		t.Errorf("a gateway is told %+v by an agent that does not own the key; %+v", got, a.Stats())
 	}
 	a.Receive(settled, "b", &gossipv1.Tokens{Grants: []*gossipv1.TokenGrant{{Key: 200, Process: 7}},

@@ -9,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // What a desk believes of a request. Its sender may be hostile: what a limit allows is taken from the
@@ -16,10 +17,6 @@ import (
 // agent that owns the key: sessions and lives of owners can be guessed.
 
 const (
-	// MaxProcesses bounds the processes of one agent that ask: the 256 gateways that an agent may
-	// speak for (package aggregation), and as many that have just been restarted. With so many users
-	// of one key a request costs its owner 10 µs.
-	MaxProcesses = 512
 	// silentProcess is the time without a packet after which a process makes room for another one.
 	silentProcess = time.Minute
 	// most bounds counts, in millionths of a cost unit, and durations in nanoseconds. A session ends
@@ -27,53 +24,34 @@ const (
 	most = int64(3) << 60
 )
 
-// Drop says why a request is dropped.
-type Drop uint8
-
-// The reasons.
-const (
-	accepted  Drop = iota
-	Astray         // the key is not this agent's; of an answer: not its sender's
-	Unusable       // a number is out of its bounds
-	Unknown        // no limit here has the key, or the request does not say which one
-	Crowded        // there are MaxKeys keys, or its limit has its part of them: the gateway is informed
-	Processes      // its agent has MaxProcesses processes
-	Drops
-)
-
-// String is the reason's label in metrics.
-func (d Drop) String() string {
-	return [Drops]string{"", "astray", "unusable", "unknown", "crowded", "processes"}[d]
-}
-
 // judge says why a request is dropped, if it is. p is the limit of the key if the request begins
 // it, and name whose key it is from now on; nil: as before.
-func (d *Desk) judge(now time.Duration, k *owned, from Process, q *exchange.TokenRequest) (
-	name *exchange.KeyName, p grant.Params, why Drop,
+func (d *Desk) judge(now time.Duration, k *owned, from owners.Process, q *exchange.TokenRequest) (
+	name *exchange.KeyName, p grant.Params, why owners.Drop,
 ) {
 	switch {
 	case k == nil && !d.room.Fits(partOf(q)):
-		return nil, p, Crowded
+		return nil, p, owners.Crowded
 	case !q.Forgotten && !inRange(&q.Request):
-		return nil, p, Unusable
+		return nil, p, owners.Unusable
 	case !d.admitProcess(now, from):
-		return nil, p, Processes
+		return nil, p, owners.Processes
 	case !q.Named():
-		return nil, placeholder, accepted
+		return nil, placeholder, owners.Accepted
 	case k != nil && k.name == q.KeyName:
-		return nil, p, accepted
+		return nil, p, owners.Accepted
 	case k != nil && d.knows(k): // two names with one hash: the first one stays
-		return nil, p, Unknown
+		return nil, p, owners.Unknown
 	}
 	key, p, ok := d.allowed(&q.KeyName)
 	switch {
 	case !ok || key != q.Key:
-		return nil, p, Unknown
+		return nil, p, owners.Unknown
 	case k != nil && !d.room.Fits(partOf(q)): // so far it had no name, and took nobody's part
 		d.disown(k)
-		return nil, p, Crowded
+		return nil, p, owners.Crowded
 	}
-	return &q.KeyName, p, accepted
+	return &q.KeyName, p, owners.Accepted
 }
 
 // placeholder has the numbers of a key before the key is named: nothing is granted until then.
@@ -149,9 +127,9 @@ func (k *owned) configure(now time.Duration, p grant.Params) {
 }
 
 // admitProcess notes that a process asks, and reports whether its agent may have so many.
-func (d *Desk) admitProcess(now time.Duration, p Process) bool {
+func (d *Desk) admitProcess(now time.Duration, p owners.Process) bool {
 	all := d.processes[p.Agent]
-	if _, known := all[p.Number]; !known && len(all) >= MaxProcesses {
+	if _, known := all[p.Number]; !known && len(all) >= owners.MaxProcesses {
 		quiet := p
 		for number, heard := range all {
 			if now-heard > silentProcess {
@@ -203,9 +181,9 @@ func isUsable(q *exchange.TokenRequest) bool {
 // Complaint counts the dropped requests of an agent.
 type Complaint struct {
 	Agent  string
-	Number uint64 // of a process of this agent; of others 0
-	Count  uint64 // since the last one
-	Why    Drop   // of the last request
+	Number uint64      // of a process of this agent; of others 0
+	Count  uint64      // since the last one
+	Why    owners.Drop // of the last request
 	told   time.Duration
 }
 
@@ -213,9 +191,9 @@ type Complaint struct {
 const complainEvery = time.Minute
 
 // drop counts a request or an answer that is dropped.
-func (d *Desk) drop(now time.Duration, from Process, why Drop) {
+func (d *Desk) drop(now time.Duration, from owners.Process, why owners.Drop) {
 	d.stats.Dropped[why]++
-	if why == Astray || why == Crowded { // in order when agents come or go; what an operator sees elsewhere
+	if why == owners.Astray || why == owners.Crowded { // in order when agents come or go; or seen elsewhere
 		return
 	}
 	c := d.complaints[from.Agent]

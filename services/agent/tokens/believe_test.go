@@ -7,6 +7,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -53,7 +54,7 @@ func TestOneKeyHasOneName(t *testing.T) {
 		q.List[0].Client = client
 		d.Ask(settled, uint64(i), q)
 	}
-	if k := d.owned[1]; k.name.Client != "1" || k.params.Rate != 1 || d.Stats().Dropped[Unknown] != 1 {
+	if k := d.owned[1]; k.name.Client != "1" || k.params.Rate != 1 || d.Stats().Dropped[owners.Unknown] != 1 {
 		t.Errorf("%+v, %+v", k.name, d.Stats())
 	}
 }
@@ -110,31 +111,31 @@ func TestProcessesAreBounded(t *testing.T) {
 		m := toRequest(process, &asks(1, 1).List[0])
 		a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{m}})
 	}
-	for p := range uint64(MaxProcesses + 10) {
+	for p := range uint64(owners.MaxProcesses + 10) {
 		ask(p)
 	}
-	if s := a.Stats(); s.Dropped[Processes] != 10 || len(a.clients) != MaxProcesses {
+	if s := a.Stats(); s.Dropped[owners.Processes] != 10 || len(a.clients) != owners.MaxProcesses {
 		t.Errorf("%+v, %d processes", s, len(a.clients))
 	}
 	a.Ask(settled, 1, asks(1, 1))
-	if len(a.clients) != MaxProcesses+1 {
+	if len(a.clients) != owners.MaxProcesses+1 {
 		t.Error("a process of another agent is refused")
 	}
 	a.processes["b"][3] -= 2 * silentProcess
-	if ask(1 << 40); a.Stats().Dropped[Processes] != 10 || len(a.processes["b"]) != MaxProcesses {
+	if ask(1 << 40); a.Stats().Dropped[owners.Processes] != 10 || len(a.processes["b"]) != owners.MaxProcesses {
 		t.Errorf("one that is silent makes no room: %+v", a.Stats())
 	}
-	if a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{1, 2}}); len(a.processes["b"]) != MaxProcesses-2 {
+	if a.Receive(settled, "b", &gossipv1.Tokens{Lost: []uint64{1, 2}}); len(a.processes["b"]) != owners.MaxProcesses-2 {
 		t.Errorf("%d processes after two have gone", len(a.processes["b"]))
 	}
 	for range 2 { // gone, back with other processes and gone again, before its tokens count as spent
 		a.Changed(settled, nil, failed)
 		a.Changed(settled, []Agent{{"b", 1}}, failed)
-		for p := range uint64(MaxProcesses) {
+		for p := range uint64(owners.MaxProcesses) {
 			ask(1<<20 + p)
 		}
 	}
-	if len(a.clients) > 1+MaxProcesses {
+	if len(a.clients) > 1+owners.MaxProcesses {
 		t.Errorf("%d processes of an agent that comes and goes", len(a.clients)-1)
 	}
 	a.Changed(settled, nil, failed)
@@ -166,7 +167,7 @@ func TestAGatewaysUnusableRequestsGoNowhere(t *testing.T) {
 		}
 		sent += len(m.GetRequests())
 	}
-	if of := d.Complaints(settled); sent != 1 || d.Stats().Dropped[Unusable] != 5 || len(of) != 1 || of[0].Number != 7 {
+	if of := d.Complaints(settled); sent != 1 || d.Stats().Dropped[owners.Unusable] != 5 || len(of) != 1 || of[0].Number != 7 {
 		t.Errorf("%d requests are sent, dropped %v, complaints %+v", sent, d.Stats().Dropped, of)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 const (
@@ -41,12 +42,6 @@ type Options struct {
 	Listens func() bool
 }
 
-// Process is a gateway's process, at an agent.
-type Process struct {
-	Agent  string
-	Number uint64
-}
-
 // Desk is one agent's. Not safe for concurrent use.
 type Desk struct {
 	o         Options
@@ -54,7 +49,7 @@ type Desk struct {
 	lives     uint64
 	owned     map[uint64]*owned
 	room      *budget.Room // of owned, for limits
-	clients   map[Process]*client
+	clients   map[owners.Process]*client
 	numbers   map[grant.Peer]*client
 	latest    grant.Peer // number given
 	recalling []*client  // that may have recalls to be sent
@@ -77,7 +72,7 @@ type Desk struct {
 
 // client is a process as the owners here know it.
 type client struct {
-	Process
+	owners.Process
 	number    grant.Peer
 	keys      map[uint64]struct{} // of those owned, that it may have something of
 	recalls   grant.Line[uint64]
@@ -94,7 +89,7 @@ type Stats struct {
 	Keys                      int    // owned now
 	Asked                     uint64 // questions of gateways here to owners of keys, wherever these are
 	Requests, Grants, Recalls uint64
-	Dropped                   [Drops]uint64 // requests and answers, by reason
+	Dropped                   [owners.Drops]uint64 // requests and answers, by reason
 }
 
 // owned is a key that this agent owns.
@@ -113,7 +108,7 @@ type owned struct {
 
 // New returns a desk that owns nothing.
 func New(o Options) *Desk {
-	d := &Desk{o: o, owned: map[uint64]*owned{}, room: budget.NewRoom(MaxKeys), clients: map[Process]*client{},
+	d := &Desk{o: o, owned: map[uint64]*owned{}, room: budget.NewRoom(MaxKeys), clients: map[owners.Process]*client{},
 		numbers: map[grant.Peer]*client{}, locals: map[uint64]*local{}, lost: map[uint64]int{},
 		absent: map[string]time.Duration{}, answers: map[uint64]*exchange.TokenAnswers{},
 		packets: map[string]*gossipv1.Tokens{}, processes: map[string]map[uint64]time.Duration{},
@@ -159,11 +154,11 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 			d.stats.Asked++
 		}
 		if !isUsable(q) {
-			d.drop(now, Process{d.o.Agent, process}, Unusable)
+			d.drop(now, owners.Process{Agent: d.o.Agent, Number: process}, owners.Unusable)
 			continue
 		}
 		if owner := d.o.Owner(q.Key); owner == d.o.Agent {
-			d.request(now, Process{owner, process}, q)
+			d.request(now, owners.Process{Agent: owner, Number: process}, q)
 		} else {
 			p := d.packet(owner)
 			p.Requests = append(p.Requests, toRequest(process, q))
@@ -178,20 +173,20 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 // Receive takes what another agent says.
 func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	for _, p := range m.GetLost() {
-		d.gone(now, Process{agent, p}) // its own, whatever the number
+		d.gone(now, owners.Process{Agent: agent, Number: p}) // its own, whatever the number
 	}
 	for _, r := range m.GetRequests() {
 		q := fromRequest(r)
 		if d.o.Owner(q.Key) != d.o.Agent {
-			d.drop(now, Process{Agent: agent}, Astray)
+			d.drop(now, owners.Process{Agent: agent}, owners.Astray)
 			continue
 		}
-		d.request(now, Process{agent, r.GetProcess()}, &q)
+		d.request(now, owners.Process{Agent: agent, Number: r.GetProcess()}, &q)
 	}
 	for _, g := range m.GetGrants() {
 		switch {
 		case d.o.Owner(g.GetKey()) != agent:
-			d.drop(now, Process{Agent: agent}, Astray)
+			d.drop(now, owners.Process{Agent: agent}, owners.Astray)
 		case d.locals[g.GetProcess()] != nil:
 			a := d.answer(g.GetProcess())
 			a.Grants = append(a.Grants, fromGrant(g))
@@ -200,7 +195,7 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	for _, r := range m.GetRecalls() {
 		switch p := r.GetProcess(); {
 		case d.o.Owner(r.GetKey()) != agent: // the answer would go to another agent, too
-			d.drop(now, Process{Agent: agent}, Astray)
+			d.drop(now, owners.Process{Agent: agent}, owners.Astray)
 		case d.locals[p] != nil || d.o.Linked(p):
 			a := d.answer(p)
 			a.Recalls = append(a.Recalls, fromRecall(r))
@@ -216,15 +211,15 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 }
 
 // request gives a request to the owner of its key, which is this agent.
-func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest) {
+func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.TokenRequest) {
 	k := d.owned[q.Key]
 	if q.Forgotten && k == nil {
 		return
 	}
 	name, p, why := d.judge(now, k, from, q)
-	if why != accepted {
+	if why != owners.Accepted {
 		d.drop(now, from, why)
-		if why == Crowded {
+		if why == owners.Crowded {
 			d.full = true
 			d.grant(from, exchange.TokenGrant{Key: q.Key,
 				Grant: grant.Grant{Session: q.Session, Seq: q.Seq, NoRoom: true}})
@@ -259,7 +254,7 @@ func (d *Desk) request(now time.Duration, from Process, q *exchange.TokenRequest
 }
 
 // client returns what owners know a process by.
-func (d *Desk) client(p Process) *client {
+func (d *Desk) client(p owners.Process) *client {
 	c := d.clients[p]
 	if c == nil {
 		d.latest++
@@ -276,12 +271,12 @@ func (d *Desk) Lost(now time.Duration, process uint64) {
 	}
 	delete(d.locals, process)
 	d.lost[process] = lostTold
-	d.gone(now, Process{d.o.Agent, process})
+	d.gone(now, owners.Process{Agent: d.o.Agent, Number: process})
 	d.begin(now)
 }
 
 // gone has the owners here count what a process held as spent. It costs its keys.
-func (d *Desk) gone(now time.Duration, p Process) {
+func (d *Desk) gone(now time.Duration, p owners.Process) {
 	if delete(d.processes[p.Agent], p.Number); len(d.processes[p.Agent]) == 0 {
 		delete(d.processes, p.Agent)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -121,7 +122,7 @@ func TestNoRoom(t *testing.T) {
 	if f.carry(settled); f.got["a"][7].Grants[1].NoRoom {
 		t.Error("no room for another tenant")
 	}
-	if s := a.Stats(); s.Dropped[Crowded] != 2 || s.Keys != 4 {
+	if s := a.Stats(); s.Dropped[owners.Crowded] != 2 || s.Keys != 4 {
 		t.Errorf("%+v", s)
 	}
 	if a.Second(settled+sweepFull, nil); len(a.owned) != 1 || a.owned[4] == nil {
@@ -275,17 +276,17 @@ func TestRefused(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a := f.desks["a"]
 	a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{{Key: 200}}})
-	if s := a.Stats(); s.Dropped[Astray] != 1 || s.Keys != 0 {
+	if s := a.Stats(); s.Dropped[owners.Astray] != 1 || s.Keys != 0 {
 		t.Errorf("astray: %+v", s)
 	}
 	for _, c := range []struct {
 		q   *gossipv1.TokenRequest
-		why Drop
+		why owners.Drop
 	}{
-		{&gossipv1.TokenRequest{Key: 1}, Unknown},
-		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "another", Client: []byte("1")}, Unknown},
-		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "l", Client: []byte("2")}, Unknown},
-		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "l", Client: []byte("1"), Spent: math.MinInt64}, Unusable},
+		{&gossipv1.TokenRequest{Key: 1}, owners.Unknown},
+		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "another", Client: []byte("1")}, owners.Unknown},
+		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "l", Client: []byte("2")}, owners.Unknown},
+		{&gossipv1.TokenRequest{Key: 1, Tenant: "t", Limit: "l", Client: []byte("1"), Spent: math.MinInt64}, owners.Unusable},
 	} {
 		before := a.Stats()
 		a.Receive(settled, "b", &gossipv1.Tokens{Requests: []*gossipv1.TokenRequest{c.q}})

@@ -4,6 +4,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -26,7 +27,7 @@ func (o outbox) Grant(to grant.Peer, g grant.Grant) {
 	o.d.grant(c.Process, exchange.TokenGrant{Key: o.key, Grant: g})
 }
 
-func (d *Desk) grant(to Process, m exchange.TokenGrant) {
+func (d *Desk) grant(to owners.Process, m exchange.TokenGrant) {
 	if to.Agent == d.o.Agent {
 		a := d.answer(to.Number)
 		a.Grants = append(a.Grants, m)

@@ -27,6 +27,8 @@ type Terms struct {
 const (
 	// MaxRecords bounds the keys and periods that are kept: some 300 bytes of memory each, and 40 in etcd.
 	MaxRecords = 1 << 20
+	// maxNames bounds the names of all records, bytes: so a shard, an even part of them, fits a transaction of etcd.
+	maxNames = 128 << 20
 	// Kept counts the ended periods of a key that are kept; one while there is hardly room for new records.
 	Kept = 3
 	// maxRequests bounds the requests in a message, as the wire says.
@@ -70,6 +72,7 @@ type Book struct {
 	hot       map[*record]struct{} // whose use has reached a threshold that was not delivered
 	calendars calendars
 	counts    Counts
+	bytes     int // of the names of records
 }
 
 // New returns an empty book. terms says what is configured; it is called with each request.
@@ -163,7 +166,7 @@ func (b *Book) accepts(now time.Time, at account, known *record, configured bool
 		return controlv1.Booking_REASON_NOT_CONFIGURED, false
 	case !b.calendars.open(at.Calendar, at.Period, now, onlyUse):
 		return controlv1.Booking_REASON_OTHER_PERIOD, false
-	case len(b.records) >= b.most:
+	case len(b.records) >= b.most, b.bytes >= maxNames:
 		b.counts.Full++
 		return controlv1.Booking_REASON_FULL, false
 	}
@@ -188,13 +191,16 @@ func (b *Book) book(now time.Time, one *record, s *session, r *controlv1.Booking
 		return false
 	}
 	from, to := one.give(Units(r.GetWanted()))
-	if to-from < Units(r.GetWanted()) {
+	if to-from < Units(r.GetWanted()) && one.left() == 0 { // else it asks again
 		answer.Reason = controlv1.Booking_REASON_USED_UP
 	}
 	if from == to {
 		return false
 	}
 	b.counts.Given++
+	if from != s.to {
+		s.low = from
+	}
 	s.number, s.from, s.to = r.GetNumber(), from, to
 	answer.From, answer.To = uint64(from), uint64(to)
 	return true
@@ -211,12 +217,32 @@ func (b *Book) add(at account) *record {
 func (b *Book) insert(one *record) {
 	b.records[one.account] = one
 	b.shards[one.id%Shards][one.id] = one
+	b.bytes += one.length()
 	b.last = max(b.last, one.id)
 }
 
-func (b *Book) remove(one *record) {
-	delete(b.records, one.account)
+// hardlyRoom reports whether records of earlier periods are to make room.
+func (b *Book) hardlyRoom() bool {
+	return len(b.records) >= b.most-b.most/16 || b.bytes >= maxNames-maxNames/16
+}
+
+// length of the names of a record, bytes.
+func (one *record) length() int { return len(one.Tenant) + len(one.Limit) + len(one.Client) }
+
+// drop is the reverse of insert.
+func (b *Book) drop(one *record) {
+	if b.shards[one.id%Shards][one.id] != one {
+		return
+	}
+	if b.records[one.account] == one {
+		delete(b.records, one.account)
+	}
 	delete(b.shards[one.id%Shards], one.id)
+	b.bytes -= one.length()
+}
+
+func (b *Book) remove(one *record) {
+	b.drop(one)
 	one.gone = true
 	b.cool(one)
 	b.removed = append(b.removed, one.id)

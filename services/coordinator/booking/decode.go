@@ -60,8 +60,7 @@ func (b *Book) read(now time.Time, d *decoder, mine func(id uint64) bool) {
 		case entryRemoved:
 			if id := d.number(); d.err == nil && mine(id) {
 				if one := b.shards[id%Shards][id]; one != nil {
-					delete(b.records, one.account)
-					delete(b.shards[id%Shards], id)
+					b.drop(one)
 				}
 			}
 		default:
@@ -73,10 +72,10 @@ func (b *Book) read(now time.Time, d *decoder, mine func(id uint64) bool) {
 // replace puts a record in the place of the one with its ID, or of its name.
 func (b *Book) replace(one *record) {
 	if before := b.shards[one.id%Shards][one.id]; before != nil {
-		delete(b.records, before.account)
+		b.drop(before)
 	}
 	if before := b.records[one.account]; before != nil {
-		delete(b.shards[before.id%Shards], before.id)
+		b.drop(before)
 	}
 	b.insert(one)
 }
@@ -210,7 +209,7 @@ func (d *decoder) session(now time.Time) (s session) {
 	number := d.number()
 	s.number, s.final = number>>1, number&1 != 0
 	s.from = d.units()
-	s.to = s.from + d.units()
+	s.low, s.to = s.from, s.from+d.units()
 	s.use = d.use()
 	return s
 }

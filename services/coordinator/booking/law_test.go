@@ -474,3 +474,27 @@ func TestSessionsThatEndedArePutTogether(t *testing.T) {
 		}
 	}
 }
+
+// An owner gives back of all its intervals that lie one after the other, not of the last one alone.
+func TestSeveralIntervalsComeBack(t *testing.T) {
+	b := booking.New(terms(amount))
+	for number := range uint64(3) {
+		take(b, request(1, number+1, 10))
+	}
+	back := request(1, 3, 0)
+	back.Returned, back.Known, back.Final = 12, 12, true
+	take(b, back)
+	if got := take(b, request(2, 1, 30)); got.GetFrom() != 12 || got.GetLeft() != uint64(amount)-42 {
+		t.Errorf("after 12 of 30 were used: %v", got)
+	}
+	take(b, request(1, 4, 10)) // it has ended
+	take(b, request(2, 2, 10))
+	take(b, request(3, 1, 10))
+	take(b, request(2, 3, 10)) // with a gap: only this one comes back
+	back = request(2, 3, 0)
+	back.Returned = 20
+	take(b, back)
+	if got := take(b, request(4, 1, 50)); got.GetFrom() != 62 || got.GetReason() != 0 {
+		t.Errorf("of intervals with a gap: %v", got)
+	}
+}

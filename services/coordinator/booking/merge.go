@@ -88,7 +88,7 @@ func (one *record) merge(old *record) {
 func (s *session) merge(old *session, stored Units) {
 	switch {
 	case s.number < old.number && old.from >= stored:
-		s.number, s.from, s.to = old.number, old.from, old.to
+		s.number, s.low, s.from, s.to = old.number, old.from, old.from, old.to
 	case s.number == old.number && s.from == old.from:
 		s.to = min(s.to, old.to)
 	}

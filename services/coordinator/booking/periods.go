@@ -125,7 +125,7 @@ func (c *calendars) open(of config.Calendar, number int64, now time.Time, use bo
 		if use {
 			return now.Sub(c.since(end)) <= idleFor
 		}
-		return now.Sub(end) <= neighbour
+		return now.Sub(end).Abs() <= neighbour // a clock may have jumped back
 	}
 	return false
 }
@@ -203,7 +203,7 @@ func (b *Book) Tidy(now time.Time, shard int) {
 		switch {
 		case one.final && one.Period < present-Kept:
 			b.remove(one)
-		case one.final && one.Period < present-1 && len(b.records) >= b.most-b.most/16:
+		case one.final && one.Period < present-1 && b.hardlyRoom():
 			b.remove(one)
 			b.counts.Dropped++
 		case one.final:

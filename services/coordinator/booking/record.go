@@ -51,6 +51,7 @@ type session struct {
 	id       uint64
 	number   uint64 // of its last interval; 0 = none
 	from, to Units
+	low      Units // of its intervals that end at to without a gap, as far as this coordinator knows
 	use      calendar.Use
 	final    bool
 	dirty    bool
@@ -77,10 +78,10 @@ func (one *record) note(_ time.Time, s *session, r *controlv1.BookingRequest) (c
 	if use != s.use {
 		s.use, one.stale = use, true
 	}
-	back := Units(r.GetReturned())
-	if back != 0 && r.GetNumber() == s.number && back >= s.from && back < s.to {
+	back := max(Units(r.GetReturned()), s.low)
+	if r.GetReturned() != 0 && r.GetNumber() == s.number && back < s.to {
 		one.takeBack(interval{back, s.to})
-		s.to, one.whole, changed = back, true, true
+		s.from, s.to, one.whole, changed = min(s.from, back), back, true, true
 	}
 	if r.GetFinal() {
 		s.final, changed = true, true

@@ -219,18 +219,22 @@ type Part struct {
 	Used          float64 // 0.25 = a quarter
 }
 
-// Parts returns the limits with the largest parts of the present period, at most so many, the largest first.
-func (b *Book) Parts(now time.Time, most int) []Part {
+// Parts returns the limits with the largest parts of the present period, at most so many, the largest first. It calls
+// pause after each shard: the book may change then.
+func (b *Book) Parts(now time.Time, most int, pause func()) []Part {
 	type limit struct{ tenant, name string }
 	m, highest := b.moment(now), map[limit]float64{}
-	for _, one := range b.records {
-		p, present := m.present(one.Calendar)
-		if p == nil || one.amount == 0 {
-			continue
+	for shard := range b.shards {
+		for _, one := range b.shards[shard] {
+			p, present := m.present(one.Calendar)
+			if p == nil || one.amount == 0 {
+				continue
+			}
+			if at := (limit{one.Tenant, one.Limit}); one.Period >= present {
+				highest[at] = max(highest[at], one.use().Settled.Cost()/one.amount.Cost())
+			}
 		}
-		if at := (limit{one.Tenant, one.Limit}); one.Period >= present {
-			highest[at] = max(highest[at], one.use().Settled.Cost()/one.amount.Cost())
-		}
+		pause()
 	}
 	out := make([]Part, 0, len(highest))
 	for at, used := range highest {

@@ -154,3 +154,35 @@ func TestThresholdsOutliveTheirPeriod(t *testing.T) {
 		}
 	}
 }
+
+// The clock of a leader jumps ahead and back. A period that has begun goes on until its true end, so no amount is given
+// twice, and nobody begins the next one again.
+func TestClockJumps(t *testing.T) {
+	for _, days := range []int{1, 3} {
+		b := booking.New(terms(amount))
+		b.Configure([]config.Calendar{daily})
+		b.Announce(noon)
+		take(b, request(1, 1, amount))
+		ahead := noon.AddDate(0, 0, days)
+		b.Announce(ahead)
+		r := request(2, 1, amount)
+		r.Period = day + int64(days)
+		if got, _, _ := b.Take(ahead, r); got.GetTo() != uint64(amount) {
+			t.Fatalf("%d days ahead: %v", days, got)
+		}
+		back := noon.Add(time.Hour)
+		p := b.Announce(back)[0]
+		if want := time.Duration(24*(days+1)-13) * time.Hour; p.Number != day+int64(days) || p.Left != want {
+			t.Errorf("%d days ahead, then back: %+v, want %v left", days, p, want)
+		}
+		for period := int64(day); period <= day+int64(days); period++ {
+			r := request(3, uint64(period), 1)
+			if r.Period = period; period < day+int64(days) {
+				r.Session = 4
+			}
+			if got, _, _ := b.Take(back, r); got.GetTo() != got.GetFrom() {
+				t.Errorf("%d days ahead, then back: period %d gives %v", days, period, got)
+			}
+		}
+	}
+}

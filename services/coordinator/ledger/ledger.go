@@ -29,6 +29,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/time/rate"
 
+	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/booking"
@@ -40,6 +41,9 @@ const (
 	window = 100 * time.Millisecond
 	// atOnce bounds the first requests of keys that are written at once, each second.
 	atOnce = 8
+	// firstAfter is the time after which the first request of a session is answered with what was given before, if it
+	// is not stored yet: its owner may know nothing.
+	firstAfter = time.Duration(calendar.SlowAfter)
 	// slowAfter is the time after which a request that is not stored is answered STORE_AWAY.
 	slowAfter = time.Second
 	// openAgain is the time between two tries to open the journal.
@@ -93,6 +97,15 @@ type Ledger struct {
 type waiting struct {
 	booking *controlv1.Booking
 	answer  func(*controlv1.Booking)
+	early   *time.Timer // says that it is not stored yet; nil: nothing does
+}
+
+// stored answers when it is stored.
+func (w *waiting) stored() {
+	if w.early != nil {
+		w.early.Stop()
+	}
+	w.answer(w.booking)
 }
 
 // Stats count the events of a ledger since the start.
@@ -159,10 +172,14 @@ func (l *Ledger) Take(m *controlv1.Bookings, answer func(*controlv1.Booking)) er
 			answer(one)
 			continue
 		}
-		l.waiting = append(l.waiting, waiting{one, answer})
+		w := waiting{booking: one, answer: answer}
+		if r.GetNumber() == 1 && r.GetWanted() > 0 {
+			w.early = time.AfterFunc(firstAfter, func() { answer(notStored(one)) })
+		}
+		l.waiting = append(l.waiting, w)
 		if !l.writing.IsZero() && now.Sub(l.writing) > slowAfter {
 			l.stats.Away++
-			answer(away(one))
+			answer(notStored(one))
 		}
 		notify(l.work)
 		if first {
@@ -187,6 +204,16 @@ func away(r asked) *controlv1.Booking {
 	return &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
 		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod(),
 		Reason: controlv1.Booking_REASON_STORE_AWAY}
+}
+
+// notStored says the same, and how many units were given before.
+func notStored(one *controlv1.Booking) *controlv1.Booking {
+	b := away(one)
+	b.Amount, b.Left = one.GetAmount(), one.GetLeft()
+	b.From = max(b.Amount, b.Left) - b.Left
+	b.From -= min(b.From, one.GetTo()-one.GetFrom())
+	b.To = b.From
+	return b
 }
 
 func notify(c chan struct{}) {
@@ -376,8 +403,8 @@ func (l *Ledger) write(ctx context.Context, j *journal, stale []int) error {
 	}
 	l.stats.Transactions, l.stats.Bytes, l.stats.Last = j.written.transactions, j.written.bytes, j.written.last
 	l.mu.Unlock()
-	for _, w := range answers {
-		w.answer(w.booking)
+	for i := range answers {
+		answers[i].stored()
 	}
 	return nil
 }
@@ -388,7 +415,7 @@ func (l *Ledger) sayAway(answers []waiting) {
 	l.stats.Away += uint64(len(answers))
 	l.mu.Unlock()
 	for _, w := range answers {
-		w.answer(away(w.booking))
+		w.answer(notStored(w.booking))
 	}
 }
 

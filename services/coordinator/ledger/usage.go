@@ -77,7 +77,7 @@ func (l *Ledger) Parts(most int) []booking.Part {
 	if l.book == nil {
 		return nil
 	}
-	return l.book.Parts(time.Now(), most)
+	return l.book.Parts(time.Now(), most, func() { l.mu.Unlock(); l.mu.Lock() })
 }
 
 // Reached returns up to most thresholds that were reached and not delivered.

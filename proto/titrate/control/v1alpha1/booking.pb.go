@@ -27,11 +27,11 @@ const (
 type Booking_Reason int32
 
 const (
-	Booking_REASON_UNSPECIFIED    Booking_Reason = 0 // it is as long as wanted
+	Booking_REASON_UNSPECIFIED    Booking_Reason = 0 // it is as long as wanted, or the rest is to be asked for
 	Booking_REASON_USED_UP        Booking_Reason = 1 // all that was left; ask again later: the amount may rise, another session may return some
 	Booking_REASON_OTHER_PERIOD   Booking_Reason = 2 // the period is neither the present one nor a neighbour that is open: see Periods
 	Booking_REASON_NOT_CONFIGURED Booking_Reason = 3 // the coordinator knows no calendar quota of this name and calendar
-	Booking_REASON_STORE_AWAY     Booking_Reason = 4 // not stored yet: a repeat gets the interval when it is
+	Booking_REASON_STORE_AWAY     Booking_Reason = 4 // not stored yet: a repeat gets the interval when it is. With an amount, from was given before
 	Booking_REASON_FULL           Booking_Reason = 5 // the coordinator keeps as many keys as it can
 )
 

@@ -1,0 +1,67 @@
+// Package owners has what the owners of tokens, slots and quotas at an agent share: processes of gateways, the reasons
+// for which a message is dropped, and the messages of owners that wait to be sent.
+package owners
+
+import (
+	"maps"
+	"slices"
+)
+
+// MaxProcesses is the most processes of gateways of one agent that an owner knows: the 256 gateways that an agent may
+// speak for (package aggregation), and as many that have just been restarted. With so many users of one key a request
+// for tokens costs its owner 10 µs.
+const MaxProcesses = 512
+
+// Process is a gateway's process, at an agent.
+type Process struct {
+	Agent  string
+	Number uint64
+}
+
+// Drop says why a message is dropped.
+type Drop uint8
+
+// The reasons.
+const (
+	Accepted    Drop = iota
+	Astray           // the key is not this agent's, or the list of agents has changed; of an answer: not its sender's
+	Unusable         // a number is out of its bounds
+	Unknown          // no limit here has the key, or the message does not say which one
+	Crowded          // there is no room for the key
+	Processes        // its agent has MaxProcesses processes
+	Unconfirmed      // the end of an owner of a quota: too many wait for the coordinators
+	Drops
+)
+
+// String is the reason's label in metrics.
+func (d Drop) String() string {
+	return [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes", "unconfirmed"}[d]
+}
+
+// Answers are messages of owners to processes here that wait to be sent, by process and life of the owner.
+type Answers[M any] map[uint64]map[uint64]*M
+
+// At returns the message of an owner to a process, which is made if there is none.
+func (a Answers[M]) At(process, life uint64, made func() *M) *M {
+	by := a[process]
+	if by == nil {
+		by = map[uint64]*M{}
+		a[process] = by
+	}
+	if by[life] == nil {
+		by[life] = made()
+	}
+	return by[life]
+}
+
+// Take returns the messages by process, and forgets them.
+func (a Answers[M]) Take() map[uint64][]*M {
+	out := map[uint64][]*M{}
+	for process, by := range a {
+		for _, life := range slices.Sorted(maps.Keys(by)) {
+			out[process] = append(out[process], by[life])
+		}
+	}
+	clear(a)
+	return out
+}
