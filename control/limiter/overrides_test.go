@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/exchange"
 )
 
 // An override that is apart from its limit holds for its client, beside those of the limit's list, and comes and goes
@@ -108,6 +109,29 @@ func BenchmarkDecideOverrides(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// Owners go by the same overrides: of amounts, of slots, of tokens.
+func TestOverridesOfOwners(t *testing.T) {
+	rows := func(limit string, kind config.LimitKind, number float64) config.OverrideTable {
+		return config.OverrideTable{OverridesOf: config.OverridesOf{Tenant: "a", Limit: limit, Kind: kind},
+			Table: (*config.Overrides)(nil).With([]config.Override{{Key: ClientKey(7, "a", limit, "c"), Number: number, Burst: 1, Until: 50}}, nil)}
+	}
+	var in config.Set
+	in.Replace(&config.Config{Seed: 7, Tenants: []config.Tenant{{Name: "a", Limits: []config.Limit{
+		{Name: "rate", Rate: 1, Burst: 1, Precision: config.Exact}, {Name: "slots", Concurrency: 1},
+		{Name: "quota", Quota: &config.CalendarQuota{Amount: 1}}}}},
+		Overrides: []config.OverrideTable{rows("rate", config.RateLimit, 9), rows("slots", config.ConcurrencyLimit, 9),
+			rows("quota", config.QuotaLimit, 9)}})
+	for at, want := range map[config.Instant]float64{49: 9, 50: 1} {
+		name := func(limit string) *exchange.KeyName { return &exchange.KeyName{Tenant: "a", Limit: limit, Client: "c"} }
+		_, tokens, ok := ExactKey(&in, at, name("rate"))
+		_, most, ok2 := SlotKey(&in, at, name("slots"))
+		_, terms, _, ok3 := QuotaKey(&in, at, name("quota"))
+		if !ok || !ok2 || !ok3 || tokens.Rate != want || float64(most) != want || terms.Amount.Cost() != want {
+			t.Errorf("at %d: rate %v, slots %d, amount %v; want %v", at, tokens.Rate, most, terms.Amount.Cost(), want)
 		}
 	}
 }
