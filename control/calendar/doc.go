@@ -38,8 +38,8 @@
 //
 //   - Used in a period: the amount, with every loss of messages and processes, and whatever owners move. There is one
 //     exception, of OPEN owners while the store is slow or away. What such an owner grants beyond its intervals is
-//     admitted once more if the owner is lost before that is booked, and no gateway reports it to the next owner in
-//     that owner's first minute.
+//     admitted once more if the owner is lost before that is booked. Gateways report it to the next owner, in its first
+//     minute.
 //   - Unused after a total loss: what was booked and not used, at most one step and a half; after an orderly end what
 //     a booking under way brings.
 //   - A request whose cost is an estimate uses its true cost, also beyond the amount.

@@ -268,9 +268,9 @@ func TestForgottenKeyIsAtRest(t *testing.T) {
 	}
 }
 
-// What a gateway learns of another owner after it was here says nothing of owners before this one: the other one may
-// own the key at the same time, and its intervals are above those here.
-func TestOnlyTheFirstMessageTellsOfOwnersBefore(t *testing.T) {
+// What a gateway learns of another owner after it was here says nothing of owners before this one. Two owners at the
+// same time have intervals apart.
+func TestOnlyTheFirstMessageSaysWhatOwnersBeforeGranted(t *testing.T) {
 	next := sessions()
 	o, p := ownerOf(next, true)
 	p.booked(second, o, 0, 40*Unit, Whole)

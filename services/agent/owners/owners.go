@@ -1,5 +1,5 @@
-// Package owners has what the owners of tokens, slots and quotas at an agent share: processes of gateways, the reasons
-// for which a message is dropped, and the messages of owners that wait to be sent.
+// Package owners has the code that the owners of tokens, slots and quotas at an agent share. It names processes of
+// gateways and the reasons for which a message is dropped, and keeps the messages of owners that wait to be sent.
 package owners
 
 import (
@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// MaxProcesses is the most processes of gateways of one agent that an owner knows: the 256 gateways that an agent may
-// speak for (package aggregation), and as many that have just been restarted. With so many users of one key a request
-// for tokens costs its owner 10 µs.
+// MaxProcesses is the most processes of gateways of one agent that an owner knows: an agent may speak for 256
+// gateways (package aggregation), and as many have just been restarted. With so many users of one key a request for
+// tokens costs its owner 10 µs.
 const MaxProcesses = 512
 
 // Process is a gateway's process, at an agent.
