@@ -7,6 +7,14 @@ import (
 	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
+// ResetOf returns when a configuration says that a key was reset; 0: never. O(resets of the tenant).
+func ResetOf(in *config.Set, n *exchange.KeyName) config.Instant {
+	if t := in.Tenant(n.Tenant); t != nil {
+		return t.ResetOf(n.Limit, n.Client)
+	}
+	return 0
+}
+
 // ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
 func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
@@ -14,15 +22,16 @@ func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	if l == nil || exactnessOf(l) == never || l.PerTenant && n.Client != "" {
 		return 0, p, false
 	}
-	allowed := config.RateBurst{Rate: l.Rate, Burst: l.Burst}
-	if l.PerTenant {
-		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
-	} else {
-		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
-	}
+	allowed, ok := config.RateBurst{Rate: l.Rate, Burst: l.Burst}, true
 	if o, found := l.OverrideAt(n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
-		allowed = o
+		allowed, ok = o, n.Plan == ""
+	} else if n.Plan != "" {
+		allowed, ok = l.Plans[n.Plan]
 	}
+	if !ok {
+		return 0, p, false
+	}
+	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, n.Plan).Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
 	numbers := numbersOf(l, allowed)
 	p = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
 	return key, p, p.Rate > 0

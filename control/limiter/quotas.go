@@ -57,11 +57,7 @@ func QuotaKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	if l == nil || l.Quota == nil || l.PerTenant && n.Client != "" {
 		return 0, t, periods, false
 	}
-	if l.PerTenant {
-		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
-	} else {
-		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
-	}
+	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, "").Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
 	t = calendar.Terms{Amount: calendar.UnitsOf(l.AmountOf(n.Client, at)), Open: l.Quota.OnLoss == config.AdmitOwn}
 	return key, t, l.Quota.Calendar, true
 }

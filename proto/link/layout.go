@@ -282,7 +282,7 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 		integer(c, "list.refills", &q.Refills[i].Amount)
 		integer(c, "list.refills", &q.Refills[i].Age)
 	}
-	for _, v := range []*string{&q.Tenant, &q.Limit, &q.Client} {
+	for _, v := range []*string{&q.Tenant, &q.Limit, &q.Client, &q.Plan} {
 		c.str("list.name", v)
 	}
 }

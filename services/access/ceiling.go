@@ -16,8 +16,8 @@ import (
 // Ceiling is the most that an editor may give its tenants. A field that is absent bounds
 // nothing. It bounds what is written: numbers, and modes that would enforce none of them.
 type Ceiling struct {
-	Rate       string   `yaml:"rate"`       // of a limit and its overrides, with its unit: 1000/s
-	Burst      *float64 `yaml:"burst"`      // of a limit and its overrides, cost units
+	Rate       string   `yaml:"rate"`       // of a limit, its overrides and plans, with its unit: 1000/s
+	Burst      *float64 `yaml:"burst"`      // of a limit, its overrides and plans, cost units
 	Weight     *float64 `yaml:"weight"`     // of a tenant and of a quota; then a quota must be enforced
 	Guaranteed *float64 `yaml:"guaranteed"` // of a quota, cost units per second; then it must be enforced
 	// Max of a quota, cost units per second; then a quota must have one and be enforced.
@@ -113,6 +113,11 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 	}
 	for _, o := range l.GetOverrides() {
 		if over := c.rate("override of "+o.GetClient()+": ", o.GetRate(), o.GetBurst()); over != "" {
+			return over
+		}
+	}
+	for _, p := range l.GetPlans() {
+		if over := c.rate("plan "+p.GetPlan()+": ", p.GetRate(), p.GetBurst()); over != "" {
 			return over
 		}
 	}

@@ -53,8 +53,14 @@ func (c *Cache) Terms(k booking.Key) (booking.Terms, bool) {
 	if l == nil || l.Mode == config.Off {
 		return booking.Terms{}, false
 	}
-	return booking.Terms{Amount: calendar.UnitsOf(l.AmountOf(k.Client, now)), Calendar: l.Quota.Calendar,
-		Soft: l.Quota.Soft}, true
+	out := booking.Terms{Amount: calendar.UnitsOf(l.AmountOf(k.Client, now)), Calendar: l.Quota.Calendar,
+		Soft: l.Quota.Soft}
+	for _, r := range c.resources["tenants/"+k.Tenant].GetTenant().GetResets() {
+		if r.GetLimit() == k.Limit && r.GetClient() == k.Client {
+			out.Reset = config.InstantOf(r.GetTime().AsTime())
+		}
+	}
+	return out, true
 }
 
 // quotaOf returns the limit of a name that holds for a tenant; nil: there is none, or it has no calendar quota.

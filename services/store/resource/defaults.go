@@ -50,7 +50,8 @@ func FillDefaults(m Message) {
 // another default: 0 would silently become that. It is "" for all other fields.
 func GivenZero(d protoreflect.FieldDescriptor) string {
 	switch d.FullName() {
-	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.Override.burst":
+	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.Override.burst",
+		"titrate.quota.v1alpha1.LimitPlan.burst":
 		return SmallBurst
 	case "titrate.quota.v1alpha1.Plan.weight":
 		return "must be above 0; left out it is 1"
@@ -79,6 +80,9 @@ func fillBursts(l *quotav1.Limit) {
 		if o.GetBurst() == 0 && o.GetConcurrency() == 0 {
 			o.Burst = DefaultBurst(o.GetRate())
 		}
+	}
+	for _, p := range l.GetPlans() {
+		p.Burst = cmp.Or(p.Burst, DefaultBurst(p.GetRate()))
 	}
 }
 

@@ -71,7 +71,7 @@ func (g *Group) numbersOfKey(key uint64) Numbers {
 			n = own
 		}
 	}
-	n.version, n.limit = g.version, g.tenantKey
+	n.version, n.limit = g.version, g.id
 	return n
 }
 

@@ -5635,6 +5635,8 @@ type Usage struct {
 	Booked   float64                `protobuf:"fixed64,11,opt,name=booked,proto3" json:"booked,omitempty"`   // given to owners: nothing above amount is
 	// The period has ended, and nothing of it changes any more. Bill by final records.
 	Final bool `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`
+	// The client was reset then, and this is the use since; the use before is a record of its own. Absent: all use.
+	ResetTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
 	// Agents that ended without a last report while they owned the key. What they admitted after their last report, some
 	// seconds of use, is not counted.
 	Lost          int32 `protobuf:"varint,13,opt,name=lost,proto3" json:"lost,omitempty"`
@@ -5754,6 +5756,13 @@ func (x *Usage) GetFinal() bool {
 		return x.Final
 	}
 	return false
+}
+
+func (x *Usage) GetResetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResetTime
+	}
+	return nil
 }
 
 func (x *Usage) GetLost() int32 {
@@ -6378,7 +6387,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\"p\n" +
 	"\x11ListUsageResponse\x123\n" +
 	"\x05usage\x18\x01 \x03(\v2\x1d.titrate.quota.v1alpha1.UsageR\x05usage\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xeb\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa6\x03\n" +
 	"\x05Usage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
@@ -6392,7 +6401,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\asettled\x18\n" +
 	" \x01(\x01R\asettled\x12\x16\n" +
 	"\x06booked\x18\v \x01(\x01R\x06booked\x12\x14\n" +
-	"\x05final\x18\f \x01(\bR\x05final\x12\x12\n" +
+	"\x05final\x18\f \x01(\bR\x05final\x129\n" +
+	"\n" +
+	"reset_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tresetTime\x12\x12\n" +
 	"\x04lost\x18\r \x01(\x05R\x04lost\"\x89\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
@@ -6635,84 +6646,85 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	74,  // 76: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
 	87,  // 77: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
 	87,  // 78: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
-	76,  // 79: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 80: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 81: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 82: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 83: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 84: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 85: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 86: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 87: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 88: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 89: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 90: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 91: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 92: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 93: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 94: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 95: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 96: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 97: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 98: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 99: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 100: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 101: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 102: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 103: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 104: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	35,  // 105: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	39,  // 106: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	55,  // 107: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	57,  // 108: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	59,  // 109: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	44,  // 110: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	61,  // 111: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	46,  // 112: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	66,  // 113: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	69,  // 114: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	72,  // 115: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
-	77,  // 116: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 117: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	77,  // 118: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	77,  // 119: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	88,  // 120: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	79,  // 121: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 122: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	79,  // 123: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	79,  // 124: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	88,  // 125: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	80,  // 126: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 127: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	80,  // 128: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	80,  // 129: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	88,  // 130: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	81,  // 131: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 132: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	81,  // 133: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	81,  // 134: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	88,  // 135: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	82,  // 136: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 137: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	82,  // 138: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	82,  // 139: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	88,  // 140: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	37,  // 141: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	40,  // 142: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	56,  // 143: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	58,  // 144: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	60,  // 145: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	45,  // 146: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	62,  // 147: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	47,  // 148: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	67,  // 149: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	70,  // 150: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	73,  // 151: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
-	116, // [116:152] is the sub-list for method output_type
-	80,  // [80:116] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	87,  // 79: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
+	76,  // 80: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 81: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 82: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 83: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 84: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 85: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 86: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 87: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 88: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 89: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 90: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 91: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 92: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 93: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 94: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 95: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 96: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 97: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 98: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 99: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 100: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 101: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 102: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 103: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 104: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 105: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	35,  // 106: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	39,  // 107: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	55,  // 108: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	57,  // 109: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	59,  // 110: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	44,  // 111: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	61,  // 112: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	46,  // 113: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	66,  // 114: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	69,  // 115: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	72,  // 116: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	77,  // 117: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 118: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	77,  // 119: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	77,  // 120: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	88,  // 121: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	79,  // 122: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 123: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	79,  // 124: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	79,  // 125: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	88,  // 126: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	80,  // 127: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 128: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	80,  // 129: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	80,  // 130: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	88,  // 131: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	81,  // 132: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 133: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	81,  // 134: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	81,  // 135: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	88,  // 136: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	82,  // 137: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 138: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	82,  // 139: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	82,  // 140: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	88,  // 141: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	37,  // 142: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	40,  // 143: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	56,  // 144: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	58,  // 145: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	60,  // 146: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	45,  // 147: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	62,  // 148: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	47,  // 149: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	67,  // 150: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	70,  // 151: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	73,  // 152: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	117, // [117:153] is the sub-list for method output_type
+	81,  // [81:117] is the sub-list for method input_type
+	81,  // [81:81] is the sub-list for extension type_name
+	81,  // [81:81] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
