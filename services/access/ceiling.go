@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -90,9 +92,19 @@ func (c *Ceiling) over(m, old resource.Message) string {
 		default:
 			return "without plan " + was.GetPlan() + " its numbers would not hold"
 		}
+		if (c.Rate != "" || c.Burst != nil) && resetsMore(m, was) {
+			return "a reset allows more than a rate"
+		}
 		return above("weight", m.GetWeight(), c.Weight)
 	}
 	return ""
+}
+
+// resetsMore reports whether a tenant has a reset that it did not have.
+func resetsMore(m, was *quotav1.Tenant) bool {
+	return slices.ContainsFunc(m.GetResets(), func(r *quotav1.Reset) bool {
+		return !slices.ContainsFunc(was.GetResets(), func(old *quotav1.Reset) bool { return proto.Equal(r, old) })
+	})
 }
 
 func (c *Ceiling) limit(l *quotav1.Limit) string {
