@@ -93,24 +93,6 @@ type Tenant struct {
 	Resets []Reset `json:"resets,omitempty"`
 }
 
-// Reset says that a client of a limit has another key since an instant, which becomes a part of the key's hash. It is
-// none for a limit with a concurrency: what is in flight cannot be counted anew.
-type Reset struct {
-	Limit  string  `json:"limit"`
-	Client string  `json:"client,omitempty"` // "" for a limit of the tenant as a whole, too
-	At     Instant `json:"at_ms"`
-}
-
-// ResetOf returns when a client of a limit was reset; 0: never. O(resets).
-func (t *Tenant) ResetOf(limit, client string) Instant {
-	for i := range t.Resets {
-		if r := &t.Resets[i]; r.Limit == limit && r.Client == client {
-			return r.At
-		}
-	}
-	return 0
-}
-
 // DefaultTenant is the name of the tenant whose limits and quotas unknown tenants get.
 const DefaultTenant = "-"
 

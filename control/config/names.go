@@ -5,13 +5,6 @@ import (
 	"strings"
 )
 
-// PlanIdentity is the identity that has the name of a request's plan. Gateways read it where their operators say, and
-// no limit can name it: it is the name of no identity.
-const PlanIdentity = "@plan"
-
-// MaxLimitPlans is the most plans of a limit.
-const MaxLimitPlans = 32
-
 // Law says how a queue is managed.
 type Law uint8
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"time"
 )
 
@@ -348,23 +346,8 @@ func (t *Tenant) validate(path string) error {
 	if !(t.Weight >= 0 && t.Weight <= MaxWeight) {
 		return &FieldError{join(path, "weight"), t.Weight, "a number from 0 (default 1) to 1e9"}
 	}
-	if len(t.Resets) > MaxResets {
-		return &FieldError{join(path, "resets"), len(t.Resets), fmt.Sprint("at most ", MaxResets)}
-	}
-	for i, r := range t.Resets {
-		at := fmt.Sprintf("resets[%d].", i)
-		switch {
-		case r.At <= 0 || r.At > lastInstant:
-			return &FieldError{join(path, at+"time"), int64(r.At), "a time from 1970 to 2200"}
-		case t.ResetOf(r.Limit, r.Client) != r.At || slices.Contains(t.Resets[:i], r):
-			return &FieldError{join(path, at+"client"), strconv.Quote(r.Client), "each client of a limit once"}
-		}
-	}
-	return nil
+	return t.validateResets(path)
 }
-
-// MaxResets is the most resets of a tenant.
-const MaxResets = 100
 
 // validate is for the queue of what path leads to.
 func (q *Queue) validate(path string) error {
@@ -481,35 +464,6 @@ func (l *Limit) validateKind(path string) error {
 	}
 	return nil
 }
-
-// validatePlans refuses plans of a limit without a rate, and what a plan cannot have.
-func (l *Limit) validatePlans(path string) error {
-	switch {
-	case len(l.Plans) == 0:
-		return nil
-	case l.Concurrency > 0 || l.Quota != nil:
-		return &FieldError{join(path, "plans"), len(l.Plans),
-			"none beside a concurrency or a quota: give such tenants a plan of their own, plans/NAME"}
-	case len(l.Plans) > MaxLimitPlans:
-		return &FieldError{join(path, "plans"), len(l.Plans), fmt.Sprint("at most ", MaxLimitPlans)}
-	}
-	for name, rb := range l.Plans {
-		at := join(path, "plans["+name+"]")
-		if name == "" || len(name) > maxPlanName {
-			return &FieldError{at + ".plan", strconv.Quote(name), fmt.Sprint("a name of 1 to ", maxPlanName, " bytes")}
-		}
-		if rb.Concurrency != 0 || rb.Amount != 0 || rb.Until != 0 {
-			return &FieldError{at, rb, "a rate and a burst alone"}
-		}
-		if err := rb.validate(at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxPlanName is the most bytes of a plan's name in a limit.
-const maxPlanName = 63
 
 func (rb RateBurst) validate(path string) error {
 	if rb.Concurrency < 0 || rb.Concurrency > MaxConcurrency {
