@@ -61,9 +61,9 @@ func (g *Group) Overrides(client string) bool {
 	return own
 }
 
-// Init sets up the keys of a limit, which h names; resets says when clients were reset. A version is later than that of each Group before with the same
-// store, see NextVersion: a limit may be deleted and made again. The overrides are shared and must not
-// change.
+// Init sets up the keys of a limit, which h names; resets says when clients were reset. A version is later than that
+// of each Group before with the same store, see NextVersion: a limit may be deleted and made again. The overrides and
+// resets are shared and must not change.
 func (g *Group) Init(
 	version uint32, h hash.LimitHash, perTenant bool, base Numbers, overrides map[string]Numbers,
 	resets map[string]uint64,
