@@ -26,14 +26,14 @@ func ofPlan(client, plan string) *Request {
 	return r
 }
 
-// plans is a limit of 2 for requests without a plan, of 4 for gold, and of 3 for the client vip.
+// planned is a limit of 2 for requests without a plan, of 4 for gold, and of 3 for the client vip.
 func planned(p config.Precision) config.Limit {
 	return config.Limit{Name: "l", Rate: 1e-6, Burst: 2, Precision: p,
 		Plans:     map[string]config.RateBurst{"gold": {Rate: 1e-6, Burst: 4}, "none": {}},
 		Overrides: map[string]config.RateBurst{"vip": {Rate: 1e-6, Burst: 3}}}
 }
 
-// admittedOf is how many of 20 requests are admitted.
+// admittedOf counts the admitted ones of 20 requests.
 func admittedOf(e *Engine, now int64, r *Request) (n int) {
 	for range 20 {
 		if e.Decide(now, r).Verdict == Admit {

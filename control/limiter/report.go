@@ -167,8 +167,8 @@ type Stats struct {
 	Bypassed uint64          // of unknown tenants, admitted
 	Unpooled uint64          // to unknown pools, admitted
 	Overflow uint64          // decisions by a shared overflow key
-	// PlanMissing counts requests that named no plan where a limit has plans, and PlanUnknown those that named
-	// one which not each such limit has: they were decided by a limit's own numbers.
+	// Requests that a limit with plans decided by its own numbers: PlanMissing counts requests without the name of a
+	// plan, PlanUnknown requests with a name that the limit does not have.
 	PlanMissing, PlanUnknown uint64
 	Keys                     int // keys with something to remember, when asked for
 	Capacity                 int // keys that the table has room for

@@ -115,7 +115,7 @@ var costNames = []string{"header", "literal"}
 // planNames are the kinds of sources that a client cannot choose, and a header, which it can: see readTrust.
 var planNames = []string{"header", "metadata", "filter_state", "mtls", "route", "virtual_host", "cluster", "literal"}
 
-// trustFields are what a source of plans may say besides its kind.
+// trustFields are the fields of a source of plans besides its kind.
 var trustFields = []string{"trusted"}
 
 // use is the purpose of sources' values.

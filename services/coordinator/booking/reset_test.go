@@ -10,8 +10,8 @@ import (
 )
 
 // A key that is reset has the whole amount again, in a record of its own. What was used stays in the record before,
-// whose owner may say the rest. A reset that is not configured gives nothing, and one that is taken back has its first
-// record go on. Both records are read again as they were.
+// whose owner may say the rest. A reset that is not configured gives nothing. After a rollback the first record goes
+// on. Both records are read again as they were.
 func TestAResetHasARecordOfItsOwn(t *testing.T) {
 	reset := config.Instant(0)
 	configured := func(booking.Key) (booking.Terms, bool) {
