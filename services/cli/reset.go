@@ -32,8 +32,7 @@ two lines, and their sum is what the client has used.
 A reset is an entry in the tenant's field resets. titrate history has its author and its
 --reason. titrate rollback undoes it: the count from before goes on, without what was used
 since. A tenant keeps its last 100 resets. When one makes room for another, its client
-begins anew once more. An apply of the tenant from a file without the field takes its
-resets back.`
+begins anew once more. An apply of the tenant from a file without the field keeps them.`
 
 const resetExample = `  titrate reset acme limits/per-client --client alice --reason "our fault"
   titrate reset acme limits/monthly --client alice --dry-run`

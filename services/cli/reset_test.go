@@ -40,6 +40,11 @@ func TestReset(t *testing.T) {
 	exported := must(t, server, "", "export")
 	has(t, exported, "resets:", "limit: m", "client: x", "limit: all")
 	has(t, must(t, server, exported, "apply", "-f", "-"), "tenants/a unchanged")
+	has(t, must(t, server, head+"kind: Tenant\nname: tenants/a\nspec: {plan: gold}\n", "apply", "-f", "-"),
+		"tenants/a unchanged")
+	has(t, must(t, server, head+"kind: Tenant\nname: tenants/a\nspec: {plan: gold, displayName: A}\n", "apply", "-f", "-"),
+		"tenants/a updated")
+	has(t, must(t, server, "", "get", "tenants/a", "-o", "yaml"), "displayName: A", "limit: m", "limit: all")
 	must(t, server, "", "reset", "a", "m", "--client", "x")
 	again := must(t, server, "", "get", "tenants/a", "-o", "yaml")
 	if strings.Count(again, "limit: m") != 1 || again == exported {

@@ -1086,7 +1086,7 @@ type Tenant struct {
 	// name, whole. Not of tenants/-. Default none.
 	Plan string `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Clients whose counts have begun anew, as `titrate reset` writes them, each client of a limit once. At most 100.
-	// Default none.
+	// An apply without any keeps the stored ones. Default none.
 	Resets []*Reset `protobuf:"bytes,5,rep,name=resets,proto3" json:"resets,omitempty"`
 	Etag   string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
