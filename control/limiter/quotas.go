@@ -54,7 +54,7 @@ func (n *quotaNumbers) of(client string) float64 {
 func QuotaKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, t calendar.Terms,
 	periods config.Calendar, ok bool) {
 	l := in.Limit(n.Tenant, n.Limit, at)
-	if l == nil || l.Quota == nil || l.PerTenant && n.Client != "" {
+	if l == nil || l.Quota == nil || l.PerTenant && n.Client != "" || n.Plan != "" {
 		return 0, t, periods, false
 	}
 	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, "").Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))

@@ -167,8 +167,8 @@ type Stats struct {
 	Bypassed uint64          // of unknown tenants, admitted
 	Unpooled uint64          // to unknown pools, admitted
 	Overflow uint64          // decisions by a shared overflow key
-	// Requests that a limit with plans decided by its own numbers: PlanMissing counts requests without the name of a
-	// plan, PlanUnknown requests with a name that the limit does not have.
+	// Requests that a limit with plans decided by its own numbers. PlanMissing are without the name of a plan,
+	// PlanUnknown have a name that the limit does not know.
 	PlanMissing, PlanUnknown uint64
 	Keys                     int // keys with something to remember, when asked for
 	Capacity                 int // keys that the table has room for
