@@ -145,8 +145,8 @@ type Limit struct {
 	Pools []string       `json:"pools,omitempty"` // it applies to; empty: all
 	// Overrides are other numbers for single clients, by their names.
 	Overrides map[string]RateBurst `json:"overrides,omitempty"`
-	// Plans are other numbers for requests that name a plan, by the names of the plans: see [PlanIdentity]. Each plan of
-	// a client has a bucket of its own. An override comes first. Only of a limit with a rate.
+	// Plans are other numbers for requests that name a plan, by the names of the plans: see [PlanIdentity]. Each plan
+	// of a client has a bucket of its own. An override comes first. Only of a limit with a rate.
 	Plans map[string]RateBurst `json:"plans,omitempty"`
 	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0
 	// and Law is not Police; otherwise a request beyond the limit is rejected.
