@@ -43,13 +43,16 @@ type reset struct{ block }
 func newReset() *cobra.Command {
 	r := &reset{}
 	cmd := &cobra.Command{
-		Use: "reset TENANT LIMIT [--client NAME]", Short: "Let one client's count of a limit begin anew", Long: resetLong,
-		Example: resetExample, Args: cobra.ArbitraryArgs,
+		Use: "reset TENANT LIMIT [--client NAME]", Short: "Let one client's count of a limit begin anew",
+		Long: resetLong, Example: resetExample, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := r.read(args); err != nil {
 				return command.Usage(err)
 			}
-			r.ask.Message = strings.TrimSuffix(fmt.Sprintf("reset %s of limits/%s: %s", r.who(), r.limit, r.reason), ": ")
+			r.ask.Message = fmt.Sprintf("reset %s of limits/%s", r.who(), r.limit)
+			if r.reason != "" {
+				r.ask.Message += ": " + r.reason
+			}
 			return r.c.use(func(client *client) error { return r.run(cmd, client, r.fill) })
 		},
 	}
@@ -104,7 +107,8 @@ func (r *reset) fill(ctx context.Context, c *client) (what string, err error) {
 	case l.GetKey() != quotav1.Key_TENANT && r.client == "":
 		return "", fmt.Errorf("%s counts each client apart: say which one with --client", l.GetName())
 	}
-	one := &quotav1.Reset{Limit: r.limit, Client: r.client, Time: timestamppb.New(time.Now().Truncate(time.Millisecond))}
+	now := timestamppb.New(time.Now().Truncate(time.Millisecond))
+	one := &quotav1.Reset{Limit: r.limit, Client: r.client, Time: now}
 	t.Resets = slices.DeleteFunc(t.GetResets(), func(o *quotav1.Reset) bool {
 		return o.GetLimit() == one.Limit && o.GetClient() == one.Client
 	})
@@ -117,8 +121,8 @@ func (r *reset) fill(ctx context.Context, c *client) (what string, err error) {
 			return a.GetTime().AsTime().Compare(b.GetTime().AsTime())
 		})
 		t.Resets = slices.DeleteFunc(t.Resets, func(o *quotav1.Reset) bool { return o == first })
-		what += fmt.Sprintf("; so does client %s of limits/%s, whose reset of %s made room", wording.Quote(first.GetClient()),
-			first.GetLimit(), resource.Moment(first.GetTime()))
+		what += fmt.Sprintf("; so does client %s of limits/%s, whose reset of %s made room",
+			wording.Quote(first.GetClient()), first.GetLimit(), resource.Moment(first.GetTime()))
 	}
 	t.Resets = append(t.Resets, one)
 	r.ask.Resources = append(r.ask.Resources, resource.Of(t))

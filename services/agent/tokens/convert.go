@@ -10,7 +10,8 @@ import (
 
 func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest {
 	return &gossipv1.TokenRequest{
-		Key: q.Key, Process: process, Tenant: q.Tenant, Limit: q.Limit, Client: []byte(q.Client), Plan: []byte(q.Plan), Session: q.Session,
+		Key: q.Key, Process: process, Tenant: q.Tenant, Limit: q.Limit, Client: []byte(q.Client),
+		Plan: []byte(q.Plan), Session: q.Session,
 		Owner: q.Owner, Number: q.Number, Seq: q.Seq, Recalled: q.Recalled, Granted: q.Granted, Spent: q.Spent,
 		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least,
 		Ahead: q.Ahead, Use: q.Use,

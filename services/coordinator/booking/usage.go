@@ -113,7 +113,8 @@ func placed(text string) (a account, err error) {
 	d := decoder{rest: []byte(text)}
 	const most = exchange.MaxKeyName
 	a.Tenant, a.Limit, a.Client = d.text(most), d.text(most), d.text(most)
-	if a.Calendar, a.Period, a.Reset = d.calendar(), d.signed(), config.Instant(d.signed()); d.err != nil || len(d.rest) > 0 {
+	a.Calendar, a.Period, a.Reset = d.calendar(), d.signed(), config.Instant(d.signed())
+	if d.err != nil || len(d.rest) > 0 {
 		return account{}, ErrPlace
 	}
 	return a, nil
@@ -141,8 +142,8 @@ func (m *moment) selects(s *Selection, one *record) bool {
 
 func (m *moment) usage(one *record) Usage {
 	c := one.Calendar
-	parts := []string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)), c.Zone, strconv.Itoa(int(c.StartsOn)),
-		strconv.FormatInt(one.Period, 10)}
+	parts := []string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)), c.Zone,
+		strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}
 	if one.Reset != 0 {
 		parts = append(parts, strconv.FormatInt(int64(one.Reset), 10))
 	}

@@ -318,7 +318,8 @@ func (n *names) doubt(kind, name, effect string, known map[string]map[string]boo
 	without := lacking(n.gateways, known[name])
 	hint := "they know none"
 	if len(known) > 0 {
-		all := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(n string) bool { return n == config.PlanIdentity })
+		all := slices.DeleteFunc(slices.Sorted(maps.Keys(known)),
+			func(n string) bool { return n == config.PlanIdentity })
 		hint = "known are " + strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s %q is not known to %d of %s (%s): %s; %s",

@@ -12,7 +12,8 @@ import (
 // changed returns what follows a group with other numbers.
 func (w *world) changed(old *Group, rate, burst float64, overrides map[string]Numbers) *Group {
 	g := &Group{}
-	g.Init(NextVersion(old.version), hash.OfLimit(7, "a", "l", ""), false, Numbers{Rate: rate, Burst: burst}, overrides, nil)
+	n := Numbers{Rate: rate, Burst: burst}
+	g.Init(NextVersion(old.version), hash.OfLimit(7, "a", "l", ""), false, n, overrides, nil)
 	g.Follow(old)
 	return g
 }
