@@ -131,11 +131,14 @@ func (w *subject) under(l *limit) string {
 
 // keysOf returns the keys of a limit that the subject is counted by.
 func (w *subject) keysOf(l *limit) *keys.Group {
-	if l.plans == nil {
-		return &l.keys
+	if l.plans != nil {
+		return w.keysOfPlan(l)
 	}
-	return l.keysOf(w.planOf(l))
+	return &l.keys
 }
+
+// keysOfPlan is keysOf for a limit with plans; apart, so that keysOf costs no call.
+func (w *subject) keysOfPlan(l *limit) *keys.Group { return l.keysOf(w.planOf(l)) }
 
 // planOf returns the plan that the subject names, if the limit has that plan and no other numbers for the client; else
 // "".
