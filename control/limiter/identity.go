@@ -138,6 +138,8 @@ func (w *subject) keysOf(l *limit) *keys.Group {
 }
 
 // keysOfPlan is keysOf for a limit with plans; apart, so that keysOf costs no call.
+//
+//go:noinline
 func (w *subject) keysOfPlan(l *limit) *keys.Group { return l.keysOf(w.planOf(l)) }
 
 // planOf returns the plan that the subject names, if the limit has that plan and no other numbers for the client; else
