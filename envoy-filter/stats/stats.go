@@ -99,8 +99,8 @@ var Table = [metrics]Definition{
 	Overflow: {"titrate_overflow_total", nil, Counter,
 		"Decisions with a key that clients without their own share."},
 	PlanUnknown: {"titrate_plan_default_total", []string{"outcome"}, Counter,
-		"Requests that a limit with plans decided by its own numbers. They named no plan (missing), or a plan that the " +
-			"limit does not have (unknown)."},
+		"Requests that a limit with plans decided by its own numbers. They named no plan (missing), or a plan that " +
+			"the limit does not have (unknown)."},
 	Panics: {"titrate_panics_total", nil, Counter,
 		"Panics that were recovered: bugs."},
 	LinkSessions: {"titrate_link_sessions_total", nil, Counter,
