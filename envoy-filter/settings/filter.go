@@ -33,9 +33,9 @@ type Filter struct {
 
 // FilterFields are the fields of a filter's or route's configuration.
 var FilterFields = []string{"tenant", "client", "pool", "plan", "cost", "costs", "response_usage", "identities",
-	"classes", "enabled", "mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy", "reason_header",
-	"request_id_header", "limited_header", "wait_header", "congestion_header", "mark_upstream", "peek", "response_cost",
-	"access_log", "access_log_to", "access_log_client", "access_log_key"}
+	"classes", "enabled", "mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy",
+	"reason_header", "request_id_header", "limited_header", "wait_header", "congestion_header", "mark_upstream",
+	"peek", "response_cost", "access_log", "access_log_to", "access_log_client", "access_log_key"}
 
 // On reports whether the filter limits requests; it does by default.
 func (f *Filter) On() bool { return f.Enabled == nil || *f.Enabled }
