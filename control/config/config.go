@@ -91,6 +91,9 @@ type Tenant struct {
 	Plan   string  `json:"plan,omitempty"`
 	Limits []Limit `json:"limits,omitempty"`
 	Quotas []Quota `json:"quotas,omitempty"` // at most one per pool; a pool without one has no max
+	// Resets are the clients of limits whose counts have begun anew, each of a limit once. An older gateway ignores
+	// them: there the counts go on. Not of a plan.
+	Resets []Reset `json:"resets,omitempty"`
 }
 
 // DefaultTenant is the name of the tenant whose limits and quotas unknown tenants get.
@@ -145,6 +148,9 @@ type Limit struct {
 	Pools []string       `json:"pools,omitempty"` // it applies to; empty: all
 	// Overrides are other numbers for single clients, by their names.
 	Overrides map[string]RateBurst `json:"overrides,omitempty"`
+	// Plans are other numbers for requests that name a plan, by the names of the plans: see [PlanIdentity]. Each plan
+	// of a client has a bucket of its own. An override comes first. Only of a limit with a rate.
+	Plans map[string]RateBurst `json:"plans,omitempty"`
 	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0
 	// and Law is not Police; otherwise a request beyond the limit is rejected.
 	Queue Queue `json:"queue"`

@@ -163,3 +163,11 @@ func (l *Limit) validateQuota(path string) error {
 	}
 	return l.Quota.validate(path)
 }
+
+// AmountOf returns the amount of a client's quota; the limit has one.
+func (l *Limit) AmountOf(client string, at Instant) float64 {
+	if rb, found := l.OverrideAt(client, at); found {
+		return rb.Amount
+	}
+	return l.Quota.Amount
+}

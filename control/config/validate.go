@@ -346,7 +346,7 @@ func (t *Tenant) validate(path string) error {
 	if !(t.Weight >= 0 && t.Weight <= MaxWeight) {
 		return &FieldError{join(path, "weight"), t.Weight, "a number from 0 (default 1) to 1e9"}
 	}
-	return nil
+	return t.validateResets(path)
 }
 
 // validate is for the queue of what path leads to.
@@ -430,7 +430,7 @@ func (l *Limit) validate(path string) error {
 			return err
 		}
 	}
-	if err := modes.check(path, uint8(l.Mode)); err != nil {
+	if err := cmp.Or(l.validatePlans(path), modes.check(path, uint8(l.Mode))); err != nil {
 		return err
 	}
 	if err := precisions.check(path, uint8(l.Precision)); err != nil {

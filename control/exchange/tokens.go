@@ -23,6 +23,7 @@ type TokenRequest struct {
 type KeyName struct {
 	Tenant, Limit string
 	Client        string // "" for a limit of the tenant as a whole, too
+	Plan          string // of the limit's plans; "" for a request without one. Only of a limit with a rate
 }
 
 // MaxKeyName is the most bytes of a KeyName: it must fit into a packet with its request. An owner
@@ -33,7 +34,7 @@ const MaxKeyName = 1024
 func (q *TokenRequest) Named() bool { return !q.Forgotten && (q.Owner == 0 || q.Register) }
 
 // Len is its length in bytes.
-func (n *KeyName) Len() int { return len(n.Tenant) + len(n.Limit) + len(n.Client) }
+func (n *KeyName) Len() int { return len(n.Tenant) + len(n.Limit) + len(n.Client) + len(n.Plan) }
 
 // TokenAnswers are the answers of owners to a gateway, in their order: all Grants, then all
 // Recalls. Any order does, see package grant.

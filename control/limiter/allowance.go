@@ -89,7 +89,7 @@ func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool
 				break
 			}
 			s := subject{r.Client, r.Identities, 0}
-			n := l.keys.Numbers(s.under(l))
+			n := s.keysOf(l).Numbers(s.under(l))
 			next := out.RetryAfter
 			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Cost: units(r.costBy(l.cost)), Next: next,
 				Wait: next}, true

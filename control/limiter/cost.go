@@ -137,7 +137,7 @@ func (e *Engine) LeastBurst(r *Request, place int) float64 {
 	c := newCall(0, r, rt)
 	for _, l := range rt.limits {
 		if l.mode == config.Enforce && l.cost == costName(place+1) && c.counts(l) {
-			least = min(least, e.keys.Burst(&l.keys, c.under(l)))
+			least = min(least, e.keys.Burst(c.keysOf(l), c.under(l)))
 		}
 	}
 	return max(1, math.Floor(least*unit)) / unit

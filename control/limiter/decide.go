@@ -41,6 +41,9 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 		return nil
 	}
 	rt, ok := e.findRoute(r)
+	if ok && rt.plans {
+		e.countPlan(rt, r)
+	}
 	switch {
 	case !ok:
 		*out = e.countWithoutRoute()
@@ -53,6 +56,24 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 		return rt
 	}
 	return nil
+}
+
+// countPlan counts a request whose plan a limit of its route does not know.
+func (e *Engine) countPlan(rt *route, r *Request) {
+	w := subject{ids: r.Identities}
+	for _, l := range rt.limits {
+		if l.plans == nil {
+			continue
+		}
+		switch plan := w.planNamed(l); {
+		case plan == "":
+			e.stats.planMissing.Add(1)
+			return
+		case l.plans[plan] == nil:
+			e.stats.planUnknown.Add(1)
+			return
+		}
+	}
 }
 
 // countWithoutRoute answers a request that has no route and counts it.

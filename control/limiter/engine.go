@@ -60,6 +60,7 @@ type Engine struct {
 // engineCounts are counters of the engine as a whole.
 type engineCounts struct {
 	bypassed, unknownPool, booted atomic.Uint64
+	planMissing, planUnknown      atomic.Uint64
 	rejected                      [Reasons]atomic.Uint64 // before any flow was known
 }
 

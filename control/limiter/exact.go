@@ -83,7 +83,7 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	if k.While {
 		since = max(since, e.near.Load())
 		if e.keys.Owes(c.now) {
-			if spent, healed, _ := e.keys.AfterCut(&l.keys, c.under(l), c.now); healed != 0 {
+			if spent, healed, _ := e.keys.AfterCut(c.keysOf(l), c.under(l), c.now); healed != 0 {
 				return int64(spent * grant.Token)
 			}
 		}
@@ -91,7 +91,7 @@ func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
 	if since == 0 || float64(c.now-since)*1e-9*k.Rate > k.Burst {
 		return 0
 	}
-	return int64(e.keys.Usage(&l.keys, c.under(l), c.now, c.costOf(l)).Known * grant.Token)
+	return int64(e.keys.Usage(c.keysOf(l), c.under(l), c.now, c.costOf(l)).Known * grant.Token)
 }
 
 // isInDebt reports whether a key owes what gateways admitted that could not reach each other. Until that is repaid
@@ -101,7 +101,7 @@ func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
 	if !k.While || !e.keys.Owes(c.now) {
 		return false
 	}
-	spent, since, debt := e.keys.AfterCut(&l.keys, c.under(l), c.now)
+	spent, since, debt := e.keys.AfterCut(c.keysOf(l), c.under(l), c.now)
 	if since != 0 && !debt {
 		e.tokens.Learn(k, c.now, int64(spent*grant.Token), since)
 	}
@@ -124,7 +124,7 @@ func (e *Engine) decidePaid(c *call, out *Outcome) (done bool) {
 		if !e.isExact(l.exact) || !c.counts(l) {
 			continue
 		}
-		k := e.tokenKey(l, c.under(l))
+		k := c.tokenKey(l)
 		if e.isInDebt(c, l, &k) {
 			silent |= 1 << i
 			continue
@@ -183,10 +183,14 @@ func (e *Engine) refuseExact(c *call, why refusal) Outcome {
 	return f.refusedBy(e, why, c.cost)
 }
 
-// tokenKey returns the key of a client and what the limit allows it.
-func (e *Engine) tokenKey(l *limit, client string) tokens.Key {
-	n := l.keys.Numbers(client)
-	k := tokens.Key{Hash: l.keys.Key(client), Tenant: l.tenant, Limit: l.name, Part: l.part,
+// tokenKey returns the key of a request and what the limit allows it.
+func (w *subject) tokenKey(l *limit) tokens.Key { return l.tokenKey(w.planOf(l), w.under(l)) }
+
+// tokenKey returns the key of a client of a plan.
+func (l *limit) tokenKey(plan, client string) tokens.Key {
+	g := l.keysOf(plan)
+	n := g.Numbers(client)
+	k := tokens.Key{Hash: g.Key(client), Tenant: l.tenant, Limit: l.name, Plan: plan, Part: l.part,
 		Numbers: tokens.Numbers{Rate: n.Rate, Burst: n.Burst, Strict: n.Strict, While: l.exact == whileNear,
 			Version: n.Version()}}
 	if !l.perTenant {
@@ -203,11 +207,11 @@ func (e *Engine) allow(k *tokens.Key) bool {
 	}
 	limits := s.tenants[k.Tenant].limits
 	i := slices.IndexFunc(limits, func(l *limit) bool { return l.name == k.Limit })
-	if i >= 0 && limits[i].exact != never {
-		k.Numbers = e.tokenKey(limits[i], k.Client).Numbers
-		return true
+	if i < 0 || limits[i].exact == never || k.Plan != "" && limits[i].plans[k.Plan] == nil {
+		return false
 	}
-	return false
+	k.Numbers = limits[i].tokenKey(k.Plan, k.Client).Numbers
+	return true
 }
 
 // mirror notes that limit i was paid with a token, and charges its ledger, which does not
@@ -215,7 +219,7 @@ func (e *Engine) allow(k *tokens.Key) bool {
 func (e *Engine) mirror(c *call, i int, l *limit) {
 	client := c.under(l)
 	c.paid.limits |= 1 << i
-	if e.keys.Mirror(&l.keys, client, c.now, c.costOf(l)) {
+	if e.keys.Mirror(c.keysOf(l), client, c.now, c.costOf(l)) {
 		c.paid.overflow |= 1 << i
 	}
 }
@@ -228,9 +232,9 @@ func (e *Engine) putBack(c *call) {
 		}
 		l := c.route.limits[i]
 		client := c.under(l)
-		k := e.tokenKey(l, client)
+		k := c.tokenKey(l)
 		e.tokens.PutBack(&k, c.now, c.costOf(l))
-		e.keys.Refund(&l.keys, client, c.now, c.costOf(l), c.paid.overflow>>i&1 != 0)
+		e.keys.Refund(c.keysOf(l), client, c.now, c.costOf(l), c.paid.overflow>>i&1 != 0)
 	}
 	c.paid = charged{}
 }
@@ -248,18 +252,18 @@ func (e *Engine) putBackPaid(f *flow, i int32, now int64) {
 
 // oweTokens reports to the owner of a limit's key the cost that was admitted without its tokens.
 func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
-	k := e.tokenKey(l, c.under(l))
+	k := c.tokenKey(l)
 	e.tokens.Owe(&k, c.now, cost)
 }
 
 // usage returns the use of a limit by a client, by the owner's bucket if that is known here, else by
 // the ledger.
 func (e *Engine) usage(c *call, l *limit) keys.Usage {
-	u := e.keys.Usage(&l.keys, c.under(l), c.now, c.costOf(l))
+	u := e.keys.Usage(c.keysOf(l), c.under(l), c.now, c.costOf(l))
 	if !e.isExact(l.exact) {
 		return u
 	}
-	k := e.tokenKey(l, c.under(l))
+	k := c.tokenKey(l)
 	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.costOf(l)); ok {
 		u.Local, u.Spent, u.Wait = u.Limit, spent, wait
 	}
@@ -277,7 +281,7 @@ func (e *Engine) enqueueExact(c *call, r *Request, ticket uint64) (out Outcome, 
 		if !e.isExact(l.exact) || !c.counts(l) {
 			continue
 		}
-		k := e.tokenKey(l, c.under(l))
+		k := c.tokenKey(l)
 		if e.isInDebt(c, l, &k) {
 			ledger |= 1 << i
 			e.count(l, didLedger)

@@ -12,6 +12,14 @@ func ClientKey(seed uint64, tenant, limit, client string) uint64 {
 	return hash.Limit(seed, tenant, limit, client)
 }
 
+// ResetOf returns when a configuration says that a key was reset; 0: never. O(resets of the tenant).
+func ResetOf(in *config.Set, n *exchange.KeyName) config.Instant {
+	if t := in.Tenant(n.Tenant); t != nil {
+		return t.ResetOf(n.Limit, n.Client)
+	}
+	return 0
+}
+
 // ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
 func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
@@ -19,15 +27,20 @@ func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	if l == nil || exactnessOf(l) == never || l.PerTenant && n.Client != "" {
 		return 0, p, false
 	}
-	allowed := config.RateBurst{Rate: l.Rate, Burst: l.Burst}
-	if l.PerTenant {
-		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
-	} else {
-		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
+	var own uint64 // by which overrides go
+	if !l.PerTenant {
+		own = ClientKey(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
-	if o, found := in.OverrideOf(n.Tenant, l, key, n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
-		allowed = o
+	allowed, ok := config.RateBurst{Rate: l.Rate, Burst: l.Burst}, true
+	if o, found := in.OverrideOf(n.Tenant, l, own, n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
+		allowed, ok = o, n.Plan == ""
+	} else if n.Plan != "" {
+		allowed, ok = l.Plans[n.Plan]
 	}
+	if !ok {
+		return 0, p, false
+	}
+	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, n.Plan).Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
 	numbers := numbersOf(l, allowed)
 	p = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
 	return key, p, p.Rate > 0

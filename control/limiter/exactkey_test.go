@@ -25,7 +25,7 @@ func TestExactKeyIsTheGateways(t *testing.T) {
 	in.Replace(c)
 	for _, l := range e.snap.Load().tenants["acme"].limits {
 		for _, client := range []string{"vip", "other", ""} {
-			k := e.tokenKey(l, client)
+			k := l.tokenKey("", client)
 			key, p, ok := ExactKey(&in, 0, &exchange.KeyName{Tenant: k.Tenant, Limit: k.Limit, Client: k.Client})
 			if held := l.name != "local" && l.name != "none"; ok != held {
 				t.Errorf("%s: found %v", l.name, ok)

@@ -32,6 +32,7 @@ type LimitState struct {
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
 	Counts  string        // name of the cost that it counts; "": the plain cost
+	Plan    string        // of the request, whose numbers these are; "": none of the limit's plans
 	Free    float64       // cost that may pass now here; debt is below 0
 	Passes  bool          // the request asked about would pass now
 	Wait    time.Duration // until it would; 0 when it passes, or never will
@@ -122,16 +123,16 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	state := LimitState{
 		Name: l.name, Mode: l.mode, Queued: l.queued, Strict: l.strict, Rate: u.Limit.Rate, Burst: u.Limit.Burst,
 		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
-		Counts: l.counted,
+		Counts: l.counted, Plan: c.planOf(l),
 	}
 	if state.Exact {
-		k := e.tokenKey(l, client)
+		k := c.tokenKey(l)
 		state.Silent, state.Unasked = e.tokens.Silent(&k), e.tokens.Unowned(&k, c.now)
 	}
 	if !l.perTenant {
 		state.Client = client
 	}
-	if sums, fair, ok := e.keys.Others(&l.keys, client); ok {
+	if sums, fair, ok := e.keys.Others(c.keysOf(l), client); ok {
 		state.Claimed = &Claimed{Others: sums.Claims, Active: sums.Active, Unsaturated: sums.Unsaturated, Fair: fair}
 	}
 	return state

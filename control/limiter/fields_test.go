@@ -14,7 +14,7 @@ func TestEveryFieldOfALimitCounts(t *testing.T) {
 	names := &Names{}
 	names.Identities[0], names.Classes[0] = "some", "some"
 	compiled := func(l config.Limit) *limit {
-		return newLimit(&snapshot{seed: 1, version: 1}, "a", ruled{&l, exceptions(&l)}, names)
+		return newLimit(&snapshot{seed: 1, version: 1}, &config.Tenant{Name: "a"}, rules([]config.Limit{l})[0], names)
 	}
 	plain := compiled(config.Limit{})
 	for name, l := range configtest.Fields[config.Limit]() {

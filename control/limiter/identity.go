@@ -5,6 +5,7 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter/internal/hash"
+	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
 
 // Whose request it is, as limits see it. A limit without an identity distinguishes clients
@@ -128,6 +129,47 @@ func (w *subject) under(l *limit) string {
 	return w.ids[l.identity-1]
 }
 
+// keysOf returns the keys of a limit that the subject is counted by.
+func (w *subject) keysOf(l *limit) *keys.Group {
+	if l.plans != nil {
+		return w.keysOfPlan(l)
+	}
+	return &l.keys
+}
+
+// keysOfPlan is keysOf for a limit with plans; apart, so that keysOf costs no call.
+//
+//go:noinline
+func (w *subject) keysOfPlan(l *limit) *keys.Group { return l.keysOf(w.planOf(l)) }
+
+// planOf returns the plan that the subject names, if the limit has that plan and no other numbers for the client; else
+// "".
+func (w *subject) planOf(l *limit) string {
+	if l.plans == nil {
+		return ""
+	}
+	if plan := w.planNamed(l); l.plans[plan] != nil && !l.keys.Overrides(w.under(l)) {
+		return plan
+	}
+	return ""
+}
+
+// planNamed returns the name that the subject has for a plan, of which the limit may know nothing.
+func (w *subject) planNamed(l *limit) string {
+	if w.ids == nil || l.planAt == unnamed {
+		return ""
+	}
+	return w.ids[l.planAt-1]
+}
+
+// keysOf returns the keys of the requests of one of the limit's plans; "": of those without one.
+func (l *limit) keysOf(plan string) *keys.Group {
+	if plan == "" {
+		return &l.keys
+	}
+	return l.plans[plan]
+}
+
 // apart lists what distinguishes the lines of a route, besides the client: a request that
 // waits for one limit must not keep others waiting that this limit does not hold.
 type apart struct {
@@ -141,8 +183,10 @@ func (a *apart) add(l *limit) {
 	if !l.queued {
 		return
 	}
-	if l.identity != 0 && l.identity != unnamed {
-		a.identities |= 1 << (l.identity - 1)
+	for _, at := range [...]uint8{l.identity, l.planAt} {
+		if at != 0 && at != unnamed {
+			a.identities |= 1 << (at - 1)
+		}
 	}
 	a.classes |= l.classes &^ every
 	if l.cost != plainCost && l.cost != unnamedCost {

@@ -24,9 +24,11 @@ type limit struct {
 	identity  uint8  // where it finds its client
 	classes   uint64 // that it applies to
 	keys      keys.Group
-	part      budget.ID // of the budgets of EXACT keys
-	cost      costName  // that it counts,
-	counted   string    // and the cost's name
+	plans     map[string]*keys.Group // of requests that name a plan; nil: it has none
+	planAt    uint8                  // where it finds that name, as identity
+	part      budget.ID              // of the budgets of EXACT keys
+	cost      costName               // that it counts,
+	counted   string                 // and the cost's name
 	exact     exactness
 	slots     *slotNumbers               // of a concurrency limit; nil: it is none
 	quota     *quotaNumbers              // of a limit with a quota; nil: it has none
@@ -39,7 +41,7 @@ func (l *limit) ownOf(client string) (config.Override, bool) {
 	if l.own == nil {
 		return config.Override{}, false
 	}
-	return l.own.Find(l.keys.Key(client))
+	return l.own.Find(l.keys.OverrideKey(client))
 }
 
 // call is one request on its way through the stages.
@@ -95,7 +97,7 @@ func (e *Engine) charge(c *call, why attempt) refusal {
 			continue
 		}
 		probe := why == again || why == first && l.queued
-		wait, shared, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.costOf(l), probe)
+		wait, shared, ok := e.keys.Take(c.keysOf(l), c.under(l), c.now, c.costOf(l), probe)
 		switch {
 		case ok:
 			r.limits |= 1 << i
@@ -122,7 +124,7 @@ func (e *Engine) refund(c *call, ch charged) {
 	for i := 0; ch.limits>>i != 0; i++ {
 		if ch.limits>>i&1 != 0 {
 			l := c.route.limits[i]
-			e.keys.Refund(&l.keys, c.under(l), c.now, c.costOf(l), ch.overflow>>i&1 != 0)
+			e.keys.Refund(c.keysOf(l), c.under(l), c.now, c.costOf(l), ch.overflow>>i&1 != 0)
 			if e.isExact(l.exact) {
 				e.oweTokens(c, l, -c.costOf(l))
 			}
@@ -137,7 +139,7 @@ func (e *Engine) limitsAdmit(c *call) bool {
 		if c.paid.limits>>i&1 != 0 {
 			continue
 		}
-		if l.mode == config.Enforce && c.counts(l) && !e.keys.WouldTake(&l.keys, c.under(l), c.now, c.costOf(l)) {
+		if l.mode == config.Enforce && c.counts(l) && !e.keys.WouldTake(c.keysOf(l), c.under(l), c.now, c.costOf(l)) {
 			return false
 		}
 	}
@@ -151,7 +153,7 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 		if !c.counts(l) {
 			continue
 		}
-		wait, _, ok := e.keys.Take(&l.keys, c.under(l), c.now, c.costOf(l), false)
+		wait, _, ok := e.keys.Take(c.keysOf(l), c.under(l), c.now, c.costOf(l), false)
 		if ok && e.isExact(l.exact) {
 			e.oweTokens(c, l, c.costOf(l))
 		}
@@ -167,8 +169,8 @@ func (e *Engine) chargeWatched(c *call) (out Outcome) {
 // because earlier requests of the client wait. What the replica claims must include it.
 func (e *Engine) countDemand(c *call, l *limit) {
 	client, cost := c.under(l), c.costOf(l)
-	if _, shared, ok := e.keys.Take(&l.keys, client, c.now, cost, false); ok {
-		e.keys.Refund(&l.keys, client, c.now, cost, shared)
+	if _, shared, ok := e.keys.Take(c.keysOf(l), client, c.now, cost, false); ok {
+		e.keys.Refund(c.keysOf(l), client, c.now, cost, shared)
 	}
 }
 

@@ -173,7 +173,7 @@ func (e *Engine) payRest(c *call, w *tokenWait, out []Event) []Event {
 		if !e.isExact(l.exact) || !c.counts(l) || (c.paid.limits|w.ledger)>>i&1 != 0 {
 			continue
 		}
-		k := e.tokenKey(l, c.under(l))
+		k := c.tokenKey(l)
 		if e.isInDebt(c, l, &k) {
 			w.ledger |= 1 << i
 			e.count(l, didLedger)

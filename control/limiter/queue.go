@@ -142,7 +142,7 @@ func (e *Engine) waitBehind(c *call, l *queue.Line[holding]) int64 {
 	if by.cost != c.route.cost { // the line counts what the pool does: its requests are taken to be like this one
 		ahead = int64(l.Held) * cost
 	}
-	return max(0, l.Hold.expected-c.now) + e.keys.Delay(&by.keys, c.under(by), c.now, ahead+cost)/3*4
+	return max(0, l.Hold.expected-c.now) + e.keys.Delay(c.keysOf(by), c.under(by), c.now, ahead+cost)/3*4
 }
 
 // isFull reports whether no more requests may wait for their clients' limits.

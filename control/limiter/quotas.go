@@ -57,18 +57,18 @@ func (l *limit) amountOf(client string) float64 {
 func QuotaKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, t calendar.Terms,
 	periods config.Calendar, ok bool) {
 	l := in.Limit(n.Tenant, n.Limit, at)
-	if l == nil || l.Quota == nil || l.PerTenant && n.Client != "" {
+	if l == nil || l.Quota == nil || l.PerTenant && n.Client != "" || n.Plan != "" {
 		return 0, t, periods, false
 	}
-	if l.PerTenant {
-		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
-	} else {
-		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
+	var own uint64 // by which overrides go
+	if !l.PerTenant {
+		own = ClientKey(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
 	amount := l.Quota.Amount
-	if o, found := in.OverrideOf(n.Tenant, l, key, n.Client, at); found {
+	if o, found := in.OverrideOf(n.Tenant, l, own, n.Client, at); found {
 		amount = o.Amount
 	}
+	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, "").Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
 	t = calendar.Terms{Amount: calendar.UnitsOf(amount), Open: l.Quota.OnLoss == config.AdmitOwn}
 	return key, t, l.Quota.Calendar, true
 }

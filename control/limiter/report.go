@@ -160,17 +160,20 @@ func (f *flow) hasNewsLocked() bool {
 
 // Stats are counters since the start and gauges of now, for metrics.
 type Stats struct {
-	Revision  int64 // of the configuration in force, 0: none
-	Pools     []PoolStats
-	Rejected  [Reasons]uint64 // requests that reached no flow, by reason
-	Booted    uint64          // admitted before the first configuration
-	Bypassed  uint64          // of unknown tenants, admitted
-	Unpooled  uint64          // to unknown pools, admitted
-	Overflow  uint64          // decisions by a shared overflow key
-	Keys      int             // keys with something to remember, when asked for
-	Capacity  int             // keys that the table has room for
-	Contended int             // keys with a state
-	Budget    int             // the most of them, see Options.Contended
+	Revision int64 // of the configuration in force, 0: none
+	Pools    []PoolStats
+	Rejected [Reasons]uint64 // requests that reached no flow, by reason
+	Booted   uint64          // admitted before the first configuration
+	Bypassed uint64          // of unknown tenants, admitted
+	Unpooled uint64          // to unknown pools, admitted
+	Overflow uint64          // decisions by a shared overflow key
+	// Requests that a limit with plans decided by its own numbers. PlanMissing are without the name of a plan,
+	// PlanUnknown have a name that the limit does not know.
+	PlanMissing, PlanUnknown uint64
+	Keys                     int // keys with something to remember, when asked for
+	Capacity                 int // keys that the table has room for
+	Contended                int // keys with a state
+	Budget                   int // the most of them, see Options.Contended
 	// Unpromoted counts requests and news of keys for which there was no state: such a
 	// key is held to its part of the limit. Displaced counts keys that made room.
 	Unpromoted, Displaced uint64
@@ -218,6 +221,7 @@ func (e *Engine) Stats(now int64, s *Stats) {
 	pools, k := s.Pools[:0], e.keys.Stats()
 	*s = Stats{
 		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(), Unpooled: e.stats.unknownPool.Load(),
+		PlanMissing: e.stats.planMissing.Load(), PlanUnknown: e.stats.planUnknown.Load(),
 		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
 		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
 		Held: e.waiting.Load(), Exact: e.tokens.Stats(), Slots: e.slots.keys.Stats(),

@@ -84,9 +84,9 @@ func (e *Engine) correctLimits(c *call, by costName, extra int64) (forgiven floa
 			e.oweTokens(c, l, extra)
 		}
 		if extra < 0 {
-			e.keys.Refund(&l.keys, c.under(l), c.now, -extra, false)
+			e.keys.Refund(c.keysOf(l), c.under(l), c.now, -extra, false)
 		} else {
-			forgiven = max(forgiven, e.keys.Owe(&l.keys, c.under(l), c.now, extra))
+			forgiven = max(forgiven, e.keys.Owe(c.keysOf(l), c.under(l), c.now, extra))
 		}
 	}
 	return forgiven

@@ -57,7 +57,7 @@ func slotNumbersOf(l *config.Limit) *slotNumbers {
 // instant. Not ok: the configuration has no such limit. O(limits of the tenant).
 func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, most int64, ok bool) {
 	l := in.Limit(n.Tenant, n.Limit, at)
-	if l == nil || l.Concurrency == 0 || l.PerTenant && n.Client != "" {
+	if l == nil || l.Concurrency == 0 || l.PerTenant && n.Client != "" || n.Plan != "" {
 		return 0, 0, false
 	}
 	if l.PerTenant {

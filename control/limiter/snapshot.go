@@ -9,6 +9,7 @@ import (
 
 	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/config"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/keys"
 )
 
@@ -56,6 +57,7 @@ type route struct {
 	cost    costName  // that the pool counts
 	blocked bool      // the quota has a max of 0 and is enforced
 	exact   exactness // the most of its limits
+	plans   bool      // one of its limits has plans
 }
 
 // queues reports whether a request beyond the tenant's share waits.
@@ -211,12 +213,13 @@ func (s *snapshot) uncount(name string) {
 type ruled struct {
 	*config.Limit
 	overrides map[string]keys.Numbers
+	plans     map[string]keys.Numbers
 }
 
 func rules(list []config.Limit) []ruled {
 	out := make([]ruled, len(list))
 	for i := range list {
-		out[i] = ruled{&list[i], exceptions(&list[i])}
+		out[i] = ruled{&list[i], exceptions(&list[i], list[i].Overrides), exceptions(&list[i], list[i].Plans)}
 	}
 	return out
 }
@@ -265,7 +268,7 @@ func (s *snapshot) newTenant(c *config.Tenant, names *Names) *tenant {
 	for i, list := range lists {
 		for _, r := range list {
 			if !hasLimit(lists[:i], r.Name) {
-				t.limits = append(t.limits, newLimit(s, c.Name, r, names))
+				t.limits = append(t.limits, newLimit(s, c, r, names))
 			}
 		}
 	}
@@ -293,14 +296,16 @@ type asks struct {
 // asks nothing, but its names count: they may get an index.
 func (a *asks) count(limits []*limit, step int) {
 	for _, l := range limits {
-		if l.identity != 0 || l.classes != every || l.cost != plainCost {
+		if l.identity != 0 || l.planAt != 0 || l.classes != every || l.cost != plainCost {
 			a.names += step
 		}
 		if l.mode == config.Off {
 			continue
 		}
-		if l.identity != 0 && l.identity != unnamed {
-			a.identities[l.identity-1] += step
+		for _, at := range [...]uint8{l.identity, l.planAt} {
+			if at != 0 && at != unnamed {
+				a.identities[at-1] += step
+			}
 		}
 		for i := range a.classes {
 			if l.classes>>i&1 != 0 {
@@ -330,7 +335,8 @@ func (a *asks) wanted() (w Wanted) {
 	return w
 }
 
-func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
+func newLimit(s *snapshot, of *config.Tenant, c ruled, names *Names) *limit {
+	tenant := of.Name
 	l := &limit{
 		tenant: tenant, name: c.Name, mode: c.Mode, strict: c.Strict, perTenant: c.PerTenant,
 		queued: c.Queued(), queue: c.Queue.WithDefaults(), pools: c.Pools, classes: names.classes(c.Classes),
@@ -345,8 +351,31 @@ func newLimit(s *snapshot, tenant string, c ruled, names *Names) *limit {
 	if !l.perTenant && c.Kind() != config.RateLimit {
 		l.own, own = own, nil
 	}
-	l.keys.Init(s.version, s.seed, tenant, c.Name, c.PerTenant, base, c.overrides, own)
+	resets := resetsOf(of, c.Limit)
+	l.keys.Init(s.version, hash.OfLimit(s.seed, tenant, c.Name, ""), c.PerTenant, base, c.overrides, own, resets)
+	if len(c.plans) == 0 {
+		return l
+	}
+	l.planAt, l.plans = names.identity(config.PlanIdentity), make(map[string]*keys.Group, len(c.plans))
+	for plan, n := range c.plans {
+		l.plans[plan] = &keys.Group{}
+		l.plans[plan].Init(s.version, hash.OfLimit(s.seed, tenant, c.Name, plan), c.PerTenant, n, nil, nil, resets)
+	}
 	return l
+}
+
+// resetsOf says when clients of a limit were reset; nil: none was.
+func resetsOf(t *config.Tenant, l *config.Limit) (by map[string]uint64) {
+	for _, r := range t.Resets {
+		if r.Limit != l.Name || l.Concurrency > 0 {
+			continue
+		}
+		if by == nil {
+			by = map[string]uint64{}
+		}
+		by[r.Client] = uint64(r.At)
+	}
+	return by
 }
 
 // numbersOf returns the numbers of a limit with a rate and a burst.
@@ -355,14 +384,14 @@ func numbersOf(l *config.Limit, rb config.RateBurst) keys.Numbers {
 	return keys.Numbers{Rate: rb.Rate, Burst: rb.Burst, Terms: keys.Terms{Strict: l.Strict}}
 }
 
-// exceptions are the limit's overrides, nil if it has none.
-func exceptions(l *config.Limit) map[string]keys.Numbers {
-	if len(l.Overrides) == 0 {
+// exceptions are other numbers of the limit by name, nil if there are none.
+func exceptions(l *config.Limit, named map[string]config.RateBurst) map[string]keys.Numbers {
+	if len(named) == 0 {
 		return nil
 	}
-	out := make(map[string]keys.Numbers, len(l.Overrides))
-	for client, rb := range l.Overrides {
-		out[client] = numbersOf(l, rb)
+	out := make(map[string]keys.Numbers, len(named))
+	for name, rb := range named {
+		out[name] = numbersOf(l, rb)
 	}
 	return out
 }
@@ -378,15 +407,27 @@ func (s *snapshot) follow(before *snapshot, t *tenant) {
 		old = was.limits
 	}
 	for _, l := range t.limits {
-		i := slices.IndexFunc(old, func(o *limit) bool { return o.name == l.name })
-		if i >= 0 && !l.keys.Follow(&old[i].keys) {
-			continue
+		was := &limit{}
+		if i := slices.IndexFunc(old, func(o *limit) bool { return o.name == l.name }); i >= 0 {
+			was = old[i]
+			s.followKeys(&was.keys, &l.keys)
+		} else {
+			s.followKeys(nil, &l.keys)
 		}
-		if s.changed == nil {
-			s.changed = map[uint64]*keys.Group{}
+		for plan, g := range l.plans {
+			s.followKeys(was.plans[plan], g)
 		}
-		s.changed[l.keys.ID()] = &l.keys
 	}
+}
+
+func (s *snapshot) followKeys(before, g *keys.Group) {
+	if before != nil && !g.Follow(before) {
+		return
+	}
+	if s.changed == nil {
+		s.changed = map[uint64]*keys.Group{}
+	}
+	s.changed[g.ID()] = g
 }
 
 // route returns the tenant's route to a pool and makes it if need be.
@@ -433,6 +474,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 			rt.limits = append(rt.limits, l)
 			rt.apart.add(l)
 			rt.exact = max(rt.exact, l.exact)
+			rt.plans = rt.plans || l.plans != nil
 		}
 	}
 	slices.SortStableFunc(rt.slots, narrowerFirst)

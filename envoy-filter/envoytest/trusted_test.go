@@ -171,6 +171,34 @@ func (i issuer) token(claims map[string]any) []string {
 	return headers("authorization", "Bearer "+signed+"."+b64.EncodeToString(signature))
 }
 
+// The plan that a token names decides the numbers of a limit with plans. No header does.
+func TestPlanOfAToken(t *testing.T) {
+	t.Parallel()
+	us := issuer{t, newKey(t)}
+	who := func(sub, plan string, more ...string) []string {
+		return append(us.token(map[string]any{"sub": sub, "plan": plan, "org": map[string]any{"name": "acme"}}), more...)
+	}
+	each := by("", 1)
+	each.Precision, each.Plans = config.Local, map[string]config.RateBurst{"gold": {Rate: .001, Burst: 3}}
+	s := scenario{
+		example: "identity-jwt.yaml",
+		edits:   us.keys(),
+		tenants: []config.Tenant{tenant("acme", each)},
+		steps: []step{
+			{"no plan", "/", us.token(map[string]any{"sub": "a", "org": map[string]any{"name": "acme"}}), 200, ""},
+			{"a plan that the limit does not have", "/", who("a", "silver"), 429, ""},
+			{"a header is no plan", "/", who("a", "", headers("plan", "gold", "titrate.plan", "gold")...), 429, ""},
+			{"the token is another one now", "/", who("a", "gold"), 200, ""},
+			{"of three", "/", who("a", "gold"), 200, ""},
+			{"the last one", "/", who("a", "gold"), 200, ""},
+			{"too many", "/", who("a", "gold"), 429, ""},
+			{"the first bucket is as it was", "/", who("a", ""), 429, ""},
+			{"another client", "/", who("b", "gold"), 200, ""},
+		},
+	}
+	s.run(t, 2)
+}
+
 func TestIdentityJWT(t *testing.T) {
 	t.Parallel()
 	us, them := issuer{t, newKey(t)}, issuer{t, newKey(t)}

@@ -1,6 +1,10 @@
 package settings
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/titrate/titrate/control/config"
+)
 
 // Filter is the configuration of one HTTP filter or of a per-route override.
 // Empty lists are unset: the override's are filled from the filter's.
@@ -16,7 +20,8 @@ type Filter struct {
 	// Usage says where answers of language models say their usage; nil is unset.
 	Usage []UsagePath
 	// Identities are the identities that limits may count by, instead of the client, sorted by name. An
-	// override adds identities to the filter's, or replaces the filter's of the same name.
+	// override adds identities to the filter's, or replaces the filter's of the same name. The sources of a request's
+	// plan are one of them, named config.PlanIdentity, after all others.
 	Identities []Identity
 	// Classes are the classes of requests, sorted and overridden in the same way.
 	Classes []Class
@@ -27,10 +32,10 @@ type Filter struct {
 }
 
 // FilterFields are the fields of a filter's or route's configuration.
-var FilterFields = []string{"tenant", "client", "pool", "cost", "costs", "response_usage", "identities", "classes",
-	"enabled", "mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy", "reason_header",
-	"request_id_header", "limited_header", "wait_header", "congestion_header", "mark_upstream", "peek", "response_cost",
-	"access_log", "access_log_to", "access_log_client", "access_log_key"}
+var FilterFields = []string{"tenant", "client", "pool", "plan", "cost", "costs", "response_usage", "identities",
+	"classes", "enabled", "mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy",
+	"reason_header", "request_id_header", "limited_header", "wait_header", "congestion_header", "mark_upstream",
+	"peek", "response_cost", "access_log", "access_log_to", "access_log_client", "access_log_key"}
 
 // On reports whether the filter limits requests; it does by default.
 func (f *Filter) On() bool { return f.Enabled == nil || *f.Enabled }
@@ -112,6 +117,13 @@ func (f *Filter) names(m map[string]json.RawMessage) (err error) {
 			return err
 		}
 	}
+	if raw, ok := m["plan"]; ok {
+		from, err := sources("plan", raw, plan)
+		if err != nil {
+			return err
+		}
+		f.Identities = append(f.Identities, Identity{config.PlanIdentity, from})
+	}
 	if raw, ok := m["classes"]; ok {
 		f.Classes, err = classes("classes", raw)
 	}
@@ -123,7 +135,11 @@ func (f *Filter) names(m map[string]json.RawMessage) (err error) {
 func (f *Filter) CheckBefore140() error {
 	lists := []Identity{{"tenant", f.Tenant}, {"client", f.Client}, {"pool", f.Pool}}
 	for _, identity := range f.Identities {
-		lists = append(lists, Identity{join("identities", identity.Name), identity.Sources})
+		field := join("identities", identity.Name)
+		if identity.Name == config.PlanIdentity {
+			field = "plan"
+		}
+		lists = append(lists, Identity{field, identity.Sources})
 	}
 	for _, list := range lists {
 		for i, s := range list.Sources {

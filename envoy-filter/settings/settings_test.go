@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
 )
 
@@ -106,6 +107,12 @@ func TestFilterErrorsNameTheField(t *testing.T) {
 		`{"identities":{"A":{"literal":"x"}}}`:                                                     "identities.A",
 		`{"identities":{"a":[{"route":true},{"header":""}]}}`:                                      "identities.a[1].header",
 		`{"identities":{` + repeat(9, `"n%d":{"route":true}`) + `}}`:                               "identities",
+		`{"plan":{"header":"x-plan"}}`:                                                             "plan.header",
+		`{"plan":{"header":"x-plan","trusted":false}}`:                                             "plan.header",
+		`{"plan":{"filter_state":"p","trusted":"yes"}}`:                                            "plan.trusted",
+		`{"plan":[{"filter_state":"p"},{"query":"p"}]}`:                                            "plan[1].query",
+		`{"plan":{"cookie":"p"}}`:                                                                  "plan.cookie",
+		`{"plan":{"source_address":{}}}`:                                                           "plan.source_address",
 		`{"classes":{}}`:                                                                           "classes",
 		`{"classes":[]}`:                                                                           "classes",
 		`{"classes":[` + repeat(33, `{"name":"n%d","match":{"path":"/"}}`) + `]}`:                  "classes",
@@ -161,6 +168,7 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 			"seen": {"source_address":{"from":"ENVOY"}},
 			"who": [{"mtls":"subject"},{"mtls":"uri_san"},{"mtls":"dns_san"},{"mtls":"sha256"}],
 			"where": [{"route":true},{"virtual_host":true},{"cluster":true}]},
+		"plan": [{"filter_state":"plan"},{"header":"X-Plan","trusted":true},{"literal":"free"}],
 		"classes": [
 			{"name":"a","match":{"methods":"GET","path":"/x","path_prefix":["/y","/z"]}},
 			{"name":"b","match":[{"headers":[{"name":"X-A","present":true,"invert":true},{"name":"b","exact":""}]},
@@ -180,6 +188,8 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 				{Kind: Cluster, Prefix: "cluster:"}}},
 			{"who", []Source{{Kind: Subject}, {Kind: URISAN, Prefix: "mtls.uri_san:"},
 				{Kind: DNSSAN, Prefix: "mtls.dns_san:"}, {Kind: Digest, Prefix: "mtls.sha256:"}}},
+			{config.PlanIdentity, []Source{{Kind: FilterState, Text: "plan"}, {Kind: Header, Text: "x-plan"},
+				{Kind: Literal, Text: "free"}}},
 		},
 		Classes: []Class{
 			{"a", []Match{{Methods: []string{"GET"}, Paths: []string{"/x"}, PathPrefixes: []string{"/y", "/z"}}}},
@@ -248,6 +258,7 @@ func TestCheckBefore140(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"client":{"source_address":{}}}`:                                                   "client.source_address",
 		`{"tenant":{"virtual_host":true}}`:                                                   "tenant.virtual_host",
+		`{"plan":{"virtual_host":true}}`:                                                     "plan.virtual_host",
 		`{"client":{"source_address":{"trusted_hops":1}}}`:                                   "client.source_address",
 		`{"tenant":[{"header":"a"},{"source_address":{"from":"PEER"}}]}`:                     "tenant[1].source_address",
 		`{"identities":{"a":{"source_address":{"from":"ENVOY"}},"b":{"source_address":{}}}}`: "identities.b.source_address",

@@ -112,6 +112,12 @@ var kindNames = func() (names []string) {
 
 var costNames = []string{"header", "literal"}
 
+// planNames are the kinds of sources that a client cannot choose, and a header, which it can: see readTrust.
+var planNames = []string{"header", "metadata", "filter_state", "mtls", "route", "virtual_host", "cluster", "literal"}
+
+// trustFields are the fields of a source of plans besides its kind.
+var trustFields = []string{"trusted"}
+
 // use is the purpose of sources' values.
 type use uint8
 
@@ -119,6 +125,7 @@ const (
 	resource use = iota // names of tenants or pools
 	client              // names of clients
 	cost                // numbers
+	plan                // names of plans, on which the numbers of limits depend
 )
 
 func sources(field string, raw []byte, of use) ([]Source, error) {
@@ -141,14 +148,16 @@ func sources(field string, raw []byte, of use) ([]Source, error) {
 }
 
 func source(field string, raw []byte, of use, first bool) (s Source, err error) {
-	known := kindNames
-	if of == cost {
+	known, more := kindNames, []string(nil)
+	switch of {
+	case cost:
 		known = costNames
+	case plan:
+		known, more = planNames, trustFields
+	case client:
+		more = nameFields
 	}
-	fields := known
-	if of == client {
-		fields = append(slices.Clip(known), nameFields...)
-	}
+	fields := append(slices.Clip(known), more...)
 	m, err := object(field, raw, fields...)
 	if err != nil {
 		return s, err
@@ -156,10 +165,28 @@ func source(field string, raw []byte, of use, first bool) (s Source, err error) 
 	if err := readKind(field, m, known, of, &s); err != nil {
 		return s, err
 	}
-	if of == client {
+	switch of {
+	case client:
 		err = readNaming(field, m, first, &s)
+	case plan:
+		err = readTrust(field, m, &s)
 	}
 	return s, err
+}
+
+// readTrust refuses a plan from a header, unless the operator says that no client can set it.
+func readTrust(field string, m map[string]json.RawMessage, s *Source) error {
+	trusted := false
+	if raw, ok := m["trusted"]; ok {
+		if err := scalar(join(field, "trusted"), raw, "true or false", &trusted); err != nil {
+			return err
+		}
+	}
+	if s.Kind == Header && !trusted {
+		return wrong(join(field, "header"), "is %q, which a client can send to have another plan. If a filter before "+
+			"this one always sets or removes it, write trusted: true; else take filter_state or metadata", s.Text)
+	}
+	return nil
 }
 
 // readKind reads the one kind of source that m must have.

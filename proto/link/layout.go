@@ -282,9 +282,7 @@ func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 		integer(c, "list.refills", &q.Refills[i].Amount)
 		integer(c, "list.refills", &q.Refills[i].Age)
 	}
-	for _, v := range []*string{&q.Tenant, &q.Limit, &q.Client} {
-		c.str("list.name", v)
-	}
+	codeName(c, &q.KeyName)
 }
 
 func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
@@ -325,7 +323,12 @@ func codeSlotAsk(c *coder, a *exchange.SlotAsk) {
 	c.boolean("list.register", &a.Register)
 	c.boolean("list.confirm", &a.Confirm)
 	c.boolean("list.released", &a.Released)
-	for _, v := range []*string{&a.Tenant, &a.Limit, &a.Client} {
+	codeName(c, &a.KeyName)
+}
+
+// codeName codes whose key a message is about.
+func codeName(c *coder, n *exchange.KeyName) {
+	for _, v := range []*string{&n.Tenant, &n.Limit, &n.Client, &n.Plan} {
 		c.str("list.name", v)
 	}
 }
@@ -356,9 +359,7 @@ func codeQuotaAsk(c *coder, a *exchange.QuotaAsk) {
 	c.u32("list.number", &a.Number)
 	c.u32("list.heard", &a.Heard)
 	c.boolean("list.ended", &a.Ended)
-	for _, v := range []*string{&a.Tenant, &a.Limit, &a.Client} {
-		c.str("list.name", v)
-	}
+	codeName(c, &a.KeyName)
 }
 
 func codeQuotaReply(c *coder, t *exchange.QuotaReply) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -16,8 +18,8 @@ import (
 // Ceiling is the most that an editor may give its tenants. A field that is absent bounds
 // nothing. It bounds what is written: numbers, and modes that would enforce none of them.
 type Ceiling struct {
-	Rate       string   `yaml:"rate"`       // of a limit and its overrides, with its unit: 1000/s
-	Burst      *float64 `yaml:"burst"`      // of a limit and its overrides, cost units
+	Rate       string   `yaml:"rate"`       // of a limit, its overrides and plans, with its unit: 1000/s
+	Burst      *float64 `yaml:"burst"`      // of a limit, its overrides and plans, cost units
 	Weight     *float64 `yaml:"weight"`     // of a tenant and of a quota; then a quota must be enforced
 	Guaranteed *float64 `yaml:"guaranteed"` // of a quota, cost units per second; then it must be enforced
 	// Max of a quota, cost units per second; then a quota must have one and be enforced.
@@ -92,9 +94,19 @@ func (c *Ceiling) over(m, old resource.Message) string {
 		default:
 			return "without plan " + was.GetPlan() + " its numbers would not hold"
 		}
+		if (c.Rate != "" || c.Burst != nil) && resetsMore(m, was) {
+			return "a reset allows more than a rate"
+		}
 		return above("weight", m.GetWeight(), c.Weight)
 	}
 	return ""
+}
+
+// resetsMore reports whether a tenant has a reset that it did not have.
+func resetsMore(m, was *quotav1.Tenant) bool {
+	return slices.ContainsFunc(m.GetResets(), func(r *quotav1.Reset) bool {
+		return !slices.ContainsFunc(was.GetResets(), func(old *quotav1.Reset) bool { return proto.Equal(r, old) })
+	})
 }
 
 func (c *Ceiling) limit(l *quotav1.Limit) string {
@@ -115,6 +127,11 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 	}
 	for _, o := range l.GetOverrides() {
 		if over := c.rate("override of "+o.GetClient()+": ", o.GetRate(), o.GetBurst()); over != "" {
+			return over
+		}
+	}
+	for _, p := range l.GetPlans() {
+		if over := c.rate("plan "+p.GetPlan()+": ", p.GetRate(), p.GetBurst()); over != "" {
 			return over
 		}
 	}

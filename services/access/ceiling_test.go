@@ -23,6 +23,9 @@ func TestCeilingOfEachField(t *testing.T) {
 	limit := func(rate string, burst float64) *quotav1.Limit { return &quotav1.Limit{Rate: rate, Burst: burst} }
 	overridden := limit("1/s", 1)
 	overridden.Overrides = []*quotav1.InlineOverride{{Client: "big", Rate: "3/s"}}
+	planned := limit("1/s", 1)
+	planned.Plans = []*quotav1.LimitPlan{{Plan: "gold", Rate: "3/s"}}
+	reset := &quotav1.Tenant{Weight: 1, Resets: []*quotav1.Reset{{Limit: "l", Client: "c"}}}
 	shadow := limit("1/s", 1)
 	shadow.Mode = quotav1.Mode_SHADOW
 	for _, c := range []struct {
@@ -34,6 +37,9 @@ func TestCeilingOfEachField(t *testing.T) {
 		{Ceiling{Rate: "2/s"}, limit("121/min", 1), "rate 121/min is above 2/s"},
 		{Ceiling{Rate: "2/s"}, limit("0", 1), ""},
 		{Ceiling{Rate: "2/s"}, overridden, "override of big: rate 3/s"},
+		{Ceiling{Rate: "2/s"}, planned, "plan gold: rate 3/s"},
+		{Ceiling{Rate: "2/s"}, reset, "a reset allows more than a rate"},
+		{Ceiling{Weight: two}, reset, ""},
 		{Ceiling{Rate: "2/s"}, shadow, "mode SHADOW"},
 		{Ceiling{Burst: two}, shadow, "mode SHADOW"},
 		{Ceiling{Weight: two}, shadow, ""},

@@ -48,8 +48,8 @@ func Root() *cobra.Command {
 		Long:  rootLong,
 	}
 	root.AddGroup(&cobra.Group{ID: groupAPI, Title: "Configure and ask:"}, &cobra.Group{ID: groupRun, Title: "Run:"})
-	command.Group(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newBlock(), newUnblock(), newWhy(),
-		newTop(), newUsage(), newCheck(), newAuth(), newConfig(), newHistory(), newRollback(), newExport(),
+	command.Group(root, groupAPI, newGet(), newPlan(), newApply(), newDelete(), newBlock(), newUnblock(), newReset(),
+		newWhy(), newTop(), newUsage(), newCheck(), newAuth(), newConfig(), newHistory(), newRollback(), newExport(),
 		newRecover(), newBackup(), newImport())
 	command.Group(root, groupRun,
 		newCoordinator(),

@@ -12,6 +12,7 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
+	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/usage"
 )
 
@@ -177,6 +178,9 @@ func usageTable(all []*quotav1.Usage) string {
 			state = fmt.Sprintf("final, %d agents without a last report", u.GetLost())
 		case u.GetFinal():
 			state = "final"
+		}
+		if u.GetResetTime() != nil {
+			state += ", since the reset of " + resource.Moment(u.GetResetTime())
 		}
 		t.Add(u.GetLimit(), cmp.Or(u.GetClient(), command.None), u.GetPeriod(), command.Number(u.GetSettled()),
 			command.Number(u.GetAmount()), part, command.Number(u.GetRefused()), state)

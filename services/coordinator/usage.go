@@ -58,11 +58,15 @@ func (l *live) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, e
 
 // usageOf is a use as callers see it.
 func usageOf(u *booking.Usage) *quotav1.Usage {
-	return &quotav1.Usage{Id: u.ID, Limit: "tenants/" + u.Tenant + "/limits/" + u.Limit,
+	out := &quotav1.Usage{Id: u.ID, Limit: "tenants/" + u.Tenant + "/limits/" + u.Limit,
 		Client: strings.ToValidUTF8(u.Client, "\uFFFD"), Period: u.Period, // a client may choose any bytes
 		Begins: timestamppb.New(u.Begins), Ends: timestamppb.New(u.Ends), Amount: u.Amount.Cost(),
 		Admitted: u.Admitted.Cost(), Refused: u.Refused.Cost(), Settled: u.Settled.Cost(), Booked: u.Booked.Cost(),
 		Final: u.Final, Lost: u.Lost}
+	if u.Reset != 0 {
+		out.ResetTime = timestamppb.New(u.Reset.Time())
+	}
+	return out
 }
 
 // terms returns the terms of a key. Thresholds are for the webhook alone.

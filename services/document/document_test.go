@@ -34,7 +34,8 @@ func TestParseReadsEveryField(t *testing.T) {
 			Adaptive:   &quotav1.Adaptive{Min: 100, Max: 900}, Cost: "tokens",
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_DROP_TAIL, DelayTarget: durationpb.New(50 * time.Millisecond),
 				MaxWait: durationpb.New(1500 * time.Millisecond), MaxRequests: 64}},
-		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3, Plan: "gold"},
+		&quotav1.Tenant{Name: "tenants/acme", Etag: "1f", DisplayName: "Acme & Söhne", Weight: 3, Plan: "gold",
+			Resets: []*quotav1.Reset{{Limit: "per-client", Client: "42", Time: &timestamppb.Timestamp{Seconds: 1795824000}}}},
 		&quotav1.Quota{Name: "tenants/acme/quotas/api", Guaranteed: 10.5, Max: proto.Float64(20),
 			Weight: proto.Float64(2), Mode: quotav1.Mode_OFF,
 			Until: timestamppb.New(time.Date(2027, 1, 31, 11, 0, 0, 5e8, time.UTC))},
@@ -44,6 +45,7 @@ func TestParseReadsEveryField(t *testing.T) {
 			Precision: quotav1.Precision_EXACT, Cost: "input.tokens",
 			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
 			Until: timestamppb.New(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
+			Plans: []*quotav1.LimitPlan{{Plan: "gold", Rate: "50/min", Burst: 9}},
 			Overrides: []*quotav1.InlineOverride{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h",
 				Until: timestamppb.New(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))}}},
 	}

@@ -62,7 +62,7 @@ func applied(r *quotav1.ApplyRequest) []store.Change {
 		m := resource.Spec(given)
 		resource.FillDefaults(m)
 		changes = append(changes, store.Change{Op: store.Put, Resource: m, Etag: given.GetEtag(), Declared: true,
-			Set: set, TakeOver: r.GetTakeOver()})
+			KeepResets: true, Set: set, TakeOver: r.GetTakeOver()})
 	}
 	for _, d := range r.GetDeletions() {
 		changes = append(changes, store.Change{Op: store.Delete, Name: d.GetName(), Etag: d.GetEtag(),

@@ -90,12 +90,19 @@ func dropped(old, m resource.Message, paths []string) error {
 	return nil
 }
 
-// entries name what a list of a resource has: overrides by their client, names as they are.
+// entries name what a list of a resource has: overrides by their client, plans by theirs, resets by limit and client,
+// names as they are.
 func entries(m resource.Message, field protoreflect.FieldDescriptor) (names []string) {
 	list := m.ProtoReflect().Get(field).List()
 	for i := range list.Len() {
 		if o, is := list.Get(i).Interface().(protoreflect.Message); is {
-			names = append(names, o.Get(o.Descriptor().Fields().ByName("client")).String())
+			var parts []string
+			for _, key := range []protoreflect.Name{"limit", "client", "plan"} {
+				if f := o.Descriptor().Fields().ByName(key); f != nil {
+					parts = append(parts, o.Get(f).String())
+				}
+			}
+			names = append(names, strings.Join(parts, "/"))
 		} else {
 			names = append(names, list.Get(i).String())
 		}

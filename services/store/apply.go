@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -36,6 +37,8 @@ type Change struct {
 	// a state. Without it the etag must match: of two callers that read a number, add one and write the same result,
 	// one is refused.
 	Declared bool
+	// KeepResets leaves a tenant the resets that are stored if the change has none: documents do not say them.
+	KeepResets bool
 	// Set owns the resource from then on; nil leaves its owner as it is. A resource of another set is refused with
 	// ErrOwned, unless TakeOver is set.
 	Set      *string
@@ -55,6 +58,18 @@ func (c Change) name() string {
 		return c.Name
 	}
 	return c.Resource.GetName()
+}
+
+// keepResets gives a tenant the resets that are stored, see KeepResets.
+func (c *Change) keepResets(old resource.Message) {
+	given, is := c.Resource.(*quotav1.Tenant)
+	was, _ := old.(*quotav1.Tenant)
+	if !is || !c.KeepResets || len(given.GetResets()) > 0 || len(was.GetResets()) == 0 {
+		return
+	}
+	kept := proto.Clone(given).(*quotav1.Tenant)
+	kept.Resets = was.GetResets()
+	c.Resource = kept
 }
 
 // Outcome says what became of a Change.

@@ -94,6 +94,7 @@ func (p *plan) empty() bool { return len(p.order) == 0 }
 // admit checks a change against what is stored under its own name and records it.
 func (p *plan) admit(c Change) (Outcome, error) {
 	old, exists := p.before[c.name()]
+	c.keepResets(old)
 	if err := c.possible(old, exists); err != nil {
 		return 0, err
 	}

@@ -106,6 +106,7 @@ func (c *compiler) addTenant(t *quotav1.Tenant) error {
 	if err != nil {
 		return err
 	}
+	c.tenant().Resets = out.Resets
 	if t := c.tenant(); out.Plan == "" || c.plans[out.Plan] {
 		t.Weight, t.Plan = out.Weight, out.Plan
 		return nil

@@ -126,7 +126,7 @@ func New(o Options) *Core {
 	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.slotLimit, Revision: c.revision})
 	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
-		Limit: c.quotaLimit, Revision: c.revision})
+		Limit: c.quotaLimit, Reset: c.quotaReset, Revision: c.revision})
 	c.slotOwners(0)
 	c.peers.SetNearness(0, c.near.mine)
 	return c

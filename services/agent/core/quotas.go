@@ -23,6 +23,14 @@ func (c *Core) quotaLimit(name *exchange.KeyName) (key uint64, t calendar.Terms,
 	return limiter.QuotaKey(in, c.Clock(c.ran), name)
 }
 
+// quotaReset returns when the configuration in force says that a key was reset; 0: never.
+func (c *Core) quotaReset(name *exchange.KeyName) config.Instant {
+	if in := c.applied.Configuration(); in != nil {
+		return limiter.ResetOf(in, name)
+	}
+	return 0
+}
+
 // sendQuotas puts out the messages about quotas for gateways, other agents and coordinators.
 func (c *Core) sendQuotas() {
 	answers, packets, bookings := c.quotas.Take()

@@ -50,6 +50,7 @@ type bookkeeper struct {
 	given  map[string]*controlv1.Booking
 	use    map[string]*controlv1.BookingRequest
 	away   bool
+	reset  config.Instant // of the client c
 	number int64
 	ends   time.Duration
 	length time.Duration
@@ -170,7 +171,7 @@ func (k *bookkeeper) take(r *controlv1.BookingRequest) *controlv1.Booking {
 		return b
 	}
 	k.use[session] = r
-	name, key := fmt.Sprint(session, r.GetNumber()), string(r.GetClient())+fmt.Sprint(r.GetPeriod())
+	name, key := fmt.Sprint(session, r.GetNumber()), string(r.GetClient())+fmt.Sprint(r.GetPeriod(), "/", r.GetReset_())
 	had := k.given[name]
 	switch {
 	case r.GetWanted() == 0:
@@ -180,6 +181,10 @@ func (k *bookkeeper) take(r *controlv1.BookingRequest) *controlv1.Booking {
 		return b
 	case had != nil:
 		return had
+	}
+	if config.Instant(r.GetReset_()) != k.reset {
+		b.Reason = controlv1.Booking_REASON_NOT_CONFIGURED
+		return b
 	}
 	b.From = max(k.end[key], r.GetKnown())
 	b.To = min(b.From+r.GetWanted(), max(b.From, quotaAmount*1e6))

@@ -164,7 +164,8 @@ func EncodeBookings(list []Booking) (out []*controlv1.Bookings) {
 			m.Requests = append(m.Requests, &controlv1.BookingRequest{Tenant: b.Tenant, Limit: b.Limit,
 				Client: []byte(b.Client), Session: b.Session, Number: b.Number, Calendar: toCalendar(b.Calendar),
 				Period: b.Period, Wanted: wire(b.Wanted), Known: wire(b.Known), Returned: wire(b.Returned),
-				Admitted: wire(b.Admitted), Refused: wire(b.Refused), Settled: int64(b.Settled), Final: b.Final})
+				Admitted: wire(b.Admitted), Refused: wire(b.Refused), Settled: int64(b.Settled), Final: b.Final,
+				Reset_: int64(b.Reset)})
 		}
 		out, list = append(out, m), list[len(m.Requests):]
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	// Limit returns the hash of a named key, and what the configuration in force here gives it; not ok: it has no such
 	// limit. Revision distinguishes one configuration from another.
 	Limit    func(*exchange.KeyName) (key uint64, t calendar.Terms, periods config.Calendar, ok bool)
+	Reset    func(*exchange.KeyName) config.Instant // when that configuration has reset a key; nil: never
 	Revision func() int64
 }
 
@@ -55,6 +56,7 @@ type Replies struct {
 type Booking struct {
 	exchange.KeyName
 	Calendar config.Calendar
+	Reset    config.Instant // when the key was reset; 0: never
 	calendar.Want
 }
 
@@ -89,6 +91,7 @@ type key struct {
 	name     exchange.KeyName
 	part     budget.ID // of the room
 	calendar config.Calendar
+	reset    config.Instant // a key that is reset later is another one
 	revision int64
 	used     time.Duration // the latest message
 	away     time.Duration // another agent owns the key: until then gateways say what they used; 0: none does
@@ -225,6 +228,9 @@ func (d *Desk) keyOf(from calendar.Peer, a *exchange.QuotaAsk) (*key, owners.Dro
 	d.room.Take(part)
 	k := &key{hash: a.Key, name: a.KeyName, part: part, revision: d.o.Revision(), calendar: periods,
 		o: d.newOwner(terms)}
+	if d.o.Reset != nil {
+		k.reset = d.o.Reset(&a.KeyName)
+	}
 	d.keys[a.Key] = k
 	d.setPeriod(k)
 	return k, owners.Accepted
@@ -248,9 +254,9 @@ func (d *Desk) renew(k *key) {
 		return
 	}
 	k.revision = d.o.Revision()
-	_, terms, periods, ok := d.o.Limit(&k.name)
+	hash, terms, periods, ok := d.o.Limit(&k.name)
 	switch {
-	case !ok:
+	case !ok || hash != k.hash: // the client has been reset, and has another key
 		terms = calendar.Terms{}
 	case periods != k.calendar: // its periods have other numbers
 		d.end(k)
@@ -381,7 +387,7 @@ func (o outbox) Reply(to calendar.Peer, m calendar.Reply) {
 
 // Book sends one to the coordinators.
 func (o outbox) Book(w calendar.Want) {
-	b := Booking{KeyName: o.k.name, Calendar: o.k.calendar, Want: w}
+	b := Booking{KeyName: o.k.name, Calendar: o.k.calendar, Reset: o.k.reset, Want: w}
 	if w.Final {
 		o.d.stats.Dropped[owners.Unconfirmed] += uint64(o.d.closing.add(o.d.now, b))
 		return

@@ -272,7 +272,7 @@ func TestBookingsOnTheWire(t *testing.T) {
 	name := exchange.KeyName{Tenant: "t", Limit: "monthly", Client: "\xff"}
 	want := calendar.Want{Session: 7, Number: 1, Period: 24_000, Wanted: 10}
 	want.Admitted, want.Settled = 3, -4
-	sent, err := proto.Marshal(EncodeBookings([]Booking{{name, monthly, want}})[0])
+	sent, err := proto.Marshal(EncodeBookings([]Booking{{name, monthly, 77, want}})[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestBookingsOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := got.GetRequests()[0]
-	if r.GetSettled() != -4 {
+	if r.GetSettled() != -4 || r.GetReset_() != 77 {
 		t.Errorf("%v", r)
 	}
 	answers := DecodeBooked(&controlv1.Booked{Bookings: []*controlv1.Booking{{Tenant: r.GetTenant(),

@@ -10,7 +10,8 @@ import (
 
 func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest {
 	return &gossipv1.TokenRequest{
-		Key: q.Key, Process: process, Tenant: q.Tenant, Limit: q.Limit, Client: []byte(q.Client), Session: q.Session,
+		Key: q.Key, Process: process, Tenant: q.Tenant, Limit: q.Limit, Client: []byte(q.Client),
+		Plan: []byte(q.Plan), Session: q.Session,
 		Owner: q.Owner, Number: q.Number, Seq: q.Seq, Recalled: q.Recalled, Granted: q.Granted, Spent: q.Spent,
 		Returned: q.Returned, Extra: q.Extra, Need: q.Need, Least: q.Least,
 		Ahead: q.Ahead, Use: q.Use,
@@ -21,7 +22,7 @@ func toRequest(process uint64, q *exchange.TokenRequest) *gossipv1.TokenRequest 
 }
 
 func fromRequest(m *gossipv1.TokenRequest) exchange.TokenRequest {
-	name := exchange.KeyName{Tenant: m.Tenant, Limit: m.Limit, Client: string(m.Client)}
+	name := exchange.KeyName{Tenant: m.Tenant, Limit: m.Limit, Client: string(m.Client), Plan: string(m.Plan)}
 	return exchange.TokenRequest{Key: m.Key, KeyName: name, Request: grant.Request{
 		Session: m.Session, Owner: m.Owner, Number: m.Number, Seq: m.Seq, Recalled: m.Recalled, Granted: m.Granted,
 		Spent: m.Spent, Returned: m.Returned, Extra: m.Extra, Need: m.Need, Least: m.Least, Ahead: m.Ahead, Use: m.Use,

@@ -22,6 +22,7 @@ type Terms struct {
 	Amount   Units
 	Calendar config.Calendar
 	Soft     []float64
+	Reset    config.Instant // when the key was reset last; 0: never
 }
 
 const (
@@ -39,11 +40,12 @@ const (
 	neighbour = time.Duration(calendar.KnownBoth)
 )
 
-// account names a record.
+// account names a record. A key that is reset has another record from then on, and its record before stays.
 type account struct {
 	Key
 	Calendar config.Calendar
 	Period   int64
+	Reset    config.Instant // 0: none
 }
 
 // Counts count the events of a book since New.
@@ -118,9 +120,9 @@ func (b *Book) Take(now time.Time, r *controlv1.BookingRequest) (answer *control
 	answer = &controlv1.Booking{Tenant: r.GetTenant(), Limit: r.GetLimit(), Client: r.GetClient(),
 		Session: r.GetSession(), Number: r.GetNumber(), Period: r.GetPeriod()}
 	key := Key{r.GetTenant(), r.GetLimit(), string(r.GetClient())}
-	at := account{key, calendarOf(r.GetCalendar()), r.GetPeriod()}
+	at := account{key, calendarOf(r.GetCalendar()), r.GetPeriod(), config.Instant(r.GetReset_())}
 	terms, configured := b.terms(key)
-	configured = configured && terms.Calendar == at.Calendar
+	configured = configured && terms.Calendar == at.Calendar && terms.Reset == at.Reset
 	answer.Amount = uint64(terms.Amount)
 	known := b.records[at]
 	reason, goesOn := b.accepts(now, at, known, configured, r)

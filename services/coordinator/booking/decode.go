@@ -184,7 +184,10 @@ func (d *decoder) record(now time.Time) *record {
 	const most = exchange.MaxKeyName
 	one.Tenant, one.Limit, one.Client = d.text(most), d.text(most), d.text(most)
 	one.Calendar, one.Period = d.calendar(), d.signed()
-	one.final = d.byte()&1 != 0
+	flags := d.byte()
+	if one.final = flags&flagFinal != 0; flags&flagReset != 0 {
+		one.Reset = config.Instant(d.signed())
+	}
 	one.amount, one.next = d.units(), d.units()
 	one.lost, one.notified = int32(d.count(1<<30)), d.count(config.MaxSoft)
 	one.base = d.use()

@@ -25,6 +25,12 @@ const (
 	entryRemoved = 'x'
 )
 
+// Flags of a record.
+const (
+	flagFinal = 1 << iota
+	flagReset // when its key was reset comes next
+)
+
 // valueBytes is the size of a value after which Write begins another one: a transaction of etcd takes 1.5 MiB.
 const valueBytes = 512 << 10
 
@@ -97,9 +103,15 @@ func (one *record) encodeWhole(out []byte) []byte {
 	out = binary.AppendVarint(appendCalendar(out, one.Calendar), one.Period)
 	flags := byte(0)
 	if one.final {
-		flags = 1
+		flags = flagFinal
+	}
+	if one.Reset != 0 {
+		flags |= flagReset
 	}
 	out = append(out, flags)
+	if one.Reset != 0 {
+		out = binary.AppendVarint(out, int64(one.Reset))
+	}
 	for _, n := range []uint64{uint64(one.amount), uint64(one.next), uint64(one.lost), uint64(one.notified)} {
 		out = binary.AppendUvarint(out, n)
 	}

@@ -12,7 +12,7 @@ import (
 func TestRemovedRecordsAreNotHot(t *testing.T) {
 	of := config.Calendar{Per: config.Day, Zone: "UTC"}
 	b := New(func(Key) (Terms, bool) { return Terms{Amount: calendar.Unit, Calendar: of, Soft: []float64{.5}}, true })
-	one := b.add(account{Key{"acme", "daily", "k"}, of, 20785})
+	one := b.add(account{Key: Key{"acme", "daily", "k"}, Calendar: of, Period: 20785})
 	one.amount, one.soft = calendar.Unit, []float64{.5}
 	one.base.Settled = calendar.Unit
 	for _, day := range []int{28, 29, 30, 31, 32, 33} {
@@ -35,7 +35,7 @@ func TestCalendarsAreForgotten(t *testing.T) {
 	b.Configure([]config.Calendar{of, {Per: config.Week, Zone: "UTC", StartsOn: 1}})
 	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	b.Announce(at)
-	b.add(account{Key{"acme", "daily", "k"}, of, 20785})
+	b.add(account{Key: Key{"acme", "daily", "k"}, Calendar: of, Period: 20785})
 	b.Configure(nil)
 	for round, want := range []int{2, 1, 1} {
 		for shard := range Shards {
@@ -62,7 +62,7 @@ func TestFinalRecordsMakeRoom(t *testing.T) {
 	b.most = 32
 	for period := range int64(4) {
 		for n := range 8 {
-			one := b.add(account{Key{"acme", "daily", string(rune('a' + n))}, of, 20782 + period})
+			one := b.add(account{Key: Key{"acme", "daily", string(rune('a' + n))}, Calendar: of, Period: 20782 + period})
 			one.final = period < 3
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/control/calendar"
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 )
 
@@ -27,7 +28,8 @@ type Usage struct {
 	calendar.Use
 	Final bool
 	Lost  int32
-	Soft  []float64 // thresholds in force
+	Soft  []float64      // thresholds in force
+	Reset config.Instant // the use since then: before that it was another record; 0: all
 }
 
 // Selection says which uses are meant: "" is all, but of Period it is the present one.
@@ -94,7 +96,7 @@ func (p *page) cut() {
 
 func (a account) compare(b account) int {
 	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Client, b.Client),
-		CompareCalendars(a.Calendar, b.Calendar), cmp.Compare(a.Period, b.Period))
+		CompareCalendars(a.Calendar, b.Calendar), cmp.Compare(a.Period, b.Period), cmp.Compare(a.Reset, b.Reset))
 }
 
 // place returns the text that placed reads.
@@ -103,14 +105,16 @@ func (a account) place() string {
 	for _, text := range []string{a.Tenant, a.Limit, a.Client} {
 		out = appendText(out, text)
 	}
-	return string(binary.AppendVarint(appendCalendar(out, a.Calendar), a.Period))
+	out = binary.AppendVarint(appendCalendar(out, a.Calendar), a.Period)
+	return string(binary.AppendVarint(out, int64(a.Reset)))
 }
 
 func placed(text string) (a account, err error) {
 	d := decoder{rest: []byte(text)}
 	const most = exchange.MaxKeyName
 	a.Tenant, a.Limit, a.Client = d.text(most), d.text(most), d.text(most)
-	if a.Calendar, a.Period = d.calendar(), d.signed(); d.err != nil || len(d.rest) > 0 {
+	a.Calendar, a.Period, a.Reset = d.calendar(), d.signed(), config.Instant(d.signed())
+	if d.err != nil || len(d.rest) > 0 {
 		return account{}, ErrPlace
 	}
 	return a, nil
@@ -138,10 +142,14 @@ func (m *moment) selects(s *Selection, one *record) bool {
 
 func (m *moment) usage(one *record) Usage {
 	c := one.Calendar
-	id := sha256.Sum256([]byte(strings.Join([]string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)),
-		c.Zone, strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}, "\x00")))
+	parts := []string{one.Tenant, one.Limit, one.Client, strconv.Itoa(int(c.Per)), c.Zone,
+		strconv.Itoa(int(c.StartsOn)), strconv.FormatInt(one.Period, 10)}
+	if one.Reset != 0 {
+		parts = append(parts, strconv.FormatInt(int64(one.Reset), 10))
+	}
+	id := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	u := Usage{Key: one.Key, ID: hex.EncodeToString(id[:16]), Amount: one.amount, Booked: one.given(), Use: one.use(),
-		Final: one.final, Lost: one.lost, Soft: one.soft}
+		Final: one.final, Lost: one.lost, Soft: one.soft, Reset: one.Reset}
 	if p, _ := m.present(c); p != nil {
 		in := m.span(p, one.Period)
 		u.Period, u.Begins, u.Ends = in.name, in.begins, in.ends
@@ -213,6 +221,17 @@ func (b *Book) Delivered(r Reached) {
 	}
 }
 
+// resets returns when keys were reset last.
+func (b *Book) resets() map[Key]config.Instant {
+	out := map[Key]config.Instant{}
+	for at := range b.records {
+		if at.Reset > out[at.Key] {
+			out[at.Key] = at.Reset
+		}
+	}
+	return out
+}
+
 // Part has the used part of a limit's quota: of the client that has used the largest part of its amount.
 type Part struct {
 	Tenant, Limit string
@@ -223,11 +242,11 @@ type Part struct {
 // pause after each shard: the book may change then.
 func (b *Book) Parts(now time.Time, most int, pause func()) []Part {
 	type limit struct{ tenant, name string }
-	m, highest := b.moment(now), map[limit]float64{}
+	m, highest, resets := b.moment(now), map[limit]float64{}, b.resets()
 	for shard := range b.shards {
 		for _, one := range b.shards[shard] {
 			p, present := m.present(one.Calendar)
-			if p == nil || one.amount == 0 {
+			if p == nil || one.amount == 0 || len(resets) > 0 && one.Reset < resets[one.Key] {
 				continue
 			}
 			if at := (limit{one.Tenant, one.Limit}); one.Period >= present {

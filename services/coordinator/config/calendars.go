@@ -53,15 +53,18 @@ func (c *Cache) Terms(k booking.Key) (booking.Terms, bool) {
 	if l == nil || l.Mode == config.Off {
 		return booking.Terms{}, false
 	}
-	amount := l.Quota.Amount
+	amount := l.AmountOf(k.Client, now)
 	own := c.resources["tenants/"+k.Tenant+"/limits/"+k.Limit+"/overrides/"+resource.ClientID(k.Client)].GetOverride()
-	if rb, found := l.OverrideAt(k.Client, now); found {
-		amount = rb.Amount
-	} else if own.GetAmount() > 0 && !resource.IsOver(own, now.Time()) {
+	if _, inline := l.OverrideAt(k.Client, now); !inline && own.GetAmount() > 0 && !resource.IsOver(own, now.Time()) {
 		amount = own.GetAmount()
 	}
-	return booking.Terms{Amount: calendar.UnitsOf(amount), Calendar: l.Quota.Calendar,
-		Soft: l.Quota.Soft}, true
+	out := booking.Terms{Amount: calendar.UnitsOf(amount), Calendar: l.Quota.Calendar, Soft: l.Quota.Soft}
+	for _, r := range c.resources["tenants/"+k.Tenant].GetTenant().GetResets() {
+		if r.GetLimit() == k.Limit && r.GetClient() == k.Client {
+			out.Reset = config.InstantOf(r.GetTime().AsTime())
+		}
+	}
+	return out, true
 }
 
 // quotaOf returns the limit of a name that holds for a tenant; nil: there is none, or it has no calendar quota.

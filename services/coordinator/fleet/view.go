@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -283,6 +284,14 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	if id := l.GetIdentity(); id != "" {
 		ask("identity", "identity", id, "all clients are one there", n.identities)
 	}
+	if len(l.GetPlans()) > 0 {
+		named = true
+		if without := lacking(n.gateways, n.identities[config.PlanIdentity]); len(without) > 0 {
+			doubts = append(doubts, quota.Doubt{Field: "plans", Message: fmt.Sprintf("%d of %s have no setting plan in "+
+				"their filters (%s): all requests have the limit's own numbers there", len(without),
+				wording.Count(len(n.gateways), "gateway"), few(without))})
+		}
+	}
 	for i, class := range l.GetClasses() {
 		ask(fmt.Sprintf("classes[%d]", i), "class", class, "no request is in it there", n.classes)
 	}
@@ -320,7 +329,9 @@ func (n *names) doubt(kind, name, effect string, known map[string]map[string]boo
 	without := lacking(n.gateways, known[name])
 	hint := "they know none"
 	if len(known) > 0 {
-		hint = "known are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		all := slices.DeleteFunc(slices.Sorted(maps.Keys(known)),
+			func(n string) bool { return n == config.PlanIdentity })
+		hint = "known are " + strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s %q is not known to %d of %s (%s): %s; %s",
 		kind, name, len(without), wording.Count(len(n.gateways), "gateway"), few(without), effect, hint)

@@ -92,6 +92,9 @@ func limit(l *quotav1.Limit) []Violation {
 		found = append(found, Violation{"identity", "distinguishes clients, but key TENANT counts all clients together",
 			[]string{"key"}})
 	}
+	for i, p := range l.Plans {
+		found = append(found, numbersOf(fmt.Sprintf("plans[%d].", i), p.Rate, p.Burst)...)
+	}
 	for i, o := range l.Overrides {
 		prefix := fmt.Sprintf("overrides[%d].", i)
 		switch {
@@ -134,16 +137,20 @@ func amount(prefix string, o *quotav1.InlineOverride) []Violation {
 }
 
 func numbers(prefix string, of resource.Numbers, quota bool) []Violation {
-	var found []Violation
-	burst := of.GetBurst()
-	switch _, err := resource.ParseRate(of.GetRate()); {
+	switch {
 	case (quota || of.GetConcurrency() > 0) && of.GetRate() == "":
 		return nil // gateways say what is wrong
 	case quota:
-		found = append(found, Violation{Field: prefix + "rate", Message: "must be left out: none beside a quota"})
+		return []Violation{{Field: prefix + "rate", Message: "must be left out: none beside a quota"}}
 	case of.GetConcurrency() > 0: // a gateway sees no 0
-		found = append(found, Violation{Field: prefix + "rate", Message: "must be left out: none beside a concurrency"})
-	case of.GetRate() == "":
+		return []Violation{{Field: prefix + "rate", Message: "must be left out: none beside a concurrency"}}
+	}
+	return numbersOf(prefix, of.GetRate(), of.GetBurst())
+}
+
+func numbersOf(prefix, rate string, burst float64) (found []Violation) {
+	switch _, err := resource.ParseRate(rate); {
+	case rate == "":
 		found = append(found, Violation{Field: prefix + "rate",
 			Message: "missing: a limit has a rate, such as 100/s, a concurrency or a quota"})
 	case err != nil:

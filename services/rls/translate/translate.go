@@ -161,8 +161,8 @@ func (t *translator) node(parent *ratelimitconfig.Node, path []*ratelimitconfig.
 	l.Key = quotav1.Key_TENANT
 	if len(by) == 1 {
 		l.Key, l.Identity = quotav1.Key_CLIENT, t.identities.name(by[0].Key, "the value of "+by[0].Key)
-		t.overrides(l, parent, path)
 	}
+	t.numbers(l, parent, path)
 	if len(when) > 0 {
 		l.Classes = []string{t.classes.name(strings.Join(when, "."), strings.Join(conditions(path, "%s=%q"), " and "))}
 	}
@@ -205,22 +205,87 @@ func (t *translator) metadata(n *ratelimitconfig.Node) {
 	}
 }
 
-// overrides adds the values next to a key without a value that have other numbers.
-func (t *translator) overrides(l *quotav1.Limit, parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
-	for _, n := range t.tree.of(parent, path[len(path)-1].Key).all {
-		if !t.tree.isOverride(parent, append(slices.Clone(path[:len(path)-1]), n)) {
-			continue
+// numbers gives a limit a rate or, of weeks and months, a calendar's quota. Values next to a key without a value that
+// have other numbers become overrides.
+func (t *translator) numbers(l *quotav1.Limit, parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
+	n := path[len(path)-1]
+	var values []*ratelimitconfig.Node
+	if l.Identity != "" {
+		for _, v := range t.tree.of(parent, n.Key).all {
+			if t.tree.isOverride(parent, append(slices.Clone(path[:len(path)-1]), v)) {
+				values = append(values, v)
+			}
 		}
-		o := &quotav1.InlineOverride{Client: n.Value}
-		if isFree(n) {
-			o.Rate = fmt.Sprintf("%.0f/s", resource.MaxRate)
-		} else if rate, ok := t.rate(n); ok {
-			o.Rate = rate
-		} else {
-			continue
+	}
+	quota := t.calendar(n, values)
+	if quota != nil {
+		l.Rate, l.Quota = "", quota
+	} else {
+		t.burst(n)
+	}
+	for _, v := range values {
+		if o := t.override(v, quota != nil); o != nil {
+			l.Overrides = append(l.Overrides, o)
 		}
-		t.metadata(n)
-		l.Overrides = append(l.Overrides, o)
+	}
+}
+
+// override is another number for a value; nil: a Limit cannot have it.
+func (t *translator) override(n *ratelimitconfig.Node, quota bool) *quotav1.InlineOverride {
+	o := &quotav1.InlineOverride{Client: n.Value}
+	switch {
+	case isFree(n) && quota:
+		o.Amount = config.MaxRate
+	case isFree(n):
+		o.Rate = fmt.Sprintf("%.0f/s", resource.MaxRate)
+	case quota:
+		o.Amount = float64(n.Limit.Requests)
+	default:
+		rate, ok := t.rate(n)
+		if !ok {
+			return nil
+		}
+		o.Rate = rate
+		t.burst(n)
+	}
+	t.metadata(n)
+	return o
+}
+
+var periods = map[ratelimitconfig.Unit]quotav1.CalendarQuota_Per{ratelimitconfig.Week: quotav1.CalendarQuota_WEEK,
+	ratelimitconfig.Month: quotav1.CalendarQuota_MONTH}
+
+// calendar is the quota of a limit of weeks or months, and a note that says so. It is nil for other limits, and where a
+// value next to the limit's key needs another period, which an override cannot have.
+func (t *translator) calendar(n *ratelimitconfig.Node, values []*ratelimitconfig.Node) *quotav1.CalendarQuota {
+	per, ok := periods[n.Limit.Unit]
+	switch {
+	case n.Limit.Unit == ratelimitconfig.Year && n.Limit.Requests > 0:
+		t.note(Warning, n, "%s stays a bucket, which refills over 365 days: no quota has a year", n.Limit.Path)
+		return nil
+	case !ok || n.Limit.Requests == 0:
+		return nil
+	}
+	for _, v := range values {
+		if !isFree(v) && (v.Limit.Unit != n.Limit.Unit || v.Limit.Requests == 0) {
+			t.note(Warning, n, "%s stays a bucket, not a calendar's quota: %s next to it has another period",
+				n.Limit.Path, v.Limit.Path)
+			return nil
+		}
+	}
+	begins := "each month begins on its first day; a month of ratelimit has 30 days"
+	if per == quotav1.CalendarQuota_WEEK {
+		begins = "each week begins on Monday; a week of ratelimit begins on Thursday"
+	}
+	t.note(Warning, n, "%s becomes a quota of the calendar in UTC: %s", n.Limit.Path, begins)
+	return &quotav1.CalendarQuota{Amount: float64(n.Limit.Requests), Per: per}
+}
+
+// burst notes that a limit's amount is larger than a burst can be.
+func (t *translator) burst(n *ratelimitconfig.Node) {
+	if n.Limit.Requests > resource.MaxRate {
+		t.note(Changed, n, "%s lets a client send %d at once: here %.0f", n.Limit.Path, n.Limit.Requests,
+			resource.MaxRate)
 	}
 }
 
@@ -265,9 +330,6 @@ func (t *translator) rate(n *ratelimitconfig.Node) (string, bool) {
 	if !ok {
 		t.note(LeftOut, n, "%s allows more than %.0f per second", l.Path, resource.MaxRate)
 		return "", false
-	}
-	if l.Requests > resource.MaxRate {
-		t.note(Changed, n, "%s lets a client send %d at once: here %.0f", l.Path, l.Requests, resource.MaxRate)
 	}
 	return rate, true
 }

@@ -228,3 +228,34 @@ func TestNodesWithoutALimit(t *testing.T) {
 		}
 	}
 }
+
+// Weeks and months become quotas of the calendar, with their overrides, unless a value needs another period.
+func TestWeeksAndMonthsBecomeQuotas(t *testing.T) {
+	of := func(value, unit string, n int) string {
+		return fmt.Sprintf("  - {key: user, value: %q, rate_limit: {unit: %s, requests_per_unit: %d}}\n", value, unit, n)
+	}
+	for _, c := range []struct{ name, text, want, note string }{
+		{"month", of("", "month", 9), "quota:{amount:9 per:MONTH}", "each month begins on its first day"},
+		{"week and overrides", of("", "week", 9) + of("bob", "week", 4) + "  - {key: user, value: eve}\n",
+			`overrides:{client:"bob" amount:4} overrides:{client:"eve" amount:1e+12} quota:{amount:9 per:WEEK}`,
+			"each week begins on Monday"},
+		{"another period beside it", of("", "week", 9) + of("bob", "day", 4),
+			`rate:"9/w" overrides:{client:"bob" rate:"4/d"}`, "stays a bucket"},
+		{"a blocked value", of("", "month", 9) + of("bob", "month", 0),
+			`rate:"9/30d" overrides:{client:"bob" rate:"0"}`, "stays a bucket"},
+		{"a bucket with a monthly value", of("", "day", 9) + of("bob", "month", 4),
+			`rate:"9/d" overrides:{client:"bob" rate:"4/30d"}`, ""},
+		{"nothing per month", of("", "month", 0), `rate:"0"`, ""},
+		{"year", of("", "year", 9), `rate:"9/365d"`, "no quota has a year"},
+	} {
+		r, limits := translated(t, c.text)
+		l := limits["d/limits/user"]
+		l.Name, l.Key, l.Identity = "", 0, ""
+		if got := strings.ReplaceAll(l.String(), "  ", " "); got != c.want || len(limits) != 1 {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if (c.note == "") != (len(r.Notes) == 0) || c.note != "" && !strings.Contains(r.Notes[0].String(), c.note) {
+			t.Errorf("%s: notes %v, want %s", c.name, r.Notes, c.note)
+		}
+	}
+}

@@ -46,6 +46,10 @@ func TenantConfig(t *quotav1.Tenant) (config.Tenant, error) {
 		return config.Tenant{}, err
 	}
 	out := config.Tenant{Name: ref.ID, Weight: t.GetWeight(), Plan: t.GetPlan()}
+	for _, r := range t.GetResets() {
+		out.Resets = append(out.Resets, config.Reset{Limit: r.GetLimit(), Client: r.GetClient(),
+			At: config.InstantOf(r.GetTime().AsTime())})
+	}
 	switch {
 	case out.Plan == "":
 		out.Weight = cmp.Or(out.Weight, config.DefaultWeight)
@@ -122,6 +126,9 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 		return out, err
 	}
 	if out.Overrides, err = overrides(l.GetOverrides(), out.Quota != nil); err != nil {
+		return out, err
+	}
+	if out.Plans, err = limitPlans(l.GetPlans()); err != nil {
 		return out, err
 	}
 	return out, out.Validate()
@@ -249,6 +256,25 @@ func overrides(list []*quotav1.InlineOverride, quota bool) (map[string]config.Ra
 				Value: wording.Quote(o.GetClient()), Want: "each client once; it is there twice"}
 		}
 		out[o.GetClient()] = rb
+	}
+	return out, nil
+}
+
+// limitPlans are the numbers of a limit by plan; nil: it has none.
+func limitPlans(list []*quotav1.LimitPlan) (out map[string]config.RateBurst, err error) {
+	for i, p := range list {
+		rb := config.RateBurst{Burst: p.GetBurst()}
+		if rb.Rate, err = ParseRate(p.GetRate()); err != nil {
+			return nil, fmt.Errorf("plans[%d]: %w", i, err)
+		}
+		if _, twice := out[p.GetPlan()]; twice {
+			return nil, &config.FieldError{Field: fmt.Sprintf("plans[%d].plan", i), Value: wording.Quote(p.GetPlan()),
+				Want: "each plan once; it is there twice"}
+		}
+		if out == nil {
+			out = make(map[string]config.RateBurst, len(list))
+		}
+		out[p.GetPlan()] = rb.WithDefaults()
 	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/titrate/titrate/control/config"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -167,7 +168,11 @@ func other(m protoreflect.Message, f protoreflect.FieldDescriptor) protoreflect.
 		if f.Message() == nil {
 			list.Append(protoreflect.ValueOfString("some"))
 		} else {
-			list.Append(protoreflect.ValueOfMessage((&quotav1.InlineOverride{Client: "c", Rate: "7/s"}).ProtoReflect()))
+			list.Append(protoreflect.ValueOfMessage(map[protoreflect.Name]proto.Message{
+				"overrides": &quotav1.InlineOverride{Client: "c", Rate: "7/s"},
+				"plans":     &quotav1.LimitPlan{Plan: "gold", Rate: "7/s"},
+				"resets":    &quotav1.Reset{Limit: "l", Client: "c", Time: &timestamppb.Timestamp{Seconds: 7}},
+			}[f.Name()].ProtoReflect()))
 		}
 		return protoreflect.ValueOfList(list)
 	}

@@ -55,7 +55,7 @@ func FillDefaults(m Message) {
 func GivenZero(d protoreflect.FieldDescriptor) string {
 	switch d.FullName() {
 	case "titrate.quota.v1alpha1.Limit.burst", "titrate.quota.v1alpha1.InlineOverride.burst",
-		"titrate.quota.v1alpha1.Override.burst":
+		"titrate.quota.v1alpha1.Override.burst", "titrate.quota.v1alpha1.LimitPlan.burst":
 		return SmallBurst
 	case "titrate.quota.v1alpha1.Plan.weight":
 		return "must be above 0; left out it is 1"
@@ -84,6 +84,9 @@ func fillBursts(l *quotav1.Limit) {
 		if o.GetBurst() == 0 && o.GetConcurrency() == 0 {
 			o.Burst = DefaultBurst(o.GetRate())
 		}
+	}
+	for _, p := range l.GetPlans() {
+		p.Burst = cmp.Or(p.Burst, DefaultBurst(p.GetRate()))
 	}
 }
 

@@ -73,8 +73,8 @@ func parseWindow(rate, window string) (float64, error) {
 	count, times := strings.TrimSuffix(window, unit), 1.0
 	switch unit {
 	case "mo", "month", "months", "y", "year", "years":
-		return 0, fmt.Errorf("rate %s: a month or a year is not always of one length, and limits that begin with the "+
-			"calendar's do not exist yet: give days, such as 100/30d", wording.Quote(rate))
+		return 0, fmt.Errorf("rate %s: a month or a year is not always of one length: give days, such as 100/30d, or "+
+			"a quota per MONTH of the calendar instead of a rate", wording.Quote(rate))
 	}
 	if strings.HasPrefix(unit, ".") || strings.HasPrefix(unit, "-") {
 		return 0, fmt.Errorf("rate %s: the number before a unit must be a whole number, such as 10s, found %s",

@@ -25,6 +25,8 @@ const (
 	domainLimit    = 0x6c696d74 // "limt": keys of clients
 	domainTenant   = 0x746e6e74 // "tnnt": the one key of a PerTenant limit
 	domainOverflow = 0x6f766572 // "over": the key of clients beyond the key budget
+	domainPlan     = 0x706c616e // "plan": likewise, each of requests of a plan
+	domainReset    = 0x72736574 // "rset": a key that has been reset
 )
 
 // A State is what has been absorbed, and the multiplier.
@@ -57,6 +59,40 @@ func Overflow(seed uint64, tenant, limit string) uint64 {
 // LimitPrefix is the part of Limit that is the same for all clients.
 func LimitPrefix(seed uint64, tenant, limit string) State {
 	return start(seed, domainLimit).Absorb(tenant).Absorb(limit)
+}
+
+// A LimitHash names the keys of a limit, or of the requests of one plan of the limit.
+type LimitHash struct {
+	Clients          State // the part of a client's key that is the same for all clients
+	Tenant, Overflow uint64
+}
+
+// OfLimit returns the names of a limit's keys; plan is "" for requests without one.
+func OfLimit(seed uint64, tenant, limit, plan string) LimitHash {
+	if plan == "" {
+		return LimitHash{LimitPrefix(seed, tenant, limit), TenantLimit(seed, tenant, limit),
+			Overflow(seed, tenant, limit)}
+	}
+	s := start(seed, domainPlan).Absorb(tenant).Absorb(limit).Absorb(plan)
+	return LimitHash{s.AbsorbNumber(domainLimit), s.AbsorbNumber(domainTenant).Sum(),
+		s.AbsorbNumber(domainOverflow).Sum()}
+}
+
+// Key is the name of a client's key, or of the tenant's one; reset says when it was reset, 0: never.
+func (h LimitHash) Key(perTenant bool, client string, reset uint64) uint64 {
+	key := h.Tenant
+	if !perTenant {
+		key = Client(h.Clients, client)
+	}
+	return Reset(key, reset)
+}
+
+// Reset is the name of a key since it was reset, 0: never.
+func Reset(key, at uint64) uint64 {
+	if at == 0 {
+		return key
+	}
+	return Finish(fold(key^domainReset, MulA) ^ fold(at, MulB))
 }
 
 // Client is the hash of a client after a prefix: it completes a Limit.

@@ -5,13 +5,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
 // changed returns what follows a group with other numbers.
 func (w *world) changed(old *Group, rate, burst float64, overrides map[string]Numbers) *Group {
 	g := &Group{}
-	g.Init(NextVersion(old.version), 7, "a", "l", false, Numbers{Rate: rate, Burst: burst}, overrides, nil)
+	n := Numbers{Rate: rate, Burst: burst}
+	g.Init(NextVersion(old.version), hash.OfLimit(7, "a", "l", ""), false, n, overrides, nil, nil)
 	g.Follow(old)
 	return g
 }
@@ -71,7 +73,7 @@ func TestChangeWhileThreadsMeet(t *testing.T) {
 	w.view.Store(members.Alone())
 	for round := range 300 {
 		client, g := fmt.Sprint(round), &Group{}
-		g.Init(1, 7, "a", "l", false, Numbers{Rate: 1e-6, Burst: 100}, nil, nil)
+		g.Init(1, hash.OfLimit(7, "a", "l", ""), false, Numbers{Rate: 1e-6, Burst: 100}, nil, nil, nil)
 		smaller := w.changed(g, 1e-7, 10, nil)
 		var all sync.WaitGroup
 		for range 4 {
@@ -109,7 +111,7 @@ func TestChangeAfterVeryMany(t *testing.T) {
 		w.view.Store(members.Alone())
 		w.Take(&w.g, "c", w.now, 900*unit, false)
 		smaller := &Group{}
-		smaller.Init(NextVersion(w.g.version+later-1), 7, "a", "l", false, Numbers{Rate: 1, Burst: 10}, nil, nil)
+		smaller.Init(NextVersion(w.g.version+later-1), hash.OfLimit(7, "a", "l", ""), false, Numbers{Rate: 1, Burst: 10}, nil, nil, nil)
 		smaller.Follow(&w.g)
 		if u := w.Usage(smaller, "c", w.now, unit); u.Spent < 8.9 || u.Spent > 9.1 {
 			t.Errorf("%d versions later: %v of 10 is spent, want 9", later, u.Spent)

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"maps"
 
 	"github.com/titrate/titrate/control/drc"
@@ -66,15 +67,28 @@ func (s *Store) newLedger(n Numbers, p drc.LedgerParams, seconds, spent float64)
 // numbersOfKey is Numbers for a client of which only the hash of its key is known.
 func (g *Group) numbersOfKey(key uint64) Numbers {
 	n := g.base
-	if o, ok := g.own.Find(key); ok && !g.perTenant {
+	if o, ok := g.own.Find(g.beforeReset(key)); ok && !g.perTenant {
 		n = n.Of(o)
 	} else if g.byKey != nil {
 		if other, ok := g.byKey()[key]; ok {
 			n = other
 		}
 	}
-	n.version, n.limit = g.version, g.tenantKey
+	n.version, n.limit = g.version, g.id
 	return n
+}
+
+// beforeReset returns the hash that a key had before its client was reset.
+func (g *Group) beforeReset(key uint64) uint64 {
+	if g.own == nil {
+		return key
+	}
+	for client, at := range g.resets {
+		if before := g.OverrideKey(client); hash.Reset(before, at) == key {
+			return before
+		}
+	}
+	return key
 }
 
 func (g *Group) hashOverrides() map[uint64]Numbers {

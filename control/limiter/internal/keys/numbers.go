@@ -48,6 +48,8 @@ type Group struct {
 	earlier   []*earlier                // versions before, the latest last
 	byKey     func() map[uint64]Numbers // the overrides by the hashes of their keys, made when asked for
 
+	id           uint64
+	resets       map[string]uint64 // when clients were reset; nil: none was
 	prefix       hash.State
 	tenantKey    uint64
 	overflowKey  uint64
@@ -55,17 +57,30 @@ type Group struct {
 	overflowSlot atomic.Pointer[bucket]
 }
 
-// Init sets up the keys of a limit. A version is later than that of each Group before with the same
-// store, see NextVersion: a limit may be deleted and made again. The overrides are shared and must not
-// change.
+// Overrides reports whether a client has other numbers than the limit.
+func (g *Group) Overrides(client string) bool {
+	if _, ok := g.own.Find(g.OverrideKey(client)); ok && !g.perTenant {
+		return true
+	}
+	_, ok := g.overrides[client]
+	return ok
+}
+
+// OverrideKey returns the hash of a client by which a [config.Override] goes: that of its key, also since a reset.
+func (g *Group) OverrideKey(client string) uint64 { return hash.Client(g.prefix, client) }
+
+// Init sets up the keys of a limit, which h names; resets says when clients were reset. A version is later than that
+// of each Group before with the same store, see NextVersion: a limit may be deleted and made again. The overrides and
+// resets are shared and must not change.
 func (g *Group) Init(
-	version uint32, seed uint64, tenant, limit string, perTenant bool, base Numbers, overrides map[string]Numbers,
-	own *config.Overrides,
+	version uint32, h hash.LimitHash, perTenant bool, base Numbers, overrides map[string]Numbers,
+	own *config.Overrides, resets map[string]uint64,
 ) {
 	g.base, g.overrides, g.own, g.perTenant, g.version = base, overrides, own, perTenant, version
-	g.prefix = hash.LimitPrefix(seed, tenant, limit)
-	g.tenantKey = hash.TenantLimit(seed, tenant, limit)
-	g.overflowKey = hash.Overflow(seed, tenant, limit)
+	g.id, g.prefix, g.tenantKey, g.overflowKey = h.Tenant, h.Clients, hash.Reset(h.Tenant, resets[""]), h.Overflow
+	if !perTenant {
+		g.tenantKey, g.resets = h.Tenant, resets
+	}
 	g.byKey = nil
 	if len(overrides) > 0 && !perTenant {
 		g.byKey = sync.OnceValue(g.hashOverrides)
@@ -83,14 +98,14 @@ func (g *Group) Numbers(client string) Numbers {
 			n = other
 		}
 	}
-	n.version, n.limit = g.version, g.tenantKey
+	n.version, n.limit = g.version, g.id
 	return n
 }
 
 // allowed returns the numbers of a client among those of a limit, now or before a change.
 func (g *Group) allowed(client string, base Numbers, overrides map[string]Numbers, own *config.Overrides) Numbers {
 	if own != nil && !g.perTenant {
-		if o, ok := own.Find(g.Key(client)); ok {
+		if o, ok := own.Find(g.OverrideKey(client)); ok {
 			return base.Of(o)
 		}
 	}
@@ -107,14 +122,22 @@ func (n Numbers) Of(o config.Override) Numbers {
 }
 
 // ID identifies the limit, through changes and also when it is deleted and made again.
-func (g *Group) ID() uint64 { return g.tenantKey }
+func (g *Group) ID() uint64 { return g.id }
 
 // Key returns the hash of a client's key.
 func (g *Group) Key(client string) uint64 {
 	if g.perTenant {
 		return g.tenantKey
 	}
-	return hash.Client(g.prefix, client)
+	return g.clientKey(client)
+}
+
+func (g *Group) clientKey(client string) uint64 {
+	key := hash.Client(g.prefix, client)
+	if g.resets != nil {
+		key = hash.Reset(key, g.resets[client])
+	}
+	return key
 }
 
 // Local returns the numbers that this replica goes by for a key without a state: when it

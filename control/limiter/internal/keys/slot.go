@@ -4,7 +4,6 @@ import (
 	"runtime"
 
 	"github.com/titrate/titrate/control/drc"
-	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
@@ -289,7 +288,7 @@ func (s *Store) obtainSlot(g *Group, client string, now int64) (key uint64, at s
 	if g.perTenant {
 		return g.tenantKey, s.dedicated.obtain(g.tenantKey, &g.tenantSlot), false
 	}
-	key = hash.Client(g.prefix, client)
+	key = g.clientKey(client)
 	if at, ok := s.table.obtain(key, now); ok {
 		return key, at, false
 	}
@@ -305,7 +304,7 @@ func (s *Store) findSlot(g *Group, client string, shared bool) (key uint64, at s
 	case shared:
 		return g.overflowKey, s.dedicated.obtain(g.overflowKey, &g.overflowSlot)
 	}
-	key = hash.Client(g.prefix, client)
+	key = g.clientKey(client)
 	at, _ = s.table.find(key)
 	return key, at
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"github.com/titrate/titrate/control/limiter/internal/members"
 )
 
@@ -80,7 +81,7 @@ func newWorld(contended int, n Numbers) *world {
 	w := &world{Store: &Store{}, now: 1e9}
 	w.view.Store(members.New(&exchange.Sums{Replicas: 3, TotalWeight: 3, Lag: 125e6}, 1))
 	w.Init(Options{Keys: 4 * contended, Contended: contended, View: &w.view})
-	w.g.Init(1, 7, "a", "l", false, n, nil, nil)
+	w.g.Init(1, hash.OfLimit(7, "a", "l", ""), false, n, nil, nil, nil)
 	return w
 }
 

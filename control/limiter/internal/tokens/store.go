@@ -32,6 +32,7 @@ type Key struct {
 	Tenant string
 	Limit  string
 	Client string    // may alias foreign memory: the store copies it
+	Plan   string    // whose numbers it has, a name of the configuration; "": none
 	Part   budget.ID // of the budgets, for this limit
 	Numbers
 }
@@ -202,7 +203,7 @@ func (en *entry[W]) join(w *Waiter[W]) {
 // unasked answers a request that no owner needs to be asked about.
 func (s *Store[W]) unasked(k *Key, cost int64) (wait int64, out grant.Outcome, done bool) {
 	switch {
-	case s.wake == nil || !(k.Rate > 0) || len(k.Tenant)+len(k.Limit)+len(k.Client) > exchange.MaxKeyName:
+	case s.wake == nil || !(k.Rate > 0) || len(k.Tenant)+len(k.Limit)+len(k.Client)+len(k.Plan) > exchange.MaxKeyName:
 		return 0, grant.Unanswered, true
 	case float64(cost) > k.Burst*grant.Token:
 		return Never, grant.Refused, true
@@ -372,7 +373,8 @@ func (s *Store[W]) tell(sh *shard[W], en *entry[W], q grant.Request, now int64) 
 	}
 	r := exchange.TokenRequest{Key: en.key.Hash, Request: q}
 	if r.Named() {
-		r.KeyName = exchange.KeyName{Tenant: en.key.Tenant, Limit: en.key.Limit, Client: en.key.Client}
+		r.KeyName = exchange.KeyName{Tenant: en.key.Tenant, Limit: en.key.Limit, Client: en.key.Client,
+			Plan: en.key.Plan}
 	}
 	sh.out = append(sh.out, r)
 }

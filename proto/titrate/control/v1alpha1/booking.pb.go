@@ -200,10 +200,12 @@ type BookingRequest struct {
 	Returned uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
 	// Cost, cumulative, of this session and period. At the beginning of a stream the agent sends it of every session that
 	// is not final: a coordinator stores it seldom.
-	Admitted      uint64 `protobuf:"varint,11,opt,name=admitted,proto3" json:"admitted,omitempty"` // with the costs that requests were admitted with
-	Refused       uint64 `protobuf:"varint,12,opt,name=refused,proto3" json:"refused,omitempty"`   // refused requests count here alone
-	Settled       int64  `protobuf:"zigzag64,13,opt,name=settled,proto3" json:"settled,omitempty"` // admitted, corrected by the costs that were known later; below 0: by more than it admitted
-	Final         bool   `protobuf:"varint,14,opt,name=final,proto3" json:"final,omitempty"`       // the session reports no more of this period: nothing of it is in flight
+	Admitted uint64 `protobuf:"varint,11,opt,name=admitted,proto3" json:"admitted,omitempty"` // with the costs that requests were admitted with
+	Refused  uint64 `protobuf:"varint,12,opt,name=refused,proto3" json:"refused,omitempty"`   // refused requests count here alone
+	Settled  int64  `protobuf:"zigzag64,13,opt,name=settled,proto3" json:"settled,omitempty"` // admitted, corrected by the costs that were known later; below 0: by more than it admitted
+	Final    bool   `protobuf:"varint,14,opt,name=final,proto3" json:"final,omitempty"`       // the session reports no more of this period: nothing of it is in flight
+	// When the client was reset, milliseconds since 1970; 0 = never. The use before that is another record.
+	Reset_        int64 `protobuf:"varint,15,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +336,13 @@ func (x *BookingRequest) GetFinal() bool {
 		return x.Final
 	}
 	return false
+}
+
+func (x *BookingRequest) GetReset_() int64 {
+	if x != nil {
+		return x.Reset_
+	}
+	return 0
 }
 
 // Answers, in any order.
@@ -688,7 +697,7 @@ const file_titrate_control_v1alpha1_booking_proto_rawDesc = "" +
 	"\n" +
 	"&titrate/control/v1alpha1/booking.proto\x12\x18titrate.control.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\"P\n" +
 	"\bBookings\x12D\n" +
-	"\brequests\x18\x01 \x03(\v2(.titrate.control.v1alpha1.BookingRequestR\brequests\"\x90\x03\n" +
+	"\brequests\x18\x01 \x03(\v2(.titrate.control.v1alpha1.BookingRequestR\brequests\"\xa6\x03\n" +
 	"\x0eBookingRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
@@ -704,7 +713,8 @@ const file_titrate_control_v1alpha1_booking_proto_rawDesc = "" +
 	"\badmitted\x18\v \x01(\x04R\badmitted\x12\x18\n" +
 	"\arefused\x18\f \x01(\x04R\arefused\x12\x18\n" +
 	"\asettled\x18\r \x01(\x12R\asettled\x12\x14\n" +
-	"\x05final\x18\x0e \x01(\bR\x05final\"G\n" +
+	"\x05final\x18\x0e \x01(\bR\x05final\x12\x14\n" +
+	"\x05reset\x18\x0f \x01(\x03R\x05reset\"G\n" +
 	"\x06Booked\x12=\n" +
 	"\bbookings\x18\x01 \x03(\v2!.titrate.control.v1alpha1.BookingR\bbookings\"\xbe\x03\n" +
 	"\aBooking\x12\x16\n" +

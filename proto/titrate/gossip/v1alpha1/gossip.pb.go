@@ -1922,6 +1922,7 @@ type TokenRequest struct {
 	Waited        int64     `protobuf:"varint,27,opt,name=waited,proto3" json:"waited,omitempty"`       // ns for which the first request of need has waited
 	Full          int64     `protobuf:"varint,28,opt,name=full,proto3" json:"full,omitempty"`           // ns for which the bucket that it had itself has turned refill away
 	Refills       []*Refill `protobuf:"bytes,29,rep,name=refills,proto3" json:"refills,omitempty"`      // later times than that of refilled, oldest first, three at most
+	Plan          []byte    `protobuf:"bytes,30,opt,name=plan,proto3" json:"plan,omitempty"`            // of the limit's plans, that the request has named; part of the key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2155,6 +2156,13 @@ func (x *TokenRequest) GetFull() int64 {
 func (x *TokenRequest) GetRefills() []*Refill {
 	if x != nil {
 		return x.Refills
+	}
+	return nil
+}
+
+func (x *TokenRequest) GetPlan() []byte {
+	if x != nil {
+		return x.Plan
 	}
 	return nil
 }
@@ -2653,7 +2661,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
 	"registered\x18\x02 \x01(\bR\n" +
 	"registered\x12\x10\n" +
-	"\x03ask\x18\x03 \x01(\bR\x03ask\"\xdd\x05\n" +
+	"\x03ask\x18\x03 \x01(\bR\x03ask\"\xf1\x05\n" +
 	"\fTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x16\n" +
@@ -2684,7 +2692,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\tforgotten\x18\x1a \x01(\bR\tforgotten\x12\x16\n" +
 	"\x06waited\x18\x1b \x01(\x03R\x06waited\x12\x12\n" +
 	"\x04full\x18\x1c \x01(\x03R\x04full\x129\n" +
-	"\arefills\x18\x1d \x03(\v2\x1f.titrate.gossip.v1alpha1.RefillR\arefills\"6\n" +
+	"\arefills\x18\x1d \x03(\v2\x1f.titrate.gossip.v1alpha1.RefillR\arefills\x12\x12\n" +
+	"\x04plan\x18\x1e \x01(\fR\x04plan\"6\n" +
 	"\x06Refill\x12\x1a\n" +
 	"\brefilled\x18\x01 \x01(\x03R\brefilled\x12\x10\n" +
 	"\x03age\x18\x02 \x01(\x03R\x03age\"\xfb\x02\n" +

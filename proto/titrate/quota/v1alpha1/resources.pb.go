@@ -498,7 +498,7 @@ func (x CalendarQuota_Per) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CalendarQuota_Per.Descriptor instead.
 func (CalendarQuota_Per) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10, 0}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type CalendarQuota_OnLoss int32
@@ -549,7 +549,7 @@ func (x CalendarQuota_OnLoss) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CalendarQuota_OnLoss.Descriptor instead.
 func (CalendarQuota_OnLoss) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10, 1}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11, 1}
 }
 
 // How requests wait.
@@ -1085,7 +1085,10 @@ type Tenant struct {
 	// Its plan, by name without "plans/". A quota or a limit of the tenant takes the place of the plan's of the same
 	// name, whole. Not of tenants/-. Default none.
 	Plan string `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
-	Etag string `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Clients whose counts have begun anew, as `titrate reset` writes them, each client of a limit once. At most 100.
+	// An apply without any keeps the stored ones. Default none.
+	Resets []*Reset `protobuf:"bytes,5,rep,name=resets,proto3" json:"resets,omitempty"`
+	Etag   string   `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1154,6 +1157,13 @@ func (x *Tenant) GetPlan() string {
 	return ""
 }
 
+func (x *Tenant) GetResets() []*Reset {
+	if x != nil {
+		return x.Resets
+	}
+	return nil
+}
+
 func (x *Tenant) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -1182,6 +1192,72 @@ func (x *Tenant) GetSet() string {
 	return ""
 }
 
+// A client of a limit whose count has begun anew: from then on it has the limit's whole burst, or a quota's whole
+// amount. Without it the count from before goes on.
+type Reset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The limit's name without "limits/": of the tenant, of its plan, or of every tenant. Not one with a concurrency.
+	// Needed. Default none.
+	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The client's name, as the filter makes it; left out of a limit with key TENANT. Default none.
+	Client string `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`
+	// When it was reset. Another time resets it once more. Needed. Default none.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reset) Reset() {
+	*x = Reset{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reset) ProtoMessage() {}
+
+func (x *Reset) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reset.ProtoReflect.Descriptor instead.
+func (*Reset) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Reset) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Reset) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Reset) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // What the coordinator knows of a tenant, a plan or an override.
 type TenantStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1194,7 +1270,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1282,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[6]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1295,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{6}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TenantStatus) GetWarnings() []string {
@@ -1272,7 +1348,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1360,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[7]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1373,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{7}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Quota) GetName() string {
@@ -1388,7 +1464,7 @@ type QuotaStatus struct {
 
 func (x *QuotaStatus) Reset() {
 	*x = QuotaStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1476,7 @@ func (x *QuotaStatus) String() string {
 func (*QuotaStatus) ProtoMessage() {}
 
 func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[8]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1489,7 @@ func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaStatus.ProtoReflect.Descriptor instead.
 func (*QuotaStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{8}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *QuotaStatus) GetDemand() float64 {
@@ -1528,7 +1604,11 @@ type Limit struct {
 	// An amount of cost per day, week or month, over all gateways, instead of a rate. Refused requests do not count. Not
 	// with burst, concurrency, strict, precision or a queue. Default none.
 	Quota *CalendarQuota `protobuf:"bytes,16,opt,name=quota,proto3" json:"quota,omitempty"`
-	Etag  string         `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Other numbers for requests that name a plan, such as one of a token: the filter's `plan` says where. Requests
+	// without one, or with another name, have the limit's own. Each plan of a client has a bucket of its own. Overrides
+	// come first. Not with concurrency or quota. Default none.
+	Plans []*LimitPlan `protobuf:"bytes,20,rep,name=plans,proto3" json:"plans,omitempty"`
+	Etag  string       `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1541,7 +1621,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1633,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[9]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1646,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{9}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Limit) GetName() string {
@@ -1681,6 +1761,13 @@ func (x *Limit) GetQuota() *CalendarQuota {
 	return nil
 }
 
+func (x *Limit) GetPlans() []*LimitPlan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
 func (x *Limit) GetEtag() string {
 	if x != nil {
 		return x.Etag
@@ -1730,7 +1817,7 @@ type CalendarQuota struct {
 
 func (x *CalendarQuota) Reset() {
 	*x = CalendarQuota{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1829,7 @@ func (x *CalendarQuota) String() string {
 func (*CalendarQuota) ProtoMessage() {}
 
 func (x *CalendarQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[10]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1842,7 @@ func (x *CalendarQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalendarQuota.ProtoReflect.Descriptor instead.
 func (*CalendarQuota) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{10}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CalendarQuota) GetAmount() float64 {
@@ -1820,7 +1907,7 @@ type LimitStatus struct {
 
 func (x *LimitStatus) Reset() {
 	*x = LimitStatus{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1919,7 @@ func (x *LimitStatus) String() string {
 func (*LimitStatus) ProtoMessage() {}
 
 func (x *LimitStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[11]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1932,7 @@ func (x *LimitStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStatus.ProtoReflect.Descriptor instead.
 func (*LimitStatus) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{11}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LimitStatus) GetWarnings() []string {
@@ -1883,6 +1970,70 @@ func (x *LimitStatus) GetPrecisionWhy() string {
 	return ""
 }
 
+// Numbers of a limit for requests that name a plan.
+type LimitPlan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The plan's name, as requests say it.
+	Plan string `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// As in Limit. Needed. Default none. Range 0, or up to 1e9/s. Unit: cost units.
+	Rate string `protobuf:"bytes,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	// As in Limit. Default the amount of the rate, at least 1. Range 1 to 1e9. Unit: cost units.
+	Burst         float64 `protobuf:"fixed64,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitPlan) Reset() {
+	*x = LimitPlan{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitPlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitPlan) ProtoMessage() {}
+
+func (x *LimitPlan) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitPlan.ProtoReflect.Descriptor instead.
+func (*LimitPlan) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LimitPlan) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *LimitPlan) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
+func (x *LimitPlan) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
 // A client with numbers of its own, in the limit.
 type InlineOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1905,7 +2056,7 @@ type InlineOverride struct {
 
 func (x *InlineOverride) Reset() {
 	*x = InlineOverride{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2068,7 @@ func (x *InlineOverride) String() string {
 func (*InlineOverride) ProtoMessage() {}
 
 func (x *InlineOverride) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[12]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2081,7 @@ func (x *InlineOverride) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InlineOverride.ProtoReflect.Descriptor instead.
 func (*InlineOverride) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{12}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InlineOverride) GetClient() string {
@@ -2006,7 +2157,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[13]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2169,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[13]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2182,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{13}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Override) GetName() string {
@@ -2161,17 +2312,22 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12<\n" +
 	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"\xa1\x03\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xe2\x03\n" +
 	"\x06Tenant\x12M\n" +
 	"\x04name\x18\x01 \x01(\tB9\xbaH6r422^tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +
 	"\x06weight\x18\x03 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12D\n" +
-	"\x04plan\x18\x04 \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04plan\x12\x12\n" +
+	"\x04plan\x18\x04 \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04plan\x12?\n" +
+	"\x06resets\x18\x05 \x03(\v2\x1d.titrate.quota.v1alpha1.ResetB\b\xbaH\x05\x92\x01\x02\x10dR\x06resets\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12<\n" +
 	"\x06status\x18f \x01(\v2$.titrate.quota.v1alpha1.TenantStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"a\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xa6\x01\n" +
+	"\x05Reset\x12C\n" +
+	"\x05limit\x18\x01 \x01(\tB-\xbaH*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x05limit\x12 \n" +
+	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06client\x126\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04time\"a\n" +
 	"\fTenantStatus\x12\x1a\n" +
 	"\bwarnings\x18\x01 \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
@@ -2202,7 +2358,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xf4\t\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\xb7\n" +
+	"\n" +
 	"\x05Limit\x12\xaa\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
@@ -2220,7 +2377,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x04cost\x18\r \x01(\tB0\xbaH-r+2)^([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)?$R\x04cost\x12-\n" +
 	"\vconcurrency\x18\x0e \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
 	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12;\n" +
-	"\x05quota\x18\x10 \x01(\v2%.titrate.quota.v1alpha1.CalendarQuotaR\x05quota\x12\x12\n" +
+	"\x05quota\x18\x10 \x01(\v2%.titrate.quota.v1alpha1.CalendarQuotaR\x05quota\x12A\n" +
+	"\x05plans\x18\x14 \x03(\v2!.titrate.quota.v1alpha1.LimitPlanB\b\xbaH\x05\x92\x01\x02\x10 R\x05plans\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -2248,7 +2406,11 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\bin_force\x18\x02 \x01(\x05R\ainForce\x12\x1a\n" +
 	"\bgateways\x18\x03 \x01(\x05R\bgateways\x12?\n" +
 	"\tprecision\x18\x04 \x01(\x0e2!.titrate.quota.v1alpha1.PrecisionR\tprecision\x12#\n" +
-	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\xfd\x02\n" +
+	"\rprecision_why\x18\x05 \x01(\tR\fprecisionWhy\"\x83\x02\n" +
+	"\tLimitPlan\x12A\n" +
+	"\x04plan\x18\x01 \x01(\tB-\xbaH*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04plan\x12\x81\x01\n" +
+	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
+	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\"\xfd\x02\n" +
 	"\x0eInlineOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x81\x01\n" +
@@ -2329,7 +2491,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -2347,59 +2509,64 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(*PoolStatus)(nil),            // 13: titrate.quota.v1alpha1.PoolStatus
 	(*Plan)(nil),                  // 14: titrate.quota.v1alpha1.Plan
 	(*Tenant)(nil),                // 15: titrate.quota.v1alpha1.Tenant
-	(*TenantStatus)(nil),          // 16: titrate.quota.v1alpha1.TenantStatus
-	(*Quota)(nil),                 // 17: titrate.quota.v1alpha1.Quota
-	(*QuotaStatus)(nil),           // 18: titrate.quota.v1alpha1.QuotaStatus
-	(*Limit)(nil),                 // 19: titrate.quota.v1alpha1.Limit
-	(*CalendarQuota)(nil),         // 20: titrate.quota.v1alpha1.CalendarQuota
-	(*LimitStatus)(nil),           // 21: titrate.quota.v1alpha1.LimitStatus
-	(*InlineOverride)(nil),        // 22: titrate.quota.v1alpha1.InlineOverride
-	(*Override)(nil),              // 23: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*Reset)(nil),                 // 16: titrate.quota.v1alpha1.Reset
+	(*TenantStatus)(nil),          // 17: titrate.quota.v1alpha1.TenantStatus
+	(*Quota)(nil),                 // 18: titrate.quota.v1alpha1.Quota
+	(*QuotaStatus)(nil),           // 19: titrate.quota.v1alpha1.QuotaStatus
+	(*Limit)(nil),                 // 20: titrate.quota.v1alpha1.Limit
+	(*CalendarQuota)(nil),         // 21: titrate.quota.v1alpha1.CalendarQuota
+	(*LimitStatus)(nil),           // 22: titrate.quota.v1alpha1.LimitStatus
+	(*LimitPlan)(nil),             // 23: titrate.quota.v1alpha1.LimitPlan
+	(*InlineOverride)(nil),        // 24: titrate.quota.v1alpha1.InlineOverride
+	(*Override)(nil),              // 25: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	24, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	24, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	26, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	26, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
 	10, // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	24, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	26, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
 	11, // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	25, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	27, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
 	13, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	25, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
-	16, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	25, // 13: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
-	16, // 14: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	2,  // 15: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	25, // 16: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
-	25, // 17: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
-	18, // 18: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
-	5,  // 19: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	6,  // 20: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	22, // 21: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
-	10, // 22: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
-	2,  // 23: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
-	7,  // 24: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	25, // 25: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
-	20, // 26: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
-	25, // 27: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	21, // 28: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	8,  // 29: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
-	9,  // 30: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
-	7,  // 31: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	25, // 32: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
-	25, // 33: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
-	25, // 34: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
-	16, // 35: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	27, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
+	17, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	16, // 13: titrate.quota.v1alpha1.Tenant.resets:type_name -> titrate.quota.v1alpha1.Reset
+	27, // 14: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	17, // 15: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	27, // 16: titrate.quota.v1alpha1.Reset.time:type_name -> google.protobuf.Timestamp
+	2,  // 17: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
+	27, // 18: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	27, // 19: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	19, // 20: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	5,  // 21: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	6,  // 22: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
+	24, // 23: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
+	10, // 24: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
+	2,  // 25: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
+	7,  // 26: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
+	27, // 27: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	21, // 28: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
+	23, // 29: titrate.quota.v1alpha1.Limit.plans:type_name -> titrate.quota.v1alpha1.LimitPlan
+	27, // 30: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	22, // 31: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	8,  // 32: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
+	9,  // 33: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
+	7,  // 34: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	27, // 35: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
+	27, // 36: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	27, // 37: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
+	17, // 38: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -2407,14 +2574,14 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 	if File_titrate_quota_v1alpha1_resources_proto != nil {
 		return
 	}
-	file_titrate_quota_v1alpha1_resources_proto_msgTypes[7].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_resources_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6034,6 +6034,8 @@ type Usage struct {
 	Booked   float64                `protobuf:"fixed64,11,opt,name=booked,proto3" json:"booked,omitempty"`   // given to owners: nothing above amount is
 	// The period has ended, and nothing of it changes any more. Bill by final records.
 	Final bool `protobuf:"varint,12,opt,name=final,proto3" json:"final,omitempty"`
+	// The client was reset then, and this is the use since; the use before is a record of its own. Absent: all use.
+	ResetTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
 	// Agents that ended without a last report while they owned the key. What they admitted after their last report, some
 	// seconds of use, is not counted.
 	Lost          int32 `protobuf:"varint,13,opt,name=lost,proto3" json:"lost,omitempty"`
@@ -6153,6 +6155,13 @@ func (x *Usage) GetFinal() bool {
 		return x.Final
 	}
 	return false
+}
+
+func (x *Usage) GetResetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResetTime
+	}
+	return nil
 }
 
 func (x *Usage) GetLost() int32 {
@@ -6808,7 +6817,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\"p\n" +
 	"\x11ListUsageResponse\x123\n" +
 	"\x05usage\x18\x01 \x03(\v2\x1d.titrate.quota.v1alpha1.UsageR\x05usage\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xeb\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa6\x03\n" +
 	"\x05Usage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
@@ -6822,7 +6831,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\asettled\x18\n" +
 	" \x01(\x01R\asettled\x12\x16\n" +
 	"\x06booked\x18\v \x01(\x01R\x06booked\x12\x14\n" +
-	"\x05final\x18\f \x01(\bR\x05final\x12\x12\n" +
+	"\x05final\x18\f \x01(\bR\x05final\x129\n" +
+	"\n" +
+	"reset_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tresetTime\x12\x12\n" +
 	"\x04lost\x18\r \x01(\x05R\x04lost\"\x89\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
@@ -7082,94 +7093,95 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	80,  // 81: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
 	94,  // 82: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
 	94,  // 83: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
-	82,  // 84: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 85: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 86: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 87: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 88: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 89: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 90: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 91: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 92: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 93: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 94: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 95: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 96: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 97: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 98: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 99: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 100: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 101: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 102: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 103: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 104: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 105: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 106: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 107: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 108: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 109: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	34,  // 110: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
-	35,  // 111: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
-	37,  // 112: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
-	38,  // 113: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
-	39,  // 114: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
-	41,  // 115: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	45,  // 116: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	61,  // 117: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	63,  // 118: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	65,  // 119: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	50,  // 120: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	67,  // 121: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	52,  // 122: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	72,  // 123: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	75,  // 124: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	78,  // 125: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
-	83,  // 126: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 127: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	83,  // 128: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	83,  // 129: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	95,  // 130: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	85,  // 131: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 132: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	85,  // 133: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	85,  // 134: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	95,  // 135: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	86,  // 136: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 137: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	86,  // 138: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	86,  // 139: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	95,  // 140: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	87,  // 141: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 142: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	87,  // 143: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	87,  // 144: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	95,  // 145: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	88,  // 146: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 147: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	88,  // 148: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	88,  // 149: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	95,  // 150: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	89,  // 151: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
-	36,  // 152: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
-	89,  // 153: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
-	89,  // 154: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
-	95,  // 155: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
-	43,  // 156: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	46,  // 157: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	62,  // 158: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	64,  // 159: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	66,  // 160: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	51,  // 161: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	68,  // 162: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	53,  // 163: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	73,  // 164: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	76,  // 165: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	79,  // 166: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
-	126, // [126:167] is the sub-list for method output_type
-	85,  // [85:126] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	94,  // 84: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
+	82,  // 85: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 86: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 87: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 88: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 89: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 90: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 91: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 92: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 93: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 94: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 95: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 96: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 97: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 98: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 99: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 100: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 101: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 102: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 103: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 104: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 105: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 106: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 107: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 108: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 109: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 110: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	34,  // 111: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
+	35,  // 112: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
+	37,  // 113: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
+	38,  // 114: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
+	39,  // 115: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
+	41,  // 116: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	45,  // 117: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	61,  // 118: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	63,  // 119: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	65,  // 120: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	50,  // 121: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	67,  // 122: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	52,  // 123: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	72,  // 124: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	75,  // 125: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	78,  // 126: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	83,  // 127: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 128: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	83,  // 129: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	83,  // 130: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	95,  // 131: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	85,  // 132: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 133: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	85,  // 134: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	85,  // 135: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	95,  // 136: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	86,  // 137: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 138: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	86,  // 139: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	86,  // 140: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	95,  // 141: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	87,  // 142: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 143: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	87,  // 144: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	87,  // 145: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	95,  // 146: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	88,  // 147: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 148: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	88,  // 149: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	88,  // 150: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	95,  // 151: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	89,  // 152: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
+	36,  // 153: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
+	89,  // 154: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
+	89,  // 155: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
+	95,  // 156: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
+	43,  // 157: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	46,  // 158: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	62,  // 159: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	64,  // 160: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	66,  // 161: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	51,  // 162: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	68,  // 163: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	53,  // 164: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	73,  // 165: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	76,  // 166: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	79,  // 167: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	127, // [127:168] is the sub-list for method output_type
+	86,  // [86:127] is the sub-list for method input_type
+	86,  // [86:86] is the sub-list for extension type_name
+	86,  // [86:86] is the sub-list for extension extendee
+	0,   // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
