@@ -181,7 +181,7 @@ func TestConcurrencyIsLeftOut(t *testing.T) {
 	if r.Total != 1 || r.Limits[0].Limit != "flight" || !strings.Contains(r.Limits[0].Reason, "rate limit service") {
 		t.Errorf("%+v", r)
 	}
-	if h := await(s, func(h *link.Heartbeat) bool { return h.Revision == 7 }); h.Features != "" {
+	if h := await(s, func(h *link.Heartbeat) bool { return h.Revision == 7 }); h.Features != exchange.FeatureOverrides {
 		t.Errorf("features %q", h.Features)
 	}
 }

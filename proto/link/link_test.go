@@ -32,8 +32,15 @@ func name() *rapid.Generator[string] { return rapid.StringN(0, 40, 200) }
 func filled(t *rapid.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[config.Override]() {
+			v.Set(reflect.ValueOf(config.Override{Key: rapid.Uint64().Draw(t, "key"),
+				Number: rapid.Float64Range(0, 1e9).Draw(t, "number"), Burst: 1, Until: config.Instant(rapid.IntRange(0, 9).Draw(t, "until"))}))
+			return
+		}
 		for i := range v.NumField() {
-			filled(t, v.Field(i))
+			if v.Type().Field(i).IsExported() {
+				filled(t, v.Field(i))
+			}
 		}
 	case reflect.Array:
 		for i := range v.Len() {
