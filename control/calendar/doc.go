@@ -29,8 +29,7 @@
 //     answer, which the coordinator gives before its store does. An owner grants so only while it reaches all agents:
 //     otherwise another owner may do the same.
 //  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was
-//     restored from a backup, and a new owner, do not begin before it. A new owner that learns it too late books the
-//     units below it once more.
+//     restored from a backup, and a new owner, do not begin before it.
 //  8. An owner without units asks gateways for what is idle before it refuses. An owner that ends gives back what it
 //     has of its last intervals.
 //
@@ -38,8 +37,7 @@
 //
 //   - Used in a period: the amount, with every loss of messages and processes, and whatever owners move. There is one
 //     exception, of OPEN owners while the store is slow or away. What such an owner grants beyond its intervals is
-//     admitted once more if the owner is lost before that is booked. Gateways report it to the next owner, in its first
-//     minute.
+//     admitted once more if the owner is lost before that is booked.
 //   - Unused after a total loss: what was booked and not used, at most one step and a half; after an orderly end what
 //     a booking under way brings.
 //   - A request whose cost is an estimate uses its true cost, also beyond the amount.

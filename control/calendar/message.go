@@ -148,7 +148,6 @@ const (
 	bookAgain   = second           // after which a question to the coordinators is repeated
 	usedUpFor   = 5 * second       // for which the owner does not ask again
 	stepFor     = 30               // seconds of use in a step
-	learnFor    = 60 * second      // a new owner learns what owners before granted beyond their intervals
 	forgetUser  = 60 * second      // without a message
 	keepEnded   = 3 * second       // a session that has ended, so that a late message of it does not count again
 	firstSlow   = second           // SlowAfter of an owner that does not know what was used, without an answer

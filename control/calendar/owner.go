@@ -37,12 +37,14 @@ type account struct {
 	users  []user
 	ended  Use // of gateways that are forgotten
 
-	bookedUnits
-	high   Units // highest end of an interval that is known
-	full   Units // the amount when the coordinators said that it is used up; 0: they have given an interval since
-	others Units // highest that gateways know of other sessions
-	said   Units // that gateways were sent
-	out    Units // granted and not returned; below 0 if gateways returned units of another owner
+	booked    Units    // lengths of all intervals
+	last      interval // that was booked, with those before it that have no gap
+	hasBooked bool
+	high      Units // highest end of an interval that is known
+	full      Units // the amount when the coordinators said that it is used up; 0: they have given an interval since
+	others    Units // highest that gateways know of other sessions
+	said      Units // that gateways were sent
+	out       Units // granted and not returned; below 0 if gateways returned units of another owner
 
 	session  uint64 // of its questions to the coordinators
 	number   uint64
@@ -57,17 +59,6 @@ type account struct {
 	reportAt int64 // when the use is to be said; 0: it has not changed
 	recalled int64 // when gateways were asked for what is idle; 0: they were not
 	answered bool  // by the coordinators, or the period began here: what is used is known
-}
-
-// bookedUnits are an owner's intervals.
-type bookedUnits struct {
-	booked Units    // their lengths
-	last   interval // with those before it that have no gap
-	since  int64    // when the first one came; 0: there is none
-	asked  Units    // Want.Known of the latest question, the first time
-	clear  Units    // what is below it was granted by owners before
-	before Units    // the highest end that gateways knew when they came to this owner first
-	met    []Peer   // these gateways, until learnFor has passed
 }
 
 // interval has the units of a booking.
@@ -263,44 +254,11 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, r)
 		return
 	}
-	if first := a.meet(now, from); m.Period != 0 {
-		a.learn(now, min(m.Known, o.terms.Amount), first)
+	if m.Known > a.said && m.Period != 0 {
+		a.others = max(a.others, min(m.Known, o.terms.Amount))
+		a.high = max(a.high, a.others)
 	}
 	o.serve(now, out)
-}
-
-// meet reports whether a gateway comes for the first time, to a new owner.
-func (a *account) meet(now int64, p Peer) bool {
-	switch {
-	case a.since != 0 && now-a.since >= learnFor:
-		a.met = nil
-		return false
-	case slices.Contains(a.met, p) || len(a.met) >= maxUsers:
-		return false
-	}
-	a.met = append(a.met, p)
-	return true
-}
-
-// learn takes in the highest end that a gateway knows of other owners.
-func (a *account) learn(now int64, known Units, first bool) {
-	if first {
-		a.before = max(a.before, known)
-		a.rebook()
-	} else if known <= a.said {
-		return
-	}
-	a.others = max(a.others, known)
-	a.high = max(a.high, a.others)
-}
-
-// rebook has units booked once more that were booked here before a gateway said that an owner before has granted
-// them, beyond its intervals.
-func (a *account) rebook() {
-	if n := min(a.before, a.last.to) - a.clear; a.since != 0 && n > 0 {
-		a.clear += n
-		a.booked -= min(n, a.booked)
-	}
 }
 
 // accountOf returns the account of a message; nil: there is none.
@@ -397,7 +355,7 @@ func (a *account) use() Use {
 	return sum
 }
 
-func (a *account) hasUse() bool { return a.use() != Use{} || a.since != 0 || a.debt() > 0 }
+func (a *account) hasUse() bool { return a.use() != Use{} || a.hasBooked || a.debt() > 0 }
 
 // Report has the coordinators be sent the use, since they may not know it.
 func (o *Owner) Report(now int64) {
@@ -439,17 +397,11 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	a.answered = true
 	if length := b.To - b.From; length > 0 {
 		a.booked += length
-		if a.since == 0 {
-			a.since, a.clear = now, max(b.From, a.asked)
-		}
-		if b.From != a.last.to {
+		if a.hasBooked = true; b.From != a.last.to {
 			a.last.from = b.From
 		}
 		a.last.to = b.To
 		a.high, a.full = max(a.high, b.To), 0
-		if a.before > a.asked { // the coordinator may not have known it
-			a.rebook()
-		}
 	}
 	if now-a.firstAt >= SlowAfter {
 		a.slow = now + slowFor

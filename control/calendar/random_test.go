@@ -116,48 +116,6 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// indebted plays an OPEN owner that is lost while the store is away, before what it granted beyond its intervals is
-// booked. Two gateways come to the next owner at once, when the store is back, and one some seconds later.
-func indebted(t *testing.T, seed uint64, without rule) *world {
-	w := newWorld(t, seed, 2000*Unit, without)
-	a := w.agent()
-	for range 3 {
-		w.gateway(a)
-	}
-	w.load(10, Unit, 300*second)
-	w.at(60*second, func() { w.store.away = true })
-	w.at(120*second, func() {
-		late := w.gateways[w.rnd.IntN(3)]
-		a.dead, w.store.away = true, false
-		b := w.agent()
-		w.at(w.now+second, func() {
-			for _, g := range w.gateways {
-				if g != late {
-					g.owner = b
-					g.g.Move(w.now, 0, w.session())
-					g.poll()
-				}
-			}
-		})
-		w.at(w.now+10*second, func() { w.move(a, b, false) })
-	})
-	w.run(300 * second)
-	return w
-}
-
-func TestOwnerLostBeforeItsDebtIsBooked(t *testing.T) {
-	over := Units(0)
-	for seed := range uint64(20) {
-		if w := indebted(t, seed, none); w.over() > 0 || w.amount-w.admitted[1] > 60*Unit {
-			t.Errorf("seed %d: %v over, %v unused", seed, w.over().Cost(), (w.amount - w.admitted[1]).Cost())
-		}
-		over += indebted(t, seed, debts).over()
-	}
-	if over == 0 {
-		t.Error("without rule 7: nothing is over")
-	}
-}
-
 // parted plays two owners that do not reach each other while the store is away.
 func parted(t *testing.T, without rule) *world {
 	w := newWorld(t, 6, 10_000*Unit, without)

@@ -98,7 +98,7 @@ func (o *Owner) book(now int64, out Outbox) {
 	default:
 		a.number++
 		a.firstAt = now
-		a.wanted, a.asked = need+step, a.high
+		a.wanted = need + step
 	}
 	a.wanted = min(a.wanted, o.terms.Amount)
 	a.askAt = now + bookAgain

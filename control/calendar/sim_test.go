@@ -43,7 +43,6 @@ const (
 	openRule        // 6: an OPEN owner waits for its bookings
 	alone           // 6: an owner that does not reach all agents goes on by its own count
 	known           // 7: nobody says the highest end
-	debts           // 7: what an owner before granted beyond its intervals is not booked again
 	recalls         // 8: idle units stay where they are
 )
 
@@ -354,7 +353,7 @@ func (g *gatewaySim) poll() {
 
 func (g *gatewaySim) send(m Ask) {
 	w, to := g.w, g.owner
-	if w.without == known || w.without == debts && to.o.now.since != 0 {
+	if w.without == known {
 		m.Known = 0
 	}
 	for range w.copies() {

@@ -267,20 +267,3 @@ func TestForgottenKeyIsAtRest(t *testing.T) {
 		t.Errorf("%d messages; %v granted, then %v", messages, out, o.Out())
 	}
 }
-
-// What a gateway learns of another owner after it was here says nothing of owners before this one. Two owners at the
-// same time have intervals apart.
-func TestOnlyTheFirstMessageSaysWhatOwnersBeforeGranted(t *testing.T) {
-	next := sessions()
-	o, p := ownerOf(next, true)
-	p.booked(second, o, 0, 40*Unit, Whole)
-	booked := o.now.booked
-	o.Ask(second, 1, Ask{Session: 2, Number: 1, Period: 5, Known: 70 * Unit}, p)
-	if o.now.booked != booked || o.now.high != 70*Unit {
-		t.Errorf("a gateway that was here: %v booked, then %v; the highest end is %v", booked, o.now.booked, o.now.high)
-	}
-	o.Ask(second, 2, Ask{Session: 3, Number: 1, Period: 5, Known: 15 * Unit}, p)
-	if o.now.booked != booked-15*Unit {
-		t.Errorf("a gateway of an owner before: %v booked, then %v", booked, o.now.booked)
-	}
-}
