@@ -17,6 +17,7 @@ import (
 var tenantReads = map[string]string{
 	"GetTenant": "name", "GetQuota": "name", "GetLimit": "name", "ListQuotas": "parent", "ListLimits": "parent",
 	"ListUsage": "parent", "Why": "tenant", "Top": "selection.tenant", "ListTenants": "", "FindDecisions": "",
+	"GetBucket": "name",
 }
 
 // notTenant reports whether a text is no ID of one tenant: tenants/* and tenants/- are about all of them.

@@ -45,11 +45,8 @@ from the limits of the tenant, or with --limit from that limit. Without one it f
 
 const unblockExample = `  titrate unblock acme --client mallory --reason "it was a test"`
 
-const (
-	blockedLimit = "/limits/blocked" // of a tenant, for the blocks that name no other limit
-	nobody       = "1000000000/s"    // its rate for clients that are not blocked: the highest
-	tries        = 5                 // bounds how often a change is made anew because somebody else was faster
-)
+// tries bounds how often a change is made anew because somebody else was faster.
+const tries = 5
 
 // block is one call of block or unblock.
 type block struct {
@@ -177,82 +174,16 @@ func (b *block) run(cmd *cobra.Command, client *client, fill func(context.Contex
 	return nil
 }
 
-// block asks for the block.
+// block asks for the block, which the coordinator words.
 func (b *block) block(ctx context.Context, c *client) (what string, err error) {
 	what = fmt.Sprintf("client %s is refused by every gateway until titrate unblock", wording.Quote(b.client))
 	if b.end != nil {
 		what = strings.Replace(what, "titrate unblock", resource.Moment(b.end), 1)
 	}
-	name := cmp.Or(b.limit, b.tenant+blockedLimit)
-	l, err := c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: name})
-	switch {
-	case err == nil:
-		return what, b.add(l)
-	case b.limit != "" || status.Code(err) != codes.NotFound:
-		return what, err
-	}
-	if err := b.hidden(ctx, c); err != nil {
-		return what, err
-	}
-	_ = b.add(&quotav1.Limit{Name: name, Rate: nobody, Precision: quotav1.Precision_LOCAL})
-	plan, err := c.Plan(ctx, &quotav1.PlanRequest{Apply: &quotav1.ApplyRequest{Resources: b.ask.GetResources()}})
-	if err == nil && (len(plan.GetChanges()) != 1 || plan.GetChanges()[0].GetBefore() != nil) {
-		err = status.Error(codes.Aborted, name+" was made meanwhile") // and would be replaced
-	}
-	b.ask.ExpectedRevision = plan.GetRevision()
+	plan, err := c.PlanBlock(ctx, &quotav1.PlanBlockRequest{Tenant: b.tenant, Client: b.client, Limit: b.limit,
+		Until: b.end})
+	b.ask.Resources, b.ask.ExpectedRevision = plan.GetApply().GetResources(), plan.GetApply().GetExpectedRevision()
 	return what, err
-}
-
-// hidden returns an error if a new limit of blocks would hide a limit that holds for the tenant: its plan's, or else
-// every tenant's.
-func (b *block) hidden(ctx context.Context, c *client) error {
-	parents := []string{"tenants/" + resource.AnyTenant}
-	switch tenant, err := c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: b.tenant}); {
-	case err == nil && tenant.GetPlan() != "":
-		parents = append([]string{"plans/" + tenant.GetPlan()}, parents...)
-	case err != nil && status.Code(err) != codes.NotFound:
-		return err
-	}
-	for _, parent := range parents {
-		l, err := c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: parent + blockedLimit})
-		if status.Code(err) == codes.NotFound {
-			continue
-		}
-		now := time.Now()
-		lives := func(o *quotav1.Override) bool { return !resource.IsOver(o, now) }
-		if err == nil && parent != b.tenant && (l.GetRate() != nobody || slices.ContainsFunc(l.GetOverrides(), lives)) {
-			err = fmt.Errorf("%s%s would hide %s with its blocks, which hold for %[1]s now: block the client in "+
-				"%[3]s, for all its tenants, or give --limit", b.tenant, blockedLimit, l.GetName())
-		}
-		return err
-	}
-	return nil
-}
-
-// add asks for a limit with the block. The limit of blocks loses its lapsed blocks.
-func (b *block) add(l *quotav1.Limit) error {
-	now := time.Now()
-	if strings.HasSuffix(l.GetName(), blockedLimit) {
-		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.Override) bool {
-			return resource.Blocks(o.GetRate()) && resource.IsOver(o, now)
-		})
-	}
-	one := &quotav1.Override{Client: b.client, Rate: "0", Until: b.end}
-	i := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.Override) bool { return o.GetClient() == b.client })
-	switch {
-	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
-		return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out "+
-			"--limit", l.GetName())
-	case i < 0:
-		l.Overrides = append(l.Overrides, one)
-	case !resource.Blocks(l.GetOverrides()[i].GetRate()):
-		return fmt.Errorf("client %s has numbers of its own in %s (rate %s), which the block would replace: leave out "+
-			"--limit", wording.Quote(b.client), l.GetName(), l.GetOverrides()[i].GetRate())
-	default:
-		l.Overrides[i] = one
-	}
-	b.ask.Resources = append(b.ask.Resources, resource.Of(l))
-	return nil
 }
 
 // unblock asks for limits without their blocks of the client. The limit of blocks goes with the last one.
@@ -269,7 +200,7 @@ func (b *block) unblock(ctx context.Context, c *client) (what string, err error)
 		})
 		switch {
 		case len(l.Overrides) == before:
-		case len(l.Overrides) == 0 && strings.HasSuffix(l.GetName(), blockedLimit) && l.GetRate() == nobody:
+		case len(l.Overrides) == 0 && strings.HasSuffix(l.GetName(), resource.BlockedLimit) && l.GetRate() == resource.HighestRate:
 			b.ask.Deletions = append(b.ask.Deletions, &quotav1.Deletion{Name: l.GetName(), Etag: l.GetEtag()})
 		default:
 			b.ask.Resources = append(b.ask.Resources, resource.Of(l))

@@ -2692,6 +2692,151 @@ func local_request_QuotaService_ListGateways_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
+var filter_QuotaService_GetBucket_0 = &utilities.DoubleArray{Encoding: map[string]int{"name": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_QuotaService_GetBucket_0(ctx context.Context, marshaler runtime.Marshaler, client extQuotav1alpha1.QuotaServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extQuotav1alpha1.GetBucketRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["name"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+	}
+	protoReq.Name, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_QuotaService_GetBucket_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetBucket(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_QuotaService_GetBucket_0(ctx context.Context, marshaler runtime.Marshaler, server extQuotav1alpha1.QuotaServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extQuotav1alpha1.GetBucketRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["name"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+	}
+	protoReq.Name, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_QuotaService_GetBucket_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.GetBucket(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_QuotaService_GetPoolHistory_0(ctx context.Context, marshaler runtime.Marshaler, client extQuotav1alpha1.QuotaServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extQuotav1alpha1.GetPoolHistoryRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["name"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+	}
+	protoReq.Name, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetPoolHistory(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_QuotaService_GetPoolHistory_0(ctx context.Context, marshaler runtime.Marshaler, server extQuotav1alpha1.QuotaServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extQuotav1alpha1.GetPoolHistoryRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["name"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+	}
+	protoReq.Name, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+	}
+	msg, err := server.GetPoolHistory(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_QuotaService_PlanBlock_0 = &utilities.DoubleArray{Encoding: map[string]int{"tenant": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_QuotaService_PlanBlock_0(ctx context.Context, marshaler runtime.Marshaler, client extQuotav1alpha1.QuotaServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extQuotav1alpha1.PlanBlockRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["tenant"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "tenant")
+	}
+	protoReq.Tenant, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "tenant", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_QuotaService_PlanBlock_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.PlanBlock(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_QuotaService_PlanBlock_0(ctx context.Context, marshaler runtime.Marshaler, server extQuotav1alpha1.QuotaServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extQuotav1alpha1.PlanBlockRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["tenant"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "tenant")
+	}
+	protoReq.Tenant, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "tenant", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_QuotaService_PlanBlock_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.PlanBlock(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_QuotaService_ListUsage_0 = &utilities.DoubleArray{Encoding: map[string]int{"parent": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_QuotaService_ListUsage_0(ctx context.Context, marshaler runtime.Marshaler, client extQuotav1alpha1.QuotaServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
@@ -3791,6 +3936,66 @@ func RegisterQuotaServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_QuotaService_ListGateways_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_QuotaService_GetBucket_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/titrate.quota.v1alpha1.QuotaService/GetBucket", runtime.WithHTTPPathPattern("/v1alpha1/{name=tenants/*/limits/*}:bucket"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_QuotaService_GetBucket_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_QuotaService_GetBucket_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_QuotaService_GetPoolHistory_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/titrate.quota.v1alpha1.QuotaService/GetPoolHistory", runtime.WithHTTPPathPattern("/v1alpha1/{name=pools/*}:history"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_QuotaService_GetPoolHistory_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_QuotaService_GetPoolHistory_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_QuotaService_PlanBlock_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/titrate.quota.v1alpha1.QuotaService/PlanBlock", runtime.WithHTTPPathPattern("/v1alpha1/{tenant=tenants/*}:planBlock"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_QuotaService_PlanBlock_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_QuotaService_PlanBlock_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_QuotaService_ListUsage_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -4735,6 +4940,57 @@ func RegisterQuotaServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_QuotaService_ListGateways_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_QuotaService_GetBucket_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/titrate.quota.v1alpha1.QuotaService/GetBucket", runtime.WithHTTPPathPattern("/v1alpha1/{name=tenants/*/limits/*}:bucket"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_QuotaService_GetBucket_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_QuotaService_GetBucket_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_QuotaService_GetPoolHistory_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/titrate.quota.v1alpha1.QuotaService/GetPoolHistory", runtime.WithHTTPPathPattern("/v1alpha1/{name=pools/*}:history"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_QuotaService_GetPoolHistory_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_QuotaService_GetPoolHistory_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_QuotaService_PlanBlock_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/titrate.quota.v1alpha1.QuotaService/PlanBlock", runtime.WithHTTPPathPattern("/v1alpha1/{tenant=tenants/*}:planBlock"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_QuotaService_PlanBlock_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_QuotaService_PlanBlock_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_QuotaService_ListUsage_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -4756,113 +5012,119 @@ func RegisterQuotaServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 }
 
 var (
-	pattern_QuotaService_GetPool_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "name"}, ""))
-	pattern_QuotaService_ListPools_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "pools"}, ""))
-	pattern_QuotaService_CreatePool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "pools"}, ""))
-	pattern_QuotaService_UpdatePool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "pool.name"}, ""))
-	pattern_QuotaService_UpdatePool_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "pool.name"}, ""))
-	pattern_QuotaService_DeletePool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "name"}, ""))
-	pattern_QuotaService_GetPlan_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "name"}, ""))
-	pattern_QuotaService_ListPlans_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "plans"}, ""))
-	pattern_QuotaService_CreatePlan_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "plans"}, ""))
-	pattern_QuotaService_UpdatePlan_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "plan.name"}, ""))
-	pattern_QuotaService_UpdatePlan_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "plan.name"}, ""))
-	pattern_QuotaService_DeletePlan_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "name"}, ""))
-	pattern_QuotaService_GetTenant_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "name"}, ""))
-	pattern_QuotaService_ListTenants_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "tenants"}, ""))
-	pattern_QuotaService_CreateTenant_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "tenants"}, ""))
-	pattern_QuotaService_UpdateTenant_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant.name"}, ""))
-	pattern_QuotaService_UpdateTenant_1  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant.name"}, ""))
-	pattern_QuotaService_DeleteTenant_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "name"}, ""))
-	pattern_QuotaService_GetQuota_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "name"}, ""))
-	pattern_QuotaService_GetQuota_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "name"}, ""))
-	pattern_QuotaService_ListQuotas_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "quotas"}, ""))
-	pattern_QuotaService_ListQuotas_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "quotas"}, ""))
-	pattern_QuotaService_CreateQuota_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "quotas"}, ""))
-	pattern_QuotaService_CreateQuota_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "quotas"}, ""))
-	pattern_QuotaService_UpdateQuota_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "quota.name"}, ""))
-	pattern_QuotaService_UpdateQuota_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "quota.name"}, ""))
-	pattern_QuotaService_UpdateQuota_2   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "quota.name"}, ""))
-	pattern_QuotaService_UpdateQuota_3   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "quota.name"}, ""))
-	pattern_QuotaService_DeleteQuota_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "name"}, ""))
-	pattern_QuotaService_DeleteQuota_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "name"}, ""))
-	pattern_QuotaService_GetLimit_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "name"}, ""))
-	pattern_QuotaService_GetLimit_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "name"}, ""))
-	pattern_QuotaService_ListLimits_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "limits"}, ""))
-	pattern_QuotaService_ListLimits_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "limits"}, ""))
-	pattern_QuotaService_CreateLimit_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "limits"}, ""))
-	pattern_QuotaService_CreateLimit_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "limits"}, ""))
-	pattern_QuotaService_UpdateLimit_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "limit.name"}, ""))
-	pattern_QuotaService_UpdateLimit_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "limit.name"}, ""))
-	pattern_QuotaService_UpdateLimit_2   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "limit.name"}, ""))
-	pattern_QuotaService_UpdateLimit_3   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "limit.name"}, ""))
-	pattern_QuotaService_DeleteLimit_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "name"}, ""))
-	pattern_QuotaService_DeleteLimit_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "name"}, ""))
-	pattern_QuotaService_Apply_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "apply"))
-	pattern_QuotaService_Why_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant"}, "why"))
-	pattern_QuotaService_ListRevisions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "revisions"}, ""))
-	pattern_QuotaService_GetRevision_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1alpha1", "revisions", "revision"}, ""))
-	pattern_QuotaService_Rollback_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1alpha1", "revisions", "revision"}, "rollback"))
-	pattern_QuotaService_Top_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "top"))
-	pattern_QuotaService_Plan_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "plan"))
-	pattern_QuotaService_FindDecisions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1alpha1", "requests", "request"}, ""))
-	pattern_QuotaService_Check_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "check"))
-	pattern_QuotaService_ListGateways_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "gateways"}, ""))
-	pattern_QuotaService_ListUsage_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "usage"}, ""))
+	pattern_QuotaService_GetPool_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "name"}, ""))
+	pattern_QuotaService_ListPools_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "pools"}, ""))
+	pattern_QuotaService_CreatePool_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "pools"}, ""))
+	pattern_QuotaService_UpdatePool_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "pool.name"}, ""))
+	pattern_QuotaService_UpdatePool_1     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "pool.name"}, ""))
+	pattern_QuotaService_DeletePool_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "name"}, ""))
+	pattern_QuotaService_GetPlan_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "name"}, ""))
+	pattern_QuotaService_ListPlans_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "plans"}, ""))
+	pattern_QuotaService_CreatePlan_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "plans"}, ""))
+	pattern_QuotaService_UpdatePlan_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "plan.name"}, ""))
+	pattern_QuotaService_UpdatePlan_1     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "plan.name"}, ""))
+	pattern_QuotaService_DeletePlan_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "plans", "name"}, ""))
+	pattern_QuotaService_GetTenant_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "name"}, ""))
+	pattern_QuotaService_ListTenants_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "tenants"}, ""))
+	pattern_QuotaService_CreateTenant_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "tenants"}, ""))
+	pattern_QuotaService_UpdateTenant_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant.name"}, ""))
+	pattern_QuotaService_UpdateTenant_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant.name"}, ""))
+	pattern_QuotaService_DeleteTenant_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "name"}, ""))
+	pattern_QuotaService_GetQuota_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "name"}, ""))
+	pattern_QuotaService_GetQuota_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "name"}, ""))
+	pattern_QuotaService_ListQuotas_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "quotas"}, ""))
+	pattern_QuotaService_ListQuotas_1     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "quotas"}, ""))
+	pattern_QuotaService_CreateQuota_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "quotas"}, ""))
+	pattern_QuotaService_CreateQuota_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "quotas"}, ""))
+	pattern_QuotaService_UpdateQuota_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "quota.name"}, ""))
+	pattern_QuotaService_UpdateQuota_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "quota.name"}, ""))
+	pattern_QuotaService_UpdateQuota_2    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "quota.name"}, ""))
+	pattern_QuotaService_UpdateQuota_3    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "quota.name"}, ""))
+	pattern_QuotaService_DeleteQuota_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "quotas", "name"}, ""))
+	pattern_QuotaService_DeleteQuota_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "quotas", "name"}, ""))
+	pattern_QuotaService_GetLimit_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "name"}, ""))
+	pattern_QuotaService_GetLimit_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "name"}, ""))
+	pattern_QuotaService_ListLimits_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "limits"}, ""))
+	pattern_QuotaService_ListLimits_1     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "limits"}, ""))
+	pattern_QuotaService_CreateLimit_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "limits"}, ""))
+	pattern_QuotaService_CreateLimit_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "plans", "parent", "limits"}, ""))
+	pattern_QuotaService_UpdateLimit_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "limit.name"}, ""))
+	pattern_QuotaService_UpdateLimit_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "limit.name"}, ""))
+	pattern_QuotaService_UpdateLimit_2    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "limit.name"}, ""))
+	pattern_QuotaService_UpdateLimit_3    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "limit.name"}, ""))
+	pattern_QuotaService_DeleteLimit_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "name"}, ""))
+	pattern_QuotaService_DeleteLimit_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "plans", "limits", "name"}, ""))
+	pattern_QuotaService_Apply_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "apply"))
+	pattern_QuotaService_Why_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant"}, "why"))
+	pattern_QuotaService_ListRevisions_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "revisions"}, ""))
+	pattern_QuotaService_GetRevision_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1alpha1", "revisions", "revision"}, ""))
+	pattern_QuotaService_Rollback_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1alpha1", "revisions", "revision"}, "rollback"))
+	pattern_QuotaService_Top_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "top"))
+	pattern_QuotaService_Plan_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "plan"))
+	pattern_QuotaService_FindDecisions_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1alpha1", "requests", "request"}, ""))
+	pattern_QuotaService_Check_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"v1alpha1"}, "check"))
+	pattern_QuotaService_ListGateways_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1alpha1", "gateways"}, ""))
+	pattern_QuotaService_GetBucket_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1alpha1", "tenants", "limits", "name"}, "bucket"))
+	pattern_QuotaService_GetPoolHistory_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "pools", "name"}, "history"))
+	pattern_QuotaService_PlanBlock_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1alpha1", "tenants", "tenant"}, "planBlock"))
+	pattern_QuotaService_ListUsage_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1alpha1", "tenants", "parent", "usage"}, ""))
 )
 
 var (
-	forward_QuotaService_GetPool_0       = runtime.ForwardResponseMessage
-	forward_QuotaService_ListPools_0     = runtime.ForwardResponseMessage
-	forward_QuotaService_CreatePool_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdatePool_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdatePool_1    = runtime.ForwardResponseMessage
-	forward_QuotaService_DeletePool_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_GetPlan_0       = runtime.ForwardResponseMessage
-	forward_QuotaService_ListPlans_0     = runtime.ForwardResponseMessage
-	forward_QuotaService_CreatePlan_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdatePlan_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdatePlan_1    = runtime.ForwardResponseMessage
-	forward_QuotaService_DeletePlan_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_GetTenant_0     = runtime.ForwardResponseMessage
-	forward_QuotaService_ListTenants_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_CreateTenant_0  = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateTenant_0  = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateTenant_1  = runtime.ForwardResponseMessage
-	forward_QuotaService_DeleteTenant_0  = runtime.ForwardResponseMessage
-	forward_QuotaService_GetQuota_0      = runtime.ForwardResponseMessage
-	forward_QuotaService_GetQuota_1      = runtime.ForwardResponseMessage
-	forward_QuotaService_ListQuotas_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_ListQuotas_1    = runtime.ForwardResponseMessage
-	forward_QuotaService_CreateQuota_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_CreateQuota_1   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateQuota_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateQuota_1   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateQuota_2   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateQuota_3   = runtime.ForwardResponseMessage
-	forward_QuotaService_DeleteQuota_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_DeleteQuota_1   = runtime.ForwardResponseMessage
-	forward_QuotaService_GetLimit_0      = runtime.ForwardResponseMessage
-	forward_QuotaService_GetLimit_1      = runtime.ForwardResponseMessage
-	forward_QuotaService_ListLimits_0    = runtime.ForwardResponseMessage
-	forward_QuotaService_ListLimits_1    = runtime.ForwardResponseMessage
-	forward_QuotaService_CreateLimit_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_CreateLimit_1   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateLimit_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateLimit_1   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateLimit_2   = runtime.ForwardResponseMessage
-	forward_QuotaService_UpdateLimit_3   = runtime.ForwardResponseMessage
-	forward_QuotaService_DeleteLimit_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_DeleteLimit_1   = runtime.ForwardResponseMessage
-	forward_QuotaService_Apply_0         = runtime.ForwardResponseMessage
-	forward_QuotaService_Why_0           = runtime.ForwardResponseMessage
-	forward_QuotaService_ListRevisions_0 = runtime.ForwardResponseMessage
-	forward_QuotaService_GetRevision_0   = runtime.ForwardResponseMessage
-	forward_QuotaService_Rollback_0      = runtime.ForwardResponseMessage
-	forward_QuotaService_Top_0           = runtime.ForwardResponseMessage
-	forward_QuotaService_Plan_0          = runtime.ForwardResponseMessage
-	forward_QuotaService_FindDecisions_0 = runtime.ForwardResponseMessage
-	forward_QuotaService_Check_0         = runtime.ForwardResponseMessage
-	forward_QuotaService_ListGateways_0  = runtime.ForwardResponseMessage
-	forward_QuotaService_ListUsage_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_GetPool_0        = runtime.ForwardResponseMessage
+	forward_QuotaService_ListPools_0      = runtime.ForwardResponseMessage
+	forward_QuotaService_CreatePool_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdatePool_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdatePool_1     = runtime.ForwardResponseMessage
+	forward_QuotaService_DeletePool_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_GetPlan_0        = runtime.ForwardResponseMessage
+	forward_QuotaService_ListPlans_0      = runtime.ForwardResponseMessage
+	forward_QuotaService_CreatePlan_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdatePlan_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdatePlan_1     = runtime.ForwardResponseMessage
+	forward_QuotaService_DeletePlan_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_GetTenant_0      = runtime.ForwardResponseMessage
+	forward_QuotaService_ListTenants_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_CreateTenant_0   = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateTenant_0   = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateTenant_1   = runtime.ForwardResponseMessage
+	forward_QuotaService_DeleteTenant_0   = runtime.ForwardResponseMessage
+	forward_QuotaService_GetQuota_0       = runtime.ForwardResponseMessage
+	forward_QuotaService_GetQuota_1       = runtime.ForwardResponseMessage
+	forward_QuotaService_ListQuotas_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_ListQuotas_1     = runtime.ForwardResponseMessage
+	forward_QuotaService_CreateQuota_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_CreateQuota_1    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateQuota_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateQuota_1    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateQuota_2    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateQuota_3    = runtime.ForwardResponseMessage
+	forward_QuotaService_DeleteQuota_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_DeleteQuota_1    = runtime.ForwardResponseMessage
+	forward_QuotaService_GetLimit_0       = runtime.ForwardResponseMessage
+	forward_QuotaService_GetLimit_1       = runtime.ForwardResponseMessage
+	forward_QuotaService_ListLimits_0     = runtime.ForwardResponseMessage
+	forward_QuotaService_ListLimits_1     = runtime.ForwardResponseMessage
+	forward_QuotaService_CreateLimit_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_CreateLimit_1    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateLimit_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateLimit_1    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateLimit_2    = runtime.ForwardResponseMessage
+	forward_QuotaService_UpdateLimit_3    = runtime.ForwardResponseMessage
+	forward_QuotaService_DeleteLimit_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_DeleteLimit_1    = runtime.ForwardResponseMessage
+	forward_QuotaService_Apply_0          = runtime.ForwardResponseMessage
+	forward_QuotaService_Why_0            = runtime.ForwardResponseMessage
+	forward_QuotaService_ListRevisions_0  = runtime.ForwardResponseMessage
+	forward_QuotaService_GetRevision_0    = runtime.ForwardResponseMessage
+	forward_QuotaService_Rollback_0       = runtime.ForwardResponseMessage
+	forward_QuotaService_Top_0            = runtime.ForwardResponseMessage
+	forward_QuotaService_Plan_0           = runtime.ForwardResponseMessage
+	forward_QuotaService_FindDecisions_0  = runtime.ForwardResponseMessage
+	forward_QuotaService_Check_0          = runtime.ForwardResponseMessage
+	forward_QuotaService_ListGateways_0   = runtime.ForwardResponseMessage
+	forward_QuotaService_GetBucket_0      = runtime.ForwardResponseMessage
+	forward_QuotaService_GetPoolHistory_0 = runtime.ForwardResponseMessage
+	forward_QuotaService_PlanBlock_0      = runtime.ForwardResponseMessage
+	forward_QuotaService_ListUsage_0      = runtime.ForwardResponseMessage
 )

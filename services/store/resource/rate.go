@@ -40,6 +40,10 @@ func ParseRate(s string) (float64, error) {
 	return 0, fmt.Errorf("rate %s must be at most %s/s", wording.Quote(s), wording.Number(MaxRate))
 }
 
+// BlockedLimit is the limit of a tenant or plan for blocks that name no other limit. HighestRate is its rate for
+// clients that are not blocked.
+const BlockedLimit, HighestRate = "/limits/blocked", "1000000000/s"
+
 // Blocks reports whether a rate, as written, is 0: it refuses everything.
 func Blocks(rate string) bool {
 	r, err := ParseRate(rate)

@@ -23,42 +23,45 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	QuotaService_GetPool_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetPool"
-	QuotaService_ListPools_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListPools"
-	QuotaService_CreatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
-	QuotaService_UpdatePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
-	QuotaService_DeletePool_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
-	QuotaService_GetPlan_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetPlan"
-	QuotaService_ListPlans_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListPlans"
-	QuotaService_CreatePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreatePlan"
-	QuotaService_UpdatePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdatePlan"
-	QuotaService_DeletePlan_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeletePlan"
-	QuotaService_GetTenant_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
-	QuotaService_ListTenants_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
-	QuotaService_CreateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
-	QuotaService_UpdateTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/UpdateTenant"
-	QuotaService_DeleteTenant_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/DeleteTenant"
-	QuotaService_GetQuota_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetQuota"
-	QuotaService_ListQuotas_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListQuotas"
-	QuotaService_CreateQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateQuota"
-	QuotaService_UpdateQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateQuota"
-	QuotaService_DeleteQuota_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteQuota"
-	QuotaService_GetLimit_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetLimit"
-	QuotaService_ListLimits_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListLimits"
-	QuotaService_CreateLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateLimit"
-	QuotaService_UpdateLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateLimit"
-	QuotaService_DeleteLimit_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteLimit"
-	QuotaService_Apply_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Apply"
-	QuotaService_Why_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Why"
-	QuotaService_ListRevisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/ListRevisions"
-	QuotaService_GetRevision_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
-	QuotaService_Rollback_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/Rollback"
-	QuotaService_Top_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Top"
-	QuotaService_Plan_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Plan"
-	QuotaService_FindDecisions_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
-	QuotaService_Check_FullMethodName         = "/titrate.quota.v1alpha1.QuotaService/Check"
-	QuotaService_ListGateways_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
-	QuotaService_ListUsage_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListUsage"
+	QuotaService_GetPool_FullMethodName        = "/titrate.quota.v1alpha1.QuotaService/GetPool"
+	QuotaService_ListPools_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListPools"
+	QuotaService_CreatePool_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/CreatePool"
+	QuotaService_UpdatePool_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/UpdatePool"
+	QuotaService_DeletePool_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/DeletePool"
+	QuotaService_GetPlan_FullMethodName        = "/titrate.quota.v1alpha1.QuotaService/GetPlan"
+	QuotaService_ListPlans_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListPlans"
+	QuotaService_CreatePlan_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/CreatePlan"
+	QuotaService_UpdatePlan_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/UpdatePlan"
+	QuotaService_DeletePlan_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/DeletePlan"
+	QuotaService_GetTenant_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetTenant"
+	QuotaService_ListTenants_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/ListTenants"
+	QuotaService_CreateTenant_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/CreateTenant"
+	QuotaService_UpdateTenant_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/UpdateTenant"
+	QuotaService_DeleteTenant_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/DeleteTenant"
+	QuotaService_GetQuota_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetQuota"
+	QuotaService_ListQuotas_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListQuotas"
+	QuotaService_CreateQuota_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreateQuota"
+	QuotaService_UpdateQuota_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdateQuota"
+	QuotaService_DeleteQuota_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeleteQuota"
+	QuotaService_GetLimit_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/GetLimit"
+	QuotaService_ListLimits_FullMethodName     = "/titrate.quota.v1alpha1.QuotaService/ListLimits"
+	QuotaService_CreateLimit_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/CreateLimit"
+	QuotaService_UpdateLimit_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/UpdateLimit"
+	QuotaService_DeleteLimit_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/DeleteLimit"
+	QuotaService_Apply_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Apply"
+	QuotaService_Why_FullMethodName            = "/titrate.quota.v1alpha1.QuotaService/Why"
+	QuotaService_ListRevisions_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/ListRevisions"
+	QuotaService_GetRevision_FullMethodName    = "/titrate.quota.v1alpha1.QuotaService/GetRevision"
+	QuotaService_Rollback_FullMethodName       = "/titrate.quota.v1alpha1.QuotaService/Rollback"
+	QuotaService_Top_FullMethodName            = "/titrate.quota.v1alpha1.QuotaService/Top"
+	QuotaService_Plan_FullMethodName           = "/titrate.quota.v1alpha1.QuotaService/Plan"
+	QuotaService_FindDecisions_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
+	QuotaService_Check_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Check"
+	QuotaService_ListGateways_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
+	QuotaService_GetBucket_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetBucket"
+	QuotaService_GetPoolHistory_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/GetPoolHistory"
+	QuotaService_PlanBlock_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/PlanBlock"
+	QuotaService_ListUsage_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListUsage"
 )
 
 // QuotaServiceClient is the client API for QuotaService service.
@@ -114,6 +117,12 @@ type QuotaServiceClient interface {
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
 	ListGateways(ctx context.Context, in *ListGatewaysRequest, opts ...grpc.CallOption) (*ListGatewaysResponse, error)
+	// Shows the token bucket of a client at a limit, as the gateways and the owner of the key have it now.
+	GetBucket(ctx context.Context, in *GetBucketRequest, opts ...grpc.CallOption) (*Bucket, error)
+	// Shows the last hour of a pool, as far as the coordinator that leads it knows it.
+	GetPoolHistory(ctx context.Context, in *GetPoolHistoryRequest, opts ...grpc.CallOption) (*PoolHistory, error)
+	// Says how a client would be blocked: the change for Apply. It changes nothing.
+	PlanBlock(ctx context.Context, in *PlanBlockRequest, opts ...grpc.CallOption) (*PlanBlockResponse, error)
 	// Lists the use of calendar quotas, by key and period. Only the coordinator that keeps it knows.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
@@ -476,6 +485,36 @@ func (c *quotaServiceClient) ListGateways(ctx context.Context, in *ListGatewaysR
 	return out, nil
 }
 
+func (c *quotaServiceClient) GetBucket(ctx context.Context, in *GetBucketRequest, opts ...grpc.CallOption) (*Bucket, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Bucket)
+	err := c.cc.Invoke(ctx, QuotaService_GetBucket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) GetPoolHistory(ctx context.Context, in *GetPoolHistoryRequest, opts ...grpc.CallOption) (*PoolHistory, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PoolHistory)
+	err := c.cc.Invoke(ctx, QuotaService_GetPoolHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) PlanBlock(ctx context.Context, in *PlanBlockRequest, opts ...grpc.CallOption) (*PlanBlockResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanBlockResponse)
+	err := c.cc.Invoke(ctx, QuotaService_PlanBlock_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *quotaServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListUsageResponse)
@@ -539,6 +578,12 @@ type QuotaServiceServer interface {
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
 	ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error)
+	// Shows the token bucket of a client at a limit, as the gateways and the owner of the key have it now.
+	GetBucket(context.Context, *GetBucketRequest) (*Bucket, error)
+	// Shows the last hour of a pool, as far as the coordinator that leads it knows it.
+	GetPoolHistory(context.Context, *GetPoolHistoryRequest) (*PoolHistory, error)
+	// Says how a client would be blocked: the change for Apply. It changes nothing.
+	PlanBlock(context.Context, *PlanBlockRequest) (*PlanBlockResponse, error)
 	// Lists the use of calendar quotas, by key and period. Only the coordinator that keeps it knows.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
@@ -655,6 +700,15 @@ func (UnimplementedQuotaServiceServer) Check(context.Context, *CheckRequest) (*C
 }
 func (UnimplementedQuotaServiceServer) ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListGateways not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetBucket(context.Context, *GetBucketRequest) (*Bucket, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBucket not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetPoolHistory(context.Context, *GetPoolHistoryRequest) (*PoolHistory, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPoolHistory not implemented")
+}
+func (UnimplementedQuotaServiceServer) PlanBlock(context.Context, *PlanBlockRequest) (*PlanBlockResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanBlock not implemented")
 }
 func (UnimplementedQuotaServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
@@ -1310,6 +1364,60 @@ func _QuotaService_ListGateways_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_GetBucket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBucketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetBucket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetBucket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetBucket(ctx, req.(*GetBucketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_GetPoolHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPoolHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetPoolHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetPoolHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetPoolHistory(ctx, req.(*GetPoolHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_PlanBlock_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanBlockRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).PlanBlock(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_PlanBlock_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).PlanBlock(ctx, req.(*PlanBlockRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _QuotaService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListUsageRequest)
 	if err := dec(in); err != nil {
@@ -1474,6 +1582,18 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListGateways",
 			Handler:    _QuotaService_ListGateways_Handler,
+		},
+		{
+			MethodName: "GetBucket",
+			Handler:    _QuotaService_GetBucket_Handler,
+		},
+		{
+			MethodName: "GetPoolHistory",
+			Handler:    _QuotaService_GetPoolHistory_Handler,
+		},
+		{
+			MethodName: "PlanBlock",
+			Handler:    _QuotaService_PlanBlock_Handler,
 		},
 		{
 			MethodName: "ListUsage",
