@@ -35,6 +35,9 @@ func bucket(replies stream.Replies) *quotav1.Bucket {
 	named, owned := map[uint64]*quotav1.GatewayBucket{}, map[uint64]*quotav1.GatewayBucket{}
 	for _, a := range replies.Answers {
 		k := a.GetKey()
+		if k == nil { // of a release that does not know the question
+			out.Agents--
+		}
 		if k.GetRate() > 0 {
 			out.Rate, out.Burst, out.Exact = k.GetRate(), k.GetBurst(), out.GetExact() || k.GetExact()
 		}

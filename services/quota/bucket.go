@@ -9,7 +9,6 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
-	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store/resource"
 	"github.com/titrate/titrate/services/wording"
 )
@@ -80,8 +79,8 @@ func (s *Server) GetPoolHistory(ctx context.Context, r *quotav1.GetPoolHistoryRe
 	if err != nil {
 		return nil, explainStatus(err)
 	}
-	if out == nil {
-		return nil, status(valid.Wrong("name", "%s is not configured, or has just been", wording.Quote(r.GetName())))
+	if out == nil { // nothing is known yet, or ever
+		return &quotav1.PoolHistory{Pool: r.GetName()}, status(s.checkStored(ctx, r.GetName()))
 	}
 	return out, nil
 }

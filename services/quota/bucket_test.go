@@ -49,9 +49,8 @@ func TestBucketAndHistoryThatAreNotKnown(t *testing.T) {
 			t.Errorf("%s: %v, want %v", one.name, err, one.want)
 		}
 	}
-	for _, name := range []string{"pools/none", "tenants/x"} {
-		if _, err := c.GetPoolHistory(t.Context(), &quotav1.GetPoolHistoryRequest{Name: name}); status.Code(err) !=
-			codes.InvalidArgument {
+	for name, want := range map[string]codes.Code{"pools/none": codes.NotFound, "tenants/x": codes.InvalidArgument} {
+		if _, err := c.GetPoolHistory(t.Context(), &quotav1.GetPoolHistoryRequest{Name: name}); status.Code(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -5828,7 +5828,7 @@ type Bucket struct {
 	// Of an EXACT limit; absent: no agent owns the key, as nobody has used it for a minute.
 	Owner         *OwnerBucket     `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	Gateways      []*GatewayBucket `protobuf:"bytes,7,rep,name=gateways,proto3" json:"gateways,omitempty"` // by name
-	Agents        int32            `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`    // that were asked
+	Agents        int32            `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`    // that were asked and know the question
 	Silent        []string         `protobuf:"bytes,9,rep,name=silent,proto3" json:"silent,omitempty"`     // those of them that did not answer
 	Sentence      string           `protobuf:"bytes,10,opt,name=sentence,proto3" json:"sentence,omitempty"`
 	unknownFields protoimpl.UnknownFields
