@@ -25,7 +25,11 @@ spec: {capacity: 25}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/acme/quotas/api, spec: {guaranteed: 10}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 1/s, burst: 1}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 1/s, burst: 1, precision: EXACT}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/acme/limits/per-client, spec: {rate: 60/s, burst: 40, precision: LOCAL}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/large, spec: {rate: 40/s, burst: 60, precision: EXACT}}
 `
 
 // hostile is a name that would run a script if a page took it for HTML.
@@ -37,8 +41,8 @@ type system struct {
 	open, guarded string // URLs of the consoles
 }
 
-// token of a caller who may read the tenant dart alone.
-const token = "a-token-of-somebody-at-dart"
+// tokenOf is the token of a caller with a role. That of a tenant-viewer is for the tenant dart.
+func tokenOf(role string) string { return "a-token-of-a-" + role }
 
 func start(t *testing.T) *system {
 	t.Helper()
@@ -84,8 +88,11 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 		t.Fatal(err)
 	}
 	tokens := rig.File("tokens.yaml")
-	text := fmt.Sprintf("tokens:\n- {name: viewer-of-dart, sha256: %x, role: tenant-viewer, tenants: [dart]}\n",
-		sha256.Sum256([]byte(token)))
+	text := "tokens:\n"
+	for role, tenants := range map[string]string{"viewer": "", "editor": "", "admin": "",
+		"tenant-viewer": ", tenants: [dart]"} {
+		text += fmt.Sprintf("- {name: %s, sha256: %x, role: %[1]s%s}\n", role, sha256.Sum256([]byte(tokenOf(role))), tenants)
+	}
 	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

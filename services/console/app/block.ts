@@ -3,7 +3,7 @@
 import { get, may, post } from "./api";
 import { h, type Content } from "./dom";
 import type { Context } from "./parts";
-import { propose, requestID } from "./plan";
+import { propose, requestID, said } from "./plan";
 import { t } from "./strings";
 
 const lasts = 3_600_000; // ms
@@ -35,7 +35,7 @@ function block(c: Context, tenant: string, client: string): void {
       const until = new Date(Math.floor((Date.now() + lasts) / 1000) * 1000).toISOString();
       const planned = await get<{ apply: object }>(`/tenants/${encodeURIComponent(tenant)}:planBlock?${
         new URLSearchParams({ client, until })}`);
-      apply = { ...planned.apply, ...fixed };
+      apply = { ...said(planned.apply), ...fixed };
       return { apply };
     },
     commit: (revision, why) => post(":apply", { ...apply, expectedRevision: revision,

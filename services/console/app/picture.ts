@@ -134,7 +134,7 @@ function level(value: number, burst: number): Tree {
 
 function ownerPicture(b: Bucket): Tree {
   const o = b.owner!;
-  return h("article", { class: "card keeper" }, h("h3", null, t.tokensAtOwner(o.agent)), level(o.free, b.burst),
+  return h("article", { class: "card keeper" }, h("h2", null, t.tokensAtOwner(o.agent)), level(o.free, b.burst),
     h("p", null, o.free < 0 ? t.debt(num(-o.free)) : t.tokens(num(o.free), num(b.burst)), h("br", null),
       t.outside(num(o.out)), h("br", null), t.refill(rate(b.rate))));
 }
@@ -147,7 +147,7 @@ function gatewayPicture(b: Bucket, g: GatewayBucket, rates: Rates): Tree {
     h("svg", { class: "pipe", viewBox: "0 0 40 44", "aria-hidden": "true" },
       h("path", { class: down ? "flow down" : "flow", d: "M14 2V42" }),
       h("path", { class: up ? "flow up" : "flow", d: "M26 42V2" })),
-    h("h3", null, g.gateway || t.unnamed(g.agent)), level(has, b.burst),
+    h("h2", null, g.gateway || t.unnamed(g.agent)), level(has, b.burst),
     h("p", null, says(b, g, rates).flatMap((s) => [s, h("br", null)])));
 }
 
