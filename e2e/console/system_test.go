@@ -25,11 +25,9 @@ spec: {capacity: 25}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/acme/quotas/api, spec: {guaranteed: 10}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 1/s, burst: 1, precision: EXACT}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 2/s, burst: 10, precision: EXACT}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/acme/limits/per-client, spec: {rate: 60/s, burst: 40, precision: LOCAL}}
----
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/large, spec: {rate: 40/s, burst: 60, precision: EXACT}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/acme/limits/per-client, spec: {rate: 12/s, burst: 20, precision: LOCAL}}
 `
 
 // hostile is a name that would run a script if a page took it for HTML.
@@ -89,9 +87,10 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 	}
 	tokens := rig.File("tokens.yaml")
 	text := "tokens:\n"
-	for role, tenants := range map[string]string{"viewer": "", "editor": "", "admin": "",
+	for role, tenants := range map[string]string{"viewer": "", "editor": ", tenants: [dart]", "admin": "",
 		"tenant-viewer": ", tenants: [dart]"} {
-		text += fmt.Sprintf("- {name: %s, sha256: %x, role: %[1]s%s}\n", role, sha256.Sum256([]byte(tokenOf(role))), tenants)
+		text += fmt.Sprintf("- {name: %s, sha256: %x, role: %s%s}\n", role, sha256.Sum256([]byte(tokenOf(role))), role,
+			tenants)
 	}
 	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
