@@ -14,8 +14,10 @@ import (
 )
 
 var (
-	shots = flag.String("shots", "", "folder that the screens are written to as pictures")
-	whole = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide")
+	shots      = flag.String("shots", "", "folder that the screens are written to as pictures")
+	documented = flag.String("documents", "", "folder that the pictures of the documents are written to")
+	measured   = flag.Duration("measure", 2*time.Second, "time for which the coordinator's CPU is measured")
+	whole      = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide")
 )
 
 // The console in a browser, at an installation under load. The parts share it, in this order.
@@ -24,6 +26,8 @@ func TestConsole(t *testing.T) {
 	s.load(t)
 	b := tab(t, chromium, s.open)
 	t.Run("screens", func(t *testing.T) { b.on(t).screens(t) })
+	t.Run("documents", func(t *testing.T) { b.on(t).documents() })
+	t.Run("watchers", func(t *testing.T) { s.watchers(t) })
 	t.Run("block", func(t *testing.T) { b.on(t).block(t, s) })
 	t.Run("rollback", func(t *testing.T) { b.on(t).rollback(t, s) })
 	t.Run("roles", func(t *testing.T) { roles(t, tab(t, b.ctx, s.guarded)) })
@@ -62,6 +66,22 @@ func (b *browser) screens(t *testing.T) {
 	b.dress(360, "dark")
 	b.accessible(axe, "dark and narrow")
 	b.dress(1280, "light")
+}
+
+// documents are the pictures of the documents: make console-shots.
+func (b *browser) documents() {
+	for _, one := range []struct {
+		name, hash, part, word string
+		width                  int64
+	}{
+		{"console", "/", "body", "who fills api", 1100},
+		{"limit-exact", "/limit/dart/per-client/dart-1", "main", "EXACT", 760},
+		{"limit-local", "/limit/acme/per-client/acme-1", "main", "LOCAL", 760},
+	} {
+		b.screen(one.hash)
+		b.shows(one.word)
+		b.document(one.name, one.part, one.width)
+	}
 }
 
 // block blocks a client for an hour, by plan, diff and confirmation; a second time beside the first block.

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -55,7 +56,7 @@ func bucketSentence(b *quotav1.Bucket) string {
 			strings.Join(whole, ", "), burst)
 	case o != nil:
 		return fmt.Sprintf("EXACT: agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they have "+
-			"not spent.", o.GetAgent(), burst, wording.Number(max(0, o.GetFree())), wording.Number(o.GetOut()))
+			"not spent.", o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
 	case len(using) == 0:
 		return fmt.Sprintf("The bucket of %s tokens is full: no gateway has reported that the client has spent any.", burst)
 	case b.GetExact():
@@ -66,6 +67,9 @@ func bucketSentence(b *quotav1.Bucket) string {
 	return fmt.Sprintf("LOCAL: %d gateways send each other what the client spends, and each has its own view of the one "+
 		"bucket.", len(using))
 }
+
+// tokens writes a number of tokens, to a hundredth.
+func tokens(n float64) string { return wording.Number(math.Round(n*100) / 100) }
 
 // GetPoolHistory shows the last hour of a pool.
 func (s *Server) GetPoolHistory(ctx context.Context, r *quotav1.GetPoolHistoryRequest) (*quotav1.PoolHistory, error) {

@@ -90,11 +90,12 @@ function bucketScreen(c: Context, history: History, tenant: string, limit: strin
     const a = c.live.answer(path), b = a?.status === 200 ? a.body as Bucket : undefined;
     if (!b) return;
     rates.take(b);
+    const has = (g: GatewayBucket) => b.owner ? isUsed(g) && !g.whole ? g.tokens : undefined : g.free;
     for (const g of b.gateways) {
-      if (g.free !== undefined && lines.length < kinds.length && !lines.includes(id(g))) lines.push(id(g));
+      if (has(g) !== undefined && lines.length < kinds.length && !lines.includes(id(g))) lines.push(id(g));
     }
-    history.add(path, [b.owner ? b.owner.free : NaN, b.owner ? b.owner.out : NaN, ...lines.map((l) =>
-      b.gateways.find((g) => id(g) === l)?.free ?? NaN)]);
+    const of = (l: string) => b.gateways.filter((g) => id(g) === l).map(has)[0] ?? NaN;
+    history.add(path, [b.owner ? b.owner.free : NaN, ...lines.map(of)]);
   };
   return {
     title: `${t.picture} ${limit}`,
@@ -113,7 +114,7 @@ function bucketScreen(c: Context, history: History, tenant: string, limit: strin
           b.gateways.length > Math.min(used.length, drawn) &&
             h("p", { class: "quiet" }, t.pictureMore(num(b.gateways.length - Math.min(used.length, drawn)))),
           h("p", { class: "quiet" }, b.exact ? t.howExact : t.howLocal),
-          section(t.tokensOver, overTime(t.tokensOver, history.of(path), legend(b, lines))),
+          section(t.tokensOver, overTime(b.owner ? t.tokensTitle : t.viewsTitle, history.of(path), legend(b, lines))),
         ];
       }),
     ],
@@ -122,7 +123,6 @@ function bucketScreen(c: Context, history: History, tenant: string, limit: strin
 
 function legend(b: Bucket, lines: string[]): Line[] {
   return [{ name: t.tokensAtOwner(b.owner?.agent ?? ""), kind: "admitted", text: num },
-    { name: t.outside("").trim(), kind: "refused", text: num },
     ...lines.map((l, i) => ({ name: l.split(" ")[0] ?? l, kind: kinds[i]!, text: num }))];
 }
 

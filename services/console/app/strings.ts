@@ -151,6 +151,8 @@ export const t = {
   whole: "The tenant as a whole",
   tokensAtOwner: (agent: string) => `The one bucket, at agent ${agent}`,
   tokensOver: "Over time",
+  tokensTitle: "Tokens",
+  viewsTitle: "Tokens left, as each gateway knows",
   tokens: (n: string, of: string) => `${n} of ${of} tokens`,
   debt: (n: string) => `${n} tokens of debt`,
   outside: (n: string) => `${n} with gateways`,
@@ -165,7 +167,7 @@ export const t = {
   granting: (rate: string) => `granted ${rate}`,
   announcing: (age: string) => `reported ${age} ago`,
   unnamed: (agent: string) => `a gateway of ${agent}`,
-  pictureMore: (n: string) => `${n} more gateways use nothing of it, or are not drawn.`,
+  pictureMore: (n: string) => `${n} gateways are not drawn: they use nothing of it, or there are too many.`,
   howExact: "EXACT: there is one bucket. A gateway without tokens asks its owner, and the request waits for the answer. " +
     "Moving dots are tokens on their way.",
   howLocal: "LOCAL: each gateway decides by itself, and sends the others what it has admitted. So each has its own view " +
