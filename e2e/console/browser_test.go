@@ -150,7 +150,7 @@ func (b *browser) document(name, selector string, width int64) {
 	r := evaluate[[]float64](b, `(() => { const r = document.querySelector(`+strconv.Quote(selector)+
 		`).getBoundingClientRect(); return [r.x + scrollX, r.y + scrollY, r.width, r.height]; })()`)
 	shot, err := chromedp.Call(b.ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
-		Format: page.CaptureScreenshotFormatWebp, Quality: new(int64(80)), CaptureBeyondViewport: true,
+		Format: page.CaptureScreenshotFormatWebp, Quality: new(int64(80)), CaptureBeyondViewport: new(true),
 		Clip: &page.Viewport{X: r[0], Y: r[1], Width: r[2], Height: min(r[3], 1000), Scale: 1}})
 	if err != nil {
 		b.t.Fatal(err)

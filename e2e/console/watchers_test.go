@@ -27,7 +27,7 @@ func (s *system) watchers(t *testing.T) {
 		for i := range n {
 			s.follow(t, ctx, fmt.Sprintf("127.0.0.%d", 2+i%4), i%4 == 3 && n == 64, &lines)
 		}
-		pid := s.Coordinators[0].PID()
+		pid := s.Coordinators[0].Process().PID()
 		from, began := cpu(t, pid), time.Now()
 		time.Sleep(*measured)
 		used, took := cpu(t, pid)-from, time.Since(began)
