@@ -75,8 +75,8 @@ func (b *browser) documents() {
 		width                  int64
 	}{
 		{"console", "/", "body", "who fills api", 1100},
-		{"limit-exact", "/limit/dart/per-client/dart-1", "main", "EXACT", 760},
-		{"limit-local", "/limit/acme/per-client/acme-1", "main", "LOCAL", 760},
+		{"limit-exact", "/limit/dart/per-client/bursts", "main", "EXACT", 760},
+		{"limit-local", "/limit/acme/per-client/bursts", "main", "LOCAL", 760},
 	} {
 		b.screen(one.hash)
 		b.shows(one.word)

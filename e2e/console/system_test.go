@@ -112,13 +112,22 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 // refusedID is the ID of requests of the client dart-1, of which nearly all are refused.
 const refusedID = "refused-request"
 
+// steady is the time between two requests of a client that sends all the time.
+const steady = 25 * time.Millisecond
+
 // load sends requests until the test ends: more than the pool has, of clients with ordinary names and with a hostile
 // one.
 func (s *system) load(t *testing.T) {
 	t.Helper()
-	for _, who := range []struct{ tenant, client string }{{"acme", "acme-1"}, {"acme", "acme-2"}, {"dart", hostile},
-		{"dart", "dart-1"}, {"dart", "dart-2"}} {
-		for _, g := range s.Gateways {
+	for _, who := range []struct {
+		tenant, client string
+		every          time.Duration // of each worker
+		workers        int           // at each gateway
+	}{{"acme", "acme-1", steady, 1}, {"acme", "acme-2", steady, 1}, {"dart", hostile, steady, 1},
+		{"dart", "dart-1", steady, 1}, {"dart", "dart-2", steady, 1}, {"dart", "bursts", 4 * time.Second, 4},
+		{"acme", "bursts", 4 * time.Second, 8}} {
+		for i := range who.workers * len(s.Gateways) {
+			g := s.Gateways[i%len(s.Gateways)]
 			go func() {
 				for t.Context().Err() == nil {
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(), nil)
@@ -135,7 +144,7 @@ func (s *system) load(t *testing.T) {
 					}
 					select {
 					case <-t.Context().Done():
-					case <-time.After(25 * time.Millisecond):
+					case <-time.After(time.Until(time.Now().Truncate(who.every).Add(who.every))):
 					}
 				}
 			}()

@@ -11,7 +11,7 @@ const gap = 1000; // ms between two
 export interface Sample { at: number; values: number[] }
 
 // kinds of lines that have no meaning of their own.
-export const kinds = ["a", "b", "c", "d", "e"] as const;
+export const kinds = ["b", "c", "d", "e", "a"] as const;
 
 // History keeps values while the page is open, an hour at most.
 export class History {
