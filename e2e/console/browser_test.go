@@ -139,14 +139,15 @@ func (b *browser) dress(width int64, scheme string) {
 	}
 }
 
-// document writes a part of the page as a picture for the documents, if these are wanted.
-func (b *browser) document(name, selector string, width int64) {
+// document writes a part of the page as a picture for the documents, if these are wanted, once the page has a word.
+func (b *browser) document(name, selector, word string, width int64) {
 	b.t.Helper()
 	if *documented == "" {
 		return
 	}
 	b.dress(width, "light")
 	time.Sleep(30 * time.Second) // pictures over time grow
+	b.shows(word)
 	r := evaluate[[]float64](b, `(() => { const r = document.querySelector(`+strconv.Quote(selector)+
 		`).getBoundingClientRect(); return [r.x + scrollX, r.y + scrollY, r.width, r.height]; })()`)
 	shot, err := chromedp.Call(b.ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{

@@ -71,16 +71,16 @@ func (b *browser) screens(t *testing.T) {
 // documents are the pictures of the documents: make console-shots.
 func (b *browser) documents() {
 	for _, one := range []struct {
-		name, hash, part, word string
-		width                  int64
+		name, hash, part, word, last string
+		width                        int64
 	}{
-		{"console", "/", "body", "who fills api", 1100},
-		{"limit-exact", "/limit/dart/per-client/bursts", "main", "EXACT", 760},
-		{"limit-local", "/limit/acme/per-client/bursts", "main", "LOCAL", 760},
+		{"console", "/", "body", "who fills api", "the last hour", 1100},
+		{"limit-exact", "/limit/dart/per-client/bursts", "main", "EXACT", "granted", 760},
+		{"limit-local", "/limit/acme/per-client/bursts", "main", "LOCAL", "takes", 760},
 	} {
 		b.screen(one.hash)
 		b.shows(one.word)
-		b.document(one.name, one.part, one.width)
+		b.document(one.name, one.part, one.last, one.width)
 	}
 }
 
@@ -197,8 +197,8 @@ func roles(t *testing.T, b *browser) {
 	}
 }
 
-// failover kills a coordinator while a screen is open. The page says so and goes on when it is back; that of another
-// coordinator, which then leads all pools, goes on at once, and says since when it knows the hour.
+// failover kills a coordinator while a screen is open. The page says so, and goes on when the coordinator is back.
+// Meanwhile the other coordinator leads all pools: its page goes on at once, and says since when it knows the hour.
 func (b *browser) failover(t *testing.T, s *system, other *browser) {
 	other.shows("Paste a token")
 	other.do(chromedp.SendKeys("input[type=password]", tokenOf("viewer")))

@@ -12,7 +12,7 @@ import (
 	"github.com/titrate/titrate/services/console"
 )
 
-// state is how the admin API of a test answers.
+// state names a way in which the admin API of a test answers.
 type state string
 
 const (
@@ -143,8 +143,8 @@ func answerOf(now state, path string) string {
 	return ""
 }
 
-// Every screen says what it has in each state: everything, nothing, not yet, not at all, not for this reader. Names with
-// HTML stay texts in all of them.
+// Every screen says in each state what it has: everything, nothing, not yet, not at all, not for this reader. Names
+// with HTML stay texts in all states.
 func TestStates(t *testing.T) {
 	api := &stated{}
 	api.now.Store(full)

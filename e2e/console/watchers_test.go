@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fleetPaths are those of the screen Fleet.
+// fleetPaths has the paths of the screen Fleet.
 const fleetPaths = `{"paths":["/v1alpha1/pools?page_size=100","/v1alpha1/gateways","/v1alpha1:check",
 	"/v1alpha1:top?selection.by=TENANT&selection.order=ADMITTED&selection.most=12&selection.pool=api"]}`
 

@@ -55,7 +55,7 @@ type PoolShare struct {
 	Events
 }
 
-// Events are what becomes of the requests of a pool that are not admitted at once.
+// Events counts the requests of a pool that are not admitted at once.
 type Events struct {
 	Waiting         float64 // cost units that wait for shares
 	Marked, Refused float64 // requests per second

@@ -10,8 +10,8 @@
 // # Bounds
 //
 // A pool has at most [Samples] samples, of some 150 bytes each: 54 kB. At most [MaxPools] pools are kept, the first
-// that came. A pool that is not in the outcome of a step loses its samples. A round is O(pools), and the one that ends
-// a step O(flows).
+// that came. A pool that is not in the outcome of a step loses its samples. A round is O(pools). The last round
+// of a step is O(flows).
 package history
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// Step is the time between two samples, and Samples what an hour has of them.
+	// Step is the time between two samples, and Samples their number in an hour.
 	Step, Samples = 10 * time.Second, 360
 	// MaxPools bounds the pools whose history is kept.
 	MaxPools = 512
@@ -45,7 +45,7 @@ type History struct {
 type pool struct {
 	since  time.Time
 	sum    [7]float64 // over the rounds of the step that runs
-	rounds int        // of it
+	rounds int        // of the step
 	ring   []sample
 	next   int // place of the next sample, once the ring is full
 }
@@ -57,7 +57,7 @@ type sample struct {
 	tenants []share    // by name
 }
 
-// share is what a tenant had.
+// share has the rates of a tenant.
 type share struct {
 	tenant          string
 	share, admitted float32
@@ -148,7 +148,7 @@ func most(o *allocation.Outcome) map[string][]share {
 	return out
 }
 
-// Of returns the last hour of a pool, nil if nothing is known of it.
+// Of returns the last hour of a pool, nil if the pool is not known.
 func (h *History) Of(name string) *quotav1.PoolHistory {
 	p := h.pools[name]
 	if p == nil {

@@ -6256,7 +6256,7 @@ type PoolSample struct {
 	Waiting       float32                `protobuf:"fixed32,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                   // cost that waits for shares
 	Marked        float32                `protobuf:"fixed32,7,opt,name=marked,proto3" json:"marked,omitempty"`                     // requests
 	Refused       float32                `protobuf:"fixed32,8,opt,name=refused,proto3" json:"refused,omitempty"`                   // requests, by limits and shares
-	Tenants       []*TenantShare         `protobuf:"bytes,9,rep,name=tenants,proto3" json:"tenants,omitempty"`                     // those that were admitted the most, by name
+	Tenants       []*TenantShare         `protobuf:"bytes,9,rep,name=tenants,proto3" json:"tenants,omitempty"`                     // the four that were admitted the most, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
