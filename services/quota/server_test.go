@@ -55,7 +55,9 @@ func (p *present) Bucket(context.Context, string, string) (*quotav1.Bucket, erro
 	return proto.CloneOf(p.bucket), p.err
 }
 
-func (p *present) History(context.Context, string) (*quotav1.PoolHistory, error) { return p.history, p.err }
+func (p *present) History(context.Context, string) (*quotav1.PoolHistory, error) {
+	return p.history, p.err
+}
 
 func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResponse, error) {
 	return proto.CloneOf(p.decisions), p.err
