@@ -93,8 +93,8 @@ func (s *Server) hidesBlocks(ctx context.Context, name, tenant string) error {
 		l, now := m.(*quotav1.Limit), time.Now()
 		lives := func(o *quotav1.Override) bool { return !resource.IsOver(o, now) }
 		if l.GetRate() != resource.HighestRate || slices.ContainsFunc(l.GetOverrides(), lives) {
-			return grpcstatus.Errorf(codes.FailedPrecondition, "%s would hide %s with its blocks, which hold for %s now: "+
-				"block the client in %[2]s, for all its tenants, or name a limit of %[3]s", name, l.GetName(), tenant)
+			return grpcstatus.Errorf(codes.FailedPrecondition, "%s would hide %s with its blocks, which hold for %s "+
+				"now: block the client in %[2]s, for all its tenants, or name a limit of %[3]s", name, l.GetName(), tenant)
 		}
 		return nil
 	}
@@ -117,8 +117,8 @@ func addBlock(l *quotav1.Limit, r *quotav1.PlanBlockRequest, now time.Time) erro
 	case i < 0:
 		l.Overrides = append(l.Overrides, one)
 	case !resource.Blocks(l.GetOverrides()[i].GetRate()):
-		return grpcstatus.Errorf(codes.FailedPrecondition, "client %s has numbers of its own in %s (rate %s), which the "+
-			"block would replace: name another limit or none", wording.Quote(r.GetClient()), l.GetName(),
+		return grpcstatus.Errorf(codes.FailedPrecondition, "client %s has numbers of its own in %s (rate %s), which "+
+			"the block would replace: name another limit or none", wording.Quote(r.GetClient()), l.GetName(),
 			l.GetOverrides()[i].GetRate())
 	default:
 		l.Overrides[i] = one

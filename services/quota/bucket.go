@@ -55,17 +55,18 @@ func bucketSentence(b *quotav1.Bucket) string {
 		return fmt.Sprintf("EXACT: gateway %s alone uses the bucket of %s tokens, and has the bucket itself.",
 			strings.Join(whole, ", "), burst)
 	case o != nil:
-		return fmt.Sprintf("EXACT: agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they have "+
-			"not spent.", o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
+		return fmt.Sprintf("EXACT: agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they "+
+			"have not spent.", o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
 	case len(using) == 0:
-		return fmt.Sprintf("The bucket of %s tokens is full: no gateway has reported that the client has spent any.", burst)
+		return fmt.Sprintf("The bucket of %s tokens is full: no gateway has reported that the client has spent any.",
+			burst)
 	case b.GetExact():
 		return "EXACT, but no agent owns the key now: gateways go by their own ledgers."
 	case len(using) == 1:
 		return fmt.Sprintf("LOCAL: gateway %s alone has reported that the client spends.", using[0])
 	}
-	return fmt.Sprintf("LOCAL: %d gateways send each other what the client spends, and each has its own view of the one "+
-		"bucket.", len(using))
+	return fmt.Sprintf("LOCAL: %d gateways send each other what the client spends, and each has its own view of the "+
+		"one bucket.", len(using))
 }
 
 // tokens writes a number of tokens, to a hundredth.

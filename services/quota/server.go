@@ -54,8 +54,8 @@ type Live interface {
 	// Decisions returns what gateways decided about the requests of an ID, without sentences. An
 	// error is as that of Explain.
 	Decisions(ctx context.Context, request string) (*quotav1.FindDecisionsResponse, error)
-	// Bucket returns the bucket of a client at a limit, tenants/x/limits/y, without sentence. Rate 0: no gateway has such
-	// a limit. An error is as that of Explain.
+	// Bucket returns the bucket of a client at a limit, tenants/x/limits/y, without sentence. Rate 0: no gateway has
+	// such a limit. An error is as that of Explain.
 	Bucket(ctx context.Context, limit, client string) (*quotav1.Bucket, error)
 	// History returns the last hour of a pool, pools/x; nil if the pool is not known. An error is as that of Explain.
 	History(ctx context.Context, pool string) (*quotav1.PoolHistory, error)
