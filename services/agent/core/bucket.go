@@ -42,7 +42,8 @@ func (c *Core) bucket(now time.Duration, q *controlv1.KeyQuestion) *controlv1.Ke
 
 // gatewayBucket returns the bucket of a key as a gateway here knows it: by its claim, which is a fraction of a second
 // old. Of a key that nobody else uses it takes what the gateway has reported for the case of a restart.
-func (c *Core) gatewayBucket(now time.Duration, g *gateway, key uint64, of *controlv1.KeyAnswer) *quotav1.GatewayBucket {
+func (c *Core) gatewayBucket(now time.Duration, g *gateway, key uint64, of *controlv1.KeyAnswer,
+) *quotav1.GatewayBucket {
 	out := &quotav1.GatewayBucket{Gateway: g.Gateway, Agent: c.o.Name}
 	claim, at, ok := c.aggregator.Claim(g.Gateway, g.Generation, key)
 	if !ok {
