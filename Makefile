@@ -125,6 +125,7 @@ verify: test race ## test, race, and the long suites: older Envoys, fuzzing, com
 	@$(MAKE) --no-print-directory older-envoys
 	@CGO_ENABLED=1 tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
+	@cd e2e && TITRATE_AXE=$$(../tools/sh/console.sh axe) TITRATE_E2E=1 go test -count=1 ./console -whole -measure 10s
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory e2e-upgrade e2e-packages
 	@$(MAKE) --no-print-directory soak DURATION=30s
@@ -219,10 +220,10 @@ observe: build envoy ## an installation under load with a real Prometheus that s
 	@bin/observe $(if $(DURATION),-duration $(DURATION)) $(ARGS)
 
 console-shots: SHOTS = $(CURDIR)/bin/console
-console-shots: build envoy ## the console's test, with pictures of each screen: light, dark, narrow, wide; SHOTS=folder
+console-shots: build envoy ## the console's test with pictures: those of docs, and each screen light, dark, narrow, wide in SHOTS=folder
 	@tools/sh/need.sh chromium
 	@mkdir -p $(SHOTS)
-	@cd e2e && TITRATE_E2E=1 TITRATE_AXE=$$(../tools/sh/console.sh axe) go test -count=1 ./console -shots $(abspath $(SHOTS))
+	@cd e2e && TITRATE_E2E=1 TITRATE_AXE=$$(../tools/sh/console.sh axe) go test -count=1 -run TestConsole ./console -shots $(abspath $(SHOTS)) -documents $(CURDIR)/docs
 
 compare: build envoy $(RATELIMIT) ## rate limiters side by side: tables in README.md and docs/comparison.md; 7 minutes, or in pieces: ARGS='-only cpu'
 	@tools/sh/need.sh wrk redis-server

@@ -23,9 +23,26 @@ func ResetOf(in *config.Set, n *exchange.KeyName) config.Instant {
 // ExactKey returns the hash of a key of an EXACT limit, and what a configuration allows it at an instant. Not ok:
 // the configuration has no such limit, or owners do not grant its tokens. O(limits of the tenant).
 func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64, p grant.Params, ok bool) {
+	b, ok := BucketOf(in, at, n)
+	return b.Key, b.Params, ok && b.exact != never
+}
+
+// KeyBucket is the key of a limit that has a token bucket, and what a configuration allows it.
+type KeyBucket struct {
+	Key uint64
+	grant.Params
+	exact exactness
+}
+
+// IsExact reports whether owners grant its tokens, where gateways are near or are not.
+func (b *KeyBucket) IsExact(near bool) bool { return b.exact == always || b.exact == whileNear && near }
+
+// BucketOf returns the bucket of a key at an instant. Not ok: the configuration has no such limit, or the limit has no
+// bucket. O(limits of the tenant).
+func BucketOf(in *config.Set, at config.Instant, n *exchange.KeyName) (b KeyBucket, ok bool) {
 	l := in.Limit(n.Tenant, n.Limit, at)
-	if l == nil || exactnessOf(l) == never || l.PerTenant && n.Client != "" {
-		return 0, p, false
+	if l == nil || l.Concurrency > 0 || l.Quota != nil || l.PerTenant && n.Client != "" {
+		return b, false
 	}
 	var own uint64 // by which overrides go
 	if !l.PerTenant {
@@ -38,10 +55,11 @@ func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 		allowed, ok = l.Plans[n.Plan]
 	}
 	if !ok {
-		return 0, p, false
+		return b, false
 	}
-	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, n.Plan).Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
+	b.Key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, n.Plan).Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))
 	numbers := numbersOf(l, allowed)
-	p = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
-	return key, p, p.Rate > 0
+	b.Params = grant.Params{Rate: numbers.Rate, Burst: int64(numbers.Burst * grant.Token), Strict: numbers.Strict}
+	b.exact = exactnessOf(l)
+	return b, b.Rate > 0
 }

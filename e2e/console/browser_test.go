@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -136,6 +137,29 @@ func (b *browser) dress(width int64, scheme string) {
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// document writes a part of the page as a picture for the documents, if these are wanted, once the page has a word.
+func (b *browser) document(name, selector, word string, width int64) {
+	b.t.Helper()
+	if *documented == "" {
+		return
+	}
+	b.dress(width, "light")
+	time.Sleep(30 * time.Second) // pictures over time grow
+	b.shows(word)
+	r := evaluate[[]float64](b, `(() => { const r = document.querySelector(`+strconv.Quote(selector)+
+		`).getBoundingClientRect(); return [r.x + scrollX, r.y + scrollY, r.width, r.height]; })()`)
+	shot, err := chromedp.Call(b.ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+		Format: page.CaptureScreenshotFormatWebp, Quality: new(int64(80)), CaptureBeyondViewport: new(true),
+		Clip: &page.Viewport{X: r[0], Y: r[1], Width: r[2], Height: min(r[3], 1000), Scale: 1}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*documented, name+".webp"), shot.Data, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	b.dress(1280, "light")
 }
 
 // picture writes what the tab shows into a file, if pictures are wanted.

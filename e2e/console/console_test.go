@@ -13,7 +13,12 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 )
 
-var shots = flag.String("shots", "", "folder that the screens are written to as pictures")
+var (
+	shots      = flag.String("shots", "", "folder that the screens are written to as pictures")
+	documented = flag.String("documents", "", "folder that the pictures of the documents are written to")
+	measured   = flag.Duration("measure", 2*time.Second, "time for which the coordinator's CPU is measured")
+	whole      = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide")
+)
 
 // The console in a browser, at an installation under load. The parts share it, in this order.
 func TestConsole(t *testing.T) {
@@ -21,10 +26,13 @@ func TestConsole(t *testing.T) {
 	s.load(t)
 	b := tab(t, chromium, s.open)
 	t.Run("screens", func(t *testing.T) { b.on(t).screens(t) })
+	t.Run("documents", func(t *testing.T) { b.on(t).documents() })
+	t.Run("watchers", func(t *testing.T) { s.watchers(t) })
 	t.Run("block", func(t *testing.T) { b.on(t).block(t, s) })
 	t.Run("rollback", func(t *testing.T) { b.on(t).rollback(t, s) })
 	t.Run("roles", func(t *testing.T) { roles(t, tab(t, b.ctx, s.guarded)) })
-	t.Run("failover", func(t *testing.T) { b.on(t).failover(t, s) })
+	other := tab(t, b.ctx, s.guarded)
+	t.Run("failover", func(t *testing.T) { b.on(t).failover(t, s, other.on(t)) })
 }
 
 // screens opens every screen. Names with HTML stay texts, and axe finds nothing in the way of a screen reader.
@@ -35,32 +43,44 @@ func (b *browser) screens(t *testing.T) {
 		words      []string
 	}{
 		{"fleet", "/", []string{"who fills api", "the pool is full", "gw-1", "gw-2", "current", "callers show no certificate"}},
-		{"pool", "/pool/api", []string{"the pool is full", "acme", "dart", "What if"}},
+		{"pool", "/pool/api", []string{"Known since", "by tenant", "acme", "dart", "What if"}},
 		{"top", "/top", []string{"dart", "refused now"}},
 		{"clients", "/top/CLIENT/REFUSED", []string{hostile, "dart-1"}},
 		{"tenants", "/tenants", []string{"acme", hostile, "2 tenants"}},
-		{"tenant", "/tenant/dart", []string{"tenants/dart/limits/per-client", hostile, "1/s", "share"}},
-		{"changes", "/changes", []string{"5 created"}},
+		{"tenant", "/tenant/dart", []string{"tenants/dart/limits/per-client", hostile, "2/s", "share"}},
+		{"choice", "/limit", []string{"dart-1", "Choose a client"}},
+		{"exact", "/limit/dart/per-client/dart-1", []string{"EXACT", "The one bucket, at agent gw-", "gw-1", "gw-2", "of 10 tokens"}},
+		{"local", "/limit/acme/per-client/acme-1", []string{"LOCAL", "gw-1", "gw-2", "knows of", "reported"}},
+		{"changes", "/changes", []string{"6 created"}},
 		{"request", "/request/unknown", []string{`No gateway knows request "unknown"`}},
-		{"decision", "/request/" + refusedID, []string{"Refused: client_limit", "per-client", "steps", "revision"}},
+		{"decision", "/request/" + refusedID, []string{"Refused: ", "per-client", "steps", "revision"}},
 		{"missing", "/tenant/nobody", []string{"There is no such thing."}},
 	} {
 		b.screen(one.hash)
 		b.shows(one.words...)
-		if n := evaluate[int](b, "document.querySelectorAll('img, script:not([src]), iframe').length"); n != 0 {
-			t.Errorf("%s: %d elements that the console does not have", one.name, n)
-		}
+		b.harmless(t, one.name)
 		b.accessible(axe, one.name)
+		b.widths(t, one.name)
 		b.picture(one.name)
 	}
 	b.dress(360, "dark")
-	if wide := evaluate[int](b, "document.documentElement.scrollWidth"); wide > 360 {
-		t.Errorf("a screen of 360 px scrolls sideways: %d px", wide)
-	}
 	b.accessible(axe, "dark and narrow")
 	b.dress(1280, "light")
-	if title := evaluate[string](b, "document.title"); !strings.Contains(title, "Titrate") {
-		t.Errorf("a name has run as a script: the title is %q", title)
+}
+
+// documents are the pictures of the documents: make console-shots.
+func (b *browser) documents() {
+	for _, one := range []struct {
+		name, hash, part, word, last string
+		width                        int64
+	}{
+		{"console", "/", "body", "who fills api", "the last hour", 1100},
+		{"limit-exact", "/limit/dart/per-client/bursts", "main", "EXACT", "granted", 760},
+		{"limit-local", "/limit/acme/per-client/bursts", "main", "LOCAL", "takes", 760},
+	} {
+		b.screen(one.hash)
+		b.shows(one.word)
+		b.document(one.name, one.part, one.last, one.width)
 	}
 }
 
@@ -117,7 +137,7 @@ func (b *browser) rollback(t *testing.T, s *system) {
 	b.press("Changes allowed")
 }
 
-// roles signs in as a viewer of one tenant.
+// roles signs in as each role.
 func roles(t *testing.T, b *browser) {
 	b.shows("Sign in", "Paste a token")
 	signIn := func(token string) {
@@ -126,30 +146,71 @@ func roles(t *testing.T, b *browser) {
 	}
 	signIn("wrong")
 	b.shows("Refused:")
-	signIn(token)
-	b.shows("token:viewer-of-dart", "Your roles do not allow this.")
-	b.screen("/tenants")
-	b.shows("1 tenant", "dart")
-	if text := b.text(); strings.Contains(text, "acme") || strings.Contains(text, "Read only") {
-		t.Errorf("a viewer of dart sees\n%s", text)
+	for _, role := range []struct {
+		name      string
+		reads     bool // everything
+		may       bool // change something
+		rollback  bool
+		forbidden []string // screens
+	}{
+		{"viewer", true, false, false, nil},
+		{"tenant-viewer", false, false, false, []string{"/", "/pool/api", "/tenant/acme", "/limit/acme/per-client/acme-1", "/changes"}},
+		{"editor", true, true, false, nil},
+		{"admin", true, true, true, nil},
+	} {
+		b.screen("/tenants")
+		signIn(tokenOf(role.name))
+		b.shows("token:"+role.name, "dart")
+		if acme := strings.Contains(b.text(), "acme"); acme != role.reads {
+			t.Errorf("%s: it sees acme: %v", role.name, acme)
+		}
+		for _, hash := range role.forbidden {
+			b.screen(hash)
+			b.shows("Your roles do not allow this.")
+		}
+		b.screen("/limit/dart/per-client/dart-1")
+		b.shows("EXACT", "gw-1")
+		b.screen("/top/CLIENT/REFUSED/tenant/dart/client/dart-1")
+		b.shows("dart-1")
+		if offered := strings.Contains(b.text(), "Read only"); offered != role.may {
+			t.Errorf("%s: changes are offered: %v", role.name, offered)
+		}
+		if role.may {
+			b.press("Read only")
+			b.shows("Block for an hour")
+			b.screen("/changes")
+			b.shows("created")
+			first := evaluate[string](b, `[...document.querySelectorAll("tbody a")].at(-1).textContent`)
+			b.screen("/changes/" + first)
+			b.shows("What revision " + first + " changed")
+			time.Sleep(time.Second) // the answer to whether it may
+			if offered := strings.Contains(b.text(), "Roll back to here"); offered != role.rollback {
+				t.Errorf("%s: a rollback is offered: %v", role.name, offered)
+			}
+		}
+		if stored := evaluate[string](b, "JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])"); strings.Contains(
+			stored, tokenOf(role.name)) {
+			t.Errorf("the token is kept unasked: %s", stored)
+		}
+		b.press("Sign out")
+		b.shows("Paste a token")
 	}
-	b.screen("/tenant/acme")
-	b.shows("Your roles do not allow this.")
-	if stored := evaluate[string](b, "JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])"); strings.Contains(
-		stored, token) {
-		t.Errorf("the token is kept unasked: %s", stored)
-	}
-	b.press("Sign out")
-	b.shows("Paste a token")
 }
 
-// failover kills the coordinator while a screen is open.
-func (b *browser) failover(t *testing.T, s *system) {
+// failover kills a coordinator while a screen is open. The page says so, and goes on when the coordinator is back.
+// Meanwhile the other coordinator leads all pools: its page goes on at once, and says since when it knows the hour.
+func (b *browser) failover(t *testing.T, s *system, other *browser) {
+	other.shows("Paste a token")
+	other.do(chromedp.SendKeys("input[type=password]", tokenOf("viewer")))
+	other.press("Sign in")
+	other.screen("/pool/api")
+	other.shows("who fills api")
 	b.screen("/")
 	b.shows("who fills api")
 	s.Coordinators[0].Kill()
 	b.shows("Last news", "who fills api")
 	b.picture("stale")
+	other.shows("Leader\nguarded", "who fills api", "Known since")
 	if err := s.Coordinators[0].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,9 @@ spec: {capacity: 25}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Quota, name: tenants/acme/quotas/api, spec: {guaranteed: 10}}
 ---
-{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 1/s, burst: 1}}
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 2/s, burst: 10, precision: EXACT}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/acme/limits/per-client, spec: {rate: 12/s, burst: 20, precision: LOCAL}}
 `
 
 // hostile is a name that would run a script if a page took it for HTML.
@@ -37,8 +39,8 @@ type system struct {
 	open, guarded string // URLs of the consoles
 }
 
-// token of a caller who may read the tenant dart alone.
-const token = "a-token-of-somebody-at-dart"
+// tokenOf is the token of a caller with a role. That of a tenant-viewer is for the tenant dart.
+func tokenOf(role string) string { return "a-token-of-a-" + role }
 
 func start(t *testing.T) *system {
 	t.Helper()
@@ -84,8 +86,12 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 		t.Fatal(err)
 	}
 	tokens := rig.File("tokens.yaml")
-	text := fmt.Sprintf("tokens:\n- {name: viewer-of-dart, sha256: %x, role: tenant-viewer, tenants: [dart]}\n",
-		sha256.Sum256([]byte(token)))
+	text := "tokens:\n"
+	for role, tenants := range map[string]string{"viewer": "", "editor": ", tenants: [dart]", "admin": "",
+		"tenant-viewer": ", tenants: [dart]"} {
+		text += fmt.Sprintf("- {name: %s, sha256: %x, role: %s%s}\n", role, sha256.Sum256([]byte(tokenOf(role))), role,
+			tenants)
+	}
 	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +112,22 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 // refusedID is the ID of requests of the client dart-1, of which nearly all are refused.
 const refusedID = "refused-request"
 
+// steady is the time between two requests of a client that sends all the time.
+const steady = 25 * time.Millisecond
+
 // load sends requests until the test ends: more than the pool has, of clients with ordinary names and with a hostile
 // one.
 func (s *system) load(t *testing.T) {
 	t.Helper()
-	for _, who := range []struct{ tenant, client string }{{"acme", "acme-1"}, {"acme", "acme-2"}, {"dart", hostile},
-		{"dart", "dart-1"}, {"dart", "dart-2"}} {
-		for _, g := range s.Gateways {
+	for _, who := range []struct {
+		tenant, client string
+		every          time.Duration // of each worker
+		workers        int           // at each gateway
+	}{{"acme", "acme-1", steady, 1}, {"acme", "acme-2", steady, 1}, {"dart", hostile, steady, 1},
+		{"dart", "dart-1", steady, 1}, {"dart", "dart-2", steady, 1}, {"dart", "bursts", 4 * time.Second, 4},
+		{"acme", "bursts", 4 * time.Second, 8}} {
+		for i := range who.workers * len(s.Gateways) {
+			g := s.Gateways[i%len(s.Gateways)]
 			go func() {
 				for t.Context().Err() == nil {
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(), nil)
@@ -129,7 +144,7 @@ func (s *system) load(t *testing.T) {
 					}
 					select {
 					case <-t.Context().Done():
-					case <-time.After(25 * time.Millisecond):
+					case <-time.After(time.Until(time.Now().Truncate(who.every).Add(who.every))):
 					}
 				}
 			}()

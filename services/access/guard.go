@@ -54,6 +54,7 @@ var quotaRules = map[string]Role{
 	"GetTenant": Viewer, "ListTenants": Viewer,
 	"GetQuota": Viewer, "ListQuotas": Viewer, "GetLimit": Viewer, "ListLimits": Viewer, "Why": Viewer, "Top": Viewer,
 	"GetOverride": Viewer, "ListOverrides": Viewer, "FindDecisions": Viewer, "ListGateways": Viewer, "ListUsage": Viewer,
+	"GetBucket": Viewer, "GetPoolHistory": Viewer, "PlanBlock": Viewer,
 	"ListRevisions": Viewer, "GetRevision": Viewer, "Plan": Viewer, "Check": Viewer, "Rollback": Admin,
 	"CreatePlan": Editor, "UpdatePlan": Editor, "DeletePlan": Editor,
 	"CreatePool": Editor, "UpdatePool": Editor, "DeletePool": Editor, "CreateTenant": Editor, "UpdateTenant": Editor,

@@ -18,6 +18,7 @@ var tenantReads = map[string]string{
 	"GetTenant": "name", "GetQuota": "name", "GetLimit": "name", "ListQuotas": "parent", "ListLimits": "parent",
 	"GetOverride": "name", "ListOverrides": "parent",
 	"ListUsage": "parent", "Why": "tenant", "Top": "selection.tenant", "ListTenants": "", "FindDecisions": "",
+	"GetBucket": "name",
 }
 
 // notTenant reports whether a text is no ID of one tenant: tenants/* and tenants/- are about all of them.

@@ -20,7 +20,7 @@ import (
 )
 
 // notOfTenants are the methods that read what is not of one tenant. No tenant-viewer may call them.
-var notOfTenants = []string{"GetPool", "ListPools", "GetPlan", "ListPlans", "ListGateways", "ListRevisions",
+var notOfTenants = []string{"GetPoolHistory", "PlanBlock", "GetPool", "ListPools", "GetPlan", "ListPlans", "ListGateways", "ListRevisions",
 	"GetRevision", "Plan", "Check"}
 
 // tenantGuard has viewers of one tenant and of two.

@@ -46,11 +46,8 @@ of the tenant, or with --limit of that limit. Without one it fails.`
 
 const unblockExample = `  titrate unblock acme --client mallory --reason "it was a test"`
 
-const (
-	blockedLimit = "/limits/blocked" // of a tenant, for the blocks that name no other limit
-	nobody       = "1000000000/s"    // its rate for clients that are not blocked: the highest
-	tries        = 5                 // bounds how often a change is made anew because somebody else was faster
-)
+// tries bounds how often a change is made anew because somebody else was faster.
+const tries = 5
 
 // block is one call of block or unblock.
 type block struct {
@@ -178,152 +175,17 @@ func (b *block) run(cmd *cobra.Command, client *client, fill func(context.Contex
 	return nil
 }
 
-// block asks for the block: an Override, or for tenant "-" an entry of the limit's list.
+// block asks for the block, which the coordinator words.
 func (b *block) block(ctx context.Context, c *client) (what string, err error) {
 	what = fmt.Sprintf("client %s is refused by every gateway until titrate unblock", wording.Quote(b.client))
 	if b.end != nil {
 		what = strings.Replace(what, "titrate unblock", resource.Moment(b.end), 1)
 	}
-	name := cmp.Or(b.limit, b.tenant+blockedLimit)
-	add := func(l *quotav1.Limit) error { return b.override(ctx, c, l) }
-	if b.tenant == "tenants/"+resource.AnyTenant {
-		add = b.add
-	}
-	l, err := c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: name})
-	switch {
-	case err == nil:
-		return what, add(l)
-	case b.limit != "" || status.Code(err) != codes.NotFound:
-		return what, err
-	}
-	if err := b.hidden(ctx, c); err != nil {
-		return what, err
-	}
-	l = &quotav1.Limit{Name: name, Rate: nobody, Precision: quotav1.Precision_LOCAL}
-	if err := add(l); err != nil {
-		return what, err
-	}
-	if l.GetOverrides() == nil {
-		b.ask.Resources = append([]*quotav1.Resource{resource.Of(l)}, b.ask.Resources...)
-	}
-	plan, err := c.Plan(ctx, &quotav1.PlanRequest{Apply: &quotav1.ApplyRequest{Resources: b.ask.GetResources()}})
-	made := func(change *quotav1.ResourceChange) bool { return change.GetBefore() == nil }
-	if err == nil && (len(plan.GetChanges()) != len(b.ask.GetResources()) ||
-		!slices.ContainsFunc(plan.GetChanges(), made)) {
-		err = status.Error(codes.Aborted, name+" was made meanwhile") // and would be replaced
-	}
-	b.ask.ExpectedRevision = plan.GetRevision()
+	plan, err := c.PlanBlock(ctx, &quotav1.PlanBlockRequest{Tenant: b.tenant, Client: b.client, Limit: b.limit,
+		Until: b.end})
+	b.ask.Resources, b.ask.Deletions = plan.GetApply().GetResources(), plan.GetApply().GetDeletions()
+	b.ask.ExpectedRevision = plan.GetApply().GetExpectedRevision()
 	return what, err
-}
-
-// hidden returns an error if a new limit of blocks would hide a limit that holds for the tenant: its plan's, or else
-// every tenant's.
-func (b *block) hidden(ctx context.Context, c *client) error {
-	parents := []string{"tenants/" + resource.AnyTenant}
-	switch tenant, err := c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: b.tenant}); {
-	case err == nil && tenant.GetPlan() != "":
-		parents = append([]string{"plans/" + tenant.GetPlan()}, parents...)
-	case err != nil && status.Code(err) != codes.NotFound:
-		return err
-	}
-	for _, parent := range parents {
-		l, err := c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: parent + blockedLimit})
-		if status.Code(err) == codes.NotFound {
-			continue
-		}
-		now := time.Now()
-		lives := func(o *quotav1.InlineOverride) bool { return !resource.IsOver(o, now) }
-		if err == nil && parent != b.tenant && (l.GetRate() != nobody || slices.ContainsFunc(l.GetOverrides(), lives)) {
-			err = fmt.Errorf("%s%s would hide %s with its blocks, which hold for %[1]s now: block the client in "+
-				"%[3]s, for all its tenants, or give --limit", b.tenant, blockedLimit, l.GetName())
-		}
-		return err
-	}
-	return nil
-}
-
-// override asks for an Override with the block of a limit, and takes lapsed blocks out of the limit of blocks. A block
-// in the limit's own list makes room for it.
-func (b *block) override(ctx context.Context, c *client, l *quotav1.Limit) error {
-	before := len(l.GetOverrides())
-	listed := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool { return o.GetClient() == b.client })
-	name := l.GetName() + "/overrides/" + resource.ClientID(b.client)
-	was, err := c.GetOverride(ctx, &quotav1.GetOverrideRequest{Name: name})
-	rate := was.GetRate()
-	if listed >= 0 {
-		rate = l.GetOverrides()[listed].GetRate()
-	}
-	switch {
-	case err != nil && status.Code(err) != codes.NotFound:
-		return err
-	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
-		return unblockable(l)
-	case (err == nil || listed >= 0) && !resource.Blocks(rate):
-		return fmt.Errorf("client %s has numbers of its own in %s (rate %s), which the block would replace: leave out "+
-			"--limit", wording.Quote(b.client), l.GetName(), rate)
-	case listed >= 0:
-		l.Overrides = slices.Delete(l.GetOverrides(), listed, listed+1)
-	}
-	if strings.HasSuffix(l.GetName(), blockedLimit) {
-		if err := b.tidy(ctx, c, l, name); err != nil {
-			return err
-		}
-	}
-	if len(l.GetOverrides()) < before {
-		b.ask.Resources = append(b.ask.Resources, resource.Of(l))
-	}
-	b.ask.Resources = append(b.ask.Resources,
-		resource.Of(&quotav1.Override{Name: name, Rate: "0", Until: b.end, Etag: was.GetEtag()}))
-	return nil
-}
-
-func unblockable(l *quotav1.Limit) error {
-	return fmt.Errorf("%s has a concurrency, a quota or key TENANT, so it blocks no single client: leave out --limit",
-		l.GetName())
-}
-
-// tidy asks for the limit of blocks without its lapsed blocks, as far as a page of them goes. The named one stays.
-func (b *block) tidy(ctx context.Context, c *client, l *quotav1.Limit, stays string) error {
-	now := time.Now()
-	l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool {
-		return resource.Blocks(o.GetRate()) && resource.IsOver(o, now)
-	})
-	if l.GetEtag() == "" { // it is new
-		return nil
-	}
-	page, _, err := c.page(ctx, selection{kind: resource.Override, parent: l.GetName()}, "")
-	for _, m := range page {
-		o := m.(*quotav1.Override)
-		if o.GetName() != stays && resource.Blocks(o.GetRate()) && resource.IsOver(o, now) {
-			b.ask.Deletions = append(b.ask.Deletions, &quotav1.Deletion{Name: o.GetName(), Etag: o.GetEtag()})
-		}
-	}
-	return err
-}
-
-// add asks for a limit with the block. The limit of blocks loses its lapsed blocks.
-func (b *block) add(l *quotav1.Limit) error {
-	now := time.Now()
-	if strings.HasSuffix(l.GetName(), blockedLimit) {
-		l.Overrides = slices.DeleteFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool {
-			return resource.Blocks(o.GetRate()) && resource.IsOver(o, now)
-		})
-	}
-	one := &quotav1.InlineOverride{Client: b.client, Rate: "0", Until: b.end}
-	i := slices.IndexFunc(l.GetOverrides(), func(o *quotav1.InlineOverride) bool { return o.GetClient() == b.client })
-	switch {
-	case l.GetConcurrency() > 0 || l.GetQuota() != nil || l.GetKey() == quotav1.Key_TENANT:
-		return unblockable(l)
-	case i < 0:
-		l.Overrides = append(l.Overrides, one)
-	case !resource.Blocks(l.GetOverrides()[i].GetRate()):
-		return fmt.Errorf("client %s has numbers of its own in %s (rate %s), which the block would replace: leave out "+
-			"--limit", wording.Quote(b.client), l.GetName(), l.GetOverrides()[i].GetRate())
-	default:
-		l.Overrides[i] = one
-	}
-	b.ask.Resources = append(b.ask.Resources, resource.Of(l))
-	return nil
 }
 
 // unblock asks for limits without their blocks of the client, in both forms. The limit of blocks goes with the last
@@ -344,7 +206,7 @@ func (b *block) unblock(ctx context.Context, c *client) (what string, err error)
 		case err != nil:
 			return "", err
 		case len(l.Overrides) == before && !gone:
-		case len(l.Overrides) == 0 && !others && strings.HasSuffix(l.GetName(), blockedLimit) && l.GetRate() == nobody:
+		case len(l.Overrides) == 0 && !others && resource.IsOfBlocks(l):
 			b.ask.Deletions = append(b.ask.Deletions, &quotav1.Deletion{Name: l.GetName(), Etag: l.GetEtag()})
 		case len(l.Overrides) < before:
 			b.ask.Resources = append(b.ask.Resources, resource.Of(l))

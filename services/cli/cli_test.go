@@ -88,6 +88,12 @@ func (present) Gateways() (int64, []*quotav1.Gateway, error) {
 }
 
 // Usage has two pages: one record each.
+func (present) Bucket(context.Context, string, string) (*quotav1.Bucket, error) {
+	return &quotav1.Bucket{}, nil
+}
+
+func (present) History(context.Context, string) (*quotav1.PoolHistory, error) { return nil, nil }
+
 func (present) Usage(r *quotav1.ListUsageRequest) (*quotav1.ListUsageResponse, error) {
 	u := &quotav1.Usage{Id: "17", Limit: "tenants/acme/limits/monthly", Client: "key-1", Period: "2026-11",
 		Amount: 1000, Settled: 825, Admitted: 800, Refused: 12}

@@ -147,6 +147,12 @@ func (p *peers) Ask(_ context.Context, r *controlv1.AskRequest) (*controlv1.AskR
 		}
 		return &controlv1.AskResponse{Answer: &controlv1.AskResponse_Rehearse{
 			Rehearse: &controlv1.RehearseAnswer{Pools: out.Pools, Flows: out.Flows}}}, nil
+	case *controlv1.AskRequest_History:
+		out, err := l.ownHistory(q.History.GetPool())
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		return &controlv1.AskResponse{Answer: &controlv1.AskResponse_History{History: out}}, nil
 	case *controlv1.AskRequest_Findings:
 		return &controlv1.AskResponse{Answer: &controlv1.AskResponse_Findings{Findings: l.ownPools()}}, nil
 	}

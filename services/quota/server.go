@@ -54,6 +54,11 @@ type Live interface {
 	// Decisions returns what gateways decided about the requests of an ID, without sentences. An
 	// error is as that of Explain.
 	Decisions(ctx context.Context, request string) (*quotav1.FindDecisionsResponse, error)
+	// Bucket returns the bucket of a client at a limit, tenants/x/limits/y, without sentence. Rate 0: no gateway has
+	// such a limit. An error is as that of Explain.
+	Bucket(ctx context.Context, limit, client string) (*quotav1.Bucket, error)
+	// History returns the last hour of a pool, pools/x; nil if the pool is not known. An error is as that of Explain.
+	History(ctx context.Context, pool string) (*quotav1.PoolHistory, error)
 	// Rehearse says what would happen to shares if the resources were stored and the
 	// names deleted, for the demand of now. An error says why this coordinator does not know.
 	Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)

@@ -48,6 +48,16 @@ type present struct {
 	revision     int64
 	gateways     []*quotav1.Gateway
 	usage        *quotav1.ListUsageResponse
+	bucket       *quotav1.Bucket
+	history      *quotav1.PoolHistory
+}
+
+func (p *present) Bucket(context.Context, string, string) (*quotav1.Bucket, error) {
+	return proto.CloneOf(p.bucket), p.err
+}
+
+func (p *present) History(context.Context, string) (*quotav1.PoolHistory, error) {
+	return p.history, p.err
 }
 
 func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResponse, error) {

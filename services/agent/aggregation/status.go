@@ -78,3 +78,18 @@ func (t *Aggregator) Local() []Member {
 	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
+
+// Claim returns what a process here has announced of a key last, and when. Not ok: nothing, or it has withdrawn it.
+func (t *Aggregator) Claim(name string, generation, key uint64) (c exchange.KeyClaim, at time.Duration, ok bool) {
+	o := t.locals[process{name, generation}]
+	if o == nil {
+		return c, 0, false
+	}
+	a := o.keys.get(key)
+	if a == nil || a.withdrawn || a.flow {
+		return c, 0, false
+	}
+	c = a.KeyClaim
+	c.Admitted += a.before
+	return c, a.at, true
+}

@@ -68,11 +68,15 @@ func (s *Stream) Report(now time.Duration) *controlv1.Report {
 	return r
 }
 
-// Answer answers a question about the latest requests, or about one request. The returned function makes the answer and
-// needs nothing of the core, so that the agent can go on meanwhile.
+// Answer answers a question about the latest requests, one request, or the bucket of a key. The returned function makes
+// the answer and needs nothing of the core, so that the agent can go on meanwhile.
 func (c *Core) Answer(now time.Duration, q *controlv1.Question) func() *controlv1.Answer {
 	if q.GetRequest() != "" {
 		answer := c.decisions.Answer(now, q)
+		return func() *controlv1.Answer { return answer }
+	}
+	if q.GetKey() != nil {
+		answer := &controlv1.Answer{Id: q.GetId(), Key: c.bucket(now, q.GetKey())}
 		return func() *controlv1.Answer { return answer }
 	}
 	return c.activity.Snapshot(now, q).Answer

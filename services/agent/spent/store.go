@@ -131,6 +131,14 @@ func (b *Store) For(now time.Duration, name string) *exchange.Spent {
 	return out
 }
 
+// Ahead is the time in which a key of a gateway wins its burst back; 0: it is whole, or not kept.
+func (b *Store) Ahead(now time.Duration, name string, key uint64) time.Duration {
+	if g := b.gateways[name]; g != nil {
+		return max(0, g.keys[key].until-now)
+	}
+	return 0
+}
+
 // Sweep forgets keys that have won their bursts back.
 func (b *Store) Sweep(now time.Duration) {
 	for name, g := range b.gateways {

@@ -8,7 +8,10 @@ import { t } from "./strings";
 const most = 3600; // samples of a series, one a second
 const gap = 1000; // ms between two
 
-interface Sample { at: number; values: number[] }
+export interface Sample { at: number; values: number[] }
+
+// kinds of lines that have no meaning of their own.
+export const kinds = ["b", "c", "d", "e", "a"] as const;
 
 // History keeps values while the page is open, an hour at most.
 export class History {
@@ -28,26 +31,38 @@ export class History {
   of(name: string): Sample[] { return this.series.get(name) ?? []; }
 }
 
-export interface Line { name: string; kind: string }
+export interface Line { name: string; kind: string; text?(value: number): string }
 
-// overTime draws the lines of a history.
-export function overTime(title: string, samples: Sample[], lines: Line[]): Content {
+// overTime draws the lines of a history whose samples are so many ms apart. A value that is not known is NaN.
+export function overTime(title: string, samples: Sample[], lines: Line[], every = gap): Content {
   const first = samples[0], end = samples.at(-1);
   if (!first || !end || end.at === first.at) return h("p", { class: "quiet" }, t.historyNone);
-  const high = Math.max(1e-9, ...samples.flatMap((s) => s.values)) * 1.05;
+  const known = samples.flatMap((s) => s.values.slice(0, lines.length)).filter((v) => !isNaN(v));
+  const high = Math.max(1e-9, ...known) * 1.05;
   const x = (s: Sample) => ((s.at - first.at) / (end.at - first.at) * 600).toFixed(1);
   const step = Math.ceil(samples.length / 600);
   const drawn = samples.filter((_, i) => i % step === 0 || i === samples.length - 1);
+  const said = (l: Line, i: number) => `${l.name} ${(l.text ?? rate)(end.values[i] ?? 0)}`;
+  const path = (i: number) => {
+    let d = "", at = -Infinity;
+    for (const s of drawn) {
+      const v = s.values[i] ?? NaN;
+      if (isNaN(v)) continue;
+      d += `${s.at - at < 5 * every * step ? "L" : "M"}${x(s)} ${(140 - Math.max(0, v) / high * 140).toFixed(1)}`;
+      at = s.at;
+    }
+    return d;
+  };
+  const shown = lines.map((l, i) => ({ l, i })).filter(({ i }) => !isNaN(end.values[i] ?? NaN));
   return h("figure", { class: "chart" },
     h("figcaption", null, h("strong", null, title), " ",
-      lines.map((l, i) => h("span", { class: "legend" }, h("span", { class: `swatch ${l.kind}`, "aria-hidden": "true" }),
-        `${l.name} ${rate(end.values[i] ?? 0)}`))),
+      shown.map(({ l, i }) => h("span", { class: "legend" }, h("span", { class: `swatch ${l.kind}`, "aria-hidden": "true" }),
+        said(l, i)))),
     h("svg", { viewBox: "0 0 600 140", preserveAspectRatio: "none", role: "img",
-      "aria-label": `${title}: ${lines.map((l, i) => `${l.name} ${rate(end.values[i] ?? 0)}`).join(", ")}` },
-      lines.map((l, i) => h("path", { class: `line ${l.kind}`, "vector-effect": "non-scaling-stroke", d: drawn.map(
-        (s, n) => `${n && s.at - drawn[n - 1]!.at < 5 * gap * step ? "L" : "M"}${x(s)} ${(140 - (s.values[i] ?? 0) / high * 140).toFixed(1)}`).join("") }))),
+      "aria-label": `${title}: ${shown.map(({ l, i }) => said(l, i)).join(", ")}` },
+      lines.map((l, i) => h("path", { class: `line ${l.kind}`, "vector-effect": "non-scaling-stroke", d: path(i) }))),
     h("div", { class: "axis" }, h("span", null, `−${duration((end.at - first.at) / 1000)}`),
-      h("span", null, t.peak(rate(high / 1.05))), h("span", null, "0")));
+      h("span", null, t.peak((lines[0]?.text ?? rate)(high / 1.05))), h("span", null, t.now)));
 }
 
 // Column is a tenant in the picture of a pool. Rates in requests per second.

@@ -1,8 +1,8 @@
 // Fleet: the pools as water, what check finds, the gateways.
 
 import type { History } from "./chart";
-import { overTime } from "./chart";
 import { h, type Content, type Tree } from "./dom";
+import { Hour } from "./hour";
 import { last, num, rate, time } from "./format";
 import { badge, body, figures, known, link, section, Table, type Context, type Screen } from "./parts";
 import { byTenant, picture, Weights } from "./pools";
@@ -14,7 +14,7 @@ const pictured = 3; // pools whose picture is drawn; the others are in the table
 
 export function fleet(c: Context, history: History): Screen {
   const weights = new Weights(c.changed);
-  const gateways = gatewayTable(c);
+  const hour = new Hour(c.changed, history), gateways = gatewayTable(c);
   const findings = findingTable(c);
   const others = poolTable(c);
   const pools = () => body<{ pools: Pool[] }>(c.live, poolsPath)?.pools ?? [];
@@ -26,7 +26,7 @@ export function fleet(c: Context, history: History): Screen {
       h("h1", null, t.fleet),
       section(t.pools, known<{ pools: Pool[] }>(c.live, poolsPath, ({ pools }) => pools.length === 0
         ? h("p", { class: "quiet" }, t.noPools)
-        : [pools.slice(0, pictured).map((p) => poolCard(c, history, weights, p)),
+        : [pools.slice(0, pictured).map((p) => poolCard(c, hour, weights, p)),
           pools.length > pictured && others.view(pools.slice(pictured))])),
       section(t.findings, known<{ findings: Finding[] }>(c.live, ":check", (r) => findings.view(r.findings))),
       section(t.gateways, known<Gateways>(c.live, "/gateways", (r) => r.gateways.length === 0
@@ -35,12 +35,12 @@ export function fleet(c: Context, history: History): Screen {
   };
 }
 
-function poolCard(c: Context, history: History, weights: Weights, p: Pool): Tree {
+function poolCard(c: Context, hour: Hour, weights: Weights, p: Pool): Tree {
   const name = last(p.name);
   return h("article", { key: p.name, class: "card" },
     h("h3", null, link(["pool", name], name)), poolFigures(p),
     known<Top>(c.live, byTenant(name), (top) => picture(p, name, top, weights)),
-    poolHistory(history, p));
+    hour.view(p));
 }
 
 // poolFigures are the numbers of a pool, and what they mean.
@@ -54,12 +54,6 @@ export function poolFigures(p: Pool): Content {
     h("p", null, s.fairRate > 0 ? t.full(rate(s.fairRate)) : t.slack),
     s.infeasibleGuarantees && h("p", { class: "note error" }, t.infeasible),
   ];
-}
-
-// poolHistory is a pool over the time of this page.
-export function poolHistory(history: History, p: Pool): Content {
-  return overTime(t.history, history.of(p.name), [{ name: t.admitted, kind: "admitted" },
-    { name: t.demand, kind: "refused" }, { name: t.capacity, kind: "capacity" }]);
 }
 
 // remember keeps a pool's numbers of now.

@@ -8,6 +8,7 @@ import { fleet } from "./fleet";
 import { duration } from "./format";
 import { Live } from "./live";
 import { link, type Context, type Screen } from "./parts";
+import { picture } from "./picture";
 import { pool } from "./pool";
 import { request } from "./request";
 import { revisions } from "./revisions";
@@ -59,6 +60,7 @@ function open(parts: string[]): Screen {
     case "tenant": return tenant(context, rest[0] ?? "-", rest[1]);
     case "top": return top(context, rest);
     case "pool": return pool(context, history, rest[0] ?? "");
+    case "limit": return picture(context, history, rest);
     case "changes": return revisions(context, rest[0]);
     case "request": return request(context, rest[0]);
     default: return fleet(context, history);
@@ -120,7 +122,7 @@ function bar(): Tree {
   return h("header", null,
     h("strong", { class: "product" }, t.product),
     h("nav", { "aria-label": t.screens }, entry("fleet", t.fleet, ["pool"]), entry("top", t.limited),
-      entry("tenants", t.tenants, ["tenant"]), entry("changes", t.changes), entry("request", t.request)),
+      entry("tenants", t.tenants, ["tenant"]), entry("limit", t.picture), entry("changes", t.changes), entry("request", t.request)),
     h("div", { class: "who" },
       editor && h("button", { type: "button", "aria-pressed": String(allowed), title: t.readOnlyHint,
         onclick: () => { allowed = !allowed; changed(); } }, allowed ? t.mayChange : t.readOnly),

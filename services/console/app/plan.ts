@@ -146,7 +146,7 @@ export async function stored<T extends object>(path: string): Promise<T> {
   return said(rest) as T;
 }
 
-function said(v: object): object {
+export function said(v: object): object {
   return Object.fromEntries(Object.entries(v).map(([k, one]: [string, unknown]): [string, unknown] =>
     [k, Array.isArray(one) ? one.map((x) => x && typeof x === "object" ? said(x as object) : x as unknown)
       : one && typeof one === "object" ? said(one) : one]).filter(([k, one]) => !unset(k, one)));

@@ -4,7 +4,8 @@ import { post, problemOf } from "./api";
 import type { History } from "./chart";
 import { h, type Content } from "./dom";
 import { last, now, num, rate } from "./format";
-import { poolFigures, poolHistory, remember } from "./fleet";
+import { poolFigures, remember } from "./fleet";
+import { Hour } from "./hour";
 import { body, failed, figures, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
 import { Effects, stored } from "./plan";
 import { byTenant, picture, Weights } from "./pools";
@@ -14,7 +15,7 @@ import type { Activity, Plan, Pool, Problem, Tenant, Top } from "./types";
 
 export function pool(c: Context, history: History, id: string): Screen {
   const path = `/pools/${encodeURIComponent(id)}`, top = byTenant(id);
-  const weights = new Weights(c.changed), try_ = new WhatIf(c, id);
+  const weights = new Weights(c.changed), try_ = new WhatIf(c, id), hour = new Hour(c.changed, history);
   const table = new Table<Activity>(t.tenants, [
     { title: t.tenant, cell: (a) => a.tenant ? link(["tenant", a.tenant], tenantName(a.tenant)) : h("em", null, t.other) },
     { title: t.weight, number: true, cell: (a) => a.tenant ? num(weights.of(a.tenant, id)) : "" },
@@ -36,7 +37,7 @@ export function pool(c: Context, history: History, id: string): Screen {
       known<Pool>(c.live, path, (p) => [
         poolFigures(p), figures([[t.sharing, p.sharing]]),
         known<Top>(c.live, top, (r) => picture(p, id, r, weights)),
-        poolHistory(history, p),
+        hour.view(p, true),
         section(t.tenants, known<Top>(c.live, top, (r) => r.rows.length === 0 ? h("p", { class: "quiet" }, t.idle)
           : table.view(r.other ? [...r.rows, { ...r.other, tenant: "" }] : r.rows)),
           h("p", null, link(["top", "TENANT", "REFUSED", "pool", id], t.limited))),

@@ -3,6 +3,7 @@
 import { h, type Content, type Tree } from "./dom";
 import { duration, last, now, num, per, rate, time } from "./format";
 import { badge, body, figures, known, link, meter, section, spark, Table, type Context, type Screen } from "./parts";
+import { pictureLink } from "./picture";
 import { limitName } from "./top";
 import { blockButton } from "./block";
 import { t } from "./strings";
@@ -116,7 +117,7 @@ function gatewayTable(c: Context): Table<Explanation["gateways"][number]> {
 function clientTable(c: Context, id: string): Table<Activity> {
   return new Table<Activity>(t.clients, [
     { title: t.client, cell: (a) => link(["tenant", id, a.client], a.client) },
-    { title: t.limit, cell: (a) => limitName(a.limit) },
+    { title: t.limit, cell: (a) => pictureLink(id, a.limit, a.client, limitName(a.limit)) },
     { title: t.pool, cell: (a) => a.pool },
     { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
     { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },

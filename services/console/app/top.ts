@@ -4,6 +4,7 @@
 import { h, type Content } from "./dom";
 import { duration, now, num, per, rate, seconds } from "./format";
 import { blockButton } from "./block";
+import { pictureLink } from "./picture";
 import { known, link, spark, Table, type Column, type Context, type Screen } from "./parts";
 import { t } from "./strings";
 import type { Activity, Top } from "./types";
@@ -60,7 +61,7 @@ export function top(c: Context, given: string[]): Screen {
 function columns(c: Context, by: string): Column<Activity>[] {
   const name: Column<Activity> = { title: t.ofBy[by] ?? "", cell: (a) => named(a, by) };
   if (by === "CLIENT") {
-    return [name, tenantColumn(), { title: t.limit, cell: (a) => limitName(a.limit) },
+    return [name, tenantColumn(), { title: t.limit, cell: (a) => pictureLink(a.tenant, a.limit, a.client, limitName(a.limit)) },
       { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
       { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
       { title: t.waited, number: true, cell: (a) => duration(a.waitedSeconds) },

@@ -91,3 +91,19 @@ export interface Access {
   caller: string; credential: string; expireTime?: string; allowed: boolean; reason: string;
   grants: { role: string; tenants: string[]; ceiling: string }[];
 }
+
+export interface PoolSample {
+  time: string; demand: number; admitted: number; capacity: number; fairRate: number; waiting: number; marked: number;
+  refused: number; tenants: { tenant: string; share: number; admitted: number }[];
+}
+export interface PoolHistory { pool: string; since?: string; step?: string; samples: PoolSample[] }
+
+export interface GatewayBucket {
+  gateway: string; agent: string; free?: number; rate: number; admitted: number; reported?: string; tokens: number;
+  granted: number; returned: number; whole: boolean; need: number; recalled: boolean;
+}
+export interface Bucket {
+  limit: string; client: string; rate: number; burst: number; exact: boolean;
+  owner?: { agent: string; free: number; out: number }; gateways: GatewayBucket[]; agents: number; silent: string[];
+  sentence: string;
+}

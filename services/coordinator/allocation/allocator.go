@@ -25,6 +25,7 @@ type Allocator struct {
 	collecting map[string]bool      // pools that were led elsewhere: see Collect
 	stirred    bool                 // since the last round: see Stirred
 	solver     solver
+	refused    map[string]float64 // requests/s of flows without demand, by pool
 }
 
 // New makes an allocator without configuration: it grants nothing until Configure.
@@ -32,6 +33,7 @@ func New(p Params) *Allocator {
 	return &Allocator{
 		params: p, config: &Config{}, agents: map[string]*agent{},
 		flows: map[Flow]*flow{}, idle: map[Flow]*Lease{}, pools: map[string]*poolState{},
+		refused: map[string]float64{},
 	}
 }
 
@@ -140,6 +142,7 @@ func (al *Allocator) gather(now time.Time) (span time.Duration) {
 	for _, f := range al.order {
 		f.reported, f.agents = usageNow{}, 0
 	}
+	clear(al.refused)
 	maps.DeleteFunc(al.agents, func(_ string, a *agent) bool { return now.Sub(a.heard) > al.params.Membership })
 	for _, a := range al.agents {
 		a.expireAwaited(now)
@@ -168,6 +171,8 @@ func (al *Allocator) gather(now time.Time) (span time.Duration) {
 			}
 			if e.flow != nil {
 				e.flow.add(e)
+			} else if e.rate.refused > 0 { // limits refuse everything
+				al.refused[e.key.Pool] += e.rate.refused
 			}
 		}
 	}

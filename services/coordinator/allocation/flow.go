@@ -53,6 +53,7 @@ type flow struct {
 type usageNow struct {
 	demand, served, waiting float64
 	limited                 bool
+	marked, refused         float64
 }
 
 // admittedSmoothing is the time constant of what OFF flows are served, which comes off the capacity.
@@ -65,6 +66,8 @@ func (f *flow) add(e *entry) {
 	f.reported.served += e.rate.served
 	f.reported.waiting += e.waiting
 	f.reported.limited = f.reported.limited || e.rate.limited
+	f.reported.marked += e.rate.marked
+	f.reported.refused += e.rate.refused
 }
 
 // update takes the sums over windows of length span.

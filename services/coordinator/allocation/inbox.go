@@ -31,6 +31,8 @@ type FlowReport struct {
 	Waiting        float64 // now
 	Once           bool    // in this interval only
 	Limited        bool    // the tenant stage queued beyond its target, marked or rejected
+	// Requests per second that were marked, and refused by limits or the share: for History alone.
+	Marked, Refused float64
 	// Of an adaptive pool, per second: what its upstream has completed, the cost·seconds
 	// that this took, and what the upstream refused; and what is there now.
 	Completed, Residence, Shed, InFlight float64
@@ -52,6 +54,8 @@ const (
 	silentReports = 64
 	// maxFlows bounds the flows of one agent. Each costs some 300 bytes.
 	maxFlows = 1 << 18
+	// maxRequests bounds the requests per second of a flow at a gateway that are marked or refused; more are not counted.
+	maxRequests = 1e9
 )
 
 // agent is the latest that is known from one agent.
@@ -88,29 +92,33 @@ type entry struct {
 	parts             []Part
 }
 
-// usage is the traffic of a flow in some windows. The last three are of an adaptive pool.
+// usage is the traffic of a flow in some windows. completed, residence and shed are of an adaptive pool.
 type usage struct {
 	demand, served             float64
 	limited                    bool
 	completed, residence, shed float64
+	marked, refused            float64
 }
 
 // per is the usage per second of windows that lasted h seconds.
 func (u usage) per(h float64) usage {
-	return usage{u.demand / h, u.served / h, u.limited, u.completed / h, u.residence / h, u.shed / h}
+	return usage{u.demand / h, u.served / h, u.limited, u.completed / h, u.residence / h, u.shed / h,
+		u.marked / h, u.refused / h}
 }
 
 // towards moves a mean over past windows by the part g to the usage of the latest.
 func (u usage) towards(latest usage, g float64) usage {
 	step := func(mean, sample float64) float64 { return mean + g*(sample-mean) }
 	return usage{step(u.demand, latest.demand), step(u.served, latest.served), latest.limited,
-		step(u.completed, latest.completed), step(u.residence, latest.residence), step(u.shed, latest.shed)}
+		step(u.completed, latest.completed), step(u.residence, latest.residence), step(u.shed, latest.shed),
+		step(u.marked, latest.marked), step(u.refused, latest.refused)}
 }
 
 // plus is the usage of both.
 func (u usage) plus(v usage, times float64) usage {
 	return usage{u.demand + v.demand*times, u.served + v.served*times, u.limited || v.limited && times > 0,
-		u.completed + v.completed*times, u.residence + v.residence*times, u.shed + v.shed*times}
+		u.completed + v.completed*times, u.residence + v.residence*times, u.shed + v.shed*times,
+		u.marked + v.marked*times, u.refused + v.refused*times}
 }
 
 // forget makes the entry one of a flow that is not used.
@@ -205,7 +213,7 @@ func (a *agent) addFlow(e *entry, f *FlowReport, h, capacity float64) {
 	u := usage{
 		demand: a.bound(f.Demand, most), served: a.bound(f.Served, maxServed*capacity), limited: f.Limited,
 		completed: a.bound(f.Completed, most), residence: a.bound(f.Residence, maxQueue*most),
-		shed: a.bound(f.Shed, most),
+		shed: a.bound(f.Shed, most), marked: counted(f.Marked), refused: counted(f.Refused),
 	}
 	e.last, e.sum = e.last.plus(u, 1), e.sum.plus(u, h)
 	e.waiting += a.bound(f.Waiting, maxQueue*capacity)
@@ -213,6 +221,14 @@ func (a *agent) addFlow(e *entry, f *FlowReport, h, capacity float64) {
 	if len(e.parts) < maxReplicas {
 		e.parts = append(e.parts, Part{f.Gateway, u.demand, u.served})
 	}
+}
+
+// counted bounds a rate of requests, which may be any: a flood is no fault of its agent.
+func counted(v float64) float64 {
+	if v >= 0 && v <= maxRequests {
+		return v
+	}
+	return 0
 }
 
 // closeWindows turns the reports since the last round into rates. What an agent does not name

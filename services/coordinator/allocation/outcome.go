@@ -52,6 +52,13 @@ type PoolShare struct {
 	// there, Stay the mean time that a request stays there without a backlog, seconds.
 	Adaptive                          bool
 	Estimate, InFlight, Backlog, Stay float64
+	Events
+}
+
+// Events counts the requests of a pool that are not admitted at once.
+type Events struct {
+	Waiting         float64 // cost units that wait for shares
+	Marked, Refused float64 // requests per second
 }
 
 // Outcome is the result of a round. It is not changed afterwards.

@@ -24,10 +24,11 @@ const (
 func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 	s := &al.solver
 	s.params, s.pool, s.free, s.flows = &al.params, p, p.Capacity, s.flows[:0]
-	demand, admitted := 0.0, 0.0
+	demand, admitted, events := 0.0, 0.0, Events{Refused: al.refused[p.Name]}
 	for _, f := range flows {
 		demand += f.demand.mean
 		admitted += f.admitted
+		events.add(f.reported, f.waiting)
 		if f.settings.off {
 			f.share, f.bound = f.demand.mean, ByDemand
 			s.free -= f.admitted
@@ -43,7 +44,7 @@ func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 	s.free = math.Max(s.free, 0)
 	s.target = s.free * (1 + state.loss)
 	share := s.solve(state.fairRate)
-	share.Demand, share.Admitted = demand, admitted
+	share.Demand, share.Admitted, share.Events = demand, admitted, events
 	state.fairRate = share.FairRate
 	state.stepLoss(al.span, 1-admitted/p.Capacity)
 	share.Loss = state.loss
@@ -61,6 +62,13 @@ func (al *Allocator) sharePool(p *Pool, flows []*flow, out *Outcome) PoolShare {
 		}
 	}
 	return share
+}
+
+// add adds a flow's.
+func (e *Events) add(u usageNow, waiting float64) {
+	e.Waiting += waiting
+	e.Marked += u.marked
+	e.Refused += u.refused
 }
 
 // poolState is the allocator's state of one pool.

@@ -32,8 +32,10 @@ import (
 	"time"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/delivery"
+	"github.com/titrate/titrate/services/coordinator/history"
 )
 
 // MaxRound bounds the time between two rounds. Agents take a coordinator for dead
@@ -68,6 +70,7 @@ type Loop struct {
 	steady    bool      // the last round has published shares of all demand
 	calm      bool      // see Calm
 	stirred   chan struct{}
+	history   history.History // of this leadership
 }
 
 // New returns the loop of a coordinator that does not lead.
@@ -100,6 +103,7 @@ func (l *Loop) Begin(now time.Time, epoch int64, goOn bool) {
 	if !goOn || l.allocator == nil {
 		l.allocator = allocation.New(l.o.Params)
 		l.outcome, l.began, l.collects = nil, now, time.Time{}
+		l.history = history.History{}
 	}
 	if l.config != nil {
 		l.allocator.Configure(l.config)
@@ -146,7 +150,7 @@ func (l *Loop) Freeze() {
 func (l *Loop) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.epoch, l.allocator, l.outcome, l.frozen = 0, nil, nil, false
+	l.epoch, l.allocator, l.outcome, l.frozen, l.history = 0, nil, nil, false, history.History{}
 	l.publisher.Withdraw()
 }
 
@@ -209,7 +213,7 @@ func (l *Loop) Report(now time.Time, agent string, r *controlv1.Report) (news bo
 			Flow: allocation.Flow{Tenant: f.GetTenant(), Pool: f.GetPool()}, Gateway: f.GetGateway(),
 			Demand: f.GetDemand(), Served: f.GetServed(), Waiting: f.GetWaiting(), Limited: f.GetLimited(),
 			Once: f.GetOnce(), Completed: f.GetCompleted(), Residence: f.GetResidence(), Shed: f.GetShed(),
-			InFlight: f.GetInFlight(),
+			InFlight: f.GetInFlight(), Marked: f.GetMarked(), Refused: f.GetRejected() + f.GetClientRejected(),
 		}
 	}
 	l.mu.Lock()
@@ -290,6 +294,7 @@ func (l *Loop) Step(now time.Time) bool {
 	}
 	l.outcome, l.renewed, l.steady = outcome, now, l.divided.IsZero()
 	l.publisher.Publish(now.Sub(l.zero), outcome, l.allocator.Agents())
+	l.history.Add(now, outcome)
 	return true
 }
 
@@ -389,6 +394,13 @@ func (l *Loop) View(now time.Time) View {
 		v.Stale, v.Members = l.frozen || now.Sub(l.renewed) > l.o.Expiry, len(l.outcome.Members)
 	}
 	return v
+}
+
+// History returns the last hour of a pool, nil if this coordinator does not lead it or knows nothing yet.
+func (l *Loop) History(pool string) *quotav1.PoolHistory {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.history.Of(pool)
 }
 
 // Parts are a flow's use per gateway.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/wording"
 )
 
@@ -38,6 +39,15 @@ func ParseRate(s string) (float64, error) {
 		return r, nil
 	}
 	return 0, fmt.Errorf("rate %s must be at most %s/s", wording.Quote(s), wording.Number(MaxRate))
+}
+
+// BlockedLimit is the limit of a tenant or plan for blocks that name no other limit. HighestRate is its rate for
+// clients that are not blocked.
+const BlockedLimit, HighestRate = "/limits/blocked", "1000000000/s"
+
+// IsOfBlocks reports whether a limit is there for blocks alone, so that it may go with the last one.
+func IsOfBlocks(l *quotav1.Limit) bool {
+	return strings.HasSuffix(l.GetName(), BlockedLimit) && l.GetRate() == HighestRate
 }
 
 // Blocks reports whether a rate, as written, is 0: it refuses everything.

@@ -1164,7 +1164,9 @@ type Question struct {
 	// Rows of one tenant, pool, limit and gateway each, not summed by selection.by.
 	Single bool `protobuf:"varint,3,opt,name=single,proto3" json:"single,omitempty"`
 	// Instead of rows: what was decided about the requests of this ID.
-	Request       string `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
+	Request string `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
+	// Instead of rows: the bucket of this key.
+	Key           *KeyQuestion `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1227,6 +1229,74 @@ func (x *Question) GetRequest() string {
 	return ""
 }
 
+func (x *Question) GetKey() *KeyQuestion {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// Names a key of a limit.
+type KeyQuestion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // without prefix
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`   // its name within the tenant
+	Client        string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"` // "" of a limit of the tenant as a whole
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyQuestion) Reset() {
+	*x = KeyQuestion{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyQuestion) ProtoMessage() {}
+
+func (x *KeyQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyQuestion.ProtoReflect.Descriptor instead.
+func (*KeyQuestion) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *KeyQuestion) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *KeyQuestion) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *KeyQuestion) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the question
@@ -1236,13 +1306,14 @@ type Answer struct {
 	Decisions     []*v1alpha1.Decision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	Remembered    int64                `protobuf:"varint,5,opt,name=remembered,proto3" json:"remembered,omitempty"`
 	Back          *durationpb.Duration `protobuf:"bytes,6,opt,name=back,proto3" json:"back,omitempty"` // age of the oldest; absent if none is remembered
+	Key           *KeyAnswer           `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`   // of a key; absent from a release that does not know the question
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1325,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1338,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1312,6 +1383,151 @@ func (x *Answer) GetBack() *durationpb.Duration {
 	return nil
 }
 
+func (x *Answer) GetKey() *KeyAnswer {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// A key of a limit at one agent.
+type KeyAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rate  float64                `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"` // tokens per second; 0 = the configuration in force has no such limit with a bucket
+	Burst float64                `protobuf:"fixed64,2,opt,name=burst,proto3" json:"burst,omitempty"`
+	Exact bool                   `protobuf:"varint,3,opt,name=exact,proto3" json:"exact,omitempty"`
+	Owner *v1alpha1.OwnerBucket  `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"` // absent: the agent does not own the key
+	// Its own gateways with what they know, and as owner all gateways that use the key.
+	Gateways      []*KeyGateway `protobuf:"bytes,5,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyAnswer) Reset() {
+	*x = KeyAnswer{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyAnswer) ProtoMessage() {}
+
+func (x *KeyAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyAnswer.ProtoReflect.Descriptor instead.
+func (*KeyAnswer) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *KeyAnswer) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *KeyAnswer) GetOwner() *v1alpha1.OwnerBucket {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *KeyAnswer) GetGateways() []*KeyGateway {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+type KeyGateway struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Process       uint64                  `protobuf:"varint,1,opt,name=process,proto3" json:"process,omitempty"` // number of the process for owners of keys
+	Owned         bool                    `protobuf:"varint,2,opt,name=owned,proto3" json:"owned,omitempty"`     // of the owner: bucket has what it has granted, and no name
+	Bucket        *v1alpha1.GatewayBucket `protobuf:"bytes,3,opt,name=bucket,proto3" json:"bucket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyGateway) Reset() {
+	*x = KeyGateway{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyGateway) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyGateway) ProtoMessage() {}
+
+func (x *KeyGateway) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyGateway.ProtoReflect.Descriptor instead.
+func (*KeyGateway) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *KeyGateway) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *KeyGateway) GetOwned() bool {
+	if x != nil {
+		return x.Owned
+	}
+	return false
+}
+
+func (x *KeyGateway) GetBucket() *v1alpha1.GatewayBucket {
+	if x != nil {
+		return x.Bucket
+	}
+	return nil
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         uint64                 `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"` // of the Configuration; 0 = leases: they are sent whole again
@@ -1322,7 +1538,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1550,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1563,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ack) GetNonce() uint64 {
@@ -1389,7 +1605,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1617,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1630,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Configuration) GetNonce() uint64 {
@@ -1522,7 +1738,7 @@ type Leases struct {
 
 func (x *Leases) Reset() {
 	*x = Leases{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1750,7 @@ func (x *Leases) String() string {
 func (*Leases) ProtoMessage() {}
 
 func (x *Leases) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1763,7 @@ func (x *Leases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leases.ProtoReflect.Descriptor instead.
 func (*Leases) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Leases) GetEpoch() int64 {
@@ -1672,7 +1888,7 @@ type FlowName struct {
 
 func (x *FlowName) Reset() {
 	*x = FlowName{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1900,7 @@ func (x *FlowName) String() string {
 func (*FlowName) ProtoMessage() {}
 
 func (x *FlowName) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1913,7 @@ func (x *FlowName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowName.ProtoReflect.Descriptor instead.
 func (*FlowName) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FlowName) GetTenant() string {
@@ -1728,7 +1944,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1956,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1969,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Lease) GetTenant() string {
@@ -1812,7 +2028,7 @@ type PoolLease struct {
 
 func (x *PoolLease) Reset() {
 	*x = PoolLease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2040,7 @@ func (x *PoolLease) String() string {
 func (*PoolLease) ProtoMessage() {}
 
 func (x *PoolLease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2053,7 @@ func (x *PoolLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLease.ProtoReflect.Descriptor instead.
 func (*PoolLease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{17}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PoolLease) GetPool() string {
@@ -2004,12 +2220,17 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\tin_flight\x18\f \x01(\x01R\binFlight\x12\x1c\n" +
 	"\tresidence\x18\r \x01(\x01R\tresidence\x12\x12\n" +
 	"\x04shed\x18\x0e \x01(\x01R\x04shed\x12\x12\n" +
-	"\x04once\x18\x0f \x01(\bR\x04once\"\x8d\x01\n" +
+	"\x04once\x18\x0f \x01(\bR\x04once\"\xc6\x01\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12?\n" +
 	"\tselection\x18\x02 \x01(\v2!.titrate.quota.v1alpha1.SelectionR\tselection\x12\x16\n" +
 	"\x06single\x18\x03 \x01(\bR\x06single\x12\x18\n" +
-	"\arequest\x18\x04 \x01(\tR\arequest\"\x95\x02\n" +
+	"\arequest\x18\x04 \x01(\tR\arequest\x127\n" +
+	"\x03key\x18\x05 \x01(\v2%.titrate.control.v1alpha1.KeyQuestionR\x03key\"S\n" +
+	"\vKeyQuestion\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\tR\x06client\"\xcc\x02\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
 	"\x04rows\x18\x02 \x03(\v2 .titrate.quota.v1alpha1.ActivityR\x04rows\x126\n" +
@@ -2018,7 +2239,19 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\n" +
 	"remembered\x18\x05 \x01(\x03R\n" +
 	"remembered\x12-\n" +
-	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04back\"1\n" +
+	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04back\x125\n" +
+	"\x03key\x18\a \x01(\v2#.titrate.control.v1alpha1.KeyAnswerR\x03key\"\xc8\x01\n" +
+	"\tKeyAnswer\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\x02 \x01(\x01R\x05burst\x12\x14\n" +
+	"\x05exact\x18\x03 \x01(\bR\x05exact\x129\n" +
+	"\x05owner\x18\x04 \x01(\v2#.titrate.quota.v1alpha1.OwnerBucketR\x05owner\x12@\n" +
+	"\bgateways\x18\x05 \x03(\v2$.titrate.control.v1alpha1.KeyGatewayR\bgateways\"{\n" +
+	"\n" +
+	"KeyGateway\x12\x18\n" +
+	"\aprocess\x18\x01 \x01(\x04R\aprocess\x12\x14\n" +
+	"\x05owned\x18\x02 \x01(\bR\x05owned\x12=\n" +
+	"\x06bucket\x18\x03 \x01(\v2%.titrate.quota.v1alpha1.GatewayBucketR\x06bucket\"1\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\xa3\x02\n" +
@@ -2091,81 +2324,91 @@ func file_titrate_control_v1alpha1_control_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_control_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
-	(*ConnectRequest)(nil),      // 0: titrate.control.v1alpha1.ConnectRequest
-	(*ConnectResponse)(nil),     // 1: titrate.control.v1alpha1.ConnectResponse
-	(*Hello)(nil),               // 2: titrate.control.v1alpha1.Hello
-	(*Coordinators)(nil),        // 3: titrate.control.v1alpha1.Coordinators
-	(*Replica)(nil),             // 4: titrate.control.v1alpha1.Replica
-	(*Report)(nil),              // 5: titrate.control.v1alpha1.Report
-	(*State)(nil),               // 6: titrate.control.v1alpha1.State
-	(*GatewayState)(nil),        // 7: titrate.control.v1alpha1.GatewayState
-	(*LeftOut)(nil),             // 8: titrate.control.v1alpha1.LeftOut
-	(*FlowReport)(nil),          // 9: titrate.control.v1alpha1.FlowReport
-	(*Question)(nil),            // 10: titrate.control.v1alpha1.Question
-	(*Answer)(nil),              // 11: titrate.control.v1alpha1.Answer
-	(*Ack)(nil),                 // 12: titrate.control.v1alpha1.Ack
-	(*Configuration)(nil),       // 13: titrate.control.v1alpha1.Configuration
-	(*Leases)(nil),              // 14: titrate.control.v1alpha1.Leases
-	(*FlowName)(nil),            // 15: titrate.control.v1alpha1.FlowName
-	(*Lease)(nil),               // 16: titrate.control.v1alpha1.Lease
-	(*PoolLease)(nil),           // 17: titrate.control.v1alpha1.PoolLease
-	(*Bookings)(nil),            // 18: titrate.control.v1alpha1.Bookings
-	(*Booked)(nil),              // 19: titrate.control.v1alpha1.Booked
-	(*Periods)(nil),             // 20: titrate.control.v1alpha1.Periods
-	(*durationpb.Duration)(nil), // 21: google.protobuf.Duration
-	(*v1alpha1.Selection)(nil),  // 22: titrate.quota.v1alpha1.Selection
-	(*v1alpha1.Activity)(nil),   // 23: titrate.quota.v1alpha1.Activity
-	(*v1alpha1.Decision)(nil),   // 24: titrate.quota.v1alpha1.Decision
-	(*v1alpha1.Resource)(nil),   // 25: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),         // 26: titrate.quota.v1alpha1.Bound
+	(*ConnectRequest)(nil),         // 0: titrate.control.v1alpha1.ConnectRequest
+	(*ConnectResponse)(nil),        // 1: titrate.control.v1alpha1.ConnectResponse
+	(*Hello)(nil),                  // 2: titrate.control.v1alpha1.Hello
+	(*Coordinators)(nil),           // 3: titrate.control.v1alpha1.Coordinators
+	(*Replica)(nil),                // 4: titrate.control.v1alpha1.Replica
+	(*Report)(nil),                 // 5: titrate.control.v1alpha1.Report
+	(*State)(nil),                  // 6: titrate.control.v1alpha1.State
+	(*GatewayState)(nil),           // 7: titrate.control.v1alpha1.GatewayState
+	(*LeftOut)(nil),                // 8: titrate.control.v1alpha1.LeftOut
+	(*FlowReport)(nil),             // 9: titrate.control.v1alpha1.FlowReport
+	(*Question)(nil),               // 10: titrate.control.v1alpha1.Question
+	(*KeyQuestion)(nil),            // 11: titrate.control.v1alpha1.KeyQuestion
+	(*Answer)(nil),                 // 12: titrate.control.v1alpha1.Answer
+	(*KeyAnswer)(nil),              // 13: titrate.control.v1alpha1.KeyAnswer
+	(*KeyGateway)(nil),             // 14: titrate.control.v1alpha1.KeyGateway
+	(*Ack)(nil),                    // 15: titrate.control.v1alpha1.Ack
+	(*Configuration)(nil),          // 16: titrate.control.v1alpha1.Configuration
+	(*Leases)(nil),                 // 17: titrate.control.v1alpha1.Leases
+	(*FlowName)(nil),               // 18: titrate.control.v1alpha1.FlowName
+	(*Lease)(nil),                  // 19: titrate.control.v1alpha1.Lease
+	(*PoolLease)(nil),              // 20: titrate.control.v1alpha1.PoolLease
+	(*Bookings)(nil),               // 21: titrate.control.v1alpha1.Bookings
+	(*Booked)(nil),                 // 22: titrate.control.v1alpha1.Booked
+	(*Periods)(nil),                // 23: titrate.control.v1alpha1.Periods
+	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
+	(*v1alpha1.Selection)(nil),     // 25: titrate.quota.v1alpha1.Selection
+	(*v1alpha1.Activity)(nil),      // 26: titrate.quota.v1alpha1.Activity
+	(*v1alpha1.Decision)(nil),      // 27: titrate.quota.v1alpha1.Decision
+	(*v1alpha1.OwnerBucket)(nil),   // 28: titrate.quota.v1alpha1.OwnerBucket
+	(*v1alpha1.GatewayBucket)(nil), // 29: titrate.quota.v1alpha1.GatewayBucket
+	(*v1alpha1.Resource)(nil),      // 30: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),            // 31: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
 	5,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
-	12, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
-	11, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
-	18, // 4: titrate.control.v1alpha1.ConnectRequest.bookings:type_name -> titrate.control.v1alpha1.Bookings
-	13, // 5: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
-	14, // 6: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
+	15, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
+	12, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
+	21, // 4: titrate.control.v1alpha1.ConnectRequest.bookings:type_name -> titrate.control.v1alpha1.Bookings
+	16, // 5: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
+	17, // 6: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
 	10, // 7: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
 	3,  // 8: titrate.control.v1alpha1.ConnectResponse.coordinators:type_name -> titrate.control.v1alpha1.Coordinators
-	19, // 9: titrate.control.v1alpha1.ConnectResponse.booked:type_name -> titrate.control.v1alpha1.Booked
-	20, // 10: titrate.control.v1alpha1.ConnectResponse.periods:type_name -> titrate.control.v1alpha1.Periods
+	22, // 9: titrate.control.v1alpha1.ConnectResponse.booked:type_name -> titrate.control.v1alpha1.Booked
+	23, // 10: titrate.control.v1alpha1.ConnectResponse.periods:type_name -> titrate.control.v1alpha1.Periods
 	4,  // 11: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	17, // 12: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	16, // 13: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
-	21, // 14: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	20, // 12: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	19, // 13: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
+	24, // 14: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
 	9,  // 15: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
 	4,  // 16: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	21, // 17: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	24, // 17: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
 	6,  // 18: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
-	17, // 19: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	16, // 20: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
+	20, // 19: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	19, // 20: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
 	7,  // 21: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
 	8,  // 22: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	21, // 23: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
+	24, // 23: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
 	8,  // 24: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	22, // 25: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
-	23, // 26: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
-	23, // 27: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
-	24, // 28: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	21, // 29: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
-	25, // 30: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	21, // 31: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	16, // 32: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	17, // 33: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	4,  // 34: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	15, // 35: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	26, // 36: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 37: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 38: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	38, // [38:39] is the sub-list for method output_type
-	37, // [37:38] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	25, // 25: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
+	11, // 26: titrate.control.v1alpha1.Question.key:type_name -> titrate.control.v1alpha1.KeyQuestion
+	26, // 27: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
+	26, // 28: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
+	27, // 29: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	24, // 30: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
+	13, // 31: titrate.control.v1alpha1.Answer.key:type_name -> titrate.control.v1alpha1.KeyAnswer
+	28, // 32: titrate.control.v1alpha1.KeyAnswer.owner:type_name -> titrate.quota.v1alpha1.OwnerBucket
+	14, // 33: titrate.control.v1alpha1.KeyAnswer.gateways:type_name -> titrate.control.v1alpha1.KeyGateway
+	29, // 34: titrate.control.v1alpha1.KeyGateway.bucket:type_name -> titrate.quota.v1alpha1.GatewayBucket
+	30, // 35: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	24, // 36: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	19, // 37: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	20, // 38: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	4,  // 39: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	18, // 40: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	31, // 41: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 42: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 43: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	43, // [43:44] is the sub-list for method output_type
+	42, // [42:43] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -2195,7 +2438,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_control_proto_rawDesc), len(file_titrate_control_v1alpha1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

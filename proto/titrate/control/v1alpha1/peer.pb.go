@@ -32,6 +32,7 @@ type AskRequest struct {
 	//	*AskRequest_Explain
 	//	*AskRequest_Rehearse
 	//	*AskRequest_Findings
+	//	*AskRequest_History
 	Question      isAskRequest_Question `protobuf_oneof:"question"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -110,6 +111,15 @@ func (x *AskRequest) GetFindings() *FindingsQuestion {
 	return nil
 }
 
+func (x *AskRequest) GetHistory() *HistoryQuestion {
+	if x != nil {
+		if x, ok := x.Question.(*AskRequest_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
 type isAskRequest_Question interface {
 	isAskRequest_Question()
 }
@@ -130,6 +140,10 @@ type AskRequest_Findings struct {
 	Findings *FindingsQuestion `protobuf:"bytes,5,opt,name=findings,proto3,oneof"`
 }
 
+type AskRequest_History struct {
+	History *HistoryQuestion `protobuf:"bytes,6,opt,name=history,proto3,oneof"`
+}
+
 func (*AskRequest_State) isAskRequest_Question() {}
 
 func (*AskRequest_Explain) isAskRequest_Question() {}
@@ -137,6 +151,8 @@ func (*AskRequest_Explain) isAskRequest_Question() {}
 func (*AskRequest_Rehearse) isAskRequest_Question() {}
 
 func (*AskRequest_Findings) isAskRequest_Question() {}
+
+func (*AskRequest_History) isAskRequest_Question() {}
 
 type AskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -146,6 +162,7 @@ type AskResponse struct {
 	//	*AskResponse_Explain
 	//	*AskResponse_Rehearse
 	//	*AskResponse_Findings
+	//	*AskResponse_History
 	Answer        isAskResponse_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -224,6 +241,15 @@ func (x *AskResponse) GetFindings() *FindingsAnswer {
 	return nil
 }
 
+func (x *AskResponse) GetHistory() *v1alpha1.PoolHistory {
+	if x != nil {
+		if x, ok := x.Answer.(*AskResponse_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
 type isAskResponse_Answer interface {
 	isAskResponse_Answer()
 }
@@ -244,6 +270,10 @@ type AskResponse_Findings struct {
 	Findings *FindingsAnswer `protobuf:"bytes,4,opt,name=findings,proto3,oneof"`
 }
 
+type AskResponse_History struct {
+	History *v1alpha1.PoolHistory `protobuf:"bytes,5,opt,name=history,proto3,oneof"`
+}
+
 func (*AskResponse_State) isAskResponse_Answer() {}
 
 func (*AskResponse_Explain) isAskResponse_Answer() {}
@@ -251,6 +281,8 @@ func (*AskResponse_Explain) isAskResponse_Answer() {}
 func (*AskResponse_Rehearse) isAskResponse_Answer() {}
 
 func (*AskResponse_Findings) isAskResponse_Answer() {}
+
+func (*AskResponse_History) isAskResponse_Answer() {}
 
 // The state of pools and quotas. Those of pools that are not led there are left out of the answer.
 type StateQuestion struct {
@@ -699,6 +731,51 @@ func (*FindingsQuestion) Descriptor() ([]byte, []int) {
 	return file_titrate_control_v1alpha1_peer_proto_rawDescGZIP(), []int{10}
 }
 
+// The last hour of a pool that is led there.
+type HistoryQuestion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"` // pools/x
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryQuestion) Reset() {
+	*x = HistoryQuestion{}
+	mi := &file_titrate_control_v1alpha1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryQuestion) ProtoMessage() {}
+
+func (x *HistoryQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryQuestion.ProtoReflect.Descriptor instead.
+func (*HistoryQuestion) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HistoryQuestion) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 type FindingsAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Findings      []*v1alpha1.Finding    `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`  // none: all is well
@@ -711,7 +788,7 @@ type FindingsAnswer struct {
 
 func (x *FindingsAnswer) Reset() {
 	*x = FindingsAnswer{}
-	mi := &file_titrate_control_v1alpha1_peer_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +800,7 @@ func (x *FindingsAnswer) String() string {
 func (*FindingsAnswer) ProtoMessage() {}
 
 func (x *FindingsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_peer_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +813,7 @@ func (x *FindingsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindingsAnswer.ProtoReflect.Descriptor instead.
 func (*FindingsAnswer) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_peer_proto_rawDescGZIP(), []int{11}
+	return file_titrate_control_v1alpha1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FindingsAnswer) GetFindings() []*v1alpha1.Finding {
@@ -771,20 +848,22 @@ var File_titrate_control_v1alpha1_peer_proto protoreflect.FileDescriptor
 
 const file_titrate_control_v1alpha1_peer_proto_rawDesc = "" +
 	"\n" +
-	"#titrate/control/v1alpha1/peer.proto\x12\x18titrate.control.v1alpha1\x1a&titrate/quota/v1alpha1/resources.proto\x1a$titrate/quota/v1alpha1/service.proto\"\xb4\x02\n" +
+	"#titrate/control/v1alpha1/peer.proto\x12\x18titrate.control.v1alpha1\x1a&titrate/quota/v1alpha1/resources.proto\x1a$titrate/quota/v1alpha1/service.proto\"\xfb\x02\n" +
 	"\n" +
 	"AskRequest\x12?\n" +
 	"\x05state\x18\x02 \x01(\v2'.titrate.control.v1alpha1.StateQuestionH\x00R\x05state\x12E\n" +
 	"\aexplain\x18\x03 \x01(\v2).titrate.control.v1alpha1.ExplainQuestionH\x00R\aexplain\x12H\n" +
 	"\brehearse\x18\x04 \x01(\v2*.titrate.control.v1alpha1.RehearseQuestionH\x00R\brehearse\x12H\n" +
-	"\bfindings\x18\x05 \x01(\v2*.titrate.control.v1alpha1.FindingsQuestionH\x00R\bfindingsB\n" +
+	"\bfindings\x18\x05 \x01(\v2*.titrate.control.v1alpha1.FindingsQuestionH\x00R\bfindings\x12E\n" +
+	"\ahistory\x18\x06 \x01(\v2).titrate.control.v1alpha1.HistoryQuestionH\x00R\ahistoryB\n" +
 	"\n" +
-	"\bquestion\"\xab\x02\n" +
+	"\bquestion\"\xec\x02\n" +
 	"\vAskResponse\x12=\n" +
 	"\x05state\x18\x01 \x01(\v2%.titrate.control.v1alpha1.StateAnswerH\x00R\x05state\x12C\n" +
 	"\aexplain\x18\x02 \x01(\v2'.titrate.control.v1alpha1.ExplainAnswerH\x00R\aexplain\x12F\n" +
 	"\brehearse\x18\x03 \x01(\v2(.titrate.control.v1alpha1.RehearseAnswerH\x00R\brehearse\x12F\n" +
-	"\bfindings\x18\x04 \x01(\v2(.titrate.control.v1alpha1.FindingsAnswerH\x00R\bfindingsB\b\n" +
+	"\bfindings\x18\x04 \x01(\v2(.titrate.control.v1alpha1.FindingsAnswerH\x00R\bfindings\x12?\n" +
+	"\ahistory\x18\x05 \x01(\v2#.titrate.quota.v1alpha1.PoolHistoryH\x00R\ahistoryB\b\n" +
 	"\x06answer\"=\n" +
 	"\rStateQuestion\x12\x14\n" +
 	"\x05pools\x18\x01 \x03(\tR\x05pools\x12\x16\n" +
@@ -810,7 +889,9 @@ const file_titrate_control_v1alpha1_peer_proto_rawDesc = "" +
 	"\x0eRehearseAnswer\x128\n" +
 	"\x05pools\x18\x01 \x03(\v2\".titrate.quota.v1alpha1.PoolEffectR\x05pools\x128\n" +
 	"\x05flows\x18\x02 \x03(\v2\".titrate.quota.v1alpha1.FlowEffectR\x05flows\"\x12\n" +
-	"\x10FindingsQuestion\"\x93\x01\n" +
+	"\x10FindingsQuestion\"%\n" +
+	"\x0fHistoryQuestion\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\"\x93\x01\n" +
 	"\x0eFindingsAnswer\x12;\n" +
 	"\bfindings\x18\x01 \x03(\v2\x1f.titrate.quota.v1alpha1.FindingR\bfindings\x12\x14\n" +
 	"\x05pools\x18\x02 \x01(\x05R\x05pools\x12\x12\n" +
@@ -832,7 +913,7 @@ func file_titrate_control_v1alpha1_peer_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_peer_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_titrate_control_v1alpha1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_titrate_control_v1alpha1_peer_proto_goTypes = []any{
 	(*AskRequest)(nil),           // 0: titrate.control.v1alpha1.AskRequest
 	(*AskResponse)(nil),          // 1: titrate.control.v1alpha1.AskResponse
@@ -845,40 +926,44 @@ var file_titrate_control_v1alpha1_peer_proto_goTypes = []any{
 	(*RehearseQuestion)(nil),     // 8: titrate.control.v1alpha1.RehearseQuestion
 	(*RehearseAnswer)(nil),       // 9: titrate.control.v1alpha1.RehearseAnswer
 	(*FindingsQuestion)(nil),     // 10: titrate.control.v1alpha1.FindingsQuestion
-	(*FindingsAnswer)(nil),       // 11: titrate.control.v1alpha1.FindingsAnswer
-	(*v1alpha1.PoolStatus)(nil),  // 12: titrate.quota.v1alpha1.PoolStatus
-	(*v1alpha1.QuotaStatus)(nil), // 13: titrate.quota.v1alpha1.QuotaStatus
-	(*v1alpha1.Explanation)(nil), // 14: titrate.quota.v1alpha1.Explanation
-	(*v1alpha1.Resource)(nil),    // 15: titrate.quota.v1alpha1.Resource
-	(*v1alpha1.PoolEffect)(nil),  // 16: titrate.quota.v1alpha1.PoolEffect
-	(*v1alpha1.FlowEffect)(nil),  // 17: titrate.quota.v1alpha1.FlowEffect
-	(*v1alpha1.Finding)(nil),     // 18: titrate.quota.v1alpha1.Finding
+	(*HistoryQuestion)(nil),      // 11: titrate.control.v1alpha1.HistoryQuestion
+	(*FindingsAnswer)(nil),       // 12: titrate.control.v1alpha1.FindingsAnswer
+	(*v1alpha1.PoolHistory)(nil), // 13: titrate.quota.v1alpha1.PoolHistory
+	(*v1alpha1.PoolStatus)(nil),  // 14: titrate.quota.v1alpha1.PoolStatus
+	(*v1alpha1.QuotaStatus)(nil), // 15: titrate.quota.v1alpha1.QuotaStatus
+	(*v1alpha1.Explanation)(nil), // 16: titrate.quota.v1alpha1.Explanation
+	(*v1alpha1.Resource)(nil),    // 17: titrate.quota.v1alpha1.Resource
+	(*v1alpha1.PoolEffect)(nil),  // 18: titrate.quota.v1alpha1.PoolEffect
+	(*v1alpha1.FlowEffect)(nil),  // 19: titrate.quota.v1alpha1.FlowEffect
+	(*v1alpha1.Finding)(nil),     // 20: titrate.quota.v1alpha1.Finding
 }
 var file_titrate_control_v1alpha1_peer_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.AskRequest.state:type_name -> titrate.control.v1alpha1.StateQuestion
 	6,  // 1: titrate.control.v1alpha1.AskRequest.explain:type_name -> titrate.control.v1alpha1.ExplainQuestion
 	8,  // 2: titrate.control.v1alpha1.AskRequest.rehearse:type_name -> titrate.control.v1alpha1.RehearseQuestion
 	10, // 3: titrate.control.v1alpha1.AskRequest.findings:type_name -> titrate.control.v1alpha1.FindingsQuestion
-	3,  // 4: titrate.control.v1alpha1.AskResponse.state:type_name -> titrate.control.v1alpha1.StateAnswer
-	7,  // 5: titrate.control.v1alpha1.AskResponse.explain:type_name -> titrate.control.v1alpha1.ExplainAnswer
-	9,  // 6: titrate.control.v1alpha1.AskResponse.rehearse:type_name -> titrate.control.v1alpha1.RehearseAnswer
-	11, // 7: titrate.control.v1alpha1.AskResponse.findings:type_name -> titrate.control.v1alpha1.FindingsAnswer
-	4,  // 8: titrate.control.v1alpha1.StateAnswer.pools:type_name -> titrate.control.v1alpha1.PoolState
-	5,  // 9: titrate.control.v1alpha1.StateAnswer.quotas:type_name -> titrate.control.v1alpha1.QuotaState
-	12, // 10: titrate.control.v1alpha1.PoolState.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	13, // 11: titrate.control.v1alpha1.QuotaState.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
-	14, // 12: titrate.control.v1alpha1.ExplainAnswer.explanations:type_name -> titrate.quota.v1alpha1.Explanation
-	15, // 13: titrate.control.v1alpha1.RehearseQuestion.resources:type_name -> titrate.quota.v1alpha1.Resource
-	16, // 14: titrate.control.v1alpha1.RehearseAnswer.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	17, // 15: titrate.control.v1alpha1.RehearseAnswer.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	18, // 16: titrate.control.v1alpha1.FindingsAnswer.findings:type_name -> titrate.quota.v1alpha1.Finding
-	0,  // 17: titrate.control.v1alpha1.PeerService.Ask:input_type -> titrate.control.v1alpha1.AskRequest
-	1,  // 18: titrate.control.v1alpha1.PeerService.Ask:output_type -> titrate.control.v1alpha1.AskResponse
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	11, // 4: titrate.control.v1alpha1.AskRequest.history:type_name -> titrate.control.v1alpha1.HistoryQuestion
+	3,  // 5: titrate.control.v1alpha1.AskResponse.state:type_name -> titrate.control.v1alpha1.StateAnswer
+	7,  // 6: titrate.control.v1alpha1.AskResponse.explain:type_name -> titrate.control.v1alpha1.ExplainAnswer
+	9,  // 7: titrate.control.v1alpha1.AskResponse.rehearse:type_name -> titrate.control.v1alpha1.RehearseAnswer
+	12, // 8: titrate.control.v1alpha1.AskResponse.findings:type_name -> titrate.control.v1alpha1.FindingsAnswer
+	13, // 9: titrate.control.v1alpha1.AskResponse.history:type_name -> titrate.quota.v1alpha1.PoolHistory
+	4,  // 10: titrate.control.v1alpha1.StateAnswer.pools:type_name -> titrate.control.v1alpha1.PoolState
+	5,  // 11: titrate.control.v1alpha1.StateAnswer.quotas:type_name -> titrate.control.v1alpha1.QuotaState
+	14, // 12: titrate.control.v1alpha1.PoolState.status:type_name -> titrate.quota.v1alpha1.PoolStatus
+	15, // 13: titrate.control.v1alpha1.QuotaState.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
+	16, // 14: titrate.control.v1alpha1.ExplainAnswer.explanations:type_name -> titrate.quota.v1alpha1.Explanation
+	17, // 15: titrate.control.v1alpha1.RehearseQuestion.resources:type_name -> titrate.quota.v1alpha1.Resource
+	18, // 16: titrate.control.v1alpha1.RehearseAnswer.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	19, // 17: titrate.control.v1alpha1.RehearseAnswer.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	20, // 18: titrate.control.v1alpha1.FindingsAnswer.findings:type_name -> titrate.quota.v1alpha1.Finding
+	0,  // 19: titrate.control.v1alpha1.PeerService.Ask:input_type -> titrate.control.v1alpha1.AskRequest
+	1,  // 20: titrate.control.v1alpha1.PeerService.Ask:output_type -> titrate.control.v1alpha1.AskResponse
+	20, // [20:21] is the sub-list for method output_type
+	19, // [19:20] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_peer_proto_init() }
@@ -891,12 +976,14 @@ func file_titrate_control_v1alpha1_peer_proto_init() {
 		(*AskRequest_Explain)(nil),
 		(*AskRequest_Rehearse)(nil),
 		(*AskRequest_Findings)(nil),
+		(*AskRequest_History)(nil),
 	}
 	file_titrate_control_v1alpha1_peer_proto_msgTypes[1].OneofWrappers = []any{
 		(*AskResponse_State)(nil),
 		(*AskResponse_Explain)(nil),
 		(*AskResponse_Rehearse)(nil),
 		(*AskResponse_Findings)(nil),
+		(*AskResponse_History)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -904,7 +991,7 @@ func file_titrate_control_v1alpha1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_peer_proto_rawDesc), len(file_titrate_control_v1alpha1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -6171,6 +6171,773 @@ func (x *Usage) GetLost() int32 {
 	return 0
 }
 
+type GetBucketRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// tenants/x/limits/y. The limit may be one of the tenant's plan, or of every tenant.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As gateways name it; "" = the limit counts the tenant as a whole.
+	Client        string `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBucketRequest) Reset() {
+	*x = GetBucketRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBucketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBucketRequest) ProtoMessage() {}
+
+func (x *GetBucketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBucketRequest.ProtoReflect.Descriptor instead.
+func (*GetBucketRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *GetBucketRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetBucketRequest) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+// The token bucket of a client at a limit, as connected agents know it. Amounts are in cost units.
+type Bucket struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Limit  string                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"` // tenants/x/limits/y
+	Client string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`
+	Rate   float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"`   // tokens per second
+	Burst  float64                `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"` // tokens of a full bucket
+	Exact  bool                   `protobuf:"varint,5,opt,name=exact,proto3" json:"exact,omitempty"`  // the limit is EXACT: tokens travel. Else gateways announce what they have admitted
+	// Of an EXACT limit; absent: no agent owns the key, as nobody has used it for a minute.
+	Owner         *OwnerBucket     `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	Gateways      []*GatewayBucket `protobuf:"bytes,7,rep,name=gateways,proto3" json:"gateways,omitempty"` // by name
+	Agents        int32            `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`    // that were asked and know the question
+	Silent        []string         `protobuf:"bytes,9,rep,name=silent,proto3" json:"silent,omitempty"`     // those of them that did not answer
+	Sentence      string           `protobuf:"bytes,10,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bucket) Reset() {
+	*x = Bucket{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bucket) ProtoMessage() {}
+
+func (x *Bucket) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
+func (*Bucket) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *Bucket) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Bucket) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Bucket) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Bucket) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *Bucket) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *Bucket) GetOwner() *OwnerBucket {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Bucket) GetGateways() []*GatewayBucket {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
+}
+
+func (x *Bucket) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *Bucket) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+func (x *Bucket) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
+}
+
+// The one bucket of an EXACT limit's key, at the agent that owns the key.
+type OwnerBucket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Free          float64                `protobuf:"fixed64,2,opt,name=free,proto3" json:"free,omitempty"` // may be granted; negative: a debt
+	Out           float64                `protobuf:"fixed64,3,opt,name=out,proto3" json:"out,omitempty"`   // granted to gateways and not spent, as far as they have reported
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnerBucket) Reset() {
+	*x = OwnerBucket{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnerBucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnerBucket) ProtoMessage() {}
+
+func (x *OwnerBucket) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnerBucket.ProtoReflect.Descriptor instead.
+func (*OwnerBucket) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *OwnerBucket) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *OwnerBucket) GetFree() float64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+func (x *OwnerBucket) GetOut() float64 {
+	if x != nil {
+		return x.Out
+	}
+	return 0
+}
+
+// What a gateway has of a bucket.
+type GatewayBucket struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Gateway string                 `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"` // "" = its agent did not answer
+	Agent   string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What it knows to be left of the one bucket over all gateways. Absent: it has reported nothing, so the bucket is
+	// full or nearly so.
+	Free     *float64             `protobuf:"fixed64,3,opt,name=free,proto3,oneof" json:"free,omitempty"`
+	Rate     float64              `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"`         // that it claims of the limit, per second; 0 while nobody else uses the key
+	Admitted float64              `protobuf:"fixed64,5,opt,name=admitted,proto3" json:"admitted,omitempty"` // in all, since it began to count the key
+	Reported *durationpb.Duration `protobuf:"bytes,6,opt,name=reported,proto3" json:"reported,omitempty"`   // age of these numbers; absent: they are followed by time alone
+	// Of an EXACT limit, as the owner of the key has it.
+	Tokens        float64 `protobuf:"fixed64,7,opt,name=tokens,proto3" json:"tokens,omitempty"`     // granted and not spent
+	Granted       float64 `protobuf:"fixed64,8,opt,name=granted,proto3" json:"granted,omitempty"`   // in all, since it began to use the key
+	Returned      float64 `protobuf:"fixed64,9,opt,name=returned,proto3" json:"returned,omitempty"` // of granted
+	Whole         bool    `protobuf:"varint,10,opt,name=whole,proto3" json:"whole,omitempty"`       // it has the bucket itself, as the only gateway
+	Need          float64 `protobuf:"fixed64,11,opt,name=need,proto3" json:"need,omitempty"`        // tokens that it asks for; 0 = none
+	Recalled      bool    `protobuf:"varint,12,opt,name=recalled,proto3" json:"recalled,omitempty"` // it was asked to give back what it has, and has not answered
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GatewayBucket) Reset() {
+	*x = GatewayBucket{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GatewayBucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GatewayBucket) ProtoMessage() {}
+
+func (x *GatewayBucket) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GatewayBucket.ProtoReflect.Descriptor instead.
+func (*GatewayBucket) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *GatewayBucket) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *GatewayBucket) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *GatewayBucket) GetFree() float64 {
+	if x != nil && x.Free != nil {
+		return *x.Free
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetAdmitted() float64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetReported() *durationpb.Duration {
+	if x != nil {
+		return x.Reported
+	}
+	return nil
+}
+
+func (x *GatewayBucket) GetTokens() float64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetGranted() float64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetReturned() float64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *GatewayBucket) GetNeed() float64 {
+	if x != nil {
+		return x.Need
+	}
+	return 0
+}
+
+func (x *GatewayBucket) GetRecalled() bool {
+	if x != nil {
+		return x.Recalled
+	}
+	return false
+}
+
+type GetPoolHistoryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPoolHistoryRequest) Reset() {
+	*x = GetPoolHistoryRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPoolHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPoolHistoryRequest) ProtoMessage() {}
+
+func (x *GetPoolHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPoolHistoryRequest.ProtoReflect.Descriptor instead.
+func (*GetPoolHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *GetPoolHistoryRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// The last hour of a pool. It is kept in memory: a coordinator that begins to lead knows nothing of the time before.
+type PoolHistory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`     // when the knowledge begins
+	Step          *durationpb.Duration   `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`       // between two samples
+	Samples       []*PoolSample          `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"` // the latest last
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolHistory) Reset() {
+	*x = PoolHistory{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolHistory) ProtoMessage() {}
+
+func (x *PoolHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
+func (*PoolHistory) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *PoolHistory) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolHistory) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *PoolHistory) GetStep() *durationpb.Duration {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *PoolHistory) GetSamples() []*PoolSample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// A pool in the mean of a step. Rates per second.
+type PoolSample struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`                           // end of the step
+	Demand        float32                `protobuf:"fixed32,2,opt,name=demand,proto3" json:"demand,omitempty"`                     // cost
+	Admitted      float32                `protobuf:"fixed32,3,opt,name=admitted,proto3" json:"admitted,omitempty"`                 // cost
+	Capacity      float32                `protobuf:"fixed32,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                 // cost
+	FairRate      float32                `protobuf:"fixed32,5,opt,name=fair_rate,json=fairRate,proto3" json:"fair_rate,omitempty"` // share of a tenant of weight 1; 0 = the pool was not full
+	Waiting       float32                `protobuf:"fixed32,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                   // cost that waits for shares
+	Marked        float32                `protobuf:"fixed32,7,opt,name=marked,proto3" json:"marked,omitempty"`                     // requests
+	Refused       float32                `protobuf:"fixed32,8,opt,name=refused,proto3" json:"refused,omitempty"`                   // requests, by limits and shares
+	Tenants       []*TenantShare         `protobuf:"bytes,9,rep,name=tenants,proto3" json:"tenants,omitempty"`                     // the four that were admitted the most, by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolSample) Reset() {
+	*x = PoolSample{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolSample) ProtoMessage() {}
+
+func (x *PoolSample) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolSample.ProtoReflect.Descriptor instead.
+func (*PoolSample) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *PoolSample) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PoolSample) GetDemand() float32 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
+func (x *PoolSample) GetAdmitted() float32 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *PoolSample) GetCapacity() float32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *PoolSample) GetFairRate() float32 {
+	if x != nil {
+		return x.FairRate
+	}
+	return 0
+}
+
+func (x *PoolSample) GetWaiting() float32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *PoolSample) GetMarked() float32 {
+	if x != nil {
+		return x.Marked
+	}
+	return 0
+}
+
+func (x *PoolSample) GetRefused() float32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *PoolSample) GetTenants() []*TenantShare {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+type TenantShare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`       // without prefix
+	Share         float32                `protobuf:"fixed32,2,opt,name=share,proto3" json:"share,omitempty"`       // cost per second
+	Admitted      float32                `protobuf:"fixed32,3,opt,name=admitted,proto3" json:"admitted,omitempty"` // cost per second
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantShare) Reset() {
+	*x = TenantShare{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantShare) ProtoMessage() {}
+
+func (x *TenantShare) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantShare.ProtoReflect.Descriptor instead.
+func (*TenantShare) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *TenantShare) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantShare) GetShare() float32 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *TenantShare) GetAdmitted() float32 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+type PlanBlockRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// As gateways name it.
+	Client string `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`
+	// Limit to block it in, such as tenants/x/limits/y; "" = the limit of the tenant for blocks.
+	Limit string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// When the block ends; absent: it stays.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanBlockRequest) Reset() {
+	*x = PlanBlockRequest{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanBlockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanBlockRequest) ProtoMessage() {}
+
+func (x *PlanBlockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanBlockRequest.ProtoReflect.Descriptor instead.
+func (*PlanBlockRequest) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *PlanBlockRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PlanBlockRequest) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *PlanBlockRequest) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *PlanBlockRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type PlanBlockResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What to apply. It fails with ABORTED if the limit was changed meanwhile: then ask again.
+	Apply         *ApplyRequest `protobuf:"bytes,1,opt,name=apply,proto3" json:"apply,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanBlockResponse) Reset() {
+	*x = PlanBlockResponse{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanBlockResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanBlockResponse) ProtoMessage() {}
+
+func (x *PlanBlockResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanBlockResponse.ProtoReflect.Descriptor instead.
+func (*PlanBlockResponse) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{86}
+}
+
+func (x *PlanBlockResponse) GetApply() *ApplyRequest {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
 // The body of an HTTP answer that is an error. gRPC has a google.rpc.Status in its place.
 type Error struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -6185,7 +6952,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6197,7 +6964,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6210,7 +6977,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{77}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -6252,7 +7019,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6264,7 +7031,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6277,7 +7044,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{78}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *FieldError) GetField() string {
@@ -6834,7 +7601,71 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05final\x18\f \x01(\bR\x05final\x129\n" +
 	"\n" +
 	"reset_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tresetTime\x12\x12\n" +
-	"\x04lost\x18\r \x01(\x05R\x04lost\"\x89\x01\n" +
+	"\x04lost\x18\r \x01(\x05R\x04lost\"m\n" +
+	"\x10GetBucketRequest\x127\n" +
+	"\x04name\x18\x01 \x01(\tB#\xbaH r\x1e2\x1c^tenants/[^/]+/limits/[^/]+$R\x04name\x12 \n" +
+	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06client\"\xc0\x02\n" +
+	"\x06Bucket\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
+	"\x06client\x18\x02 \x01(\tR\x06client\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\x04 \x01(\x01R\x05burst\x12\x14\n" +
+	"\x05exact\x18\x05 \x01(\bR\x05exact\x129\n" +
+	"\x05owner\x18\x06 \x01(\v2#.titrate.quota.v1alpha1.OwnerBucketR\x05owner\x12A\n" +
+	"\bgateways\x18\a \x03(\v2%.titrate.quota.v1alpha1.GatewayBucketR\bgateways\x12\x16\n" +
+	"\x06agents\x18\b \x01(\x05R\x06agents\x12\x16\n" +
+	"\x06silent\x18\t \x03(\tR\x06silent\x12\x1a\n" +
+	"\bsentence\x18\n" +
+	" \x01(\tR\bsentence\"I\n" +
+	"\vOwnerBucket\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04free\x18\x02 \x01(\x01R\x04free\x12\x10\n" +
+	"\x03out\x18\x03 \x01(\x01R\x03out\"\xdc\x02\n" +
+	"\rGatewayBucket\x12\x18\n" +
+	"\agateway\x18\x01 \x01(\tR\agateway\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
+	"\x04free\x18\x03 \x01(\x01H\x00R\x04free\x88\x01\x01\x12\x12\n" +
+	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x1a\n" +
+	"\badmitted\x18\x05 \x01(\x01R\badmitted\x125\n" +
+	"\breported\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\breported\x12\x16\n" +
+	"\x06tokens\x18\a \x01(\x01R\x06tokens\x12\x18\n" +
+	"\agranted\x18\b \x01(\x01R\agranted\x12\x1a\n" +
+	"\breturned\x18\t \x01(\x01R\breturned\x12\x14\n" +
+	"\x05whole\x18\n" +
+	" \x01(\bR\x05whole\x12\x12\n" +
+	"\x04need\x18\v \x01(\x01R\x04need\x12\x1a\n" +
+	"\brecalled\x18\f \x01(\bR\brecalledB\a\n" +
+	"\x05_free\"A\n" +
+	"\x15GetPoolHistoryRequest\x12(\n" +
+	"\x04name\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^pools/[^/]+$R\x04name\"\xc0\x01\n" +
+	"\vPoolHistory\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12-\n" +
+	"\x04step\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04step\x12<\n" +
+	"\asamples\x18\x04 \x03(\v2\".titrate.quota.v1alpha1.PoolSampleR\asamples\"\xb4\x02\n" +
+	"\n" +
+	"PoolSample\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06demand\x18\x02 \x01(\x02R\x06demand\x12\x1a\n" +
+	"\badmitted\x18\x03 \x01(\x02R\badmitted\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x02R\bcapacity\x12\x1b\n" +
+	"\tfair_rate\x18\x05 \x01(\x02R\bfairRate\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x02R\awaiting\x12\x16\n" +
+	"\x06marked\x18\a \x01(\x02R\x06marked\x12\x18\n" +
+	"\arefused\x18\b \x01(\x02R\arefused\x12=\n" +
+	"\atenants\x18\t \x03(\v2#.titrate.quota.v1alpha1.TenantShareR\atenants\"W\n" +
+	"\vTenantShare\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05share\x18\x02 \x01(\x02R\x05share\x12\x1a\n" +
+	"\badmitted\x18\x03 \x01(\x02R\badmitted\"\xae\x01\n" +
+	"\x10PlanBlockRequest\x12.\n" +
+	"\x06tenant\x18\x01 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06tenant\x12\"\n" +
+	"\x06client\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x06client\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"O\n" +
+	"\x11PlanBlockResponse\x12:\n" +
+	"\x05apply\x18\x01 \x01(\v2$.titrate.quota.v1alpha1.ApplyRequestR\x05apply\"\x89\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -6843,7 +7674,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xb9\x1d\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xd8\x1f\n" +
 	"\fQuotaService\x12O\n" +
 	"\aGetPool\x12&.titrate.quota.v1alpha1.GetPoolRequest\x1a\x1c.titrate.quota.v1alpha1.Pool\x12`\n" +
 	"\tListPools\x12(.titrate.quota.v1alpha1.ListPoolsRequest\x1a).titrate.quota.v1alpha1.ListPoolsResponse\x12U\n" +
@@ -6892,7 +7723,10 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04Plan\x12#.titrate.quota.v1alpha1.PlanRequest\x1a$.titrate.quota.v1alpha1.PlanResponse\x12l\n" +
 	"\rFindDecisions\x12,.titrate.quota.v1alpha1.FindDecisionsRequest\x1a-.titrate.quota.v1alpha1.FindDecisionsResponse\x12T\n" +
 	"\x05Check\x12$.titrate.quota.v1alpha1.CheckRequest\x1a%.titrate.quota.v1alpha1.CheckResponse\x12i\n" +
-	"\fListGateways\x12+.titrate.quota.v1alpha1.ListGatewaysRequest\x1a,.titrate.quota.v1alpha1.ListGatewaysResponse\x12`\n" +
+	"\fListGateways\x12+.titrate.quota.v1alpha1.ListGatewaysRequest\x1a,.titrate.quota.v1alpha1.ListGatewaysResponse\x12U\n" +
+	"\tGetBucket\x12(.titrate.quota.v1alpha1.GetBucketRequest\x1a\x1e.titrate.quota.v1alpha1.Bucket\x12d\n" +
+	"\x0eGetPoolHistory\x12-.titrate.quota.v1alpha1.GetPoolHistoryRequest\x1a#.titrate.quota.v1alpha1.PoolHistory\x12`\n" +
+	"\tPlanBlock\x12(.titrate.quota.v1alpha1.PlanBlockRequest\x1a).titrate.quota.v1alpha1.PlanBlockResponse\x12`\n" +
 	"\tListUsage\x12(.titrate.quota.v1alpha1.ListUsageRequest\x1a).titrate.quota.v1alpha1.ListUsageResponseB\xeb\x01\n" +
 	"\x1acom.titrate.quota.v1alpha1B\fServiceProtoP\x01ZEgithub.com/titrate/titrate/proto/titrate/quota/v1alpha1;quotav1alpha1\xa2\x02\x03TQX\xaa\x02\x16Titrate.Quota.V1alpha1\xca\x02\x16Titrate\\Quota\\V1alpha1\xe2\x02\"Titrate\\Quota\\V1alpha1\\GPBMetadata\xea\x02\x18Titrate::Quota::V1alpha1b\x06proto3"
 
@@ -6909,7 +7743,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -6992,53 +7826,63 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*ListUsageRequest)(nil),      // 78: titrate.quota.v1alpha1.ListUsageRequest
 	(*ListUsageResponse)(nil),     // 79: titrate.quota.v1alpha1.ListUsageResponse
 	(*Usage)(nil),                 // 80: titrate.quota.v1alpha1.Usage
-	(*Error)(nil),                 // 81: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 82: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 83: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 84: google.protobuf.FieldMask
-	(*Plan)(nil),                  // 85: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 86: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 87: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 88: titrate.quota.v1alpha1.Limit
-	(*Override)(nil),              // 89: titrate.quota.v1alpha1.Override
-	(Key)(0),                      // 90: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 91: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 92: google.protobuf.Duration
-	(Bound)(0),                    // 93: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 95: google.protobuf.Empty
+	(*GetBucketRequest)(nil),      // 81: titrate.quota.v1alpha1.GetBucketRequest
+	(*Bucket)(nil),                // 82: titrate.quota.v1alpha1.Bucket
+	(*OwnerBucket)(nil),           // 83: titrate.quota.v1alpha1.OwnerBucket
+	(*GatewayBucket)(nil),         // 84: titrate.quota.v1alpha1.GatewayBucket
+	(*GetPoolHistoryRequest)(nil), // 85: titrate.quota.v1alpha1.GetPoolHistoryRequest
+	(*PoolHistory)(nil),           // 86: titrate.quota.v1alpha1.PoolHistory
+	(*PoolSample)(nil),            // 87: titrate.quota.v1alpha1.PoolSample
+	(*TenantShare)(nil),           // 88: titrate.quota.v1alpha1.TenantShare
+	(*PlanBlockRequest)(nil),      // 89: titrate.quota.v1alpha1.PlanBlockRequest
+	(*PlanBlockResponse)(nil),     // 90: titrate.quota.v1alpha1.PlanBlockResponse
+	(*Error)(nil),                 // 91: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 92: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 93: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 94: google.protobuf.FieldMask
+	(*Plan)(nil),                  // 95: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 96: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 97: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 98: titrate.quota.v1alpha1.Limit
+	(*Override)(nil),              // 99: titrate.quota.v1alpha1.Override
+	(Key)(0),                      // 100: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 101: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 102: google.protobuf.Duration
+	(Bound)(0),                    // 103: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 104: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 105: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	83,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	83,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	83,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	84,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	85,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
-	85,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	85,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	84,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
-	86,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	86,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	86,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	84,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	87,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	87,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	87,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	84,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	88,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	88,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	88,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	84,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	89,  // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
-	89,  // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
-	89,  // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
-	84,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
-	83,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	86,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	87,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	88,  // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	85,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
-	89,  // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
+	93,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	93,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	93,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	94,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	95,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
+	95,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	95,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	94,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
+	96,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	96,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	96,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	94,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	97,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	97,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	97,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	94,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	98,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	98,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	98,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	94,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	99,  // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
+	99,  // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	99,  // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	94,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
+	93,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	96,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	97,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	98,  // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	95,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
+	99,  // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
 	40,  // 30: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
 	42,  // 31: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
 	40,  // 32: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
@@ -7047,30 +7891,30 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	57,  // 35: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
 	47,  // 36: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
 	48,  // 37: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	90,  // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	91,  // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	100, // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	101, // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
 	48,  // 40: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 41: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	92,  // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	92,  // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	92,  // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	102, // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	102, // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	102, // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
 	1,   // 45: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
 	2,   // 46: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
 	49,  // 47: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
 	48,  // 48: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 49: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
 	54,  // 50: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	92,  // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	92,  // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	92,  // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	92,  // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	102, // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	102, // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	102, // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	102, // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
 	55,  // 55: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
 	56,  // 56: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	92,  // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	93,  // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	102, // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	103, // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	58,  // 59: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
 	48,  // 60: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	94,  // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	104, // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
 	40,  // 62: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
 	40,  // 63: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
 	59,  // 64: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
@@ -7083,105 +7927,121 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	70,  // 71: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
 	71,  // 72: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
 	44,  // 73: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	93,  // 74: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	93,  // 75: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	103, // 74: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	103, // 75: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
 	74,  // 76: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
 	3,   // 77: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
 	77,  // 78: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	94,  // 79: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	94,  // 80: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	104, // 79: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	104, // 80: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
 	80,  // 81: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
-	94,  // 82: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
-	94,  // 83: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
-	94,  // 84: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
-	82,  // 85: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 86: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 87: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 88: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 89: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 90: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 91: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 92: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 93: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 94: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 95: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 96: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 97: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 98: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 99: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 100: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 101: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 102: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 103: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 104: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 105: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 106: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 107: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 108: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 109: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 110: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	34,  // 111: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
-	35,  // 112: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
-	37,  // 113: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
-	38,  // 114: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
-	39,  // 115: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
-	41,  // 116: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	45,  // 117: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	61,  // 118: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	63,  // 119: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	65,  // 120: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	50,  // 121: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	67,  // 122: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	52,  // 123: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	72,  // 124: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	75,  // 125: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	78,  // 126: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
-	83,  // 127: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 128: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	83,  // 129: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	83,  // 130: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	95,  // 131: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	85,  // 132: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 133: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	85,  // 134: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	85,  // 135: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	95,  // 136: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	86,  // 137: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 138: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	86,  // 139: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	86,  // 140: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	95,  // 141: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	87,  // 142: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 143: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	87,  // 144: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	87,  // 145: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	95,  // 146: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	88,  // 147: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 148: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	88,  // 149: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	88,  // 150: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	95,  // 151: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	89,  // 152: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
-	36,  // 153: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
-	89,  // 154: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
-	89,  // 155: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
-	95,  // 156: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
-	43,  // 157: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	46,  // 158: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	62,  // 159: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	64,  // 160: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	66,  // 161: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	51,  // 162: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	68,  // 163: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	53,  // 164: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	73,  // 165: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	76,  // 166: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	79,  // 167: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
-	127, // [127:168] is the sub-list for method output_type
-	86,  // [86:127] is the sub-list for method input_type
-	86,  // [86:86] is the sub-list for extension type_name
-	86,  // [86:86] is the sub-list for extension extendee
-	0,   // [0:86] is the sub-list for field type_name
+	104, // 82: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
+	104, // 83: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
+	104, // 84: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
+	83,  // 85: titrate.quota.v1alpha1.Bucket.owner:type_name -> titrate.quota.v1alpha1.OwnerBucket
+	84,  // 86: titrate.quota.v1alpha1.Bucket.gateways:type_name -> titrate.quota.v1alpha1.GatewayBucket
+	102, // 87: titrate.quota.v1alpha1.GatewayBucket.reported:type_name -> google.protobuf.Duration
+	104, // 88: titrate.quota.v1alpha1.PoolHistory.since:type_name -> google.protobuf.Timestamp
+	102, // 89: titrate.quota.v1alpha1.PoolHistory.step:type_name -> google.protobuf.Duration
+	87,  // 90: titrate.quota.v1alpha1.PoolHistory.samples:type_name -> titrate.quota.v1alpha1.PoolSample
+	104, // 91: titrate.quota.v1alpha1.PoolSample.time:type_name -> google.protobuf.Timestamp
+	88,  // 92: titrate.quota.v1alpha1.PoolSample.tenants:type_name -> titrate.quota.v1alpha1.TenantShare
+	104, // 93: titrate.quota.v1alpha1.PlanBlockRequest.until:type_name -> google.protobuf.Timestamp
+	41,  // 94: titrate.quota.v1alpha1.PlanBlockResponse.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	92,  // 95: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 96: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 97: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 98: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 99: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 100: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 101: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 102: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 103: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 104: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 105: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 106: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 107: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 108: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 109: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 110: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 111: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 112: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 113: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 114: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 115: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 116: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 117: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 118: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 119: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 120: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	34,  // 121: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
+	35,  // 122: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
+	37,  // 123: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
+	38,  // 124: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
+	39,  // 125: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
+	41,  // 126: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	45,  // 127: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	61,  // 128: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	63,  // 129: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	65,  // 130: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	50,  // 131: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	67,  // 132: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	52,  // 133: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	72,  // 134: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	75,  // 135: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	81,  // 136: titrate.quota.v1alpha1.QuotaService.GetBucket:input_type -> titrate.quota.v1alpha1.GetBucketRequest
+	85,  // 137: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:input_type -> titrate.quota.v1alpha1.GetPoolHistoryRequest
+	89,  // 138: titrate.quota.v1alpha1.QuotaService.PlanBlock:input_type -> titrate.quota.v1alpha1.PlanBlockRequest
+	78,  // 139: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	93,  // 140: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 141: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	93,  // 142: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	93,  // 143: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	105, // 144: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	95,  // 145: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 146: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	95,  // 147: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	95,  // 148: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	105, // 149: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	96,  // 150: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 151: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	96,  // 152: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	96,  // 153: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	105, // 154: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	97,  // 155: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 156: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	97,  // 157: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	97,  // 158: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	105, // 159: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	98,  // 160: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 161: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	98,  // 162: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	98,  // 163: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	105, // 164: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	99,  // 165: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
+	36,  // 166: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
+	99,  // 167: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
+	99,  // 168: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
+	105, // 169: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
+	43,  // 170: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	46,  // 171: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	62,  // 172: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	64,  // 173: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	66,  // 174: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	51,  // 175: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	68,  // 176: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	53,  // 177: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	73,  // 178: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	76,  // 179: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	82,  // 180: titrate.quota.v1alpha1.QuotaService.GetBucket:output_type -> titrate.quota.v1alpha1.Bucket
+	86,  // 181: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:output_type -> titrate.quota.v1alpha1.PoolHistory
+	90,  // 182: titrate.quota.v1alpha1.QuotaService.PlanBlock:output_type -> titrate.quota.v1alpha1.PlanBlockResponse
+	79,  // 183: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	140, // [140:184] is the sub-list for method output_type
+	96,  // [96:140] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -7199,13 +8059,14 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		(*Resource_Override)(nil),
 	}
 	file_titrate_quota_v1alpha1_service_proto_msgTypes[53].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[80].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   79,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

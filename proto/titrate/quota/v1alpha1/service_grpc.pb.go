@@ -63,6 +63,9 @@ const (
 	QuotaService_FindDecisions_FullMethodName  = "/titrate.quota.v1alpha1.QuotaService/FindDecisions"
 	QuotaService_Check_FullMethodName          = "/titrate.quota.v1alpha1.QuotaService/Check"
 	QuotaService_ListGateways_FullMethodName   = "/titrate.quota.v1alpha1.QuotaService/ListGateways"
+	QuotaService_GetBucket_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/GetBucket"
+	QuotaService_GetPoolHistory_FullMethodName = "/titrate.quota.v1alpha1.QuotaService/GetPoolHistory"
+	QuotaService_PlanBlock_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/PlanBlock"
 	QuotaService_ListUsage_FullMethodName      = "/titrate.quota.v1alpha1.QuotaService/ListUsage"
 )
 
@@ -124,6 +127,12 @@ type QuotaServiceClient interface {
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
 	ListGateways(ctx context.Context, in *ListGatewaysRequest, opts ...grpc.CallOption) (*ListGatewaysResponse, error)
+	// Shows the token bucket of a client at a limit, as the gateways and the owner of the key have it now.
+	GetBucket(ctx context.Context, in *GetBucketRequest, opts ...grpc.CallOption) (*Bucket, error)
+	// Shows the last hour of a pool, as far as the coordinator that leads it knows it.
+	GetPoolHistory(ctx context.Context, in *GetPoolHistoryRequest, opts ...grpc.CallOption) (*PoolHistory, error)
+	// Says how a client would be blocked: the change for Apply. It changes nothing.
+	PlanBlock(ctx context.Context, in *PlanBlockRequest, opts ...grpc.CallOption) (*PlanBlockResponse, error)
 	// Lists the use of calendar quotas, by key and period. Only the coordinator that keeps it knows.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
@@ -536,6 +545,36 @@ func (c *quotaServiceClient) ListGateways(ctx context.Context, in *ListGatewaysR
 	return out, nil
 }
 
+func (c *quotaServiceClient) GetBucket(ctx context.Context, in *GetBucketRequest, opts ...grpc.CallOption) (*Bucket, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Bucket)
+	err := c.cc.Invoke(ctx, QuotaService_GetBucket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) GetPoolHistory(ctx context.Context, in *GetPoolHistoryRequest, opts ...grpc.CallOption) (*PoolHistory, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PoolHistory)
+	err := c.cc.Invoke(ctx, QuotaService_GetPoolHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quotaServiceClient) PlanBlock(ctx context.Context, in *PlanBlockRequest, opts ...grpc.CallOption) (*PlanBlockResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanBlockResponse)
+	err := c.cc.Invoke(ctx, QuotaService_PlanBlock_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *quotaServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListUsageResponse)
@@ -604,6 +643,12 @@ type QuotaServiceServer interface {
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// Lists the gateways with the revision that is in force at each. Only a coordinator that leads knows.
 	ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error)
+	// Shows the token bucket of a client at a limit, as the gateways and the owner of the key have it now.
+	GetBucket(context.Context, *GetBucketRequest) (*Bucket, error)
+	// Shows the last hour of a pool, as far as the coordinator that leads it knows it.
+	GetPoolHistory(context.Context, *GetPoolHistoryRequest) (*PoolHistory, error)
+	// Says how a client would be blocked: the change for Apply. It changes nothing.
+	PlanBlock(context.Context, *PlanBlockRequest) (*PlanBlockResponse, error)
 	// Lists the use of calendar quotas, by key and period. Only the coordinator that keeps it knows.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedQuotaServiceServer()
@@ -735,6 +780,15 @@ func (UnimplementedQuotaServiceServer) Check(context.Context, *CheckRequest) (*C
 }
 func (UnimplementedQuotaServiceServer) ListGateways(context.Context, *ListGatewaysRequest) (*ListGatewaysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListGateways not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetBucket(context.Context, *GetBucketRequest) (*Bucket, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBucket not implemented")
+}
+func (UnimplementedQuotaServiceServer) GetPoolHistory(context.Context, *GetPoolHistoryRequest) (*PoolHistory, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPoolHistory not implemented")
+}
+func (UnimplementedQuotaServiceServer) PlanBlock(context.Context, *PlanBlockRequest) (*PlanBlockResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanBlock not implemented")
 }
 func (UnimplementedQuotaServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
@@ -1480,6 +1534,60 @@ func _QuotaService_ListGateways_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QuotaService_GetBucket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBucketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetBucket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetBucket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetBucket(ctx, req.(*GetBucketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_GetPoolHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPoolHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).GetPoolHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_GetPoolHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).GetPoolHistory(ctx, req.(*GetPoolHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QuotaService_PlanBlock_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanBlockRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuotaServiceServer).PlanBlock(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QuotaService_PlanBlock_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuotaServiceServer).PlanBlock(ctx, req.(*PlanBlockRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _QuotaService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListUsageRequest)
 	if err := dec(in); err != nil {
@@ -1664,6 +1772,18 @@ var QuotaService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListGateways",
 			Handler:    _QuotaService_ListGateways_Handler,
+		},
+		{
+			MethodName: "GetBucket",
+			Handler:    _QuotaService_GetBucket_Handler,
+		},
+		{
+			MethodName: "GetPoolHistory",
+			Handler:    _QuotaService_GetPoolHistory_Handler,
+		},
+		{
+			MethodName: "PlanBlock",
+			Handler:    _QuotaService_PlanBlock_Handler,
 		},
 		{
 			MethodName: "ListUsage",

@@ -1,0 +1,217 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/services/console"
+)
+
+// state names a way in which the admin API of a test answers.
+type state string
+
+const (
+	full      state = "full" // every text that it has is hostile
+	empty     state = "empty"
+	loading   state = "loading" // it does not answer
+	failing   state = "failing"
+	forbidden state = "forbidden"
+)
+
+// everyScreen has the words that each screen shows in a state. Without an entry it shows those of wordsOf.
+var everyScreen = []struct {
+	hash  string
+	words map[state]string
+}{
+	{"/", map[state]string{empty: "There is no pool yet", full: "who fills"}},
+	{"/pool/api", map[state]string{empty: "There is no such thing", full: "Refused, marked, waiting"}},
+	{"/top/CLIENT/REFUSED", map[state]string{empty: "No request in the last minute", full: "Refused, two minutes"}},
+	{"/tenants", map[state]string{loading: "tenants so far", empty: "There is no tenant yet", full: "1 tenant"}},
+	{"/tenant/acme", map[state]string{empty: "It has no quota", full: "Clients that are limited the most"}},
+	{"/limit", map[state]string{empty: "No client was limited", full: "Refused, two minutes"}},
+	{"/limit/acme/l/c", map[state]string{empty: "There is no such thing", full: "is asked to give back"}},
+	{"/changes", map[state]string{empty: "The history is empty", full: "1 created"}},
+	{"/request/x", map[state]string{empty: "No gateway knows", full: "Limits at that moment"}},
+}
+
+var wordsOf = map[state]string{loading: "Loading…", failing: "This could not be read.",
+	forbidden: "Your roles do not allow this."}
+
+// stated is an admin API in a state.
+type stated struct{ now atomic.Value }
+
+func (s *stated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	now := s.now.Load().(state)
+	if strings.HasSuffix(r.URL.Path, ":access") {
+		fmt.Fprint(w, `{"caller":"<img src=x onerror=document.title=1>","credential":"","grants":[{"role":"admin"}]}`)
+		return
+	}
+	status, body := http.StatusOK, ""
+	switch now {
+	case loading:
+		<-r.Context().Done()
+		return
+	case failing:
+		status, body = http.StatusInternalServerError, `{"status":500,"message":"<img src=x onerror=document.title=1>"}`
+	case forbidden:
+		status, body = http.StatusForbidden, `{"status":403,"message":"<img src=x onerror=document.title=1>"}`
+	default:
+		if status, body = http.StatusOK, answerOf(now, r.URL.Path); body == "" {
+			status, body = http.StatusNotFound, `{"status":404,"message":"<img src=x onerror=document.title=1>"}`
+		}
+	}
+	w.WriteHeader(status)
+	fmt.Fprint(w, strings.ReplaceAll(body, "NAME", hostile))
+}
+
+const activity = `{"tenant":"NAME","pool":"NAME","limit":"NAME","client":"NAME","gateway":"NAME","admitted":"60",
+	"waited":"1","marked":"1","shadowed":"1","refused":"60","error":"0","waitedSeconds":1,"window":"60s",
+	"newestPart":"5s","admittedParts":["9","9"],"refusedParts":["1","1"]}`
+
+// answerOf is the answer for a path, "" if there is none.
+func answerOf(now state, path string) string {
+	list := func(name, one string) string {
+		if now == empty {
+			one = ""
+		}
+		return `"` + name + `":[` + one + `]`
+	}
+	const pool = `{"name":"pools/NAME","capacity":9,"sharing":"NAME","status":{"demand":12,"admitted":9,"fairRate":3,
+		"price":1,"capacity":9,"inFlight":1,"leader":"NAME"}}`
+	const sample = `"admitted":9,"demand":12,"capacity":9,"fairRate":3,"waiting":1,"marked":1,"refused":3,
+		"tenants":[{"tenant":"NAME","share":3,"admitted":3}]`
+	const why = `"explanations":[{"tenant":"NAME","pool":"pools/NAME","sentence":"NAME","boundBy":"NAME","gateways":[
+		{"gateway":"NAME","demand":1,"admitted":1}]}],"limits":[{"limit":"NAME","mode":"NAME","key":"NAME",
+		"concurrency":"0","rate":1,"burst":1,"sentence":"NAME","gateways":[],"activity":` + activity + `}]`
+	some := func(body string) string {
+		if now == empty {
+			return ""
+		}
+		return body
+	}
+	switch strings.TrimPrefix(path, "/v1alpha1") {
+	case ":check":
+		return `{` + list("findings", `{"category":"NAME","state":"OK","message":"NAME","advice":"NAME"}`) + `}`
+	case ":top":
+		return `{` + list("rows", activity) + `,"agents":1,` + list("silent", `"NAME"`) + `,` + list("notes", `"NAME"`) + `}`
+	case "/pools":
+		return `{` + list("pools", pool) + `}`
+	case "/pools/api":
+		return some(pool)
+	case "/pools/api:history", "/pools/" + hostile + ":history":
+		return some(fmt.Sprintf(`{"pool":"NAME","since":"2026-01-01T00:00:00Z","step":"10s","samples":[{"time":%q,%s},{"time":%q,%s}]}`,
+			time.Now().Add(-20*time.Second).UTC().Format(time.RFC3339), sample,
+			time.Now().Add(-10*time.Second).UTC().Format(time.RFC3339), sample))
+	case "/gateways":
+		return `{"revision":"7",` + list("gateways", `{"name":"NAME","agent":"NAME","revision":"7","behind":0,
+			"refused":"6","reason":"NAME","leftOut":0}`) + `}`
+	case "/tenants":
+		return `{` + list("tenants", `{"name":"tenants/NAME","displayName":"NAME","weight":1}`) + `,"nextPageToken":""}`
+	case "/tenants/acme":
+		return `{"name":"tenants/acme","displayName":"NAME","weight":1,"plan":"","set":"NAME"}`
+	case "/tenants/acme:why":
+		if now == empty {
+			return `{"notes":[],"clients":[],"explanations":[],"limits":[]}`
+		}
+		return `{"notes":["NAME"],"clients":[` + activity + `],` + why + `}`
+	case "/tenants/acme/quotas":
+		return `{` + list("quotas", `{"name":"tenants/acme/quotas/NAME","guaranteed":1,"mode":"NAME"}`) + `}`
+	case "/tenants/acme/limits":
+		return `{` + list("limits", `{"name":"tenants/acme/limits/NAME","key":"NAME","rate":"NAME","burst":1,"mode":"NAME",
+			"concurrency":"0","overrides":[{"client":"NAME","rate":"0","burst":1}]}`) + `}`
+	case "/tenants/acme/limits/l:bucket":
+		return some(`{"limit":"NAME","client":"NAME","rate":1,"burst":9,"exact":true,"sentence":"NAME","agents":2,
+			"silent":["NAME"],"owner":{"agent":"NAME","free":3,"out":2},"gateways":[{"gateway":"NAME","agent":"NAME",
+			"free":4,"rate":1,"admitted":1,"tokens":2,"granted":5,"returned":1,"whole":false,"need":1,"recalled":true},
+			{"gateway":"","agent":"NAME","rate":0,"admitted":0,"tokens":0,"granted":0,"returned":0,"whole":true,"need":0}]}`)
+	case "/revisions":
+		return `{` + list("revisions", `{"revision":"NAME","previous":"1","time":"2026-01-01T00:00:00Z","author":"NAME",
+			"message":"NAME","action":"NAME","set":"NAME","created":1,"updated":0,"deleted":0,"bytes":"1"}`) + `,"nextPageToken":""}`
+	case "/requests/x":
+		return `{"agents":1,"silent":[],"remembered":"0",` + list("decisions", `{"request":"NAME","gateway":"NAME",
+			"tenant":"NAME","client":"NAME","pool":"NAME","ago":"1s","cost":1,"refused":true,"reason":"NAME","limit":"NAME",
+			"waited":"1s","heldBy":"NAME","revision":"7","steps":["NAME"],"limits":[{"limit":"NAME","client":"NAME",
+			"passes":false,"rate":1,"burst":1,"free":0,"exact":true,"concurrency":"0"}]}`) +
+			`,"notes":["No gateway knows request NAME"]}`
+	}
+	return ""
+}
+
+// Every screen says in each state what it has: everything, nothing, not yet, not at all, not for this reader. Names
+// with HTML stay texts in all states.
+func TestStates(t *testing.T) {
+	api := &stated{}
+	api.now.Store(full)
+	pages, err := console.New(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	t.Cleanup(pages.Close)
+	b, source := tab(t, open(t), server.URL), ""
+	if *whole {
+		source = axe(t)
+	}
+	for _, now := range []state{full, empty, failing, forbidden, loading} {
+		api.now.Store(now)
+		for _, s := range everyScreen {
+			b.screen("/request") // what was known of the screen is forgotten
+			b.shows("The ID is in")
+			b.screen(s.hash)
+			words := s.words[now]
+			if words == "" {
+				words = wordsOf[now]
+			}
+			b.shows(words)
+			name := string(now) + " " + s.hash
+			b.harmless(t, name)
+			if *whole {
+				b.accessible(source, name)
+				b.widths(t, name)
+			}
+		}
+	}
+	api.now.Store(full)
+	for _, s := range everyScreen[:8] {
+		b.screen(s.hash)
+		b.shows(s.words[full])
+	}
+	pages.Close()
+	server.CloseClientConnections()
+	for _, s := range everyScreen[:8] {
+		b.screen(s.hash)
+		if s.hash != "/tenants" { // it is read once
+			b.shows("Last news")
+		}
+	}
+}
+
+// harmless fails the test if a name has become an element or run as a script.
+func (b *browser) harmless(t *testing.T, name string) {
+	t.Helper()
+	if n := evaluate[int](b, "document.querySelectorAll('img, script:not([src]), iframe').length"); n != 0 {
+		t.Errorf("%s: %d elements that the console does not have", name, n)
+	}
+	if title := evaluate[string](b, "document.title"); !strings.Contains(title, "Titrate") {
+		t.Errorf("%s: a name has run as a script: the title is %q", name, title)
+	}
+}
+
+// widths fails the test if a page is wider than the narrowest or the widest screen.
+func (b *browser) widths(t *testing.T, name string) {
+	t.Helper()
+	for _, width := range []int64{360, 2560} {
+		b.dress(width, "dark")
+		if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > width {
+			t.Errorf("%s: a screen of %d px scrolls sideways: %d px", name, width, wide)
+		}
+	}
+	b.dress(1280, "light")
+}

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fleetPaths has the paths of the screen Fleet.
+const fleetPaths = `{"paths":["/v1alpha1/pools?page_size=100","/v1alpha1/gateways","/v1alpha1:check",
+	"/v1alpha1:top?selection.by=TENANT&selection.order=ADMITTED&selection.most=12&selection.pool=api"]}`
+
+// watchers measures what watchers cost the coordinator: none, 16, and with the page in the browser as many as it takes.
+// A quarter of these reads nothing. Each of the others gets news of the second, and other calls have their answers.
+func (s *system) watchers(t *testing.T) {
+	for _, n := range []int{0, 16, 63} {
+		ctx, end := context.WithCancel(t.Context())
+		var lines atomic.Int64
+		for i := range n {
+			s.follow(t, ctx, fmt.Sprintf("127.0.0.%d", 2+i%4), i%4 == 3 && n == 63, &lines)
+		}
+		pid := s.Coordinators[0].Process().PID()
+		from, began := cpu(t, pid), time.Now()
+		time.Sleep(*measured)
+		used, took := cpu(t, pid)-from, time.Since(began)
+		asked := time.Now()
+		r, err := http.Get(s.open + "v1alpha1/pools")
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("with %d watchers: %v, %v", n, r, err)
+		}
+		t.Logf("%d watchers: %.1f %% of a core, %d answers a second, another call takes %v", n,
+			100*used.Seconds()/took.Seconds(), int(float64(lines.Load())/took.Seconds()), time.Since(asked).Round(time.Millisecond))
+		if n > 0 && lines.Load() == 0 {
+			t.Errorf("%d watchers have got nothing", n)
+		}
+		end()
+		time.Sleep(time.Second) // their places are free again
+	}
+}
+
+// follow opens a stream from an address of its own, and reads it unless it is a slow one.
+func (s *system) follow(t *testing.T, ctx context.Context, from string, slow bool, lines *atomic.Int64) {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableCompression: true}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.open+"events", strings.NewReader(fleetPaths))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("a watcher from %s: %v, %v", from, answer, err)
+	}
+	go func() {
+		defer client.CloseIdleConnections()
+		defer answer.Body.Close()
+		if slow {
+			<-ctx.Done()
+			return
+		}
+		for in := bufio.NewReader(answer.Body); ; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if strings.HasPrefix(line, "data:") {
+				lines.Add(1)
+			}
+		}
+	}()
+}
+
+// cpu is the time that a process has used.
+func cpu(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}

@@ -1,0 +1,64 @@
+// The last hour of pools, as the coordinator that leads them keeps it, and what this page has seen since.
+
+import { get } from "./api";
+import { kinds, overTime, type History, type Sample } from "./chart";
+import { h, type Content } from "./dom";
+import { last, num, seconds, time } from "./format";
+import { t } from "./strings";
+import type { Pool, PoolHistory } from "./types";
+
+const fresh = 10_000; // ms: a sample's time at the coordinator
+const patient = 60_000; // ms after an answer that was none
+
+interface Known { asked: number; wait: number; answer?: PoolHistory }
+
+// Hour asks for the history of pools when a picture needs it.
+export class Hour {
+  private readonly known = new Map<string, Known>();
+
+  constructor(private readonly changed: () => void, private readonly seen: History) {}
+
+  private of(pool: string): PoolHistory | undefined {
+    const k = this.known.get(pool) ?? { asked: -Infinity, wait: 0 };
+    if (Date.now() - k.asked > k.wait) {
+      k.asked = Date.now();
+      k.wait = fresh;
+      this.known.set(pool, k);
+      get<PoolHistory>(`/pools/${encodeURIComponent(pool)}:history`).then((a) => { k.answer = a; this.changed(); },
+        () => { k.wait = patient; });
+    }
+    return k.answer;
+  }
+
+  // view draws a pool's hour; with all also what became of requests, and the tenants.
+  view(p: Pool, all = false): Content {
+    const name = last(p.name), answer = this.of(name), mine = this.seen.of(p.name);
+    const from = mine[0]?.at ?? Infinity;
+    const before = answer?.samples.map((s) => ({ s, at: Date.parse(s.time) })) ?? [];
+    const main: Sample[] = [...before.filter(({ at }) => at < from)
+      .map(({ s, at }) => ({ at, values: [s.admitted, s.demand, s.capacity] })), ...mine];
+    const every = before.length > 0 ? seconds(answer!.step) * 1000 : undefined;
+    const chart = (title: string, samples: Sample[], lines: Parameters<typeof overTime>[2]) =>
+      overTime(title, samples, lines, every);
+    return [
+      chart(t.history, main, [{ name: t.admitted, kind: "admitted" }, { name: t.demand, kind: "refused" },
+        { name: t.capacity, kind: "capacity" }]),
+      all && before.length > 1 && [
+        chart(t.historyEvents, before.map(({ s, at }) => ({ at, values: [s.refused, s.marked, s.waiting] })), [
+          { name: t.refusedRate, kind: "refused" }, { name: t.marked, kind: "b" },
+          { name: t.waitingCost, kind: "capacity", text: num }]),
+        tenants(chart, before),
+      ],
+      h("p", { class: "quiet" }, answer?.since ? t.historySince(time(answer.since)) : t.historyPage),
+    ];
+  }
+}
+
+// tenants draws what those had that were admitted the most at the end.
+function tenants(chart: (title: string, s: Sample[], l: { name: string; kind: string }[]) => Content,
+  before: { s: PoolHistory["samples"][number]; at: number }[]): Content {
+  const names = before.at(-1)!.s.tenants.map((x) => x.tenant);
+  return names.length > 0 && chart(t.historyShares, before.map(({ s, at }) => ({ at, values: names.map((n) =>
+    s.tenants.find((x) => x.tenant === n)?.admitted ?? NaN) })),
+  names.map((n, i) => ({ name: n, kind: kinds[i % kinds.length]! })));
+}
