@@ -204,3 +204,13 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	l.share()
 	return c
 }
+
+// Expect counts demand that another process decides about by its part of the limit: rate cost units/s from
+// now on for hold seconds, in place of what Take has measured. refused says that it refuses some of that.
+func (l *Ledger) Expect(now, rate, hold float64, refused bool) {
+	l.Advance(now)
+	l.dem, l.demAt = clean(rate, maxQuantity), l.at+clean(hold, maxSeconds)
+	if refused {
+		l.scarce = l.demAt + l.p.Lag
+	}
+}
