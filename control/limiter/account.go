@@ -18,7 +18,7 @@ import (
 type Part struct {
 	Limit     string // name of the limit; ShareName
 	Key       uint64 // of the client's key or of the flow: equal Parts have equal keys
-	keys.Part        // Rate, Free and Debt
+	keys.Part        // Rate, Burst, Free and Debt
 }
 
 // shareBurst is the time, in seconds, of its rate that a share lets pass at once.
@@ -62,7 +62,7 @@ func (f *flow) part(e *Engine, now int64) (p Part, ok bool) {
 	f.advance(e, now)
 	f.publish()
 	rate := f.pace.controller.Rate()
-	return Part{ShareName, f.terms.key, keys.Part{Rate: rate, Free: shareBurst * rate}}, true
+	return Part{ShareName, f.terms.key, keys.Part{Rate: rate, Burst: f.terms.vmax, Free: shareBurst * rate}}, true
 }
 
 // Usage is what another process did with requests of one kind.

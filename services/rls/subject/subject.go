@@ -56,14 +56,20 @@ func (r *Request) Add(key, value string) {
 // for.
 func Names(c *config.Config) (out limiter.Names, unused int) {
 	var identities, classes []string
-	for i := range c.Tenants {
-		for j := range c.Tenants[i].Limits {
-			l := &c.Tenants[i].Limits[j]
-			if l.Identity != "" {
-				identities = append(identities, l.Identity)
+	add := func(limits []config.Limit) {
+		for i := range limits {
+			if limits[i].Identity != "" {
+				identities = append(identities, limits[i].Identity)
 			}
-			classes = append(classes, l.Classes...)
+			classes = append(classes, limits[i].Classes...)
 		}
+	}
+	add(c.Defaults)
+	for i := range c.Plans {
+		add(c.Plans[i].Limits)
+	}
+	for i := range c.Tenants {
+		add(c.Tenants[i].Limits)
 	}
 	unused += place(out.Identities[:], identities)
 	unused += place(out.Classes[:], classes)

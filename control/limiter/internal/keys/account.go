@@ -30,9 +30,10 @@ func (s *Store) Account(g *Group, client string, now, cost int64, d Demand) {
 
 // Part is what a replica may use of a client's key now.
 type Part struct {
-	Rate float64 // cost units/s
-	Free float64 // of the bucket, cost units
-	Debt float64 // that it has to repay of what was admitted beyond the bucket, cost units
+	Rate  float64 // cost units/s
+	Burst float64 // of all replicas together, cost units
+	Free  float64 // of that, for this replica, cost units
+	Debt  float64 // that it has to repay of what was admitted beyond the bucket, cost units
 }
 
 // Part returns this replica's part of a client's key: the rate that its announced claims give it. A key that it has
@@ -45,7 +46,8 @@ func (s *Store) Part(g *Group, client string, now int64) Part {
 	u := s.Usage(g, client, now, fixed.Unit)
 	rate := s.partRate(g, client, n)
 	of := min(1, rate/u.Local.Rate)
-	return Part{Rate: rate, Free: max(0, u.Local.Burst-u.Spent) * of, Debt: max(0, u.Spent-u.Local.Burst) * of}
+	return Part{Rate: rate, Burst: n.Burst, Free: max(0, u.Local.Burst-u.Spent) * of,
+		Debt: max(0, u.Spent-u.Local.Burst) * of}
 }
 
 // partRate is the rate of a Part.
