@@ -180,7 +180,7 @@ func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "rls", a.RLSAddress(),
-		"rlqs", a.RLQSAddress(),		"coordinators", a.c.Coordinators)
+		"rlqs", a.RLQSAddress(), "coordinators", a.c.Coordinators)
 	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, serving := errgroup.WithContext(parts)

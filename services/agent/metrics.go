@@ -301,7 +301,9 @@ var instruments = []telemetry.Instrument[measurements]{
 }
 
 // table has all metrics that are read at a scrape.
-func table() []telemetry.Instrument[measurements] { return slices.Concat(instruments, rlsInstruments, rlqsInstruments) }
+func table() []telemetry.Instrument[measurements] {
+	return slices.Concat(instruments, rlsInstruments, rlqsInstruments)
+}
 
 // Metrics describes the agent's metrics, as Prometheus names them.
 func Metrics() []telemetry.Description {

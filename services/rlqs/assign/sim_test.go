@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -276,5 +277,55 @@ func TestChanges(t *testing.T) {
 	w.run(1)
 	if a.has.Kind != AllowAll {
 		t.Errorf("unknown tenant: %+v", a.has)
+	}
+}
+
+// Streams, buckets of a stream and buckets of all have bounds; a bucket that is not used is given up, and so is one
+// that its Envoy no longer reports.
+func TestBounds(t *testing.T) {
+	w := newWorld(t)
+	w.book.o.Streams, w.book.o.MembersOfStream, w.book.o.Members = 2, 3, 4
+	one, _ := w.book.Open(func() {})
+	two, _ := w.book.Open(func() {})
+	if _, err := w.book.Open(func() {}); !errors.Is(err, ErrStreams) {
+		t.Errorf("a third stream: %v", err)
+	}
+	report := func(s *Stream, id string, used uint64) error {
+		return w.book.Report(w.now, s, Bucket{ID: id, Entries: map[string]string{"tenant": "acme"}}, used, 0)
+	}
+	for i, want := range []error{nil, nil, nil, ErrStream} {
+		if err := report(one, strconv.Itoa(i), 1); !errors.Is(err, want) {
+			t.Errorf("bucket %d: %v, want %v", i, err, want)
+		}
+	}
+	if err := report(two, "0", 1); err != nil {
+		t.Error(err)
+	}
+	if err := report(two, "1", 1); !errors.Is(err, ErrMembers) {
+		t.Errorf("a fifth bucket: %v", err)
+	}
+	for range 12 { // bucket 0 of the first stream is reported, and not used; the others are not reported
+		w.now += 5 * second
+		_ = report(one, "0", 0)
+		w.book.Visit(w.now)
+		w.book.Round(w.now)
+	}
+	if _, buckets, members, _ := w.book.Sizes(); buckets != 0 || members != 0 || w.book.Abandoned != 1 {
+		t.Errorf("%d buckets, %d members, %d abandoned", buckets, members, w.book.Abandoned)
+	}
+	w.book.Close(w.now, one)
+	if err := report(one, "0", 1); err != nil || len(w.book.list) != 0 {
+		t.Errorf("a closed stream: %v", err)
+	}
+}
+
+// Whole tokens in whole seconds are no more than the rate, and hardly less.
+func TestFill(t *testing.T) {
+	for rate := 1e-8; rate < 1e12; rate *= 1.37 {
+		n, s := fill(rate)
+		got := float64(n) / float64(s)
+		if n < 1 || s < 1 || s > longestFill || rate < 4e9 && (got > rate*(1+1e-9) || got < rate*(1-2*fine)) {
+			t.Errorf("%v is %d in %d s", rate, n, s)
+		}
 	}
 }
