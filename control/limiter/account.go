@@ -24,8 +24,8 @@ type Part struct {
 // shareBurst is the time, in seconds, of its rate that a share lets pass at once.
 const shareBurst = 0.5
 
-// Parts appends what bounds a request's kind now: its enforced limits with a rate, and its tenant's share. Not known: no
-// tenant or no configuration is known. It charges and counts nothing.
+// Parts appends what bounds a request's kind now: its enforced limits with a rate, and its tenant's share. Not known:
+// no tenant or no configuration is known. It charges and counts nothing.
 func (e *Engine) Parts(now int64, r *Request, to []Part) (parts []Part, known bool) {
 	rt, ok := e.findRoute(r)
 	if !ok {
