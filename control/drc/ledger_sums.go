@@ -205,8 +205,8 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	return c
 }
 
-// Expect counts demand that another process decides about by its part of the limit: rate cost units/s from
-// now on for hold seconds, in place of what Take has measured. refused says that it refuses some of that.
+// Expect sets the demand of a process that decides by its part of the limit: rate cost units/s from now on, for hold
+// seconds. It replaces the demand that Take has measured. refused says that the process refuses a part.
 func (l *Ledger) Expect(now, rate, hold float64, refused bool) {
 	l.Advance(now)
 	l.dem, l.demAt = clean(rate, maxQuantity), l.at+clean(hold, maxSeconds)

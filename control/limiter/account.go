@@ -65,7 +65,7 @@ func (f *flow) part(e *Engine, now int64) (p Part, ok bool) {
 	return Part{ShareName, f.terms.key, keys.Part{Rate: rate, Burst: f.terms.vmax, Free: shareBurst * rate}}, true
 }
 
-// Usage is what another process did with requests of one kind.
+// Usage is another process's count of requests of one kind.
 type Usage struct {
 	Admitted, Refused uint64  // requests since the last call
 	By                string  // name of the limit that refused them; ShareName
@@ -74,8 +74,8 @@ type Usage struct {
 	Short             bool // it has less than its demand
 }
 
-// Account charges limits and share with requests that another process has admitted, and counts those that it has
-// refused. Nothing is refused here: what is beyond a limit is a debt of its key.
+// Account charges limits and share with requests that another process has admitted, and counts the refused ones.
+// Nothing is refused here: what is beyond a limit is a debt of its key.
 func (e *Engine) Account(now int64, r *Request, u Usage) {
 	rt, ok := e.findRoute(r)
 	if !ok {

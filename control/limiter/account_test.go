@@ -54,3 +54,41 @@ func TestAccount(t *testing.T) {
 		t.Errorf("%d admitted, %d rejected, want 1030 and 9", f.Admitted, f.Rejected)
 	}
 }
+
+// Requests that were admitted elsewhere are charged to the bucket of an EXACT limit's owner, so other gateways get the
+// rest. Both are served: the gateway that asks for each request, and proxies that decide by their part.
+func TestAccountOfExactLimit(t *testing.T) {
+	f := newExactFleet(t, 2, simple(1000, config.Queue{}, exactly("l", 100, 20)))
+	r := Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
+	now, asked, elsewhere, part := sec, 0, 0., 0.
+	for i := range 6000 { // 30 s of 5 ms
+		now += 5 * ms
+		before := int(elsewhere)
+		parts, _ := f.engines[1].Parts(now, &r, nil)
+		part = parts[0].Rate
+		elsewhere += min(80, part) * .005
+		f.engines[1].Account(now, &r, Usage{Admitted: uint64(int(elsewhere) - before), Demand: 80, Hold: 1, Short: part < 80})
+		for range 1 + i%2 { // 300/s
+			switch out, _ := f.ask(0, now, r, 9); out.Verdict {
+			case Admit:
+				asked++
+			case Wait:
+				f.waits++
+			}
+		}
+		asked += f.advance(now-5*ms, true, 1)[0]
+		if i%10 == 9 {
+			f.gossip(now, true)
+		}
+		if i == 2000 {
+			asked, elsewhere = 0, 0
+		}
+	}
+	t.Logf("in 20 s %d asked for and %.0f elsewhere of 2000, a part of %.1f/s", asked, elsewhere, part)
+	if sum := float64(asked) + elsewhere; sum > 2060 || sum < 1900 {
+		t.Errorf("%.0f admitted, want 2000", sum)
+	}
+	if elsewhere < 700 || asked < 300 {
+		t.Errorf("%d asked for, %.0f elsewhere: want both", asked, elsewhere)
+	}
+}

@@ -16,7 +16,7 @@ const (
 	Abandon // the Envoy is to forget the bucket
 )
 
-// Action is what an Envoy is to do with a bucket. It is a value: == compares.
+// Action is an instruction to an Envoy about a bucket.
 type Action struct {
 	Kind
 	Tokens  uint32 // that a Rate fills in Seconds, evenly
@@ -26,7 +26,7 @@ type Action struct {
 	bucket  *bucket
 }
 
-// Entries are those of the bucket's id.
+// Entries returns the entries of the bucket's id.
 func (a Action) Entries() map[string]string { return a.bucket.Entries }
 
 // rate is the rate of an action, requests/s.

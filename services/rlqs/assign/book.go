@@ -87,7 +87,7 @@ type Stream struct {
 type Bucket struct {
 	ID      string // differs from that of every other bucket
 	Entries map[string]string
-	Foreign bool // its entries are not of tenants: nothing is known of it
+	Foreign bool // its domain is another one: no tenant is known
 }
 
 type bucket struct {
@@ -116,7 +116,7 @@ type member struct {
 	answered bool  // sent is something
 }
 
-// usage is what a member has reported.
+// usage has a member's reports.
 type usage struct {
 	reported int64 // time of the last report
 	since    int64 // from which requests are counted for the next measurement

@@ -19,10 +19,10 @@
 //
 // # What a change costs
 //
-// Envoy's token bucket is full whenever its numbers change. So a member gets other numbers only if a member of the same
-// limit needs more than tolerance beyond what it has, or all together have more than this gateway's part. Its new
-// burst is its part of what is free in the limit's bucket. What all have admitted beyond the bucket is a debt, which
-// is repaid within settleWithin.
+// Envoy's token bucket is full whenever its numbers change. So numbers change only if a member of the same limit needs
+// more than tolerance beyond what it has, or all together have more than this gateway's part. A member's new burst is
+// its part of what is free in the limit's bucket. What all have admitted beyond the bucket is a debt, which is repaid
+// within settleWithin.
 //
 // # Bounds
 //

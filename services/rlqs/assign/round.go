@@ -27,7 +27,7 @@ const (
 	mostBurst, leastBurst = 1e9, 3
 )
 
-// target is what a member should have.
+// target has the numbers that a member should have.
 type target struct {
 	kind  Kind
 	rate  float64

@@ -203,7 +203,7 @@ func TestBelowTheLimit(t *testing.T) {
 	}
 }
 
-// An Envoy that is killed gives up its share within two intervals. One that starts gets one with its first request.
+// An Envoy that is killed gives up its share within two intervals. A new Envoy gets a share with its first request.
 func TestKillAndRestart(t *testing.T) {
 	w := newWorld(t, config.Limit{Name: "l", Rate: 100, Burst: 100})
 	w.start(100)
@@ -280,8 +280,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Streams, buckets of a stream and buckets of all have bounds; a bucket that is not used is given up, and so is one
-// that its Envoy no longer reports.
+// Streams, buckets of a stream and buckets of all have bounds. A bucket is given up if it is not used, or if its Envoy
+// no longer reports it.
 func TestBounds(t *testing.T) {
 	w := newWorld(t)
 	w.book.o.Streams, w.book.o.MembersOfStream, w.book.o.Members = 2, 3, 4

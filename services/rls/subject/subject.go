@@ -23,7 +23,7 @@ type Request struct {
 	names *limiter.Names
 }
 
-// New returns a request without entries. names are those of the configuration in force.
+// New returns a request without entries, by the names of the configuration in force.
 func New(names *limiter.Names) Request {
 	return Request{limiter.Request{Identities: &limiter.Identities{}}, names}
 }

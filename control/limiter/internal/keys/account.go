@@ -28,7 +28,7 @@ func (s *Store) Account(g *Group, client string, now, cost int64, d Demand) {
 	}
 }
 
-// Part is what a replica may use of a client's key now.
+// Part says how much of a client's key a replica may use now.
 type Part struct {
 	Rate  float64 // cost units/s
 	Burst float64 // of all replicas together, cost units

@@ -398,7 +398,7 @@ func (s *Store[W]) Spend(k *Key, now, cost int64) {
 	defer sh.mu.Unlock()
 	if en := s.obtain(sh, k, now, 1); en != nil {
 		s.use(en, k, now)
-		en.g.Owe(now, cost)
+		en.g.Spend(now, cost)
 		s.poll(sh, en, now)
 	}
 }
