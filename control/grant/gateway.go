@@ -261,8 +261,8 @@ func (g *Gateway) Owe(now, cost int64) {
 // spendEvery is the least time between two messages about cost that Spend has charged.
 const spendEvery = second / 20
 
-// Spend charges cost that was admitted elsewhere, without asking: the tokens that there are, and the rest as Owe does. It
-// is a use for which tokens are asked ahead, so a bucket that another gateway has alone is recalled.
+// Spend charges cost that was admitted elsewhere, without asking: the tokens that there are, and the rest as Owe does.
+// It is a use for which tokens are asked ahead, so a bucket that another gateway has alone is recalled.
 func (g *Gateway) Spend(now, cost int64) {
 	if !g.exclusive {
 		g.use.add(now, cost)
