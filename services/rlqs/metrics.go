@@ -65,8 +65,8 @@ type Stats struct {
 // Stats returns the counters.
 func (s *Server) Stats() Stats {
 	c := &s.counts
-	out := Stats{Opened: c.streams.Load(), Reports: c.reports.Load(), NamesUnused: int(c.namesUnused.Load()), Messages: s.intake.Refused(),
-		Panics: s.enforcer.Panics() + s.intake.Panics()}
+	out := Stats{Opened: c.streams.Load(), Reports: c.reports.Load(), NamesUnused: int(c.namesUnused.Load()),
+		Messages: s.intake.Refused(), Panics: s.enforcer.Panics() + s.intake.Panics()}
 	for i := range out.Refused {
 		out.Refused[i] = c.refused[i].Load()
 	}

@@ -39,7 +39,8 @@ const (
 	keys = 4 * maxBuckets
 	// visitEvery is the time between two visits of the book, roundEvery that between two rounds, and roundAfter the
 	// least one after a report. A round that takes long is made so rarely that it takes a twentieth of a processor.
-	visitEvery, roundEvery, roundAfter, roundPart = 10 * time.Millisecond, 250 * time.Millisecond, 50 * time.Millisecond, 20
+	visitEvery, roundEvery = 10 * time.Millisecond, 250 * time.Millisecond
+	roundAfter, roundPart  = 50 * time.Millisecond, 20
 	// keepaliveEvery and keepaliveWait bound the time for which a peer that vanished counts as connected: less than
 	// its assignments live.
 	keepaliveEvery, keepaliveWait = 10 * time.Second, 5 * time.Second
@@ -185,7 +186,8 @@ func (s *Server) awaitConfiguration(ctx context.Context) {
 	case <-s.link.Ready():
 	case <-ctx.Done():
 	case <-time.After(configurationWait):
-		s.o.Log.Warn("rate limit quota service: serving without the coordinator's configuration, which has not come yet")
+		s.o.Log.Warn("rate limit quota service: serving without the coordinator's configuration, which has not " +
+			"come yet")
 	}
 }
 

@@ -215,7 +215,8 @@ func (b *Book) join(now int64, s *Stream, of Bucket) *member {
 		b.buckets[of.ID] = one
 		b.list = append(b.list, one)
 	}
-	m := &member{b: one, stream: s, usage: usage{reported: now, since: now, interval: usualInterval, used: now, until: now}}
+	m := &member{b: one, stream: s,
+		usage: usage{reported: now, since: now, interval: usualInterval, used: now, until: now}}
 	one.members = append(one.members, m)
 	s.members[of.ID] = m
 	b.members++

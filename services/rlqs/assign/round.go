@@ -172,7 +172,8 @@ func (b *Book) divide() {
 		m.burst = mostBurst
 		for _, p := range m.b.parts {
 			of := &r.pools[r.index[p.Key]]
-			m.burst = min(m.burst, max(min(of.burst, leastBurst), of.free*m.rate/max(of.rates, math.SmallestNonzeroFloat64)))
+			free := of.free * m.rate / max(of.rates, math.SmallestNonzeroFloat64)
+			m.burst = min(m.burst, max(min(of.burst, leastBurst), free))
 		}
 		m.burst = max(1, math.Floor(m.burst))
 		if m.rate <= 1/longestFill {
