@@ -27,11 +27,11 @@ const alarmFor = 2 * time.Minute
 
 // counts has the server's counters since it started.
 type counts struct {
-	streams, reports atomic.Uint64
-	refused          [reasons]atomic.Uint64
-	refusedAt        atomic.Int64 // Unix time, nanoseconds
-	refusedWhy       atomic.Int64 // the last reason
-	namesUnused      atomic.Int64
+	reports     atomic.Uint64
+	refused     [reasons]atomic.Uint64
+	refusedAt   atomic.Int64 // Unix time, nanoseconds
+	refusedWhy  atomic.Int64 // the last reason
+	namesUnused atomic.Int64
 }
 
 func (c *counts) refuse(why int, now time.Time) {
@@ -55,7 +55,7 @@ type Stats struct {
 
 	Streams, Buckets, Members int // now: open streams, different buckets, buckets of all streams
 	Unknown                   int // now: members whose tenant or domain is not known
-	Opened, Reports           uint64
+	Reports                   uint64
 	Refused                   [reasons]uint64
 	NamesUnused               int // now: identities and classes beyond the engine's bounds
 	Messages                  [len(intake.Reasons)]uint64
@@ -65,7 +65,7 @@ type Stats struct {
 // Stats returns the counters.
 func (s *Server) Stats() Stats {
 	c := &s.counts
-	out := Stats{Opened: c.streams.Load(), Reports: c.reports.Load(), NamesUnused: int(c.namesUnused.Load()),
+	out := Stats{Reports: c.reports.Load(), NamesUnused: int(c.namesUnused.Load()),
 		Messages: s.intake.Refused(), Panics: s.enforcer.Panics() + s.intake.Panics()}
 	for i := range out.Refused {
 		out.Refused[i] = c.refused[i].Load()

@@ -76,7 +76,6 @@ func (s *Server) open(wake chan struct{}) (*assign.Stream, error) {
 		s.counts.refuse(refusedStream, time.Now())
 		return nil, status.Errorf(codes.ResourceExhausted, "this agent has %d streams: it takes no more", maxStreams)
 	}
-	s.counts.streams.Add(1)
 	return m, nil
 }
 
