@@ -28,13 +28,15 @@ func FuzzReports(f *testing.F) {
 		}
 		f.Add(b, uint8(3))
 	}
+	s, revision := New(Options{Name: "a", Alone: true, Log: slog.New(slog.DiscardHandler)}), int64(0)
 	f.Fuzz(func(t *testing.T, b []byte, steps uint8) {
 		var r api.RateLimitQuotaUsageReports
 		if proto.Unmarshal(b, &r) != nil {
 			return
 		}
-		s := New(Options{Name: "a", Alone: true, Log: slog.New(slog.DiscardHandler)})
-		limit(t, s, 1, config.Limit{Name: "l", Rate: 10, Burst: 20, PerTenant: true})
+		revision++
+		s.book = s.newBook()
+		limit(t, s, revision, config.Limit{Name: "l", Rate: 10, Burst: 20, PerTenant: true})
 		now, sum := enforcer.Now(), 0.
 		for range 3 {
 			m, err := s.open(make(chan struct{}, 1))

@@ -88,8 +88,7 @@ func New(o Options) *Server {
 	}})
 	bell := agentlink.NewBell()
 	s.engine = limiter.New(limiter.Options{Keys: keys, Replica: o.Name, Start: enforcer.Now(), Ask: bell.Ring})
-	s.book = assign.New(assign.Options{Engine: s.engine, DenyUnknown: o.DenyUnknown, Streams: maxStreams,
-		MembersOfStream: maxBucketsOfStream, Members: maxBuckets, Rand: rand.Float64})
+	s.book = s.newBook()
 	s.enforcer = enforcer.New(enforcer.Options{Engine: s.engine, FailurePolicy: limiter.BootOpen,
 		Deliver: func([]limiter.Event) {}, Log: func(text string) { o.Log.Error(text) }})
 	s.link = agentlink.New(agentlink.Options{Socket: o.Socket, Engine: s.engine, Apply: s.configure, Change: s.change,
@@ -98,6 +97,11 @@ func New(o Options) *Server {
 		Hello: link.Hello{Replica: o.Name, Weight: 1, PID: os.Getpid(), Generation: uint64(time.Now().UnixNano()),
 			Envoy: "none: rate limit quota service"}})
 	return s
+}
+
+func (s *Server) newBook() *assign.Book {
+	return assign.New(assign.Options{Engine: s.engine, DenyUnknown: s.o.DenyUnknown, Streams: maxStreams,
+		MembersOfStream: maxBucketsOfStream, Members: maxBuckets, Rand: rand.Float64})
 }
 
 // configure puts the coordinator's configuration in force.
