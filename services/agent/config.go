@@ -54,8 +54,9 @@ type Config struct {
 	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT;
 	// at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
-	// RLS is the service for Envoys without the filter.
-	RLS RLS
+	// RLS and RLQS are the services for Envoys without the filter.
+	RLS  RLS
+	RLQS RLQS
 	// FaultInjection adds POST /fault/partition to the admin server.
 	FaultInjection bool
 
@@ -84,7 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(wrong, c.check(), c.RLS.check(), c.guardGossip()); err != nil {
+	if err := errors.Join(wrong, c.check(), c.RLS.check(), c.RLQS.check(), c.guardGossip()); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	return c, nil

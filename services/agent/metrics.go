@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/owners"
 	"github.com/titrate/titrate/services/agent/stream"
+	"github.com/titrate/titrate/services/rlqs"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,7 +23,8 @@ type measurements struct {
 	gossip gossip.Stats
 	link   linkserver.Stats
 	stream stream.Status
-	rls    *rls.Stats // nil: there is no such service
+	rls    *rls.Stats  // nil: there is no such service
+	rlqs   *rlqs.Stats // likewise
 
 	unbooked uint64 // bookings of quotas that were not sent
 }
@@ -297,7 +299,9 @@ var instruments = []telemetry.Instrument[measurements]{
 }
 
 // table has all metrics that are read at a scrape.
-func table() []telemetry.Instrument[measurements] { return slices.Concat(instruments, rlsInstruments) }
+func table() []telemetry.Instrument[measurements] {
+	return slices.Concat(instruments, rlsInstruments, rlqsInstruments)
+}
 
 // Metrics describes the agent's metrics, as Prometheus names them.
 func Metrics() []telemetry.Description {
@@ -312,11 +316,15 @@ func (a *Agent) registerMetrics() (err error) {
 	}
 	return telemetry.RegisterAll(meter, table(), func() measurements {
 		k := a.coreStatus()
-		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status(), nil,
-			a.unbooked.Load()}
+		now := measurements{s: a.status(k), core: k, gossip: a.gossip.Stats(), link: a.server.Stats(),
+			stream: a.stream.Status(), unbooked: a.unbooked.Load()}
 		if a.rls != nil {
 			s := a.rls.Stats()
 			now.rls = &s
+		}
+		if a.rlqs != nil {
+			s := a.rlqs.Stats()
+			now.rlqs = &s
 		}
 		return now
 	})

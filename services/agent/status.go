@@ -43,6 +43,8 @@ type Status struct {
 	Gateways []GatewayStatus `json:"gateways"`
 	Peers    []PeerStatus    `json:"peers"`
 	Replicas []ReplicaStatus `json:"replicas"`
+	// QuotaService is the service of --rlqs.
+	QuotaService *QuotaServiceStatus `json:"quotaService,omitempty"`
 }
 
 // configStatus says which configuration is in force.
@@ -155,7 +157,8 @@ func (a *Agent) status(k core.Status) Status {
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
-		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
+		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{},
+		QuotaService: a.quotaService()}
 	for _, u := range k.Unasked {
 		s.Unasked = append(s.Unasked, UnaskedLimit(u))
 	}
