@@ -64,6 +64,7 @@ type slot struct {
 	key     uint64
 	base    float64 // counts of removed peers
 	assumed float64 // part of base that was only assumed
+	abroad  float64 // part of base of peers abroad
 	touched float64
 	head    int32 // first entry
 	voids   int32 // entries that are void
@@ -99,6 +100,7 @@ type peer struct {
 	drained    bool
 	used       bool
 	sums       bool // no replica, but an owner of keys, see SetOwner
+	abroad     bool // it stands for another site, see SetAbroad
 }
 
 // setVoid notes whether the count of one of the slot's entries is out of date.
@@ -233,8 +235,11 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		p := &t.peers[pi]
 		count, assumed := t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
 		s.base, s.assumed = s.base+count, s.assumed+assumed
+		if p.abroad {
+			s.abroad += count
+		}
 		if s.base > MaxCount {
-			s.base, s.assumed = 0, 0
+			s.base, s.assumed, s.abroad = 0, 0, 0
 			t.renew(s)
 		}
 		s.setVoid(e, false)

@@ -33,19 +33,19 @@ func Sum(m *gossipv1.Sum) int {
 func KeyClaim(m *gossipv1.KeyClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + double(m.GetAdmitted()) +
 		float(m.GetSpent()) + boolean(m.GetLeft()) + boolean(m.GetAsk()) + boolean(m.GetKnown()) +
-		float(m.GetOwn())
+		float(m.GetOwn()) + float(m.GetUnsaturated())
 }
 
 // FlowClaim is the size of a claim on a flow.
 func FlowClaim(m *gossipv1.FlowClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + boolean(m.GetLeft()) +
-		boolean(m.GetAsk())
+		boolean(m.GetAsk()) + float(m.GetUnsaturated())
 }
 
 // Replica is the size of a gateway's state, with its claims.
 func Replica(m *gossipv1.Replica) int {
 	n := text(m.GetName()) + fixed64(m.GetGeneration()) + varint(m.GetSeq()) + double(m.GetWeight()) +
-		boolean(m.GetDrained()) + fixed64(m.GetProcess())
+		boolean(m.GetDrained()) + fixed64(m.GetProcess()) + text(m.GetSite())
 	for _, f := range m.GetFlows() {
 		n += nested(FlowClaim(f))
 	}
@@ -68,6 +68,9 @@ func Packet(m *gossipv1.Packet) int {
 		n += nested(Replica(r))
 	}
 	for _, s := range m.GetSums() {
+		n += nested(Sum(s))
+	}
+	for _, s := range m.GetSites() {
 		n += nested(Sum(s))
 	}
 	if t := m.GetTokens(); t != nil {
