@@ -68,6 +68,8 @@ func (s *state) do(f func(c *core.Core)) {
 	f(s.c)
 }
 
+func (s *state) PeerSite(name, site string) { s.do(func(c *core.Core) { c.PeerSite(name, site) }) }
+
 func (s *state) PeerAlive(name, address string, newLife bool, version uint8) {
 	s.do(func(c *core.Core) { c.PeerAlive(now(), name, address, newLife, version) })
 }
