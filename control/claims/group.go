@@ -224,6 +224,21 @@ func (t *Table) Renew(key uint64) {
 }
 
 func (t *Table) renew(s *slot) {
+	away := s.away
+	t.renewAll(s)
+	s.away = away
+}
+
+func (t *Table) renewAll(s *slot) {
 	t.epoch = max(1, t.epoch+1)
-	s.epoch = t.epoch
+	s.epoch, s.home, s.away = t.epoch, t.epoch, t.epoch
+}
+
+// RenewAbroad gives the count of the other sites a new Epoch, as Renew does. That of this site goes on.
+func (t *Table) RenewAbroad(key uint64) {
+	if s := t.slotOf(key); s != nil {
+		home := s.home
+		t.renewAll(s)
+		s.home = home
+	}
 }

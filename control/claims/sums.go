@@ -50,9 +50,9 @@ func (t *Table) addUp(key uint64, of selection, now float64, flow bool) (out Out
 	out.Admitted, out.Assumed, out.Epoch = s.base, s.assumed, s.epoch
 	switch of.of {
 	case atHome:
-		out.Admitted -= s.abroad
+		out.Admitted, out.Epoch = out.Admitted-s.abroad, s.home
 	case abroad:
-		out.Admitted, out.Assumed = s.abroad, 0
+		out.Admitted, out.Assumed, out.Epoch = s.abroad, 0, s.away
 	}
 	fresh, grouped := false, of.group != Group{}
 	for i := s.head; i != none; {

@@ -69,6 +69,8 @@ type slot struct {
 	head    int32 // first entry
 	voids   int32 // entries that are void
 	epoch   uint32
+	home    uint32 // epoch of the count of this site's peers
+	away    uint32 // and of those abroad
 	used    bool
 }
 
@@ -240,7 +242,7 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		}
 		if s.base > MaxCount {
 			s.base, s.assumed, s.abroad = 0, 0, 0
-			t.renew(s)
+			t.renewAll(s)
 		}
 		s.setVoid(e, false)
 		t.peers[pi].held--
@@ -311,7 +313,7 @@ func (t *Table) repay(p *peer, s *slot, e *entry, fresh bool, gained, own float6
 	}
 	if got-e.repaid > MaxCount && !p.sums { // an owner's sum begins anew by itself, and falls then
 		e.repaid = got
-		t.renew(s)
+		t.renewAll(s)
 	}
 }
 

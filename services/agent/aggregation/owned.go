@@ -160,7 +160,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	fresh = fresh || left
 	info := t.touch(now, &r)
 	if outcome == claims.Applied && (t.ownsAgain(&r, known) || void && info.moved) {
-		t.owned.Renew(r.Key)
+		t.renew(&r)
 		of = several // its own sum has another epoch, too
 	}
 	switch {
@@ -171,6 +171,15 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	}
 	if !r.abroad {
 		t.tellSites(now, r.Key)
+	}
+}
+
+// renew begins another count of a key.
+func (t *Aggregator) renew(r *told) {
+	if r.abroad {
+		t.owned.RenewAbroad(r.Key)
+	} else {
+		t.owned.Renew(r.Key)
 	}
 }
 

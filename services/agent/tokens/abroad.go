@@ -22,7 +22,8 @@ func (d *Desk) Abroad(now time.Duration, key uint64, s *exchange.KeySum, used bo
 	if k.book == nil {
 		k.book = sites.NewBook(p, at, spent, admitted)
 	}
-	if cost := k.book.Receive(p, at, spent, admitted, s); cost != 0 {
+	cost := k.book.Receive(p, at, spent, admitted, s)
+	if cost != 0 {
 		k.o.Charge(at, at-int64(lag), cost, p.Deepest(), out)
 	}
 	d.schedule(k)
