@@ -131,6 +131,7 @@ func New(o Options) *Core {
 		Limit: c.slotLimit, Revision: c.revision})
 	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.quotaLimit, Revision: c.revision})
+	c.near.site = o.Site
 	c.slotOwners(0)
 	c.peers.SetNearness(0, c.near.mine)
 	return c
