@@ -22,7 +22,7 @@ type site struct {
 	offered  float64  // requests per second
 }
 
-// report is what a site says of itself.
+// report has the numbers that a site sends of itself.
 type report struct {
 	number, due int64
 	sum         exchange.KeySum
@@ -134,7 +134,7 @@ func (b *bucket) admits(p Params, now int64) bool {
 	return true
 }
 
-// result is of a run.
+// result has the counts of a run.
 type result struct {
 	central, admitted, wrongful, offered float64
 	excess                               float64 // the most over r·t + b in a window
@@ -225,7 +225,7 @@ func TestPropertyExcessOfSites(t *testing.T) {
 // seconds20 is the length of a run.
 const seconds20 = 20
 
-// owed is what a cold start may still owe at the end of a run, cost units.
+// owed bounds what a cold start may still owe at the end of a run, cost units.
 func (p Params) owed() float64 {
 	return max(0, float64(p.Sites-1)*units(p.Burst)-seconds20*p.Rate)
 }

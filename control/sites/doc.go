@@ -9,8 +9,8 @@
 // # Model
 //
 // A [Book] is the ledger of one key at one owner. It is a drc.Ledger of as many replicas as there are
-// sites: it counts the site's own admissions, receives the sums over the other sites, and its D rises by what is
-// to be charged. So first contact, a new count (Epoch), late reports (W) and silence have one law here
+// sites. It counts the site's own admissions and receives the sums over the other sites. Its D rises by the
+// cost that is to be charged. So first contact, a new count (Epoch), late reports (W) and silence have one law here
 // and between gateways.
 //
 // # Bounds

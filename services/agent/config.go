@@ -54,8 +54,8 @@ type Config struct {
 	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT;
 	// at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
-	// Site names the place of this agent: EXACT limits are exact among the agents of one site. Default "": those that
-	// name none are of one site.
+	// Site names the place of this agent: EXACT limits are exact among the agents of one site. Default "": all agents
+	// without a name of a site are of one site.
 	Site string
 	// RLS is the service for Envoys without the filter.
 	RLS RLS

@@ -175,7 +175,7 @@ var instruments = []telemetry.Instrument[measurements]{
 		Help: "1 while an agent of another site is received, 0 while that site is cut off.",
 		Read: ofSites(func(s SiteStatus) float64 { return truth(s.Reachable) })},
 	{Name: "titrate.agent.site.keys", Labels: []string{"site"},
-		Help: "Keys that are used here and at another site, of those that this agent owns.",
+		Help: "Keys of this agent that are used at its site and at another one.",
 		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Keys) })},
 	{Name: "titrate.agent.site.waiting", Labels: []string{"site"},
 		Help: "Records that wait to be sent to another site, see the bound on the traffic between sites.",

@@ -82,14 +82,13 @@ type reachStatus struct {
 	Sites []SiteStatus `json:"sites,omitempty"`
 }
 
-// SiteStatus is another site: how many of its agents are alive, whether any of them is received, how many keys are used
-// there and here, and how many records wait to be sent there.
+// SiteStatus is another site.
 type SiteStatus struct {
 	Name      string `json:"name"`
-	Agents    int    `json:"agents"`
-	Reachable bool   `json:"reachable"`
-	Keys      int    `json:"keys"`
-	Waiting   int    `json:"waiting"`
+	Agents    int    `json:"agents"`    // alive
+	Reachable bool   `json:"reachable"` // any of them is received
+	Keys      int    `json:"keys"`      // used at both sites
+	Waiting   int    `json:"waiting"`   // records to be sent there
 }
 
 // UnaskedLimit is such a limit, and how many requests of its new keys a gateway left to the ledger.

@@ -137,7 +137,7 @@ func (c *checker) network() {
 	c.span("coordinator.settle", s.Control.Settle, 0, time.Minute)
 }
 
-// sites checks that each replica is of one site, and of one that is there.
+// sites checks that each replica of a site is there, and belongs to no other site.
 func (c *checker) sites() {
 	names, of := map[string]bool{}, map[string]bool{}
 	for i, s := range c.s.Sites {

@@ -22,8 +22,8 @@ import (
 //	gateways ──► owner at A ── Packet.sites ──► owner at B ── claims of the proxy of A ──► owners and agents of B
 //
 // A key is registered once at every other site, when gateways here begin to use it. Changes follow only while
-// the other site uses it, too. The first record that both use is a new count (Epoch), so that what was
-// admitted before counts as far as it is still spent.
+// the other site uses it, too. The first record after that is a new count (Epoch): an earlier admission
+// counts as far as it is still spent.
 //
 // While a site is cut off, its proxy goes on as it claimed last, for keepSplit at most: each site keeps to what the others
 // leave it. What comes after longer than T2 is a new count, too.
@@ -44,7 +44,7 @@ type Site struct {
 	Agents []string
 }
 
-// site is what is known of another site.
+// site has the state of another site.
 type site struct {
 	name   string
 	owners owners
@@ -56,8 +56,8 @@ type site struct {
 
 	heard   time.Duration // an agent of it was received last
 	promise time.Duration
-	silent  bool
-	next    int // of uses, while it is silent
+	silent  bool // none has been received for long
+	next    int  // of uses, while that is so
 }
 
 // siteUse is the use of a key at another site.

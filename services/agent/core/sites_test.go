@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever packets between sites are lost, and whichever agents start again: after quiet each gateway has the claims
-// of all others, at any site, and nothing that was admitted since the sites met counts twice or is forgotten.
+// Packets are lost and agents start again. After quiet each gateway has the claims of all others, at any site. A cost
+// that is admitted then is charged once at each.
 func TestSitesAgreeAfterQuiet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sites, everybody := rapid.IntRange(2, 3).Draw(t, "sites"), rapid.SampledFrom([]int{1, 16}).Draw(t, "everybody")

@@ -121,7 +121,7 @@ type peer struct {
 	delays      Delay
 	box         delivery.Box
 	nearness    gossipv1.Nearness // as it says
-	abroad      bool              // it is of another site
+	abroad      bool              // at another site
 }
 
 // NewPeers returns no peers. An agent that was unreachable for the time forgotten may have forgotten what it was sent.
