@@ -14,10 +14,9 @@ import (
 	"github.com/titrate/titrate/services/agent/gossip/size"
 )
 
-// Other sites. Owners, and all that is above, are of the agents of one site. Between sites the owner of a key at one
-// site sends the owners at the others the sum over the gateways of its site: one record for each key and pair of
-// sites. The owner that receives it announces it within its own site as if the other site were one more gateway here,
-// its proxy.
+// Other sites. Owners are chosen among the agents of one site. The owner of a key sends the owners at other sites
+// the sum over the gateways of its site: one record for each key and pair of sites. The owner that receives it
+// announces it within its own site, as if the other site were one more gateway here, its proxy.
 //
 //	gateways ──► owner at A ── Packet.sites ──► owner at B ── claims of the proxy of A ──► owners and agents of B
 //
@@ -25,8 +24,8 @@ import (
 // the other site uses it, too. The first record after that is a new count (Epoch): an earlier admission
 // counts as far as it is still spent.
 //
-// While a site is cut off, its proxy goes on as it claimed last, for keepSplit at most: each site keeps to what the others
-// leave it. What comes after longer than T2 is a new count, too.
+// While a site is cut off, its proxy goes on as it claimed last, for keepSplit at most. Each site keeps to what the
+// others leave it. What comes after longer than T2 is a new count, too.
 
 const (
 	// siteBytes bounds what the agents of one site together send to another site, bytes/s, and siteRecord is the size

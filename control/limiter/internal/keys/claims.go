@@ -18,8 +18,8 @@ import (
 //
 // While tokens of its owner pay for a key its claim decides nothing. It is announced once a second, and at once
 // when the spent part has changed by 1/spentSteps of the burst or the owner does not decide any more. So others lack
-// no more than that when they lose the owner. Of a key that other sites use it is announced in each period: their owners
-// go by it.
+// no more than that when they lose the owner. Of a key that other sites use it is announced in each period: their
+// owners go by it.
 
 const (
 	spentSteps = 16

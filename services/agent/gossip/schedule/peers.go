@@ -211,7 +211,7 @@ func (p *peer) begin(now time.Duration) {
 	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
-// SetAbroad notes whether a peer is of another site. How far it is, and what it says of nearness, is of no interest then.
+// SetAbroad notes whether a peer is of another site. Its distance, and its nearness, are of no interest then.
 func (p *Peers) SetAbroad(name string, is bool) {
 	if at := p.by[name]; at != nil {
 		at.abroad = is
