@@ -37,7 +37,7 @@ func TestSitesAgreeAfterQuiet(t *testing.T) {
 			f.run(time.Second, nil)
 		}
 		f.loss = 0
-		f.run(20*time.Second, nil)
+		f.run(10*time.Second, nil)
 		f.claimsAgree(t, "after quiet", keys)
 		was := make([]float64, n)
 		for i, a := range f.agents {
@@ -68,7 +68,7 @@ func (f *fleet) claimsAgree(t *rapid.T, what string, keys []uint64) {
 
 // Sites send each other the keys that both use, and no more than their budget: those of one site are registered once.
 func TestTrafficBetweenSites(t *testing.T) {
-	const keys, both = 12_000, 6_000
+	const keys, both = 4_000, 2_000
 	f := newSites(2, 4, 16, 1)
 	announce := func(i, from, to int, admitted float64) {
 		a := f.agents[i]
@@ -91,7 +91,7 @@ func TestTrafficBetweenSites(t *testing.T) {
 	}
 	announce(0, 0, keys, 1)
 	announce(1, keys-both, 2*keys-both, 1)
-	f.run(40*time.Second, count)
+	f.run(8*time.Second, count)
 	alone, most := 0, 0
 	for key, n := range records {
 		if key <= keys-both || key > keys {
@@ -102,11 +102,11 @@ func TestTrafficBetweenSites(t *testing.T) {
 		t.Errorf("%d records of %d keys that one site uses, want one each", alone, want)
 	}
 	bytes = 0
-	const seconds = 10
-	for range seconds * 10 {
+	const seconds = 5
+	for range seconds * 5 {
 		announce(0, 0, keys, float64(2+f.now/time.Millisecond))
 		announce(1, keys-both, 2*keys-both, float64(2+f.now/time.Millisecond))
-		f.run(100*time.Millisecond, count)
+		f.run(200*time.Millisecond, count)
 	}
 	rate := float64(bytes) / seconds / 2
 	t.Logf("%.0f B/s from a site to the other, of %d keys used at both", rate, both)
