@@ -509,3 +509,25 @@ func TestTwoAgentsOfOneNameAreLoggedOnce(t *testing.T) {
 		t.Errorf("%d lines:\n%.500s", n, out.String())
 	}
 }
+
+// Agents learn each other's sites with their names.
+func TestSiteOfMeta(t *testing.T) {
+	i, err := newIdentity(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, site := range []string{"", "eu-west_1.a", strings.Repeat("x", maxSite)} {
+		i.site = site
+		if version, public := i.agree(i.meta()); version != current || len(public) != keyBytes {
+			t.Errorf("site %q: version %d, a key of %d bytes", site, version, len(public))
+		}
+		if got := siteOf(i.meta()); got != site {
+			t.Errorf("site %q, want %q", got, site)
+		}
+	}
+	for _, meta := range [][]byte{nil, []byte("x"), append(i.meta(), 'x'), append(i.meta()[:2+keyBytes], 0xff)} {
+		if got := siteOf(meta); got != "" {
+			t.Errorf("site %q of a meta that says none", got)
+		}
+	}
+}
