@@ -217,7 +217,11 @@ func TestPropertyExcessOfSites(t *testing.T) {
 		if allowed := .03 * r.offered * min(1, max(0, rd/b-1)); r.central == r.offered && r.wrongful > allowed {
 			t.Errorf("%.0f of %.0f refused, which one bucket admits", r.wrongful, r.offered)
 		}
-		if least := .95*r.central - 2*b; load > 1 && r.admitted < least {
+		part := .97
+		if b < rd { // charges come in lumps of more than the burst
+			part = .88
+		}
+		if least := part*r.central - 2*b; load > 1 && r.admitted < least {
 			t.Errorf("admitted %.0f, want at least %.0f", r.admitted, least)
 		}
 	})
