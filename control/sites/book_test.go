@@ -209,7 +209,7 @@ func TestPropertyExcessOfSites(t *testing.T) {
 		if bound := float64(p.Sites-1)*(b+1.25*rd) + 2*float64(p.Sites); r.excess > bound {
 			t.Errorf("excess %.1f, bound %.1f: %+v", r.excess, bound, r)
 		}
-		// However long it goes on, no more is over than what is on its way.
+		// However long it goes on, the excess is no more than the cost on its way.
 		if most := r.central + float64(p.Sites-1)*1.5*rd + 2*float64(p.Sites); r.admitted > most+p.owed() {
 			t.Errorf("admitted %.0f, one bucket %.0f, want at most %.0f", r.admitted, r.central, most)
 		}
