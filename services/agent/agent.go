@@ -81,7 +81,7 @@ type listeners struct {
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
 	a := &Agent{c: c, log: c.Log, start: start, tokensDue: newAlarm(), tickDue: newAlarm()}
-	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
+	a.core = core.New(core.Options{Name: c.Name, Site: c.Site, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
 	a.core.GuessClock(a.now(), wall())
 	if err := a.restore(); err != nil {
@@ -116,7 +116,7 @@ func (a *Agent) open(ctx context.Context) error {
 		Agent: a.c.Name, Generation: a.incarnation(), Log: a.log, Clock: a.clock}, linked{a}); err != nil {
 		return err
 	}
-	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
+	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Site: a.c.Site, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
 		Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Paced: true, Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}

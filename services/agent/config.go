@@ -54,6 +54,9 @@ type Config struct {
 	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT;
 	// at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
+	// Site names the place of this agent: EXACT limits are exact among the agents of one site. Default "": all agents
+	// without a name of a site are of one site.
+	Site string
 	// RLS and RLQS are the services for Envoys without the filter.
 	RLS  RLS
 	RLQS RLQS
@@ -97,6 +100,9 @@ func (c Config) check() error {
 	if len(c.Socket) > longestSocket {
 		bad("--socket %s: %d bytes, the system takes %d at most: give a shorter path", c.Socket, len(c.Socket),
 			longestSocket)
+	}
+	if c.Site != "" && !telemetry.IsName(c.Site) {
+		bad("--site %q: want 1 to 128 of a-z A-Z 0-9 . _ -, with a letter or digit at both ends", c.Site)
 	}
 	if c.Period < 10*time.Millisecond || c.Period > time.Second {
 		bad("--period %v: want 10ms to 1s", c.Period)

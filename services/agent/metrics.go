@@ -42,6 +42,15 @@ func two(in, out func(measurements) uint64) func(measurements, telemetry.Put) {
 	}
 }
 
+// ofSites reads a metric of each other site.
+func ofSites(read func(SiteStatus) float64) func(measurements, telemetry.Put) {
+	return func(m measurements, put telemetry.Put) {
+		for _, s := range m.s.Sites {
+			put(read(s), attribute.String("site", s.Name))
+		}
+	}
+}
+
 func truth(b bool) float64 {
 	if b {
 		return 1
@@ -162,6 +171,15 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.gossip.keys",
 		Help: "Gossip keys in force: 0 without encryption, 2 while a key is replaced by another.",
 		Read: one(func(m measurements) float64 { return float64(m.gossip.Keys) })},
+	{Name: "titrate.agent.site.reachable", Labels: []string{"site"},
+		Help: "1 while an agent of another site is received, 0 while that site is cut off.",
+		Read: ofSites(func(s SiteStatus) float64 { return truth(s.Reachable) })},
+	{Name: "titrate.agent.site.keys", Labels: []string{"site"},
+		Help: "Keys of this agent that are used at its site and at another one.",
+		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Keys) })},
+	{Name: "titrate.agent.site.waiting", Labels: []string{"site"},
+		Help: "Records that wait to be sent to another site, see the bound on the traffic between sites.",
+		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Waiting) })},
 	{Name: "titrate.agent.tokens.keys", Help: "Keys of EXACT limits whose bucket this agent has.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Keys) })},
 	{Name: "titrate.agent.exact", Help: "1 while limits that state no precision are EXACT, see --exact-within.",
