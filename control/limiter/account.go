@@ -34,8 +34,8 @@ func (e *Engine) Parts(now int64, r *Request, to []Part) (parts []Part, known bo
 	c := newCall(now, r, rt)
 	for _, l := range rt.limits {
 		if l.mode == config.Enforce && c.counts(l) {
-			client := c.under(l)
-			to = append(to, Part{l.name, l.keys.Key(client), e.keys.Part(&l.keys, client, now)})
+			g, client := c.keysOf(l), c.under(l)
+			to = append(to, Part{l.name, g.Key(client), e.keys.Part(g, client, now)})
 		}
 	}
 	if rt.blocked {
@@ -110,11 +110,11 @@ func (e *Engine) Account(now int64, r *Request, u Usage) {
 }
 
 func (e *Engine) accountLimit(c *call, l *limit, u *Usage) {
-	cost, client := c.costOf(l), c.under(l)
+	cost := c.costOf(l)
 	d := keys.Demand{Rate: u.Demand * units(cost), Hold: u.Hold, Refused: u.Short}
-	e.keys.Account(&l.keys, client, c.now, cost*int64(u.Admitted), d)
+	e.keys.Account(c.keysOf(l), c.under(l), c.now, cost*int64(u.Admitted), d)
 	if e.isExact(l.exact) && u.Admitted > 0 {
-		k := e.tokenKey(l, client)
+		k := c.tokenKey(l)
 		e.tokens.Spend(&k, c.now, cost*int64(u.Admitted))
 	}
 	if l.name == u.By && u.Refused > 0 {
