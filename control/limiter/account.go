@@ -82,6 +82,9 @@ func (e *Engine) Account(now int64, r *Request, u Usage) {
 		e.stats.bypassed.Add(u.Admitted)
 		return
 	}
+	if rt.plans {
+		e.countPlan(rt, r, u.Admitted+u.Refused)
+	}
 	c := newCall(now, r, rt)
 	byShare := u.By == ShareName
 	for _, l := range rt.limits {

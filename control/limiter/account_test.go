@@ -92,3 +92,21 @@ func TestAccountOfExactLimit(t *testing.T) {
 		t.Errorf("%d asked for, %.0f elsewhere: want both", asked, elsewhere)
 	}
 }
+
+// A proxy's requests of a plan have the plan's numbers, and a bucket of their own.
+func TestAccountOfPlans(t *testing.T) {
+	e := New(Options{Keys: 1024})
+	e.Name(planNames())
+	mustApply(t, e, simple(1e6, config.Queue{}, planned(config.Local)))
+	gold, without := ofPlan("a", "gold"), ofPlan("a", "")
+	e.Account(sec, gold, Usage{Admitted: 3})
+	for r, want := range map[*Request]float64{gold: 1, without: 2, ofPlan("vip", "gold"): 3} {
+		if parts, _ := e.Parts(sec, r, nil); math.Abs(parts[0].Free-want) > 1e-3 {
+			t.Errorf("%+v of %+v, want %v free", parts[0], r, want)
+		}
+	}
+	e.Account(sec, without, Usage{Admitted: 3, Refused: 1})
+	if s := stats(e, sec); s.PlanMissing != 4 || s.PlanUnknown != 0 {
+		t.Errorf("%d without a plan, %d of an unknown one; want 4 and 0", s.PlanMissing, s.PlanUnknown)
+	}
+}

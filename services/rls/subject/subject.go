@@ -3,6 +3,7 @@
 //
 //	tenant, client, pool   as the filter's settings of these names
 //	class                  a class that the request is in; may be repeated
+//	plan                   the name of the request's plan
 //	any other key          an identity of that name
 package subject
 
@@ -43,11 +44,17 @@ func (r *Request) Add(key, value string) {
 				r.Classes |= 1 << i
 			}
 		}
+	case "plan":
+		r.identify(config.PlanIdentity, value)
 	default:
-		for i, name := range r.names.Identities {
-			if name == key && name != "" {
-				r.Identities[i] = value
-			}
+		r.identify(key, value)
+	}
+}
+
+func (r *Request) identify(key, value string) {
+	for i, name := range r.names.Identities {
+		if name == key && name != "" {
+			r.Identities[i] = value
 		}
 	}
 }
@@ -60,6 +67,9 @@ func Names(c *config.Config) (out limiter.Names, unused int) {
 		for i := range limits {
 			if limits[i].Identity != "" {
 				identities = append(identities, limits[i].Identity)
+			}
+			if len(limits[i].Plans) > 0 {
+				identities = append(identities, config.PlanIdentity)
 			}
 			classes = append(classes, limits[i].Classes...)
 		}
