@@ -6,9 +6,6 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 )
 
-// nobody is no peer.
-const nobody Peer = 0
-
 // Group is the name of a group of peers. An owner of keys adds up what the peers of all groups
 // but one claim: a group is the replicas of one agent, which adds up its own. The zero value
 // is no group, and has no name.
@@ -84,7 +81,7 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 
 // Outside returns the sums of a key over all peers that are not in a group; flow: as FlowSums.
 func (t *Table) Outside(key uint64, group Group, now float64, flow bool) Outside {
-	return t.addUp(key, nobody, group, now, flow)
+	return t.addUp(key, selection{group: group}, now, flow)
 }
 
 // keepSpent is the time, in seconds, for which a peer's last Spent of a key counts once the peer
@@ -192,6 +189,23 @@ func (t *Table) IsVoid(group Group, key uint64) bool {
 	return false
 }
 
+// SetAbroad makes a peer stand for all replicas of another site: its records are sums, and it never counts as absent.
+func (t *Table) SetAbroad(id Peer, now float64) {
+	t.SetOwner(id, now)
+	t.peers[t.peerIndex(id, now)].abroad = true
+}
+
+// AtHome returns the sums of a key over all peers of this site, and Abroad those over the other sites; flow: as
+// FlowSums. Others counts the peers that use the key.
+func (t *Table) AtHome(key uint64, now float64, flow bool) Outside {
+	return t.addUp(key, selection{of: atHome}, now, flow)
+}
+
+// Abroad is described at AtHome.
+func (t *Table) Abroad(key uint64, now float64) Outside {
+	return t.addUp(key, selection{of: abroad}, now, false)
+}
+
 // Discard forgets what a peer said of a key, its count as well.
 func (t *Table) Discard(id Peer, key uint64, now float64) {
 	if e := t.entryOf(id, key); e != nil {
@@ -210,6 +224,21 @@ func (t *Table) Renew(key uint64) {
 }
 
 func (t *Table) renew(s *slot) {
+	away := s.away
+	t.renewAll(s)
+	s.away = away
+}
+
+func (t *Table) renewAll(s *slot) {
 	t.epoch = max(1, t.epoch+1)
-	s.epoch = t.epoch
+	s.epoch, s.home, s.away = t.epoch, t.epoch, t.epoch
+}
+
+// RenewAbroad gives the count of the other sites a new Epoch, as Renew does. That of this site goes on.
+func (t *Table) RenewAbroad(key uint64) {
+	if s := t.slotOf(key); s != nil {
+		home := s.home
+		t.renewAll(s)
+		s.home = home
+	}
 }

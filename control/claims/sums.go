@@ -12,39 +12,67 @@ import (
 // that, the largest; Own counts reachable peers only. Epoch changes when the key was evicted in
 // between, and is 0 of a key that is not held.
 func (t *Table) Sums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.addUp(key, except, Group{}, now, false).KeySum
+	return t.addUp(key, selection{except: except}, now, false).KeySum
 }
 
 // FlowSums is Sums of a flow, whose share is split by claims and in which nothing is counted.
 // A peer that is unreachable for Stale cannot receive either, so it makes no room for others:
 // its claim is Unsaturated, whatever it announced.
 func (t *Table) FlowSums(key uint64, except Peer, now float64) exchange.KeySum {
-	return t.addUp(key, except, Group{}, now, true).KeySum
+	return t.addUp(key, selection{except: except}, now, true).KeySum
 }
 
-// addUp adds up what all peers do with one key, but for one peer and those of one group, if any.
-func (t *Table) addUp(key uint64, except Peer, group Group, now float64, flow bool) (out Outside) {
+// selection says which peers are added up: all but one peer and those of one group, if any.
+type selection struct {
+	except Peer
+	group  Group
+	of     where
+}
+
+// where says at which sites a peer is.
+type where uint8
+
+const (
+	anywhere where = iota
+	atHome
+	abroad
+)
+
+func (w where) has(p *peer) bool { return w == anywhere || (w == abroad) == p.abroad }
+
+// addUp adds up what selected peers do with one key.
+func (t *Table) addUp(key uint64, of selection, now float64, flow bool) (out Outside) {
 	out.Key = key
 	s := t.slotOf(key)
 	if s == nil {
 		return out
 	}
 	out.Admitted, out.Assumed, out.Epoch = s.base, s.assumed, s.epoch
-	fresh, grouped := false, group != Group{}
+	switch of.of {
+	case atHome:
+		out.Admitted, out.Epoch = out.Admitted-s.abroad, s.home
+	case abroad:
+		out.Admitted, out.Assumed, out.Epoch = s.abroad, 0, s.away
+	}
+	fresh, grouped := false, of.group != Group{}
 	for i := s.head; i != none; {
 		e := &t.entries[i]
 		p := &t.peers[e.peer]
 		i = e.next
 		uses := e.uses(p)
 		switch {
-		case grouped && p.group == group:
+		case !of.of.has(p):
+			out.Abroad = out.Abroad || p.abroad && uses
+			continue
+		case grouped && p.group == of.group:
 			out.Used, out.Void = out.Used || uses, out.Void || e.void
 			continue
-		case p.id == except:
+		case p.id == of.except:
 			continue
-		case grouped && uses:
+		case uses:
 			out.Others++
 		}
+		out.Abroad = out.Abroad || p.abroad && uses
 		quiet := now - p.heard
 		stale := quiet >= p.staleAfter(t.p.Stale)
 		count, assumed := t.count(e, p, now, uses, stale)

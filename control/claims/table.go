@@ -64,10 +64,13 @@ type slot struct {
 	key     uint64
 	base    float64 // counts of removed peers
 	assumed float64 // part of base that was only assumed
+	abroad  float64 // part of base of peers abroad
 	touched float64
 	head    int32 // first entry
 	voids   int32 // entries that are void
 	epoch   uint32
+	home    uint32 // epoch of the count of this site's peers
+	away    uint32 // and of those abroad
 	used    bool
 }
 
@@ -99,6 +102,7 @@ type peer struct {
 	drained    bool
 	used       bool
 	sums       bool // no replica, but an owner of keys, see SetOwner
+	abroad     bool // it stands for another site, see SetAbroad
 }
 
 // setVoid notes whether the count of one of the slot's entries is out of date.
@@ -233,9 +237,12 @@ func (t *Table) unlink(s *slot, pi int32, now float64) {
 		p := &t.peers[pi]
 		count, assumed := t.count(e, p, now, e.uses(p), now-p.heard >= p.staleAfter(t.p.Stale))
 		s.base, s.assumed = s.base+count, s.assumed+assumed
+		if p.abroad {
+			s.abroad += count
+		}
 		if s.base > MaxCount {
-			s.base, s.assumed = 0, 0
-			t.renew(s)
+			s.base, s.assumed, s.abroad = 0, 0, 0
+			t.renewAll(s)
 		}
 		s.setVoid(e, false)
 		t.peers[pi].held--
@@ -306,7 +313,7 @@ func (t *Table) repay(p *peer, s *slot, e *entry, fresh bool, gained, own float6
 	}
 	if got-e.repaid > MaxCount && !p.sums { // an owner's sum begins anew by itself, and falls then
 		e.repaid = got
-		t.renew(s)
+		t.renewAll(s)
 	}
 }
 

@@ -204,3 +204,13 @@ func (l *Ledger) Publish(now float64) LedgerClaim {
 	l.share()
 	return c
 }
+
+// Expect sets the demand of a process that decides by its part of the limit: rate cost units/s from now on, for hold
+// seconds. It replaces the demand that Take has measured. refused says that the process refuses a part.
+func (l *Ledger) Expect(now, rate, hold float64, refused bool) {
+	l.Advance(now)
+	l.dem, l.demAt = clean(rate, maxQuantity), l.at+clean(hold, maxSeconds)
+	if refused {
+		l.scarce = l.demAt + l.p.Lag
+	}
+}

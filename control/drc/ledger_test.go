@@ -508,3 +508,19 @@ func TestAssumedCostIsNotKnown(t *testing.T) {
 		t.Errorf("%v spent, %v known of an idle key", l.Spent(), l.Known())
 	}
 }
+
+// Demand of a process that decides by its part is claimed while it is to hold, and fades after that.
+func TestExpect(t *testing.T) {
+	l := NewLedger(LedgerParams{Rate: 10, Burst: 10, Replicas: 2, Lag: .1}, 0)
+	for i, c := range []struct{ at, least, most float64 }{{.1, 4, 4}, {.9, 4, 4}, {3, .1, 2}, {60, 0, 0}} {
+		if i == 0 {
+			l.Expect(0, 4, 1, false)
+		}
+		if got := l.Publish(c.at); got.Claim < c.least || got.Claim > c.most || got.Active != 0 {
+			t.Errorf("after %v s: %+v, want a claim of %v to %v", c.at, got, c.least, c.most)
+		}
+	}
+	if l.Expect(60, 40, 1, true); l.Publish(60.1).Active != 1 {
+		t.Error("a demand beyond the limit, refused in part, is not active")
+	}
+}

@@ -75,7 +75,7 @@ func (l *Ledger) window() float64 {
 
 // demand returns the measured demand at the time advanced to, cost units/s.
 func (l *Ledger) demand() float64 {
-	return l.dem * math.Exp(-(l.at-l.demAt)/l.window())
+	return l.dem * math.Exp(-max(0, l.at-l.demAt)/l.window())
 }
 
 // trace is the demand below which a claim is withdrawn: a fiftieth of a request

@@ -110,6 +110,8 @@ type KeySum struct {
 	Gap     float64
 	Assumed float64 // part of Admitted that is estimated for unreachable replicas, cost units
 	Epoch   uint32  // changes when Admitted starts a new count
+	// Abroad says that gateways of other sites use the key: their owners learn of the claims here.
+	Abroad bool
 }
 
 // Claims are the claims of a replica on contended flows and keys, as a change: a claim that

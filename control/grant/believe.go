@@ -106,6 +106,7 @@ func (o *Owner) takeBack(u *user, level, full int64) {
 	if o.claim(u, before); u.last.Exclusive { // it could use what it was granted
 		u.claimed = claimed
 	}
+	o.chargeLate()
 }
 
 // claim notes by how much a gateway's word has changed D.

@@ -184,7 +184,7 @@ func (b *bucket) carry(from, to int64) {
 }
 
 // charge adds cost to D. Debt beyond one more burst is forgiven: the limit must not
-// be blocked for longer than it takes to refill two.
+// be blocked for longer than it takes to refill two. Debt of other sites stands.
 func (b *bucket) charge(p Params, cost int64) {
-	b.spent = max(b.out, min(b.spent+cost, 2*p.Burst))
+	b.spent = max(b.out, min(b.spent+cost, max(b.spent, 2*p.Burst)))
 }

@@ -258,6 +258,27 @@ func (g *Gateway) Owe(now, cost int64) {
 	}
 }
 
+// spendEvery is the least time between two messages about cost that Spend has charged.
+const spendEvery = second / 20
+
+// Spend charges cost that was admitted elsewhere, without asking: the tokens that there are, and the rest as Owe does.
+// It is a use for which tokens are asked ahead, so a bucket that another gateway has alone is recalled.
+func (g *Gateway) Spend(now, cost int64) {
+	if !g.exclusive {
+		g.use.add(now, cost)
+		paid := min(cost, max(0, g.tokens()))
+		g.spent += paid
+		presumed := min(g.admit, paid)
+		g.admit -= presumed
+		g.late.add(g.p, now, paid-presumed)
+		cost -= paid
+	}
+	if cost > 0 {
+		g.Owe(now, cost)
+		g.unsent = g.unsent || !g.exclusive && !g.open && now-g.askedAt >= spendEvery
+	}
+}
+
 // Grant takes in a message of an owner. The flag says that the owner has received the open question, and
 // will answer it later.
 func (g *Gateway) Grant(now int64, m Grant) (heard bool) {

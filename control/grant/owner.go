@@ -16,6 +16,7 @@ type Owner struct {
 	taken   int   // gateways that have been given this turn
 	lowered int64 // when the limit was lowered, see forgive; 0: it was not, or all is reported
 	faded   int64 // bucket.refilled up to which the refill is off user.claimed
+	abroad  abroad
 }
 
 // user is one gateway.
@@ -263,14 +264,15 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 }
 
 // acknowledge answers a gateway that reports and asks for nothing: it keeps what it has. If a gateway
-// has the bucket while others have tokens, or the bucket as well, the bucket is recalled.
+// has the bucket while others have tokens, or the bucket as well, or another site uses the key, the bucket is recalled.
 func (o *Owner) acknowledge(u *user, out Outbox) {
 	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Seen: u.number,
 		Others: o.others(u), Level: o.b.spent}
 	out.Grant(u.peer, u.last)
 	has := func(v *user) bool { return v.exclusive || v.out() > 0 }
 	o.recallWhere(out, func(v *user) bool {
-		return v.exclusive && slices.ContainsFunc(o.users, func(w user) bool { return w.peer != v.peer && has(&w) })
+		return v.exclusive && (o.abroad.used ||
+			slices.ContainsFunc(o.users, func(w user) bool { return w.peer != v.peer && has(&w) }))
 	})
 }
 

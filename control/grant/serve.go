@@ -94,7 +94,7 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 			alone = 0
 		}
 	}
-	if alone > 0 && o.p.Rate > 0 {
+	if alone > 0 && o.p.Rate > 0 && !o.abroad.used {
 		return alone
 	}
 	o.recallWhere(out, func(v *user) bool {

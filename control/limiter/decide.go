@@ -42,7 +42,7 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	}
 	rt, ok := e.findRoute(r)
 	if ok && rt.plans {
-		e.countPlan(rt, r)
+		e.countPlan(rt, r, 1)
 	}
 	switch {
 	case !ok:
@@ -58,8 +58,8 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	return nil
 }
 
-// countPlan counts a request whose plan a limit of its route does not know.
-func (e *Engine) countPlan(rt *route, r *Request) {
+// countPlan counts n requests whose plan a limit of their route does not know.
+func (e *Engine) countPlan(rt *route, r *Request, n uint64) {
 	w := subject{ids: r.Identities}
 	for _, l := range rt.limits {
 		if l.plans == nil {
@@ -67,10 +67,10 @@ func (e *Engine) countPlan(rt *route, r *Request) {
 		}
 		switch plan := w.planNamed(l); {
 		case plan == "":
-			e.stats.planMissing.Add(1)
+			e.stats.planMissing.Add(n)
 			return
 		case l.plans[plan] == nil:
-			e.stats.planUnknown.Add(1)
+			e.stats.planUnknown.Add(n)
 			return
 		}
 	}

@@ -93,11 +93,16 @@ func (e *Engine) tallyOf(l *limit) *limitTally {
 }
 
 func (e *Engine) tally(l *limit, what did, micros uint64) {
-	t := e.tallyOf(l)
-	t.counts[what].Add(1)
 	if micros > 0 {
-		t.micros.Add(micros)
+		e.tallyOf(l).micros.Add(micros)
 	}
+	e.tallyMany(l, what, 1)
+}
+
+// tallyMany counts n requests.
+func (e *Engine) tallyMany(l *limit, what did, n uint64) {
+	t := e.tallyOf(l)
+	t.counts[what].Add(n)
 	if !t.listed.Load() && t.listed.CompareAndSwap(false, true) {
 		e.tallies.list(t)
 	}

@@ -90,8 +90,10 @@ func TestContentsOfConfigMaps(t *testing.T) {
 	if err != nil || len(files.Domains()) != 1 {
 		t.Errorf("rls: %+v, %v", files, err)
 	}
-	if args := r.pods["demo-rls"].Containers[0].Args; !slices.Contains(args, "--rls-windows=fixed") {
-		t.Errorf("rls: no fixed windows: %q", args)
+	for _, want := range []string{"--rls-windows=fixed", "--rlqs=0.0.0.0:8082"} {
+		if args := r.pods["demo-rls"].Containers[0].Args; !slices.Contains(args, want) {
+			t.Errorf("rls: no %s: %q", want, args)
+		}
 	}
 }
 

@@ -85,6 +85,11 @@ var claims = map[string]func(c *claim){
 		c.settles("heal", 0, 5)
 		c.settles("crash gw-2", 0, 5)
 	},
+	"simulate-16-sites": func(c *claim) {
+		c.that("no request is refused wrongly", c.sum(func(k *measure.Key) int { return k.Wrongful }) == 0)
+		c.key("home", func(k *measure.Key) bool { return k.WorstExcess < 1.5 })
+		c.key("above", func(k *measure.Key) bool { return k.WorstExcess < 2*(100+.3*100) })
+	},
 	"simulate-14-concurrency": func(c *claim) {
 		for _, k := range c.played.InFlight {
 			c.that(fmt.Sprintf("%+v", k), k.Most <= 20 && float64(k.Wrongly) < .08*float64(k.Offered))

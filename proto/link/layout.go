@@ -19,7 +19,7 @@ const (
 	sizePoolShare   = 2 + 2*8
 	sizeSums        = 5*8 + 1
 	sizeFlow        = 4 * 8
-	sizeKeySum      = 9*8 + 4
+	sizeKeySum      = 9*8 + 5
 	sizeKeyClaim    = 7*8 + 1
 	sizeReport      = 8
 	sizeFlowReport  = 2*2 + 7*8 + 1
@@ -171,6 +171,7 @@ func codeSums(c *coder, m *exchange.Sums) {
 		c.u64("keys.key", &s.Key)
 		c.f64s("keys", &s.Admitted, &s.Claims, &s.Active, &s.Unsaturated, &s.Spent, &s.Own, &s.Gap, &s.Assumed)
 		c.u32("keys.epoch", &s.Epoch)
+		c.boolean("keys.abroad", &s.Abroad)
 	})
 	list(c, "gone", sizeKey, &m.Gone, func(c *coder, k *uint64) { c.u64("gone", k) })
 }

@@ -31,6 +31,9 @@ func (a *Agent) openAdmin(ctx context.Context) error {
 		a.admin.Alarm("rls", a.limitsInForce)
 		a.admin.Alarm("rls requests", a.rls.Trouble)
 	}
+	if a.rlqs != nil {
+		a.admin.Alarm("rlqs", a.rlqs.Trouble)
+	}
 	a.admin.Alarm("gossip", alarm(func(now time.Duration, c *core.Core) error { return c.Unheard(now) }))
 	a.admin.Alarm("configuration", alarm(func(now time.Duration, c *core.Core) error { return c.NotEnforced(now) }))
 	a.admin.Alarm("keys", alarm(func(now time.Duration, c *core.Core) error { return c.OverBudget(now) }))

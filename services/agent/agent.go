@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/services/agent/lastgood"
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/stream"
+	"github.com/titrate/titrate/services/rlqs"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"golang.org/x/sync/errgroup"
@@ -39,7 +40,8 @@ type Agent struct {
 	server *linkserver.Server
 	gossip *gossip.Node
 	stream *stream.Group
-	rls    *rls.Server // nil: there is none
+	rls    *rls.Server  // nil: there is none
+	rlqs   *rlqs.Server // nil: there is none
 	listeners
 
 	booksAt  atomic.Pointer[controlled] // the stream to the coordinator that takes bookings; nil: there is none
@@ -71,6 +73,7 @@ type snapshots struct {
 
 type listeners struct {
 	rlsAt   net.Listener // of rls
+	rlqsAt  net.Listener // of rlqs
 	adminAt net.Listener
 }
 
@@ -78,7 +81,7 @@ type listeners struct {
 func newAgent(c Config) (*Agent, error) {
 	start := time.Now()
 	a := &Agent{c: c, log: c.Log, start: start, tokensDue: newAlarm(), tickDue: newAlarm()}
-	a.core = core.New(core.Options{Name: c.Name, Version: c.Version, Incarnation: a.incarnation(),
+	a.core = core.New(core.Options{Name: c.Name, Site: c.Site, Version: c.Version, Incarnation: a.incarnation(),
 		Period: c.Period, T1: c.T1, T2: c.T2, ExactWithin: c.ExactWithin})
 	a.core.GuessClock(a.now(), wall())
 	if err := a.restore(); err != nil {
@@ -113,7 +116,7 @@ func (a *Agent) open(ctx context.Context) error {
 		Agent: a.c.Name, Generation: a.incarnation(), Log: a.log, Clock: a.clock}, linked{a}); err != nil {
 		return err
 	}
-	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
+	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Site: a.c.Site, Bind: a.c.Gossip, Advertise: a.c.GossipAdvertise,
 		Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Paced: true, Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}
@@ -128,7 +131,7 @@ func (a *Agent) open(ctx context.Context) error {
 	a.stream = stream.NewGroup(stream.Options{Addresses: a.c.Coordinators, Log: a.log, Start: a.start,
 		Dial: []grpc.DialOption{grpc.WithTransportCredentials(credentials)}},
 		func() stream.Agent { return newControlled(a) })
-	if err := a.openRLS(ctx); err != nil {
+	if err := errors.Join(a.openRLS(ctx), a.openRLQS(ctx)); err != nil {
 		return err
 	}
 	return a.openAdmin(ctx)
@@ -142,7 +145,7 @@ func (a *Agent) close() {
 	if a.gossip != nil {
 		a.gossip.Close()
 	}
-	for _, at := range []net.Listener{a.rlsAt, a.adminAt} {
+	for _, at := range []net.Listener{a.rlsAt, a.rlqsAt, a.adminAt} {
 		if at != nil {
 			at.Close()
 		}
@@ -170,21 +173,21 @@ func (a *Agent) GossipAddress() string { return a.gossip.Address() }
 // AdminAddress is host:port of the admin server.
 func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 
-// Run serves until ctx ends, then stops in order. The rate limit service is first, so that it
-// gives back what the owners of EXACT limits' keys have granted. Then come the gateways, so that
+// Run serves until ctx ends, then stops in order. The rate limit services are first, so that they
+// give back what the owners of EXACT limits' keys have granted. Then come the gateways, so that
 // the claims of those whose process is gone are withdrawn, then the stream and the gossip. An
 // error means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "rls", a.RLSAddress(),
-		"coordinators", a.c.Coordinators)
+		"rlqs", a.RLQSAddress(), "coordinators", a.c.Coordinators)
 	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, serving := errgroup.WithContext(parts)
 	group.Go(func() error { return a.server.Serve(serving) })
 	group.Go(func() error { return a.gossip.Run(serving) })
 	group.Go(func() error { return a.admin.Serve(serving, a.adminAt) })
-	group.Go(func() error { defer stop(); return a.serveRLS(ctx, serving) })
+	group.Go(func() error { defer stop(); return a.serveAPIs(ctx, serving) })
 	group.Go(func() error { a.tick(serving); return nil })
 	group.Go(func() error { a.tickTokens(serving); return nil })
 	if a.c.GossipKeyFile != "" {

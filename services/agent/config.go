@@ -54,8 +54,12 @@ type Config struct {
 	// ExactWithin bounds the delay to every other agent, one way, up to which limits that state no precision are EXACT;
 	// at most exchange.MaxExactWithin. 0: they are LOCAL, wherever agents are.
 	ExactWithin time.Duration
-	// RLS is the service for Envoys without the filter.
-	RLS RLS
+	// Site names the place of this agent: EXACT limits are exact among the agents of one site. Default "": all agents
+	// without a name of a site are of one site.
+	Site string
+	// RLS and RLQS are the services for Envoys without the filter.
+	RLS  RLS
+	RLQS RLQS
 	// FaultInjection adds POST /fault/partition to the admin server.
 	FaultInjection bool
 
@@ -84,7 +88,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(wrong, c.check(), c.RLS.check(), c.guardGossip()); err != nil {
+	if err := errors.Join(wrong, c.check(), c.RLS.check(), c.RLQS.check(), c.guardGossip()); err != nil {
 		return c, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
 	return c, nil
@@ -96,6 +100,9 @@ func (c Config) check() error {
 	if len(c.Socket) > longestSocket {
 		bad("--socket %s: %d bytes, the system takes %d at most: give a shorter path", c.Socket, len(c.Socket),
 			longestSocket)
+	}
+	if c.Site != "" && !telemetry.IsName(c.Site) {
+		bad("--site %q: want 1 to 128 of a-z A-Z 0-9 . _ -, with a letter or digit at both ends", c.Site)
 	}
 	if c.Period < 10*time.Millisecond || c.Period > time.Second {
 		bad("--period %v: want 10ms to 1s", c.Period)

@@ -24,8 +24,9 @@
 //	stream       client of the coordinator's stream
 //	lastgood     the snapshot on disk
 //
-// With [Config.RLS] the process also serves Envoy's rate limit API (package services/rls).
-// That service is a gateway of this agent like any filter: it links to the agent's socket.
+// With [Config.RLS] the process also serves Envoy's rate limit API (package services/rls), and with [Config.RLQS] its
+// rate limit quota API (package services/rlqs). Each service is a gateway of this agent like any filter: it links to
+// the agent's socket.
 //
 // # When something fails
 //

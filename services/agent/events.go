@@ -132,6 +132,14 @@ func (l linked) Disconnected(conn *linkserver.Conn) {
 // gossiped is the agent as the gossip sees it.
 type gossiped struct{ a *Agent }
 
+// PeerSite: see [core.Core.PeerSite].
+func (g gossiped) PeerSite(name, site string) {
+	g.a.event(func(_ time.Duration, c *core.Core) core.Effects {
+		c.PeerSite(name, site)
+		return core.Effects{}
+	})
+}
+
 // PeerAlive: see [core.Core.PeerAlive].
 func (g gossiped) PeerAlive(name, address string, newLife bool, version uint8) {
 	g.a.event(func(now time.Duration, c *core.Core) core.Effects {

@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/services/agent/linkserver"
 	"github.com/titrate/titrate/services/agent/owners"
 	"github.com/titrate/titrate/services/agent/stream"
+	"github.com/titrate/titrate/services/rlqs"
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,7 +23,8 @@ type measurements struct {
 	gossip gossip.Stats
 	link   linkserver.Stats
 	stream stream.Status
-	rls    *rls.Stats // nil: there is no such service
+	rls    *rls.Stats  // nil: there is no such service
+	rlqs   *rlqs.Stats // likewise
 
 	unbooked uint64 // bookings of quotas that were not sent
 }
@@ -37,6 +39,15 @@ func two(in, out func(measurements) uint64) func(measurements, telemetry.Put) {
 	return func(m measurements, put telemetry.Put) {
 		put(float64(in(m)), attribute.String("direction", "in"))
 		put(float64(out(m)), attribute.String("direction", "out"))
+	}
+}
+
+// ofSites reads a metric of each other site.
+func ofSites(read func(SiteStatus) float64) func(measurements, telemetry.Put) {
+	return func(m measurements, put telemetry.Put) {
+		for _, s := range m.s.Sites {
+			put(read(s), attribute.String("site", s.Name))
+		}
 	}
 }
 
@@ -160,6 +171,15 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.gossip.keys",
 		Help: "Gossip keys in force: 0 without encryption, 2 while a key is replaced by another.",
 		Read: one(func(m measurements) float64 { return float64(m.gossip.Keys) })},
+	{Name: "titrate.agent.site.reachable", Labels: []string{"site"},
+		Help: "1 while an agent of another site is received, 0 while that site is cut off.",
+		Read: ofSites(func(s SiteStatus) float64 { return truth(s.Reachable) })},
+	{Name: "titrate.agent.site.keys", Labels: []string{"site"},
+		Help: "Keys of this agent that are used at its site and at another one.",
+		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Keys) })},
+	{Name: "titrate.agent.site.waiting", Labels: []string{"site"},
+		Help: "Records that wait to be sent to another site, see the bound on the traffic between sites.",
+		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Waiting) })},
 	{Name: "titrate.agent.tokens.keys", Help: "Keys of EXACT limits whose bucket this agent has.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Keys) })},
 	{Name: "titrate.agent.exact", Help: "1 while limits that state no precision are EXACT, see --exact-within.",
@@ -297,7 +317,9 @@ var instruments = []telemetry.Instrument[measurements]{
 }
 
 // table has all metrics that are read at a scrape.
-func table() []telemetry.Instrument[measurements] { return slices.Concat(instruments, rlsInstruments) }
+func table() []telemetry.Instrument[measurements] {
+	return slices.Concat(instruments, rlsInstruments, rlqsInstruments)
+}
 
 // Metrics describes the agent's metrics, as Prometheus names them.
 func Metrics() []telemetry.Description {
@@ -312,11 +334,15 @@ func (a *Agent) registerMetrics() (err error) {
 	}
 	return telemetry.RegisterAll(meter, table(), func() measurements {
 		k := a.coreStatus()
-		now := measurements{a.status(k), k, a.gossip.Stats(), a.server.Stats(), a.stream.Status(), nil,
-			a.unbooked.Load()}
+		now := measurements{s: a.status(k), core: k, gossip: a.gossip.Stats(), link: a.server.Stats(),
+			stream: a.stream.Status(), unbooked: a.unbooked.Load()}
 		if a.rls != nil {
 			s := a.rls.Stats()
 			now.rls = &s
+		}
+		if a.rlqs != nil {
+			s := a.rlqs.Stats()
+			now.rlqs = &s
 		}
 		return now
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/titrate/titrate/services/rls"
 	"github.com/titrate/titrate/services/telemetry"
 	"go.opentelemetry.io/otel/attribute"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 )
 
@@ -52,25 +53,41 @@ func (a *Agent) openRLS(ctx context.Context) error {
 	return err
 }
 
-// serveRLS serves the rate limit API until ctx ends, or serving, which is what the service needs;
-// without the service it waits for that. Then the service's last words have been taken in.
-func (a *Agent) serveRLS(ctx, serving context.Context) error {
+// serveAPIs serves Envoy's APIs until ctx ends, or serving, which is what the services need; without a service it waits
+// for that. Then the services' last words have been taken in.
+func (a *Agent) serveAPIs(ctx, serving context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(serving, cancel)()
-	if a.rls == nil {
-		<-ctx.Done()
-		return nil
+	group, ctx := errgroup.WithContext(ctx)
+	linked := map[string]bool{}
+	if a.rls != nil {
+		linked[a.c.Name+suffixRLS] = true
+		group.Go(func() error { return a.rls.Serve(ctx, a.rlsAt) })
 	}
-	err := a.rls.Serve(ctx, a.rlsAt)
-	linked := func(_ time.Duration, c *core.Core) bool { return c.HasLink(a.c.Name + suffixRLS) }
-	for end := time.Now().Add(lastWords); serving.Err() == nil && ask(a, linked) && time.Now().Before(end); {
+	if a.rlqs != nil {
+		linked[a.c.Name+suffixRLQS] = true
+		group.Go(func() error { return a.rlqs.Serve(ctx, a.rlqsAt) })
+	}
+	if len(linked) == 0 {
+		<-ctx.Done()
+	}
+	err := group.Wait()
+	any := func(_ time.Duration, c *core.Core) bool {
+		for name := range linked {
+			if c.HasLink(name) {
+				return true
+			}
+		}
+		return false
+	}
+	for end := time.Now().Add(lastWords); serving.Err() == nil && ask(a, any) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	return err
 }
 
-// lastWords bounds the time for the last messages of the rate limit service.
+// lastWords bounds the time for the last messages of the services.
 const lastWords = 500 * time.Millisecond
 
 // check refuses limits that would not be served, or that two sources have, and what is no kind of window.

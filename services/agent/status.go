@@ -13,6 +13,7 @@ import (
 // age of something that never was.
 type Status struct {
 	Name          string  `json:"name"`
+	Site          string  `json:"site,omitempty"` // --site
 	Version       string  `json:"version"`
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	Partitioned   bool    `json:"partitioned"` // by fault injection
@@ -43,6 +44,8 @@ type Status struct {
 	Gateways []GatewayStatus `json:"gateways"`
 	Peers    []PeerStatus    `json:"peers"`
 	Replicas []ReplicaStatus `json:"replicas"`
+	// QuotaService is the service of --rlqs.
+	QuotaService *QuotaServiceStatus `json:"quotaService,omitempty"`
 }
 
 // configStatus says which configuration is in force.
@@ -77,6 +80,17 @@ type reachStatus struct {
 	// Unasked are the EXACT limits that have asked about so many keys that new ones went by the ledger in
 	// the last minute, the most first.
 	Unasked []UnaskedLimit `json:"unasked"`
+	// Sites are the other sites.
+	Sites []SiteStatus `json:"sites,omitempty"`
+}
+
+// SiteStatus is another site.
+type SiteStatus struct {
+	Name      string `json:"name"`
+	Agents    int    `json:"agents"`    // alive
+	Reachable bool   `json:"reachable"` // any of them is received
+	Keys      int    `json:"keys"`      // used at both sites
+	Waiting   int    `json:"waiting"`   // records to be sent there
 }
 
 // UnaskedLimit is such a limit, and how many requests of its new keys a gateway left to the ledger.
@@ -144,7 +158,7 @@ func (a *Agent) coreStatus() core.Status {
 
 func (a *Agent) status(k core.Status) Status {
 	o, t, stream := k.Applied, k.Aggregation, a.stream.Status()
-	s := Status{Name: a.c.Name, Version: a.c.Version, UptimeSeconds: a.now().Seconds(), Partitioned: a.cut.Load(),
+	s := Status{Name: a.c.Name, Site: a.c.Site, Version: a.c.Version, UptimeSeconds: a.now().Seconds(), Partitioned: a.cut.Load(),
 		configStatus: configStatus{ConfigRevision: o.Revision, Resources: o.Resources,
 			LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), maxLeftOut)]},
 		shareStatus: shareStatus{Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale,
@@ -155,9 +169,13 @@ func (a *Agent) status(k core.Status) Status {
 		SpentKeys: k.SpentKeys, SpentKeysLost: k.SpentKeysLost, TotalWeight: t.TotalWeight,
 		MissingPeers: k.MissingPeers, UnheardMembers: t.Unheard,
 		Stream:   StreamStatus{stream.Connected, stream.Address, stream.Error},
-		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{}}
+		Gateways: gatewayStatus(k.Gateways), Peers: []PeerStatus{}, Replicas: []ReplicaStatus{},
+		QuotaService: a.quotaService()}
 	for _, u := range k.Unasked {
 		s.Unasked = append(s.Unasked, UnaskedLimit(u))
+	}
+	for _, other := range t.Sites {
+		s.Sites = append(s.Sites, SiteStatus(other))
 	}
 	for _, one := range a.stream.All() {
 		s.Streams = append(s.Streams, StreamStatus{one.Connected, one.Address, one.Error})

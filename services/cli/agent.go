@@ -36,8 +36,14 @@ server instead, as Envoy Gateway is one: with it the agent is Envoy Gateway's ra
 service. The domain "titrate" asks the limits and shares of Titrate's own tenants.
 docs/rls.md says what differs.
 
-Ports are opened on loopback unless they are protected: --gossip by
---gossip-key-file, --admin and --rls by --tls-cert, or none by --insecure.
+With --rlqs it assigns quotas by envoy.service.rate_limit_quota.v3, to Envoys' own rate
+limit quota filter: no module, and no call per request. Each Envoy reports every five
+seconds what it has admitted and denied, and gets its share of the limit. That is coarse:
+the mean over all Envoys is right, and a shift of demand is followed within two reports.
+docs/how-to/rate-limit-quota.md has a whole envoy.yaml.
+
+Ports are opened on loopback unless they are protected: --gossip by --gossip-key-file,
+--admin, --rls and --rlqs by --tls-cert, or none by --insecure.
 
   GET  /metrics, /healthz, /readyz    on --admin
   GET  /status                        who is linked, reachable, a member; what is in force
@@ -53,6 +59,7 @@ const agentExample = `  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp
       --gossip 10.0.0.7:7500 --join agents.titrate.svc:7500 --gossip-key-file key
   openssl rand -base64 32 > key                   a gossip key
   titrate agent --socket /tmp/agent.sock --rls 127.0.0.1:8081 --rls-config config/
+  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp/agent.sock --rlqs 127.0.0.1:8082
   curl -s 127.0.0.1:7501/status                   what it knows`
 
 // newAgent returns the command for the process next to the Envoys.
@@ -118,7 +125,14 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 	f.DurationVar(&config.ExactWithin, "exact-within", exchange.DefaultExactWithin,
 		"limits that state no precision are EXACT while the way to every other agent takes this at most, one way, "+
 			"at all agents. Range 0 to 10ms; 0 = they are LOCAL")
+	f.StringVar(&config.Site, "site", "",
+		"name of this agent's site, such as a region: EXACT limits and nearness are judged within it. 1 to 128 letters, "+
+			"digits and . _ - (default one site)")
 	rlsFlags(f, &config.RLS)
+	f.StringVar(&config.RLQS.Address, "rlqs", "",
+		"address to serve Envoy's rate limit quota API at, such as 127.0.0.1:8082 (default none)")
+	f.StringVar(&config.RLQS.Unknown, "rlqs-unknown", "allow",
+		"what becomes of requests in buckets whose tenant or domain is not known: allow or deny; they are counted")
 	f.BoolVar(&config.FaultInjection, "fault-injection", false,
 		"serve POST /fault/partition; for tests and demonstrations")
 }

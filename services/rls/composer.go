@@ -15,6 +15,7 @@ import (
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+	"github.com/titrate/titrate/services/rls/subject"
 )
 
 // maxOverrides bounds the different limits that descriptors bring along, about 1 KiB each.
@@ -79,7 +80,7 @@ func (c *composer) setBase(given *config.Config) error {
 	}
 	c.given = given
 	c.seed.Store(given.Seed)
-	names, unused := namesOf(c.base)
+	names, unused := subject.Names(c.base)
 	c.names.Store(&names)
 	c.unused.Store(int64(unused))
 	c.engine.Name(names)
@@ -214,29 +215,4 @@ func tenant(name string, requests uint32, unit ratelimitconfig.Unit) config.Tena
 	n := float64(requests)
 	return config.Tenant{Name: name, Weight: tenantWeight, Limits: []config.Limit{{
 		Name: "rls", Rate: n / unit.Length().Seconds(), Burst: n}}}
-}
-
-// namesOf gives the names of identities and classes that limits use their places; unused
-// is how many there was no place for.
-func namesOf(c *config.Config) (out limiter.Names, unused int) {
-	var identities, classes []string
-	for i := range c.Tenants {
-		for j := range c.Tenants[i].Limits {
-			l := &c.Tenants[i].Limits[j]
-			if l.Identity != "" {
-				identities = append(identities, l.Identity)
-			}
-			classes = append(classes, l.Classes...)
-		}
-	}
-	unused += place(out.Identities[:], identities)
-	unused += place(out.Classes[:], classes)
-	return out, unused
-}
-
-// place puts different names in places, in their order, and returns how many found none.
-func place(places, names []string) int {
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return len(names) - copy(places, names)
 }

@@ -9,15 +9,12 @@ import (
 
 	"github.com/titrate/titrate/control/limiter"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
+	"github.com/titrate/titrate/services/rls/subject"
 )
 
-// Domain is the domain by which the tenants' own limits and shares are asked. No file has
-// a say in it. The entries of its descriptors say whose request it is:
-//
-//	tenant, client, pool   as the filter's settings of these names
-//	class                  a class that the request is in; may be repeated
-//	any other key          an identity of that name
-const Domain = "titrate"
+// Domain is the domain by which the tenants' own limits and shares are asked. No file has a say in it. Package subject
+// reads the entries of its descriptors.
+const Domain = subject.Domain
 
 // decideDirectly decides a request to Domain.
 func (s *Server) decideDirectly(ctx context.Context, r *api.RateLimitRequest) []decision {
@@ -60,31 +57,11 @@ func (s *Server) chargedDirectly(r *limiter.Request, out limiter.Outcome, hits u
 
 // requestOf is the request that a descriptor describes.
 func (s *Server) requestOf(d *ratelimitv3.RateLimitDescriptor) limiter.Request {
-	r := limiter.Request{Identities: &limiter.Identities{}}
-	names := s.composer.names.Load()
+	r := subject.New(s.composer.names.Load())
 	for _, e := range d.GetEntries() {
-		switch key, value := e.GetKey(), e.GetValue(); key {
-		case "tenant":
-			r.Tenant = value
-		case "client":
-			r.Client = value
-		case "pool":
-			r.Pool = value
-		case "class":
-			for i, name := range names.Classes {
-				if name == value && name != "" {
-					r.Classes |= 1 << i
-				}
-			}
-		default:
-			for i, name := range names.Identities {
-				if name == key && name != "" {
-					r.Identities[i] = value
-				}
-			}
-		}
+		r.Add(e.GetKey(), e.GetValue())
 	}
-	return r
+	return r.Request
 }
 
 // asDecision converts an outcome of the engine to a decision of the API.

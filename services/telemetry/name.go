@@ -10,6 +10,9 @@ import (
 // log lines, the key of an agent at the others, and the last segment of a certificate's URI.
 var processName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
 
+// IsName reports whether a text may name a process or a site.
+func IsName(text string) bool { return processName.MatchString(text) }
+
 // ProcessName returns the name of this process: the given one, from --name, or the name of the host.
 func ProcessName(given string) (string, error) {
 	name, from := given, "--name"

@@ -24,6 +24,9 @@ on; group, who may connect beside its own user (0 = nobody); flags, a list; moun
     - --join={{ $name }}-gossip:7500
     - --period={{ $root.Values.gossip.period }}
     - --exact-within={{ $root.Values.gossip.exactWithin }}
+    {{- with $root.Values.gossip.site }}
+    - --site={{ . }}
+    {{- end }}
     - --admin=0.0.0.0:7501
     - --snapshot-dir=/run/titrate/snapshot
     {{- include "titrate.tlsFlags" $root | nindent 4 }}

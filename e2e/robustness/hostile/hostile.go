@@ -94,14 +94,17 @@ func newAgent(name string, join []string, seed uint64) *agent {
 		seq: map[string]uint64{}, owned: map[uint64]bool{}}
 }
 
-// PeerAlive, PeerFailed, Round, LastRound, ReceivePackets and PeerAddresses make it a gossip.State.
+// PeerSite, PeerAlive, PeerFailed, Round, LastRound, ReceivePackets and PeerAddresses make it a gossip.State.
+func (a *agent) PeerSite(string, string) {}
+
+// PeerAlive is described at PeerSite.
 func (a *agent) PeerAlive(name, _ string, _ bool, _ uint8) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seq[name]++
 }
 
-// PeerFailed is described at PeerAlive.
+// PeerFailed is described at PeerSite.
 func (a *agent) PeerFailed(name string) (inOrder bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +112,7 @@ func (a *agent) PeerFailed(name string) (inOrder bool) {
 	return false
 }
 
-// Round is described at PeerAlive.
+// Round is described at PeerSite.
 func (a *agent) Round(bool) (out []schedule.Outgoing, forgotten []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,10 +126,10 @@ func (a *agent) Round(bool) (out []schedule.Outgoing, forgotten []string) {
 	return out, nil
 }
 
-// LastRound is described at PeerAlive.
+// LastRound is described at PeerSite.
 func (a *agent) LastRound() []schedule.Outgoing { return nil }
 
-// ReceivePackets is described at PeerAlive.
+// ReceivePackets is described at PeerSite.
 func (a *agent) ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Drop, soon bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,7 +143,7 @@ func (a *agent) ReceivePackets(packets ...*gossipv1.Packet) (drops []schedule.Dr
 	return drops, false
 }
 
-// PeerAddresses is described at PeerAlive.
+// PeerAddresses is described at PeerSite.
 func (a *agent) PeerAddresses() schedule.Addresses { return schedule.Addresses{Missing: a.join} }
 
 // packet falsifies a packet that it has received; nil: it has received none.

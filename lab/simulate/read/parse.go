@@ -127,7 +127,7 @@ func (p *parser) fields(n *yaml.Node, path string, known ...string) map[string]*
 }
 
 func (p *parser) spec(n *yaml.Node) {
-	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "gossip", "link", "late", "coordinator",
+	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "sites", "gossip", "link", "late", "coordinator",
 		"upstreams", "clients", "events")
 	s := p.s
 	if f["duration"] == nil {
@@ -138,6 +138,9 @@ func (p *parser) spec(n *yaml.Node) {
 	s.Lead = p.Duration(f["lead"], "lead", s.Lead, 0, time.Minute)
 	s.Seed = uint64(p.Number(f["seed"], "seed", 1, tree.Span{Most: 1 << 53}))
 	p.replicas(f["replicas"], n.Line)
+	for i, item := range p.Items(f["sites"], "sites") {
+		p.site(item, fmt.Sprintf("sites[%d]", i))
+	}
 	p.gossip(f["gossip"])
 	p.delay(f["link"], "link", &s.Link)
 	if late := f["late"]; late != nil {
@@ -175,6 +178,19 @@ func (p *parser) replicas(n *yaml.Node, line int) {
 		return
 	}
 	p.s.Replicas = scenario.New(0, p.Count(n, path, 3, 1, scenario.MaxReplicas)).Replicas
+}
+
+// site reads a site.
+func (p *parser) site(n *yaml.Node, path string) {
+	f := p.fields(n, path, "name", "replicas", "delay", "jitter", "loss")
+	s := scenario.Site{Name: p.Text(f["name"], n.Line, path+".name"),
+		Delay:  p.Duration(f["delay"], path+".delay", 0, 0, 10*time.Second),
+		Jitter: p.Duration(f["jitter"], path+".jitter", 0, 0, 10*time.Second),
+		Loss:   p.Number(f["loss"], path+".loss", 0, tree.Span{Most: 1})}
+	for i, item := range p.List(f["replicas"], n.Line, path+".replicas") {
+		s.Replicas = append(s.Replicas, p.Text(item, item.Line, fmt.Sprintf("%s.replicas[%d]", path, i)))
+	}
+	p.s.Sites = append(p.s.Sites, s)
 }
 
 func (p *parser) gossip(n *yaml.Node) {

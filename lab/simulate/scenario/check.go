@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +112,7 @@ func (c *checker) network() {
 		}
 		c.number(path+".weight", r.Weight, 1e-6, 1e6)
 	}
+	c.sites()
 	g := &s.Gossip
 	c.span("gossip.period", g.Period, 10*time.Millisecond, time.Second)
 	c.span("gossip.delay", g.Delay, 0, 10*time.Second)
@@ -133,6 +135,34 @@ func (c *checker) network() {
 	c.span("coordinator.delay", s.Control.Delay, 0, 10*time.Second)
 	c.span("coordinator.softExpiry", s.Control.SoftExpiry, 2*s.Control.Round+time.Millisecond, time.Hour)
 	c.span("coordinator.settle", s.Control.Settle, 0, time.Minute)
+}
+
+// sites checks that each replica of a site is there, and belongs to no other site.
+func (c *checker) sites() {
+	names, of := map[string]bool{}, map[string]bool{}
+	for i, s := range c.s.Sites {
+		path := fmt.Sprintf("sites[%d]", i)
+		if c.fresh(path+".name", s.Name, names[s.Name]) {
+			names[s.Name] = true
+		}
+		c.span(path+".delay", s.Delay, 0, 10*time.Second)
+		c.span(path+".jitter", s.Jitter, 0, 10*time.Second)
+		c.number(path+".loss", s.Loss, 0, 1)
+		for j, r := range s.Replicas {
+			switch field := fmt.Sprintf("%s.replicas[%d]", path, j); {
+			case !c.replicas[r] && !c.joins(r):
+				c.wrong(field, "%q is no replica; want one of replicas", r)
+			case of[r]:
+				c.wrong(field, "%q is of another site, too; want one site", r)
+			}
+			of[r] = true
+		}
+	}
+}
+
+// joins reports whether a replica comes later.
+func (c *checker) joins(name string) bool {
+	return slices.ContainsFunc(c.s.Events, func(e Event) bool { return e.Kind == Join && e.Replica == name })
 }
 
 // resources checks each resource as the API does, and that all resources that it refers to exist.

@@ -22,7 +22,8 @@ type Scenario struct {
 
 	Replicas []Replica // there from the start
 	Gossip   Gossip
-	Link     Delay // of a message between a gateway and its agent, one way
+	Sites    []Site // none: all replicas are of one site
+	Link     Delay  // of a message between a gateway and its agent, one way
 	Late     Late
 	Control  Control
 	// Resources are pools, tenants, quotas and limits as titrate apply takes them. Without
@@ -75,6 +76,14 @@ type Gossip struct {
 	SplitAfter    time.Duration // T1: a cut-off agent falls to its static part
 	ForgetAfter   time.Duration // T2 > T1: an unreachable replica's claims count for so long
 	ExactWithin   time.Duration // limits that state no precision are EXACT while the way takes this at most; 0: LOCAL
+}
+
+// Site is a group of replicas. Between two sites the longer delay of both counts, and the larger loss.
+type Site struct {
+	Name          string
+	Replicas      []string      // a replica is of one site; those of none are of the site ""
+	Delay, Jitter time.Duration // to other sites, one way
+	Loss          float64       // likewise, 0 to 1
 }
 
 // Delay is Delay ± Jitter, evenly spread, at least 0.

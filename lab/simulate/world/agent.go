@@ -56,7 +56,7 @@ func (w *World) startAgent(a *agent) {
 	a.name = w.stage.Cast.Gateways[a.place]
 	a.life++
 	a.start, a.looked, a.tokens, w.net.touched = w.now, 0, wake{}, w.now
-	a.core = core.New(core.Options{Name: a.name, Incarnation: uint64(w.now), Period: s.Gossip.Period,
+	a.core = core.New(core.Options{Name: a.name, Site: w.site(a.place), Incarnation: uint64(w.now), Period: s.Gossip.Period,
 		T1: s.Gossip.SplitAfter, T2: s.Gossip.ForgetAfter, ExactWithin: s.Gossip.ExactWithin})
 	a.peers, a.connected, a.paused, a.resumed = make([]peer, len(w.agents)), false, nil, 0
 	w.configure(a, w.configuration().Gateways)
@@ -183,6 +183,7 @@ func (w *World) updatePeer(a, b *agent) {
 	}
 	switch newLife := p.life != life; {
 	case alive && (newLife || !p.alive):
+		a.core.PeerSite(b.name, w.site(b.place))
 		a.core.PeerAlive(a.time(w), b.name, "", newLife, schedule.Version)
 		p.life, p.alive = life, true
 	case !alive && p.alive:

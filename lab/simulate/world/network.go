@@ -24,7 +24,8 @@ const leastWay = 100 * time.Microsecond
 type network struct {
 	gossip *scenario.Gossip
 	random *rand.Rand
-	groups []int // by place; the last is the coordinator
+	groups []int            // by place; the last is the coordinator
+	sites  []*scenario.Site // by place; nil: the site without a name
 	whole  bool
 	since  time.Duration // of the groups, or of being whole again
 	// touched is the last time at which an agent started or ended, or the groups changed.
@@ -34,8 +35,40 @@ type network struct {
 	healing func(of, other int32) (packets, alive time.Duration)
 }
 
-func newNetwork(g *scenario.Gossip, random *rand.Rand, agents int) network {
-	return network{gossip: g, random: random, groups: make([]int, agents+1), whole: true}
+func newNetwork(s *scenario.Scenario, names []string, random *rand.Rand) network {
+	n := network{gossip: &s.Gossip, random: random, groups: make([]int, len(names)+1), whole: true,
+		sites: make([]*scenario.Site, len(names))}
+	for i := range s.Sites {
+		for place, name := range names {
+			if slices.Contains(s.Sites[i].Replicas, name) {
+				n.sites[place] = &s.Sites[i]
+			}
+		}
+	}
+	return n
+}
+
+// between returns the way between two sites.
+func between(a, b *scenario.Site) scenario.Site {
+	switch {
+	case a == nil:
+		return *b
+	case b == nil:
+		return *a
+	}
+	longer := a
+	if b.Delay > a.Delay {
+		longer = b
+	}
+	return scenario.Site{Delay: longer.Delay, Jitter: longer.Jitter, Loss: max(a.Loss, b.Loss)}
+}
+
+// site returns the name of the site of a place.
+func (w *World) site(place int32) string {
+	if s := w.net.sites[place]; s != nil {
+		return s.Name
+	}
+	return ""
 }
 
 // cut splits the network. Processes that are in no group form one group.
@@ -107,8 +140,14 @@ func (n *network) carry(now time.Duration, from, to int32) (time.Duration, bool)
 	if !n.passes(from, to) || n.mends(from, to, now) || n.gossip.Loss > 0 && n.random.Float64() < n.gossip.Loss {
 		return 0, false
 	}
-	d := n.gossip.Delay
-	if j := n.gossip.Jitter; j > 0 {
+	d, j := n.gossip.Delay, n.gossip.Jitter
+	if a, b := n.sites[from], n.sites[to]; a != b {
+		far := between(a, b)
+		if d, j = far.Delay, far.Jitter; far.Loss > 0 && n.random.Float64() < far.Loss {
+			return 0, false
+		}
+	}
+	if j > 0 {
 		d += time.Duration((2*n.random.Float64() - 1) * float64(j))
 	}
 	return max(d, leastWay), true

@@ -60,7 +60,7 @@ func New(stage system.Stage) (system.System, error) {
 		gateways: make([]gateway, len(stage.Cast.Gateways)), agents: make([]agent, len(stage.Cast.Gateways)),
 		sent: make([]system.Sent, len(stage.Cast.Gateways)),
 	}
-	w.net = newNetwork(&s.Gossip, w.random, len(w.agents))
+	w.net = newNetwork(s, stage.Cast.Gateways, w.random)
 	w.net.healing = func(of, other int32) (packets, alive time.Duration) {
 		if w.Healing == nil {
 			return 0, rejoinAfter

@@ -10,8 +10,8 @@ import (
 
 func TestNetwork(t *testing.T) {
 	names := []string{"a", "b", "c"}
-	n := newNetwork(&scenario.Gossip{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond},
-		rand.New(rand.NewPCG(1, 1)), len(names))
+	n := newNetwork(&scenario.Scenario{Gossip: scenario.Gossip{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond}},
+		names, rand.New(rand.NewPCG(1, 1)))
 	a, b, c := &agent{place: 0}, &agent{place: 1}, &agent{place: 2}
 	const start = 10 * time.Second
 	if !n.passes(0, 2) || !n.passes(1, coordinatorPlace) || !n.believes(a, b, start) {
@@ -56,7 +56,7 @@ func TestNetwork(t *testing.T) {
 // has happened to an agent or the network.
 func TestBeliefsSettle(t *testing.T) {
 	names := []string{"a", "b"}
-	n := newNetwork(&scenario.Gossip{}, rand.New(rand.NewPCG(1, 1)), len(names))
+	n := newNetwork(&scenario.Scenario{}, names, rand.New(rand.NewPCG(1, 1)))
 	a, b := &agent{place: 0}, &agent{place: 1, start: time.Second}
 	touched := b.start
 	check := func(what string, believed bool) {

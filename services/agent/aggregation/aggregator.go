@@ -84,6 +84,7 @@ type Aggregator struct {
 	owning
 	using
 	membership
+	elsewhere
 
 	notes notes         // of keys whose sums have changed
 	delay time.Duration // τ_max of the gossip
@@ -151,6 +152,13 @@ type membership struct {
 	majorityBack time.Duration // when an isolation ended last
 }
 
+// elsewhere has the other sites.
+type elsewhere struct {
+	sites  map[string]*site
+	siteOf map[string]*site // by agent
+	abroad []uint64         // keys whose use there has changed
+}
+
 // process is one life of a replica.
 type process struct {
 	name       string
@@ -184,6 +192,7 @@ type key struct {
 	touched time.Duration // its sums changed last
 	stamp   uint64        // of its latest note
 	again   bool          // a gateway here has used it before this agent began
+	abroad  bool          // other sites use it, as its owner says
 	use
 }
 
@@ -202,6 +211,7 @@ func New(o Options) *Aggregator {
 			sources: map[agentLife]*source{}},
 		membership: membership{hasMajority: true},
 		notes:      notes{last: 1},
+		elsewhere:  elsewhere{sites: map[string]*site{}, siteOf: map[string]*site{}},
 	}
 	t.owners.add(o.Agent)
 	t.own = t.source(0, o.Agent, 0)
@@ -292,13 +302,17 @@ func (t *Aggregator) SetDelay(d, late time.Duration) {
 // admitted. A filter sends its claims each P, and its agent passes them on at most P/2 later.
 // The gossip takes τ_max, and the other agents send sums to their filters each P. Beyond
 // Everybody agents: to the owner, which sends sums at most P/2 later, and the other agents
-// pass them to their filters at most P/2 later; and twice τ_max.
+// pass them to their filters at most P/2 later; and twice τ_max. Between sites three agents each wait for P/2 more.
 func (t *Aggregator) Lag() time.Duration {
 	hops := time.Duration(1)
 	if !t.small() {
 		hops = 2
 	}
-	return min(hops*(t.delay+t.late)+5*t.o.Period/2, max(maxLag, 5*t.o.Period/2))
+	rest := 5 * t.o.Period / 2
+	if len(t.sites) > 0 {
+		rest = 4 * t.o.Period
+	}
+	return min(hops*(t.delay+t.late)+rest, max(maxLag, rest))
 }
 
 // Contended reports whether any replica used anything in the last seconds.
@@ -328,6 +342,7 @@ func (t *Aggregator) Sweep(now time.Duration) {
 		return true
 	})
 	t.sweepOwned(now)
+	t.sweepSites()
 	for _, o := range t.sortedLocals() {
 		t.sweep(now, o)
 	}

@@ -29,6 +29,7 @@ type local struct {
 	tableGeneration uint64 // its number in the table, see processes.go
 	order           uint64 // generation as it is gossiped
 	number          int32  // in items of the delivery
+	site            string // that it stands for; "": it is a gateway
 	weight          float64
 	presence        presence
 	linked          time.Duration // when its link came up
@@ -161,6 +162,7 @@ func (t *Aggregator) changed(now time.Duration, here, owned []uint64) {
 	}
 	for _, key := range owned {
 		t.tellUsers(now, key, claims.Group{}, false)
+		t.tellSites(now, key)
 	}
 }
 
@@ -206,7 +208,7 @@ func (t *Aggregator) Announce(now time.Duration, name string, generation uint64,
 		case a.record(o).Validate() != nil:
 			bad++
 			t.refused++
-		case !t.announce(now, o, *a):
+		case !t.announceAs(now, o, *a, now < o.knownUntil && !t.table.Has(o.of.id, a.Key)):
 			full++
 		}
 	}
@@ -243,8 +245,8 @@ func (t *Aggregator) hasRoom(o *local) bool {
 	return o.keys.len() < t.o.MaxKeys && all < 2*t.o.MaxKeys
 }
 
-// announce takes one claim. It returns false if there is no room for it.
-func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
+// announceAs takes one claim; again: others know an earlier state. It returns false if there is no room for it.
+func (t *Aggregator) announceAs(now time.Duration, o *local, a announced, again bool) bool {
 	was := o.keys.get(a.Key)
 	begins := was == nil || was.withdrawn
 	if begins && !t.mayUse(o) || was == nil && !t.hasRoom(o) && !o.makeRoom(now) {
@@ -259,7 +261,6 @@ func (t *Aggregator) announce(now time.Duration, o *local, a announced) bool {
 	if begins {
 		o.used++
 	}
-	again := now < o.knownUntil && !t.table.Has(o.of.id, a.Key)
 	k := t.apply(o.of.id, now, a.flow, was.record(o))
 	if k == nil {
 		return false
@@ -330,6 +331,7 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 	}
 	o.used--
 	a.withdrawn, a.at, a.Claim, a.Active, a.Spent, a.Own = true, now, 0, 0, 0, 0
+	a.Unsaturated = 0
 	info := t.apply(o.of.id, now, a.flow, a.record(o))
 	if info == nil {
 		return
@@ -342,7 +344,9 @@ func (t *Aggregator) withdraw(now time.Duration, o *local, k uint64) {
 func (a *announced) record(o *local) claims.Record {
 	r := claims.Record{KeyClaim: a.KeyClaim, Generation: o.tableGeneration, Seq: o.seq}
 	r.Admitted += a.before
-	r.Unsaturated = unsaturated(r.Claim, r.Active)
+	if o.site == "" {
+		r.Unsaturated = unsaturated(r.Claim, r.Active)
+	}
 	return r
 }
 

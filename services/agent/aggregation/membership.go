@@ -160,6 +160,8 @@ func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last
 	for _, m := range members {
 		by, at := voter{}, now // here
 		switch p := t.remotes[m.Name]; {
+		case p != nil && t.siteOf[p.agent] != nil:
+			continue // a cut between sites cuts nobody off
 		case p != nil && p.agent != "":
 			by, at = voter{agent: p.agent}, p.heard
 		case p != nil:
@@ -183,7 +185,7 @@ func (t *Aggregator) votes(now time.Duration, members []Member) (heard int, last
 func (t *Aggregator) heardLately(now time.Duration) []Member {
 	var out []Member
 	for _, p := range t.sortedRemotes() {
-		if !p.drained && now-t.lastHeard(p) < t.o.T2 {
+		if !p.drained && p.site == "" && now-t.lastHeard(p) < t.o.T2 {
 			out = append(out, Member{p.name, p.weight})
 		}
 	}
@@ -239,6 +241,7 @@ func (t *Aggregator) withLocal(now time.Duration, members []Member) []Member {
 	for _, o := range t.sortedLocals() {
 		last := len(here) - 1
 		switch {
+		case o.site != "":
 		case o.presence == exited:
 			gone[o.name] = true
 		case last >= 0 && here[last].Name == o.name: // a later process

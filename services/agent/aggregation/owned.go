@@ -81,7 +81,7 @@ func (t *Aggregator) takeOwn(now time.Duration, o *local, at uint64, k *key, aga
 		a.noteTold(now)
 	}
 	t.takeClaim(now, o.of.id, t.self, told{flow: isFlow(a, k), left: !t.wants(t.o.Agent, k, a), ask: k.source != t.own,
-		known: again, Record: r})
+		abroad: o.site != "", known: again, Record: r})
 }
 
 // isFlow reports whether a claim is one of a flow: as the gateway says, or else as all others say.
@@ -94,9 +94,10 @@ func isFlow(a *announced, k *key) bool {
 
 // told is a replica's report of a key.
 type told struct {
-	flow bool
-	left bool // it does not use the key any more here; it may then have counted nothing
-	ask  bool // its agent wants the sum, whether it has changed or not
+	flow   bool
+	left   bool // it does not use the key any more here; it may then have counted nothing
+	abroad bool // it stands for another site
+	ask    bool // its agent wants the sum, whether it has changed or not
 	// known: another owner, or an earlier life of this agent, was sent the claim before.
 	known bool
 	claims.Record
@@ -140,7 +141,9 @@ func (t *Aggregator) notAlone(now time.Duration, of claims.Group, r *told, fresh
 
 // ownsAgain reports whether this agent may own a key again, so that others were sent a claim meanwhile. Of few agents
 // that is so only if the claim is the first one here.
-func (t *Aggregator) ownsAgain(r *told, known bool) bool { return r.known && (!known || !t.small()) }
+func (t *Aggregator) ownsAgain(r *told, known bool) bool {
+	return r.known && (!known || !t.small() || r.abroad)
+}
 
 // takeClaim takes the claim of a replica of a key that this agent owns.
 func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Group, r told) {
@@ -157,7 +160,7 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 	fresh = fresh || left
 	info := t.touch(now, &r)
 	if outcome == claims.Applied && (t.ownsAgain(&r, known) || void && info.moved) {
-		t.owned.Renew(r.Key)
+		t.renew(&r)
 		of = several // its own sum has another epoch, too
 	}
 	switch {
@@ -165,6 +168,18 @@ func (t *Aggregator) takeClaim(now time.Duration, id claims.Peer, of claims.Grou
 		t.tellUsers(now, r.Key, of, fresh)
 	case outcome == claims.Renewed && of != t.self:
 		t.noteOwn(r.Key, info) // others learn what is spent with the next news
+	}
+	if !r.abroad {
+		t.tellSites(now, r.Key)
+	}
+}
+
+// renew begins another count of a key.
+func (t *Aggregator) renew(r *told) {
+	if r.abroad {
+		t.owned.RenewAbroad(r.Key)
+	} else {
+		t.owned.Renew(r.Key)
 	}
 }
 
@@ -252,6 +267,7 @@ func (t *Aggregator) Gather(now time.Duration) {
 		}
 	}
 	t.news = t.news[:0]
+	t.sendSites(now)
 }
 
 // noteOwn notes that the gateways here are to know the new sum of a key that is owned here.
@@ -353,6 +369,7 @@ func (t *Aggregator) Advance(now time.Duration) {
 	if now >= t.silent {
 		t.goOn(now)
 	}
+	t.goOnAbroad(now)
 	t.tellOwn(now)
 }
 
@@ -366,7 +383,7 @@ func (t *Aggregator) Due() time.Duration {
 	if addUp := t.small() && len(t.everybody) >= len(t.owners.names)-1; !addUp && len(t.news)+len(t.ownNews) > 0 {
 		return 0
 	}
-	at := min(t.silent, t.recount)
+	at := min(t.silent, t.recount, t.dueAbroad())
 	if len(t.rests) > 0 {
 		at = min(at, t.rests[0].until)
 	}
@@ -376,7 +393,10 @@ func (t *Aggregator) Due() time.Duration {
 // goOn extrapolates the counts of unreachable replicas and owners at their last claims.
 func (t *Aggregator) goOn(now time.Duration) {
 	t.silent, t.toTell, t.telling = math.MaxInt64, t.telling, 0
-	owned := func(now time.Duration, key uint64) { t.tellUsers(now, key, several, false) }
+	owned := func(now time.Duration, key uint64) {
+		t.tellUsers(now, key, several, false)
+		t.tellSites(now, key)
+	}
 	for _, o := range t.sortedLocals() {
 		if o.presence == disconnected {
 			t.extrapolate(now, t.owned, o.of.id, &o.silence, o.heard, 0, owned)

@@ -23,15 +23,18 @@ func (t *Aggregator) Heads(now time.Duration) []*gossipv1.Replica {
 
 func (o *local) head() *gossipv1.Replica {
 	return &gossipv1.Replica{Name: o.name, Generation: o.order, Process: o.generation, Seq: o.seq, Weight: o.weight,
-		Drained: o.presence == exited}
+		Site: o.site, Drained: o.presence == exited}
 }
 
 // Put adds the state of an item to a packet to an agent, and returns by how many bytes the
 // packet grows, without tags and lengths. It returns 0 if the agent need not know it. again
 // says that another agent, or an earlier life of this one, may know an earlier state.
 func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item, again bool) int {
-	if item.Kind == delivery.Sum {
+	switch item.Kind {
+	case delivery.Sum:
 		return t.putSum(now, m, to, item.Key)
+	case delivery.Site:
+		return t.putSite(now, m, to, item.Key)
 	}
 	o := t.numbered[item.From]
 	k := t.keys.get(item.Key)
@@ -49,7 +52,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 	if isFlow(a, k) {
 		c := &gossipv1.FlowClaim{Key: item.Key, Left: left, Ask: ask}
 		if a != nil {
-			c.Claim, c.Active = float32(a.Claim), float32(a.Active)
+			c.Claim, c.Active, c.Unsaturated = float32(a.Claim), float32(a.Active), o.ofSite(a)
 			a.noteTold(now)
 		}
 		r.Flows = append(r.Flows, c)
@@ -59,11 +62,19 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 	if a != nil {
 		c.Claim, c.Active, c.Admitted, c.Spent = float32(a.Claim), float32(a.Active), a.before+a.Admitted,
 			float32(a.Spent)
-		c.Own = float32(a.Own)
+		c.Own, c.Unsaturated = float32(a.Own), o.ofSite(a)
 		a.noteTold(now)
 	}
 	r.Keys = append(r.Keys, c)
 	return grown + size.KeyClaim(c)
+}
+
+// ofSite returns the claims of the unsaturated gateways of another site; of a gateway its claim says it.
+func (o *local) ofSite(a *announced) float32 {
+	if o.site == "" {
+		return 0
+	}
+	return float32(a.Unsaturated)
 }
 
 // replicaIn returns the replica's part of a packet, and the bytes that it adds.
@@ -91,7 +102,7 @@ func (t *Aggregator) putSum(now time.Duration, m *gossipv1.Packet, to string, ke
 	out.Key, out.Flow, out.Claims, out.Active = key, info.onlyFlow(), float32(s.Claims), float32(s.Active)
 	out.Unsaturated, out.Admitted, out.Spent = float32(s.Unsaturated), s.Admitted, float32(s.Spent)
 	out.Own, out.Gap, out.Assumed = float32(s.Own), float32(s.Gap), s.Assumed
-	out.Others, out.Epoch, out.Ask = uint32(s.Others), s.Epoch, s.Void
+	out.Others, out.Epoch, out.Ask, out.Abroad = uint32(s.Others), s.Epoch, s.Void, s.Abroad
 	m.Sums = append(m.Sums, out)
 	return size.Sum(out)
 }
@@ -116,8 +127,11 @@ func (t *Aggregator) wantsSum(agent string, key uint64) bool {
 
 // Wanted reports whether an agent needs to know an item.
 func (t *Aggregator) Wanted(to string, item delivery.Item) bool {
-	if item.Kind == delivery.Sum {
+	switch item.Kind {
+	case delivery.Sum:
 		return t.wantsSum(to, item.Key)
+	case delivery.Site: // what is acknowledged is not sent again before it changes
+		return false
 	}
 	o, k := t.numbered[item.From], t.keys.get(item.Key)
 	if o == nil || k == nil {

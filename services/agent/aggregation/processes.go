@@ -70,12 +70,18 @@ func (r *replica) find(of agentLife, process, order uint64) (*processState, bool
 	return &r.processes[len(r.processes)-1], true
 }
 
-// sequence is the local one for an agent's.
+// mostLate is the number of sequences by which a record may be older than the first that is received.
+const mostLate = 1 << 20
+
+// sequence is the local one for an agent's. What is older than the first by more than mostLate is as old as can be.
 func (p *processState) sequence(of agentLife, seq uint64) uint64 {
 	if p.life != of || p.top == 0 {
-		p.life, p.shift = of, p.top+1-seq
+		p.life, p.shift = of, p.top+mostLate-seq
 	}
 	local := seq + p.shift
+	if int64(local) < 0 {
+		return 0
+	}
 	p.top = max(p.top, local)
 	return local
 }

@@ -44,6 +44,7 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 		}
 	}
 	t.tellSums(now, back)
+	t.checkSites(now)
 	t.forgetEverybody()
 }
 
@@ -173,7 +174,7 @@ func (t *Aggregator) sendClaim(
 	now time.Duration, to string, o *local, at uint64, k *key, level delivery.Urgency, again bool,
 ) {
 	item, a := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, o.keys.get(at)
-	if a != nil && a.Owned {
+	if a != nil && a.Owned && (k == nil || !k.abroad) && !t.usedAbroad(now, at) {
 		level = delivery.Spare
 	}
 	switch {

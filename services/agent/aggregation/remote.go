@@ -30,6 +30,7 @@ type remote struct {
 	heard   time.Duration
 	promise time.Duration // it speaks again within this
 	drained bool
+	site    string // that it stands for; "": it is a gateway
 	silence silence
 }
 
@@ -45,7 +46,11 @@ type Sender struct {
 // Receive takes the state of another agent's replicas: all of it, or their claims of keys
 // that this agent owns.
 func (t *Aggregator) Receive(now time.Duration, from Sender, replicas []*gossipv1.Replica) {
+	abroad := t.siteOf[from.Agent] != nil
 	for _, r := range replicas {
+		if abroad && r.GetSite() != "" {
+			continue // what it knows of third sites
+		}
 		if r.GetName() == "" || len(r.GetName()) > maxName {
 			t.refused++
 			continue
@@ -131,18 +136,27 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 			t.drain(now, p.of.id, at.generation)
 		}
 	}
+	if t.siteOf[from.Agent] != nil {
+		return // the owners there send sums
+	}
 	if len(r.GetFlows())+len(r.GetKeys()) > 0 {
 		t.takesNoSums(from.Agent, from.Everybody)
 	}
 	base := claims.Record{Generation: at.generation, Seq: at.sequence(life, r.GetSeq())}
 	for _, f := range r.GetFlows() {
-		t.applyRemote(p, now, told{flow: true, left: f.GetLeft(), ask: f.GetAsk(),
-			Record: record(base, f.GetKey(), f.GetClaim(), f.GetActive())})
+		c := record(base, f.GetKey(), f.GetClaim(), f.GetActive())
+		if p.site != "" {
+			c.Unsaturated = float64(f.GetUnsaturated())
+		}
+		t.applyRemote(p, now, told{flow: true, left: f.GetLeft(), ask: f.GetAsk(), abroad: p.site != "", Record: c})
 	}
 	for _, k := range r.GetKeys() {
 		c := record(base, k.GetKey(), k.GetClaim(), k.GetActive())
 		c.Admitted, c.Spent, c.Own = k.GetAdmitted(), float64(k.GetSpent()), float64(k.GetOwn())
-		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), known: k.GetKnown(), Record: c})
+		if p.site != "" {
+			c.Unsaturated = float64(k.GetUnsaturated())
+		}
+		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), abroad: p.site != "", known: k.GetKnown(), Record: c})
 	}
 }
 
@@ -152,6 +166,9 @@ func (t *Aggregator) hear(now time.Duration, p *remote, from Sender, r *gossipv1
 		t.recount = 0
 	}
 	t.setAgent(p, from.Agent)
+	if p.site = r.GetSite(); p.site != "" {
+		t.setAbroad(now, p.of.id)
+	}
 	p.heard, p.promise = now, from.Promise
 	t.recount = min(t.recount, p.speaksBy(t.o.Period))
 	t.silent = min(t.silent, silentFrom(t.o.Period, now, from.Promise))
@@ -178,6 +195,13 @@ func (t *Aggregator) applyRemote(p *remote, now time.Duration, r told) {
 // setWeight sets the weight that an agent reports for its replica. While the coordinator's
 // membership is fresh, the weight in the membership counts instead.
 func (t *Aggregator) setWeight(now time.Duration, p *remote, w float64) {
+	if p.site != "" || t.siteOf[p.agent] != nil { // what it claims comes by the proxy of its site
+		if w = weight(w); p.weight != w {
+			p.weight, t.recount = w, 0
+		}
+		t.table.SetOwner(p.of.id, now.Seconds())
+		return
+	}
 	was := p.weight
 	p.weight = weight(w)
 	if leased := t.leases(now); len(leased) > 0 {

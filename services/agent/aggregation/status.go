@@ -19,6 +19,7 @@ type Status struct {
 	Unheard     []string        // members that are unreachable, ordered
 	Refused     uint64          // records with bad numbers or beyond the budget
 	Conflicts   uint64          // local names received from elsewhere
+	Sites       []SiteStatus    // the others, by name
 }
 
 // ReplicaStatus is one replica, of this agent or another.
@@ -33,6 +34,29 @@ type ReplicaStatus struct {
 	Drained    bool
 }
 
+// SiteStatus is another site.
+type SiteStatus struct {
+	Name      string
+	Agents    int // that are alive
+	Reachable bool
+	Keys      int // used at both sites
+	Waiting   int // records that wait to be sent there
+}
+
+// siteStatus describes the other sites.
+func (t *Aggregator) siteStatus() (out []SiteStatus) {
+	for _, s := range t.sortedSites() {
+		is := SiteStatus{Name: s.name, Agents: len(s.owners.names), Reachable: !s.silent, Waiting: len(s.queue)}
+		for _, u := range s.uses.values {
+			if u.began {
+				is.Keys++
+			}
+		}
+		out = append(out, is)
+	}
+	return out
+}
+
 // Isolation says whether a majority of the members is reachable.
 func (t *Aggregator) Isolation(now time.Duration) exchange.Isolation {
 	t.updateMembers(now)
@@ -44,7 +68,7 @@ func (t *Aggregator) Status(now time.Duration) Status {
 	t.updateMembers(now)
 	s := Status{Isolation: t.isolation(now), Lag: t.Lag(), Keys: t.keys.len(), Owned: t.ours.len(), Refused: t.refused,
 		Conflicts: t.conflicts,
-		Unheard:   []string{}}
+		Unheard:   []string{}, Sites: t.siteStatus()}
 	for _, m := range t.members {
 		s.TotalWeight += m.Weight
 		if !t.isHeard(now, m.Name) {
@@ -52,10 +76,16 @@ func (t *Aggregator) Status(now time.Duration) Status {
 		}
 	}
 	for id, o := range t.locals {
+		if o.site != "" {
+			continue
+		}
 		s.Replicas = append(s.Replicas, ReplicaStatus{Name: id.name, Generation: id.generation, Weight: o.weight,
 			Heard: o.presence == connected, Member: contains(t.members, id.name), Drained: o.presence == exited})
 	}
 	for _, p := range t.remotes {
+		if p.site != "" {
+			continue
+		}
 		s.Replicas = append(s.Replicas, ReplicaStatus{Name: p.name, Agent: p.agent, Generation: p.of.process(),
 			Weight: p.weight, Age: now - p.heard, Heard: t.isHeard(now, p.name), Member: contains(t.members, p.name),
 			Drained: p.drained})
@@ -71,7 +101,7 @@ func (t *Aggregator) Status(now time.Duration) Status {
 func (t *Aggregator) Local() []Member {
 	var out []Member
 	for id, o := range t.locals {
-		if o.presence == connected && !slices.ContainsFunc(out, func(m Member) bool { return m.Name == id.name }) {
+		if o.site == "" && o.presence == connected && !slices.ContainsFunc(out, func(m Member) bool { return m.Name == id.name }) {
 			out = append(out, Member{id.name, o.weight})
 		}
 	}

@@ -115,7 +115,7 @@ func (t *Aggregator) addSum(now time.Duration, s *exchange.Sums, except claims.P
 	}
 	if k != nil && k.kinds&ofLimit != 0 {
 		if sum := t.table.Sums(at, except, now.Seconds()); shown(&sum) {
-			sum.Epoch = t.epoch(sum.Epoch)
+			sum.Epoch, sum.Abroad = t.epoch(sum.Epoch), sum.Abroad || k.abroad
 			s.Keys = append(s.Keys, sum)
 		}
 	}

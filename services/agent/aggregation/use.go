@@ -138,7 +138,7 @@ func (t *Aggregator) ReceiveSums(now time.Duration, from Sender, seq uint64, sum
 		w.Key, w.Claims, w.Active = m.GetKey(), float64(m.GetClaims()), float64(m.GetActive())
 		w.Unsaturated, w.Admitted, w.Spent = float64(m.GetUnsaturated()), m.GetAdmitted(), float64(m.GetSpent())
 		w.Own, w.Gap, w.Assumed = float64(m.GetOwn()), float64(m.GetGap()), m.GetAssumed()
-		w.Others, w.Epoch = int(m.GetOthers()), m.GetEpoch()
+		w.Others, w.Epoch, w.Abroad = int(m.GetOthers()), m.GetEpoch(), m.GetAbroad()
 		t.takeSum(now, &w)
 	}
 }
@@ -232,7 +232,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 	case w.Epoch != k.epoch:
 		t.table.Renew(w.Key)
 	}
-	k.epoch, k.others, k.next = w.Epoch, w.Others, nil
+	k.epoch, k.others, k.next, k.abroad = w.Epoch, w.Others, nil, w.Abroad
 	if k.rest != nil && k.others >= k.rest.others {
 		t.endRest(now, k)
 	}

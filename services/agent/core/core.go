@@ -24,6 +24,7 @@ import (
 // Options of a Core.
 type Options struct {
 	Name, Version string
+	Site          string        // of this agent, see [aggregation.Site]
 	Incarnation   uint64        // of this process; differs with each start
 	Period        time.Duration // P, between two announcements
 	T1            time.Duration // without a majority for so long: Split
@@ -77,6 +78,8 @@ type otherAgents struct {
 	peersChanged bool              // since the last round
 	alive        []tokens.Agent    // the other agents, if they may own keys
 	lives        map[string]uint64 // as far as this agent knows
+	sites        map[string]string // of the others
+	abroad       []string          // agents of other sites that are alive
 	left         map[string]bool   // by agent that is not alive: it left in order
 }
 
@@ -114,7 +117,7 @@ func New(o Options) *Core {
 		reports:     reports.New(),
 		activity:    activity.New(),
 		near:        newNearness(o.ExactWithin),
-		otherAgents: otherAgents{peers: peers, lives: map[string]uint64{}, left: map[string]bool{}},
+		otherAgents: otherAgents{peers: peers, lives: map[string]uint64{}, sites: map[string]string{}, left: map[string]bool{}},
 		linked: linked{gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
 			processes: map[uint64]*gateway{}},
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),
@@ -122,11 +125,13 @@ func New(o Options) *Core {
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,
 		Registered: func(now time.Duration) { c.slots.Settled(now) },
-		Listens:    func() bool { return c.slots.Listens() }})
+		Listens:    func() bool { return c.slots.Listens() },
+		Owned:      c.aggregator.NoteAbroad})
 	c.slots = slots.New(slots.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.slotLimit, Revision: c.revision})
 	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.quotaLimit, Reset: c.quotaReset, Revision: c.revision})
+	c.near.site = o.Site
 	c.slotOwners(0)
 	c.peers.SetNearness(0, c.near.mine)
 	return c
@@ -163,6 +168,7 @@ type Entry struct {
 
 // take returns the effects of an event.
 func (c *Core) take() Effects {
+	c.chargeSites()
 	c.sendTokens()
 	c.sendSlots()
 	c.sendQuotas()

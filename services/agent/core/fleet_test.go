@@ -27,6 +27,7 @@ type fleet struct {
 	places    map[string]int
 	within    time.Duration // Options.ExactWithin
 	cut       string        // an agent whose packets do not arrive, nor those to it
+	sites     int           // the agents are of so many sites, in turn; 0: of one
 	log       []admission
 }
 
@@ -113,8 +114,11 @@ type mail struct {
 	packet   *gossipv1.Packet
 }
 
-func newFleet(n, everybody int, seed uint64) *fleet {
-	f := &fleet{everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)),
+func newFleet(n, everybody int, seed uint64) *fleet { return newSites(0, n, everybody, seed) }
+
+// newSites is a fleet whose agents are of so many sites, in turn.
+func newSites(sites, n, everybody int, seed uint64) *fleet {
+	f := &fleet{sites: sites, everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)),
 		places: map[string]int{}}
 	for i := range n {
 		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
@@ -126,15 +130,25 @@ func newFleet(n, everybody int, seed uint64) *fleet {
 	return f
 }
 
+// site is the site of an agent.
+func (f *fleet) site(i int) string {
+	if f.sites == 0 {
+		return ""
+	}
+	return fmt.Sprintf("site-%d", i%f.sites)
+}
+
 // begin restarts an agent; its gateway lives on and reconnects.
 func (f *fleet) begin(i int) {
 	a := f.agents[i]
 	a.life++
 	a.start = f.now
 	a.Core = New(Options{Name: a.name, Incarnation: uint64(a.life), Period: period, T1: 10 * time.Second,
-		T2: 15 * time.Second, Everybody: f.everybody, ExactWithin: f.within})
+		T2: 15 * time.Second, Everybody: f.everybody, ExactWithin: f.within, Site: f.site(i)})
 	for j, b := range f.agents {
 		if j != i {
+			a.PeerSite(b.name, f.site(j))
+			b.PeerSite(a.name, f.site(i))
 			a.PeerAlive(f.at(a), b.name, "", true, schedule.Version)
 			b.PeerAlive(f.at(b), a.name, "", true, schedule.Version)
 		}

@@ -49,6 +49,7 @@ const (
 // nearness is an agent's judgement of the way to the others.
 type nearness struct {
 	within time.Duration // --exact-within; 0: never near
+	site   string        // of the agents that are judged
 	mine   gossipv1.Nearness
 	why    string // mine is FAR
 	looked time.Duration
@@ -139,7 +140,7 @@ func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
 	case n.lonely:
 		return false, "no majority of the gateways is reachable"
 	case near >= far && near > 0:
-		return true, "agents within " + n.within.String()
+		return true, n.who() + " within " + n.within.String()
 	case n.mine == gossipv1.Nearness_FAR:
 		return false, n.why
 	case far > 0:
@@ -148,6 +149,14 @@ func (n *nearness) inForce(others schedule.Opinions) (exact bool, why string) {
 		return false, "there is no other agent"
 	}
 	return false, "the way between agents is not measured yet"
+}
+
+// who are the agents that are judged.
+func (n *nearness) who() string {
+	if n.site == "" {
+		return "agents"
+	}
+	return "agents of site " + n.site
 }
 
 // round leaves two digits of a time.

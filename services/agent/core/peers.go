@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,9 +14,13 @@ import (
 	"github.com/titrate/titrate/services/agent/tokens"
 )
 
+// PeerSite notes the site of another agent, before PeerAlive. Without it the agent is of the site "".
+func (c *Core) PeerSite(name, site string) { c.sites[name] = site }
+
 // PeerAlive notes that memberlist knows another agent as alive, see [schedule.Peers.Alive].
 func (c *Core) PeerAlive(now time.Duration, name, address string, newLife bool, version uint8) {
 	c.peers.Alive(now, name, address, newLife, version)
+	c.peers.SetAbroad(name, c.sites[name] != c.o.Site)
 	c.peersChanged = true
 	delete(c.left, name)
 	if newLife {
@@ -35,8 +40,10 @@ func (c *Core) PeerFailed(now time.Duration, name string) (inOrder bool) {
 func (c *Core) setOwners(now time.Duration) {
 	if c.peersChanged {
 		c.peersChanged = false
-		names, back := c.peers.OwnerNames(), c.peers.Back()
+		all, back := c.peers.OwnerNames(), c.peers.Back()
+		names, sites := c.bySite(all)
 		c.aggregator.SetOwners(now, names, back)
+		c.aggregator.SetSites(now, sites, back)
 		for _, name := range back { // what it was sent since is lost
 			c.lives[name]++
 		}
@@ -51,6 +58,27 @@ func (c *Core) setOwners(now time.Duration) {
 			c.slotOwners(now)
 		}
 	}
+}
+
+// bySite returns the agents of this site, and the other sites.
+func (c *Core) bySite(all []string) (here []string, others []aggregation.Site) {
+	c.abroad = nil
+	for _, name := range all {
+		site := c.sites[name]
+		if site == c.o.Site {
+			here = append(here, name)
+			continue
+		}
+		c.abroad = append(c.abroad, name)
+		i, ok := slices.BinarySearchFunc(others, site, func(s aggregation.Site, name string) int {
+			return cmp.Compare(s.Name, name)
+		})
+		if !ok {
+			others = slices.Insert(others, i, aggregation.Site{Name: site})
+		}
+		others[i].Agents = append(others[i].Agents, name)
+	}
+	return here, others
 }
 
 // hasFailed reports whether an agent that is not alive has gone without a word.
@@ -68,6 +96,7 @@ func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, for
 	out, forgotten = c.peers.Round(now, soon, false, c.aggregator)
 	for _, name := range forgotten {
 		delete(c.lives, name)
+		delete(c.sites, name)
 		delete(c.left, name)
 	}
 	return out, forgotten
@@ -120,7 +149,11 @@ func (c *Core) receiveClaims(now time.Duration, p *gossipv1.Packet) schedule.Dro
 	sender := aggregation.Sender{Agent: from.Agent, Life: from.Life, Promise: from.Promise,
 		Everybody: p.GetEverybody()}
 	c.aggregator.Receive(now, sender, p.GetReplicas())
-	c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())
+	if c.sites[from.Agent] == c.o.Site {
+		c.aggregator.ReceiveSums(now, sender, from.Packet, p.GetSums())
+	} else {
+		c.aggregator.ReceiveSites(now, sender, from.Packet, p.GetSites())
+	}
 	c.peersChanged = c.peersChanged || p.GetLeaving()
 	return drop
 }

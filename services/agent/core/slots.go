@@ -32,15 +32,14 @@ func (c *Core) slotOwners(now time.Duration) {
 // slotPart gives the owners of slots the number of all agents, and of those reached. An agent that was never met may
 // be an owner, too: the coordinator knows it.
 func (c *Core) slotPart(now time.Duration) {
-	all := map[string]bool{}
+	all, away := map[string]bool{}, map[string]bool{}
 	for _, a := range c.alive {
 		all[a.Name] = true
 	}
-	missing := c.peers.Missing(now)
-	for _, name := range missing {
-		all[name] = true
+	for _, name := range slices.Concat(c.peers.Missing(now), c.abroad) { // a site is as a side of a cut
+		all[name], away[name] = true, true
 	}
-	reached, of := 1+len(all)-len(missing), 1+len(all)+c.peers.Unmet(c.gossipAddress)
+	reached, of := 1+len(all)-len(away), 1+len(all)+c.peers.Unmet(c.gossipAddress)
 	c.slots.SetPart(now, reached, of)
 	c.quotas.SetAlone(reached < of)
 }

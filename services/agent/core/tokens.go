@@ -115,6 +115,14 @@ func (c *Core) sendTokens() {
 	}
 }
 
+// chargeSites charges the owners here what other sites have admitted.
+func (c *Core) chargeSites() {
+	for _, key := range c.aggregator.TakeAbroad() {
+		s, used := c.aggregator.Abroad(key, c.ran)
+		c.tokens.Abroad(c.ran, key, &s, used, c.aggregator.Sites(), c.aggregator.Lag())
+	}
+}
+
 // loseTokens counts what gateways without a link hold as spent.
 func (c *Core) loseTokens(now time.Duration) {
 	for _, number := range slices.Sorted(maps.Keys(c.processes)) { // in the same order in each run

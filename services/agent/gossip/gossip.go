@@ -27,8 +27,8 @@ const (
 	// longestInbox is the longest wait of a frame there: older ones are dropped. An agent that receives more than it
 	// can read would else read only what is old, acknowledge it too late, and be sent all of it again, for ever.
 	longestInbox = schedule.Longest / 2
-	// maxName bounds an agent's name, in bytes.
-	maxName = 256
+	// maxName bounds an agent's name, in bytes, maxSite that of its site.
+	maxName, maxSite = 256, 128
 	// label keeps other users of memberlist out.
 	label = "titrate"
 )
@@ -36,6 +36,8 @@ const (
 // State makes the messages that the agents gossip, and keeps the other agents' ones; package core has it. Its methods
 // must not block, and must not call the Node.
 type State interface {
+	// PeerSite notes the site of a peer, before PeerAlive.
+	PeerSite(name, site string)
 	// PeerAlive notes that memberlist knows a peer as alive, see [schedule.Peers.Alive].
 	PeerAlive(name, address string, newLife bool, version uint8)
 	// PeerFailed notes that a peer has failed or left, see [schedule.Peers.Failed].
@@ -55,6 +57,7 @@ type State interface {
 // Options of a Node.
 type Options struct {
 	Name      string        // unique in the cluster
+	Site      string        // at most maxSite bytes
 	Bind      string        // IP:port, UDP and TCP; port 0 takes a free one
 	Advertise string        // host:port that others reach it at; "" = as bound
 	Join      []string      // host:port of any others; may name itself
@@ -121,6 +124,7 @@ func Open(o Options, state State) (*Node, error) {
 	if m.self, err = newIdentity(cmp.Or(o.newest, current)); err != nil {
 		return nil, err
 	}
+	m.self.site = o.Site
 	if len(o.Keys) > 0 {
 		if m.ring, err = memberlist.NewKeyring(o.Keys, o.Keys[0]); err != nil {
 			return nil, fmt.Errorf("gossip: %w", err)

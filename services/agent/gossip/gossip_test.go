@@ -68,6 +68,8 @@ func (s *state) do(f func(c *core.Core)) {
 	f(s.c)
 }
 
+func (s *state) PeerSite(name, site string) { s.do(func(c *core.Core) { c.PeerSite(name, site) }) }
+
 func (s *state) PeerAlive(name, address string, newLife bool, version uint8) {
 	s.do(func(c *core.Core) { c.PeerAlive(now(), name, address, newLife, version) })
 }
@@ -505,5 +507,27 @@ func TestTwoAgentsOfOneNameAreLoggedOnce(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "\n") - before; n != 1 {
 		t.Errorf("%d lines:\n%.500s", n, out.String())
+	}
+}
+
+// Agents learn each other's sites with their names.
+func TestSiteOfMeta(t *testing.T) {
+	i, err := newIdentity(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, site := range []string{"", "eu-west_1.a", strings.Repeat("x", maxSite)} {
+		i.site = site
+		if version, public := i.agree(i.meta()); version != current || len(public) != keyBytes {
+			t.Errorf("site %q: version %d, a key of %d bytes", site, version, len(public))
+		}
+		if got := siteOf(i.meta()); got != site {
+			t.Errorf("site %q, want %q", got, site)
+		}
+	}
+	for _, meta := range [][]byte{nil, []byte("x"), append(i.meta(), 'x'), append(i.meta()[:2+keyBytes], 0xff)} {
+		if got := siteOf(meta); got != "" {
+			t.Errorf("site %q of a meta that says none", got)
+		}
 	}
 }

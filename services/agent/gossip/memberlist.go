@@ -43,11 +43,11 @@ func (m *Node) config(logger *log.Logger) (*memberlist.Config, error) {
 	return c, nil
 }
 
-// delegate gives memberlist this agent's versions and public key. Our data is not in
+// delegate gives memberlist this agent's versions, public key and site. Our data is not in
 // memberlist's messages, broadcasts and state exchanges.
 type delegate struct{ m *Node }
 
-// NodeMeta is the versions that this agent understands, and its public key.
+// NodeMeta is the versions that this agent understands, its public key and its site.
 func (d delegate) NodeMeta(int) []byte { return d.m.self.meta() }
 
 // NotifyMsg gets messages that nobody has sealed: no agent sends any.
@@ -91,6 +91,7 @@ func (m *Node) updatePeer(n *memberlist.Node, alive bool) {
 	inOrder := false
 	if alive {
 		newLife := m.updateSession(c)
+		m.state.PeerSite(n.Name, siteOf(n.Meta))
 		m.state.PeerAlive(n.Name, n.Address(), newLife, c.version)
 	} else {
 		inOrder = m.state.PeerFailed(n.Name)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 )
@@ -55,6 +56,7 @@ type identity struct {
 	private *ecdh.PrivateKey
 	begun   *atomic.Uint64 // sessions
 	newest  uint8          // version that this agent speaks: current, but in tests
+	site    string
 }
 
 func newIdentity(newest uint8) (identity, error) {
@@ -62,12 +64,20 @@ func newIdentity(newest uint8) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("gossip: make a key pair: %w", err)
 	}
-	return identity{private, new(atomic.Uint64), newest}, nil
+	return identity{private: private, begun: new(atomic.Uint64), newest: newest}, nil
 }
 
 // meta returns the data about this agent that memberlist gives the others.
 func (i identity) meta() []byte {
-	return append([]byte{oldest, i.newest}, i.private.PublicKey().Bytes()...)
+	return append(append([]byte{oldest, i.newest}, i.private.PublicKey().Bytes()...), i.site...)
+}
+
+// siteOf reads the site in a peer's meta; "" if it has none, as agents of versions without sites.
+func siteOf(meta []byte) string {
+	if len(meta) <= 2+keyBytes || len(meta) > 2+keyBytes+maxSite || !utf8.Valid(meta[2+keyBytes:]) {
+		return ""
+	}
+	return string(meta[2+keyBytes:])
 }
 
 // agree reads a peer's meta: the version to speak with it, 0 if there is none

@@ -9,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/budget"
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
+	"github.com/titrate/titrate/control/sites"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/owners"
@@ -40,6 +41,8 @@ type Options struct {
 	Registered func(now time.Duration)
 	// Listens, if set, reports whether something beside the owners here waits for Registered.
 	Listens func() bool
+	// Owned, if set, is called when this agent begins to own a key.
+	Owned func(key uint64)
 }
 
 // Desk is one agent's. Not safe for concurrent use.
@@ -99,9 +102,10 @@ type owned struct {
 	o      *grant.Owner
 	name   exchange.KeyName // "": not known yet, and nothing is granted
 	params grant.Params
-	part   budget.ID // of the room
-	at     int64     // in the agenda; 0: it is not there
-	away   bool      // another agent owns the key now, see suspend
+	part   budget.ID   // of the room
+	at     int64       // in the agenda; 0: it is not there
+	away   bool        // another agent owns the key now, see suspend
+	book   *sites.Book // of other sites' use; nil: there was none
 
 	revision int64 // of the configuration that params are of
 }
@@ -236,7 +240,9 @@ func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.Token
 		k = d.own(now, q.Key, d.o.Life+d.lives, p)
 	}
 	if name != nil {
-		k = d.name(now, k, *name, p)
+		if k = d.name(now, k, *name, p); d.o.Owned != nil {
+			d.o.Owned(q.Key)
+		}
 	}
 	d.renew(now, k)
 	c := d.client(from)

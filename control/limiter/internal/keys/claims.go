@@ -18,7 +18,8 @@ import (
 //
 // While tokens of its owner pay for a key its claim decides nothing. It is announced once a second, and at once
 // when the spent part has changed by 1/spentSteps of the burst or the owner does not decide any more. So others lack
-// no more than that when they lose the owner.
+// no more than that when they lose the owner. Of a key that other sites use it is announced in each period: their
+// owners go by it.
 
 const (
 	spentSteps = 16
@@ -193,7 +194,7 @@ func (st *state) announce(v *period, n Numbers) {
 
 // mayWait reports whether the claim of a key need not be announced yet, as its owner decides.
 func (st *state) mayWait(now int64, seconds float64) bool {
-	if !st.owned || !st.announced || now >= st.saidAt+ownedEvery || math.IsNaN(st.last.admitted) {
+	if !st.owned || st.abroad || !st.announced || now >= st.saidAt+ownedEvery || math.IsNaN(st.last.admitted) {
 		return false
 	}
 	st.ledger.Advance(seconds)
@@ -208,7 +209,7 @@ func (st *state) spentStep() float64 { return st.limit.Burst / spentSteps }
 // more.
 func (s *Store) isBusy(st *state, m *members.View) bool {
 	if st.last.claim > 0 || st.last.active {
-		return !st.owned
+		return !st.owned || st.abroad
 	}
 	if s.hearing.changes.Load() && m.Isolation == exchange.Connected {
 		return false

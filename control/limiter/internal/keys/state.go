@@ -24,6 +24,7 @@ type state struct {
 	own       bool         // it counts in the budget of this replica's own use
 	awake     bool         // the next Claims visits it; a free one too, until Claims finds it
 	gone      bool         // the sums say that no other replica claims it any more
+	abroad    bool         // other sites use the key
 	owned     bool         // a token of the key's owner has paid for the latest request
 	last      announcement // what was announced last
 	saidAt    int64        // when
@@ -61,6 +62,7 @@ func (st *state) clear(key uint64) {
 	st.hash, st.random = key, key
 	st.ledger, st.limit, st.member = drc.Ledger{}, Numbers{}, 0
 	st.counting, st.announced, st.own, st.gone, st.owned, st.last = false, false, false, false, false, nothingAnnounced
+	st.abroad = false
 	st.base, st.before, st.counted = 0, 0, 0
 	st.sums, st.assumed, st.assumedAt, st.part, st.healed, st.owesUntil = drc.LedgerSums{}, 0, 0, 0, 0, 0
 	st.spentAt, st.named, st.heard, st.saidAt = 0, 0, 0, 0

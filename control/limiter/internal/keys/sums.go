@@ -87,14 +87,14 @@ func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 		return
 	}
 	defer st.mu.Unlock()
-	st.named, st.heard, st.gone, st.assumed = s.hearing.listing, now, false, 0
+	st.named, st.heard, st.gone, st.assumed, st.abroad = s.hearing.listing, now, false, 0, k.Abroad
 	if sums.Spent != st.sums.Spent {
 		st.spentAt = now
 	}
 	sums.Age = float64(now-st.spentAt) * 1e-9
 	met := st.sums.Epoch == sums.Epoch
 	s.setSums(st, s.seconds(now), sums)
-	if sums.Gap > 0 || !met && st.meetsDebt() {
+	if sums.Gap > 0 || !met && !k.Abroad && st.meetsDebt() { // an owner is charged what other sites admit
 		s.noteHeal(st, now)
 	}
 	if !inUse || !s.hearing.changes.Load() {

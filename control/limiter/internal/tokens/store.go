@@ -390,6 +390,21 @@ func (s *Store[W]) Owe(k *Key, now, cost int64) {
 	s.change(k, now, func(en *entry[W]) { en.g.Owe(now, cost) })
 }
 
+// Spend is Owe for cost that was admitted elsewhere: a key that is not known here is registered at its owner.
+func (s *Store[W]) Spend(k *Key, now, cost int64) {
+	if _, _, done := s.unasked(k, 0); done {
+		return
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if en := s.obtain(sh, k, now, 1); en != nil {
+		s.use(en, k, now)
+		en.g.Spend(now, cost)
+		s.poll(sh, en, now)
+	}
+}
+
 // Learn says what of a key's burst was spent at least, millionths, as is known since some time; of a key that is
 // not known here Join says it. While a question is open it waits: the answer is of the session that it would end.
 func (s *Store[W]) Learn(k *Key, now, spent, since int64) {

@@ -88,20 +88,23 @@ func (Nearness) EnumDescriptor() ([]byte, []int) {
 // One datagram of an agent to one other agent. At most 1300 bytes; longer state is split over
 // several packets, each right on its own.
 type Packet struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                                               // unique name of the sender
-	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                 // of the sender's process
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                                                  // of packets to this addressee in this incarnation; rises by one
-	PromiseMs     uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"`                     // the sender's next packet is due within this
-	Leaving       bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                                          // the sender stops in order; its gateways may live on
-	Ack           *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                                                   // the latest packet received from the addressee
-	Replicas      []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                                         // in version 3 with the claims that have changed
-	Sums          []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // version 3: of keys that the sender owns
-	LateMs        uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // version 3: what the sender has to send waits for so long, since it is too much
-	Resend        bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // version 3: the addressee was unreachable for long: it is to send everything again
-	Everybody     bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // version 3: the sender sends its claims to all agents, adds up theirs itself and takes no sums
-	Tokens        *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
-	Nearness      Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // version 3: whether the way from the sender to all other agents is short
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Agent       string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                                               // unique name of the sender
+	Incarnation uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                 // of the sender's process
+	Seq         uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`                                                  // of packets to this addressee in this incarnation; rises by one
+	PromiseMs   uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"`                     // the sender's next packet is due within this
+	Leaving     bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                                          // the sender stops in order; its gateways may live on
+	Ack         *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                                                   // the latest packet received from the addressee
+	Replicas    []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                                         // in version 3 with the claims that have changed
+	Sums        []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // version 3: of keys that the sender owns
+	LateMs      uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // version 3: what the sender has to send waits for so long, since it is too much
+	Resend      bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // version 3: the addressee was unreachable for long: it is to send everything again
+	Everybody   bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // version 3: the sender sends its claims to all agents, adds up theirs itself and takes no sums
+	Tokens      *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
+	Nearness    Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // version 3: whether the way from the sender to all other agents is short
+	// Of keys that the sender owns at its site, what the gateways of that site claim. The addressee owns the keys at
+	// another site.
+	Sites         []*Sum `protobuf:"bytes,14,rep,name=sites,proto3" json:"sites,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +230,13 @@ func (x *Packet) GetNearness() Nearness {
 	return Nearness_NEARNESS_UNSPECIFIED
 }
 
+func (x *Packet) GetSites() []*Sum {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
 // An acknowledgement, from which the addressee measures the round trip with its own clock alone.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -307,6 +317,7 @@ type Replica struct {
 	Flows         []*FlowClaim           `protobuf:"bytes,6,rep,name=flows,proto3" json:"flows,omitempty"`
 	Keys          []*KeyClaim            `protobuf:"bytes,7,rep,name=keys,proto3" json:"keys,omitempty"`
 	Process       uint64                 `protobuf:"fixed64,8,opt,name=process,proto3" json:"process,omitempty"` // names the filter process, also over restarts of the agent; 0: generation does
+	Site          string                 `protobuf:"bytes,9,opt,name=site,proto3" json:"site,omitempty"`         // it stands for all gateways of another site; "": it is a gateway
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,15 +408,23 @@ func (x *Replica) GetProcess() uint64 {
 	return 0
 }
 
+func (x *Replica) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
 // A claim on the share of one flow, cost units per second. The claim of an unsaturated replica is
 // what it needs; of a saturated one (active > 0) its fair part.
 type FlowClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
-	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`   // 0 withdraws it
-	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"` // weight when saturated, else 0
-	Left          bool                   `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`      // version 3: the replica does not use it any more, or the addressee is not its owner any more
-	Ask           bool                   `protobuf:"varint,5,opt,name=ask,proto3" json:"ask,omitempty"`        // version 3: the sender does not go by the addressee's sum yet, and wants it
+	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`             // 0 withdraws it
+	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`           // weight when saturated, else 0
+	Left          bool                   `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`                // version 3: the replica does not use it any more, or the addressee is not its owner any more
+	Ask           bool                   `protobuf:"varint,5,opt,name=ask,proto3" json:"ask,omitempty"`                  // version 3: the sender does not go by the addressee's sum yet, and wants it
+	Unsaturated   float32                `protobuf:"fixed32,6,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // of another site: the claims of its unsaturated replicas
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,18 +494,26 @@ func (x *FlowClaim) GetAsk() bool {
 	return false
 }
 
+func (x *FlowClaim) GetUnsaturated() float32 {
+	if x != nil {
+		return x.Unsaturated
+	}
+	return 0
+}
+
 // A claim on one key of a limit, and what was admitted on it.
 type KeyClaim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
-	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`       // cost units per second; 0 withdraws it
-	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`     // weight when saturated, else 0
-	Admitted      float64                `protobuf:"fixed64,4,opt,name=admitted,proto3" json:"admitted,omitempty"` // cost, cumulative in this generation
-	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`       // cost units of the shared burst that are spent
-	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`          // version 3: the replica does not use it any more, or the addressee is not its owner any more
-	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`            // version 3: the sender does not go by the addressee's sum yet, and wants it
-	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`        // version 3: sent before, to another owner or to an earlier process of the addressee
-	Own           float32                `protobuf:"fixed32,9,opt,name=own,proto3" json:"own,omitempty"`           // the part of spent that the replica has admitted itself
+	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`              // cost units per second; 0 withdraws it
+	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`            // weight when saturated, else 0
+	Admitted      float64                `protobuf:"fixed64,4,opt,name=admitted,proto3" json:"admitted,omitempty"`        // cost, cumulative in this generation
+	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`              // cost units of the shared burst that are spent
+	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`                 // version 3: the replica does not use it any more, or the addressee is not its owner any more
+	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`                   // version 3: the sender does not go by the addressee's sum yet, and wants it
+	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`               // version 3: sent before, to another owner or to an earlier process of the addressee
+	Own           float32                `protobuf:"fixed32,9,opt,name=own,proto3" json:"own,omitempty"`                  // the part of spent that the replica has admitted itself
+	Unsaturated   float32                `protobuf:"fixed32,10,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // of another site: the claims of its unsaturated replicas
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,6 +611,13 @@ func (x *KeyClaim) GetOwn() float32 {
 	return 0
 }
 
+func (x *KeyClaim) GetUnsaturated() float32 {
+	if x != nil {
+		return x.Unsaturated
+	}
+	return 0
+}
+
 // What the replicas of all agents but the addressee claim of one key, as its owner has received it.
 type Sum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -600,6 +634,7 @@ type Sum struct {
 	Own           float32                `protobuf:"fixed32,11,opt,name=own,proto3" json:"own,omitempty"`                // sum of the parts of the burst that each of them has spent itself
 	Gap           float32                `protobuf:"fixed32,12,opt,name=gap,proto3" json:"gap,omitempty"`                // seconds for which a replica was unreachable that has reported now what it admitted meanwhile; negative: for which one is unreachable now
 	Assumed       float64                `protobuf:"fixed64,13,opt,name=assumed,proto3" json:"assumed,omitempty"`        // part of admitted that is only assumed, of unreachable replicas, cost units
+	Abroad        bool                   `protobuf:"varint,14,opt,name=abroad,proto3" json:"abroad,omitempty"`           // other sites use the key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -723,6 +758,13 @@ func (x *Sum) GetAssumed() float64 {
 		return x.Assumed
 	}
 	return 0
+}
+
+func (x *Sum) GetAbroad() bool {
+	if x != nil {
+		return x.Abroad
+	}
+	return false
 }
 
 // What gateways ask the owners of EXACT limits' keys, and what owners answer. Counts are cumulative
@@ -2490,7 +2532,7 @@ var File_titrate_gossip_v1alpha1_gossip_proto protoreflect.FileDescriptor
 
 const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\n" +
-	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xf2\x03\n" +
+	"$titrate/gossip/v1alpha1/gossip.proto\x12\x17titrate.gossip.v1alpha1\"\xa6\x04\n" +
 	"\x06Packet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x10\n" +
@@ -2506,12 +2548,13 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	" \x01(\bR\x06resend\x12\x1c\n" +
 	"\teverybody\x18\v \x01(\bR\teverybody\x127\n" +
 	"\x06tokens\x18\f \x01(\v2\x1f.titrate.gossip.v1alpha1.TokensR\x06tokens\x12=\n" +
-	"\bnearness\x18\r \x01(\x0e2!.titrate.gossip.v1alpha1.NearnessR\bnearness\"l\n" +
+	"\bnearness\x18\r \x01(\x0e2!.titrate.gossip.v1alpha1.NearnessR\bnearness\x122\n" +
+	"\x05sites\x18\x0e \x03(\v2\x1c.titrate.gossip.v1alpha1.SumR\x05sites\"l\n" +
 	"\x03Ack\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
 	"\aheld_us\x18\x03 \x01(\rR\x06heldUs\x12\x18\n" +
-	"\aearlier\x18\x04 \x01(\x06R\aearlier\"\x8c\x02\n" +
+	"\aearlier\x18\x04 \x01(\x06R\aearlier\"\xa0\x02\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -2522,13 +2565,15 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\adrained\x18\x05 \x01(\bR\adrained\x128\n" +
 	"\x05flows\x18\x06 \x03(\v2\".titrate.gossip.v1alpha1.FlowClaimR\x05flows\x125\n" +
 	"\x04keys\x18\a \x03(\v2!.titrate.gossip.v1alpha1.KeyClaimR\x04keys\x12\x18\n" +
-	"\aprocess\x18\b \x01(\x06R\aprocess\"q\n" +
+	"\aprocess\x18\b \x01(\x06R\aprocess\x12\x12\n" +
+	"\x04site\x18\t \x01(\tR\x04site\"\x93\x01\n" +
 	"\tFlowClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
 	"\x06active\x18\x03 \x01(\x02R\x06active\x12\x12\n" +
 	"\x04left\x18\x04 \x01(\bR\x04left\x12\x10\n" +
-	"\x03ask\x18\x05 \x01(\bR\x03ask\"\xca\x01\n" +
+	"\x03ask\x18\x05 \x01(\bR\x03ask\x12 \n" +
+	"\vunsaturated\x18\x06 \x01(\x02R\vunsaturated\"\xec\x01\n" +
 	"\bKeyClaim\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\x02R\x05claim\x12\x16\n" +
@@ -2538,7 +2583,9 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x04left\x18\x06 \x01(\bR\x04left\x12\x10\n" +
 	"\x03ask\x18\a \x01(\bR\x03ask\x12\x14\n" +
 	"\x05known\x18\b \x01(\bR\x05known\x12\x10\n" +
-	"\x03own\x18\t \x01(\x02R\x03own\"\xad\x02\n" +
+	"\x03own\x18\t \x01(\x02R\x03own\x12 \n" +
+	"\vunsaturated\x18\n" +
+	" \x01(\x02R\vunsaturated\"\xc5\x02\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
@@ -2553,7 +2600,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	" \x01(\bR\x03ask\x12\x10\n" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
 	"\x03gap\x18\f \x01(\x02R\x03gap\x12\x18\n" +
-	"\aassumed\x18\r \x01(\x01R\aassumed\"\x83\x03\n" +
+	"\aassumed\x18\r \x01(\x01R\aassumed\x12\x16\n" +
+	"\x06abroad\x18\x0e \x01(\bR\x06abroad\"\x83\x03\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
@@ -2777,28 +2825,29 @@ var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	6,  // 2: titrate.gossip.v1alpha1.Packet.sums:type_name -> titrate.gossip.v1alpha1.Sum
 	7,  // 3: titrate.gossip.v1alpha1.Packet.tokens:type_name -> titrate.gossip.v1alpha1.Tokens
 	0,  // 4: titrate.gossip.v1alpha1.Packet.nearness:type_name -> titrate.gossip.v1alpha1.Nearness
-	4,  // 5: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
-	5,  // 6: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	19, // 7: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	21, // 8: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	22, // 9: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	18, // 10: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
-	13, // 11: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
-	8,  // 12: titrate.gossip.v1alpha1.Tokens.quotas:type_name -> titrate.gossip.v1alpha1.Quotas
-	9,  // 13: titrate.gossip.v1alpha1.Quotas.asks:type_name -> titrate.gossip.v1alpha1.QuotaAsks
-	11, // 14: titrate.gossip.v1alpha1.Quotas.replies:type_name -> titrate.gossip.v1alpha1.QuotaReplies
-	10, // 15: titrate.gossip.v1alpha1.QuotaAsks.list:type_name -> titrate.gossip.v1alpha1.QuotaAsk
-	12, // 16: titrate.gossip.v1alpha1.QuotaReplies.list:type_name -> titrate.gossip.v1alpha1.QuotaReply
-	14, // 17: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
-	16, // 18: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
-	15, // 19: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
-	17, // 20: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
-	20, // 21: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	6,  // 5: titrate.gossip.v1alpha1.Packet.sites:type_name -> titrate.gossip.v1alpha1.Sum
+	4,  // 6: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
+	5,  // 7: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
+	19, // 8: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	21, // 9: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	22, // 10: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	18, // 11: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
+	13, // 12: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
+	8,  // 13: titrate.gossip.v1alpha1.Tokens.quotas:type_name -> titrate.gossip.v1alpha1.Quotas
+	9,  // 14: titrate.gossip.v1alpha1.Quotas.asks:type_name -> titrate.gossip.v1alpha1.QuotaAsks
+	11, // 15: titrate.gossip.v1alpha1.Quotas.replies:type_name -> titrate.gossip.v1alpha1.QuotaReplies
+	10, // 16: titrate.gossip.v1alpha1.QuotaAsks.list:type_name -> titrate.gossip.v1alpha1.QuotaAsk
+	12, // 17: titrate.gossip.v1alpha1.QuotaReplies.list:type_name -> titrate.gossip.v1alpha1.QuotaReply
+	14, // 18: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
+	16, // 19: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
+	15, // 20: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
+	17, // 21: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
+	20, // 22: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }

@@ -10,6 +10,8 @@ const (
 	Claim Kind = iota
 	// Sum is the sum of all others' claims of a key that this agent owns and the peer uses.
 	Sum
+	// Site is the sum of the claims of this site's gateways, of a key that the peer owns at another site.
+	Site
 )
 
 // Item is the state of one key, of one kind.

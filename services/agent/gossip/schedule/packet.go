@@ -70,7 +70,7 @@ func (s *splitter) add(r *gossipv1.Replica) {
 // headOf is a replica without its claims.
 func headOf(r *gossipv1.Replica) *gossipv1.Replica {
 	return &gossipv1.Replica{Name: r.Name, Generation: r.Generation, Seq: r.Seq, Weight: r.Weight, Drained: r.Drained,
-		Process: r.Process}
+		Process: r.Process, Site: r.Site}
 }
 
 func (s *splitter) flush() {

@@ -121,6 +121,7 @@ type peer struct {
 	delays      Delay
 	box         delivery.Box
 	nearness    gossipv1.Nearness // as it says
+	abroad      bool              // at another site
 }
 
 // NewPeers returns no peers. An agent that was unreachable for the time forgotten may have forgotten what it was sent.
@@ -208,6 +209,13 @@ func (p *peer) begin(now time.Duration) {
 	p.incarnation, p.lastSeq, p.earlier, p.delays = 0, 0, 0, Delay{}
 	p.promised, p.owesAck, p.sent, p.nearness = 0, false, 0, gossipv1.Nearness_UNDECIDED
 	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
+}
+
+// SetAbroad notes whether a peer is of another site. Its distance, and its nearness, are of no interest then.
+func (p *Peers) SetAbroad(name string, is bool) {
+	if at := p.by[name]; at != nil {
+		at.abroad = is
+	}
 }
 
 // OwnerNames lists the agents that may own keys, without this one: they are alive and speak a version of this agent.
@@ -310,7 +318,7 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 		}
 		at.box.Acked(now, a.GetSeq(), a.GetEarlier(), p.patience(at))
 	}
-	if hasClaims(m.GetReplicas()) || len(m.GetSums()) > 0 {
+	if hasClaims(m.GetReplicas()) || len(m.GetSums())+len(m.GetSites()) > 0 {
 		at.owesAck, at.busy = true, now+hangover
 	}
 	p.delays.set(at.number, -at.delays.Value())

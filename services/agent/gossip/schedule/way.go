@@ -59,7 +59,7 @@ func (w Way) Beyond(most time.Duration) (n int) {
 // Way returns how far the other agents are.
 func (p *Peers) Way() (w Way) {
 	for _, at := range p.ordered() {
-		if !at.alive || at.left {
+		if !at.alive || at.left || at.abroad {
 			continue
 		}
 		w.Peers++

@@ -26,26 +26,26 @@ func Sum(m *gossipv1.Sum) int {
 	return fixed64(m.GetKey()) + boolean(m.GetFlow()) + float(m.GetClaims()) + float(m.GetActive()) +
 		float(m.GetUnsaturated()) + double(m.GetAdmitted()) + float(m.GetSpent()) + varint(uint64(m.GetOthers())) +
 		varint(uint64(m.GetEpoch())) + boolean(m.GetAsk()) + float(m.GetOwn()) + float(m.GetGap()) +
-		double(m.GetAssumed())
+		double(m.GetAssumed()) + boolean(m.GetAbroad())
 }
 
 // KeyClaim is the size of a claim on a key.
 func KeyClaim(m *gossipv1.KeyClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + double(m.GetAdmitted()) +
 		float(m.GetSpent()) + boolean(m.GetLeft()) + boolean(m.GetAsk()) + boolean(m.GetKnown()) +
-		float(m.GetOwn())
+		float(m.GetOwn()) + float(m.GetUnsaturated())
 }
 
 // FlowClaim is the size of a claim on a flow.
 func FlowClaim(m *gossipv1.FlowClaim) int {
 	return fixed64(m.GetKey()) + float(m.GetClaim()) + float(m.GetActive()) + boolean(m.GetLeft()) +
-		boolean(m.GetAsk())
+		boolean(m.GetAsk()) + float(m.GetUnsaturated())
 }
 
 // Replica is the size of a gateway's state, with its claims.
 func Replica(m *gossipv1.Replica) int {
 	n := text(m.GetName()) + fixed64(m.GetGeneration()) + varint(m.GetSeq()) + double(m.GetWeight()) +
-		boolean(m.GetDrained()) + fixed64(m.GetProcess())
+		boolean(m.GetDrained()) + fixed64(m.GetProcess()) + text(m.GetSite())
 	for _, f := range m.GetFlows() {
 		n += nested(FlowClaim(f))
 	}
@@ -68,6 +68,9 @@ func Packet(m *gossipv1.Packet) int {
 		n += nested(Replica(r))
 	}
 	for _, s := range m.GetSums() {
+		n += nested(Sum(s))
+	}
+	for _, s := range m.GetSites() {
 		n += nested(Sum(s))
 	}
 	if t := m.GetTokens(); t != nil {

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/gossip/size"
+	"pgregory.net/rapid"
+)
+
+// Packets are lost and agents start again. After quiet each gateway has the claims of all others, at any site. A cost
+// that is admitted then is charged once at each.
+func TestSitesAgreeAfterQuiet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sites, everybody := rapid.IntRange(2, 3).Draw(t, "sites"), rapid.SampledFrom([]int{1, 16}).Draw(t, "everybody")
+		n := sites * rapid.IntRange(1, 3).Draw(t, "agents of a site")
+		f := newSites(sites, n, everybody, rapid.Uint64().Draw(t, "seed"))
+		keys := []uint64{11, 12, 13}
+		for i := range n {
+			for _, k := range keys {
+				f.agents[i].claim[k] = float64(1 + f.random.IntN(9))
+				f.admit(i, k, 1)
+			}
+		}
+		f.run(3*time.Second, nil)
+		f.claimsAgree(t, "at first", keys)
+		f.loss = float64(rapid.IntRange(0, 3).Draw(t, "loss")) / 10
+		for range rapid.IntRange(1, 5).Draw(t, "steps") {
+			i := f.random.IntN(n)
+			if rapid.Bool().Draw(t, "restart") {
+				f.begin(i)
+			} else {
+				f.agents[i].claim[keys[0]] = float64(1 + f.random.IntN(9))
+				f.admit(i, keys[0], 2)
+			}
+			f.run(time.Second, nil)
+		}
+		f.loss = 0
+		f.run(10*time.Second, nil)
+		f.claimsAgree(t, "after quiet", keys)
+		was := make([]float64, n)
+		for i, a := range f.agents {
+			was[i] = a.charged[keys[0]]
+		}
+		f.admit(0, keys[0], 100)
+		f.run(2*time.Second, nil)
+		for i, a := range f.agents[1:] {
+			if more := a.charged[keys[0]] - was[i+1]; more < 99.9 || more > 100.1 {
+				t.Fatalf("gateway %d is charged %v of a cost of 100 at another one", i+1, more)
+			}
+		}
+	})
+}
+
+// claimsAgree fails unless each gateway was sent what all others claim.
+func (f *fleet) claimsAgree(t *rapid.T, what string, keys []uint64) {
+	for i, a := range f.agents {
+		for _, key := range keys {
+			_, claims := f.truth(key, i)
+			if got := a.sums[key].Claims; got < .99*claims || got > 1.01*claims {
+				t.Fatalf("%s: gateway %d of %s is told that the others claim %v of key %d, want %v", what, i, f.site(i), got,
+					key, claims)
+			}
+		}
+	}
+}
+
+// Sites send each other the keys that both use, and no more than their budget: those of one site are registered once.
+func TestTrafficBetweenSites(t *testing.T) {
+	const keys, both = 4_000, 2_000
+	f := newSites(2, 4, 16, 1)
+	announce := func(i, from, to int, admitted float64) {
+		a := f.agents[i]
+		m := &exchange.Claims{}
+		for k := from; k < to; k++ {
+			m.Keys = append(m.Keys, exchange.KeyClaim{Key: uint64(k + 1), Claim: 1, Unsaturated: 1, Admitted: admitted, Spent: 1})
+		}
+		f.take(a, a.Received(f.at(a), 1, m))
+	}
+	bytes, records := 0, map[uint64]int{}
+	count := func() {
+		for _, m := range f.mail {
+			if f.site(m.from) != f.site(m.to) {
+				for _, s := range m.packet.GetSites() {
+					bytes += size.Sum(s) + 3
+					records[s.GetKey()]++
+				}
+			}
+		}
+	}
+	announce(0, 0, keys, 1)
+	announce(1, keys-both, 2*keys-both, 1)
+	f.run(8*time.Second, count)
+	alone, most := 0, 0
+	for key, n := range records {
+		if key <= keys-both || key > keys {
+			alone, most = alone+n, max(most, n)
+		}
+	}
+	if want := 2 * (keys - both); alone < want || alone > want+want/20 {
+		t.Errorf("%d records of %d keys that one site uses, want one each", alone, want)
+	}
+	bytes = 0
+	const seconds = 5
+	for range seconds * 5 {
+		announce(0, 0, keys, float64(2+f.now/time.Millisecond))
+		announce(1, keys-both, 2*keys-both, float64(2+f.now/time.Millisecond))
+		f.run(200*time.Millisecond, count)
+	}
+	rate := float64(bytes) / seconds / 2
+	t.Logf("%.0f B/s from a site to the other, of %d keys used at both", rate, both)
+	if rate > 100_000 || rate < 20_000 {
+		t.Errorf("%.0f B/s from a site to the other, want 20,000 to 100,000", rate)
+	}
+}
