@@ -17,7 +17,7 @@ func TestGetGateways(t *testing.T) {
 	fails(t, server, command.ExitFailed, "", []string{"gateways/gw-8, gateways/gw-9: not known",
 		"titrate get gateways"}, "get",
 		"gateways/gw-9", "gw/gw-1", "gw/gw-8")
-	fails(t, server, command.ExitUsage, "", []string{"limits, gateways) nor a name"}, "get", "gatway")
+	fails(t, server, command.ExitUsage, "", []string{"limits, overrides, gateways) nor a name"}, "get", "gatway")
 	fails(t, server, command.ExitUsage, "", []string{`"pools" beside gateways`}, "get", "gateways", "pools")
 	fails(t, server, command.ExitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
 	fails(t, server, command.ExitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
