@@ -42,6 +42,10 @@ seconds what it has admitted and denied, and gets its share of the limit. That i
 the mean over all Envoys is right, and a shift of demand is followed within two reports.
 docs/how-to/rate-limit-quota.md has a whole envoy.yaml.
 
+With --site, EXACT limits are exact among the agents of one site, and one limit holds over
+all sites: what one admits is charged at the others a moment later. No limit is exact over
+several sites, and coordinators know no sites. docs/how-to/two-regions.md has the bounds.
+
 Ports are opened on loopback unless they are protected: --gossip by --gossip-key-file,
 --admin, --rls and --rlqs by --tls-cert, or none by --insecure.
 
@@ -60,6 +64,9 @@ const agentExample = `  titrate agent --coordinator 127.0.0.1:7400 --socket /tmp
   openssl rand -base64 32 > key                   a gossip key
   titrate agent --socket /tmp/agent.sock --rls 127.0.0.1:8081 --rls-config config/
   titrate agent --coordinator 127.0.0.1:7400 --socket /tmp/agent.sock --rlqs 127.0.0.1:8082
+  titrate agent --site eu --name eu-1 --coordinator c1:7400 --tls-ca ca.pem \
+      --gossip 0.0.0.0:7500 --gossip-advertise 198.51.100.7:7500 \
+      --join us-1.example.com:7500 --gossip-key-file key
   curl -s 127.0.0.1:7501/status                   what it knows`
 
 // newAgent returns the command for the process next to the Envoys.

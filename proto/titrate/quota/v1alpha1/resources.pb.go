@@ -1574,8 +1574,8 @@ type Limit struct {
 	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
 	// Pools that it applies to, by name without "pools/". Default all.
 	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Other numbers for a few named clients. For many, or ones that change often, make resources of kind
-	// Override. One client has either. Not with key TENANT. Default none.
+	// Other numbers for a few named clients. For many clients, or for numbers that change often, make resources of
+	// kind Override. One client has either. Not with key TENANT. Default none.
 	Overrides []*InlineOverride `protobuf:"bytes,6,rep,name=overrides,proto3" json:"overrides,omitempty"`
 	// How requests of a client over its limit wait. By default they do not: POLICE refuses them at once.
 	Queue *Queue `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
