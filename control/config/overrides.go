@@ -196,7 +196,9 @@ func (o *Overrides) With(put []Override, removed []uint64) *Overrides {
 			next = min(next, removed[0])
 		}
 		at := next >> out.shift
-		i, _ := slices.BinarySearchFunc(put, at, func(r Override, at uint64) int { return cmp.Compare(r.Key>>out.shift, at+1) })
+		i, _ := slices.BinarySearchFunc(put, at, func(r Override, at uint64) int {
+			return cmp.Compare(r.Key>>out.shift, at+1)
+		})
 		j, _ := slices.BinarySearchFunc(removed, at, func(k, at uint64) int { return cmp.Compare(k>>out.shift, at+1) })
 		was := out.shards[at].rows
 		rows := merged(was, put[:i], removed[:j])

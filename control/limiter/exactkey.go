@@ -49,7 +49,8 @@ func BucketOf(in *config.Set, at config.Instant, n *exchange.KeyName) (b KeyBuck
 		own = ClientKey(in.Seed(), n.Tenant, n.Limit, n.Client)
 	}
 	allowed, ok := config.RateBurst{Rate: l.Rate, Burst: l.Burst}, true
-	if o, found := in.OverrideOf(n.Tenant, l, own, n.Client, at); found { // as keys.Group has it, for a PerTenant limit, too
+	// As keys.Group has it, for a PerTenant limit, too.
+	if o, found := in.OverrideOf(n.Tenant, l, own, n.Client, at); found {
 		allowed, ok = o, n.Plan == ""
 	} else if n.Plan != "" {
 		allowed, ok = l.Plans[n.Plan]

@@ -195,13 +195,16 @@ func TestPropertyExcessOfSites(t *testing.T) {
 		even := rapid.Bool().Draw(t, "even")
 		for i, s := range f.sites {
 			s.offered = load * p.Rate / float64(p.Sites)
-			if !even {
+			if even {
+				continue
+			}
+			switch i {
+			case 0:
+				s.offered = load * p.Rate * .9
+			case 1:
+				s.offered = load * p.Rate * .1
+			default:
 				s.offered = 0
-				if i == 0 {
-					s.offered = load * p.Rate * .9
-				} else if i == 1 {
-					s.offered = load * p.Rate * .1
-				}
 			}
 		}
 		r := f.run(seconds20*sec, 4*ms)

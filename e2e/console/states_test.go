@@ -52,7 +52,8 @@ func (s *stated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"caller":"<img src=x onerror=document.title=1>","credential":"","grants":[{"role":"admin"}]}`)
 		return
 	}
-	status, body := http.StatusOK, ""
+	var status int
+	var body string
 	switch now {
 	case loading:
 		<-r.Context().Done()

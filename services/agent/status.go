@@ -158,7 +158,8 @@ func (a *Agent) coreStatus() core.Status {
 
 func (a *Agent) status(k core.Status) Status {
 	o, t, stream := k.Applied, k.Aggregation, a.stream.Status()
-	s := Status{Name: a.c.Name, Site: a.c.Site, Version: a.c.Version, UptimeSeconds: a.now().Seconds(), Partitioned: a.cut.Load(),
+	s := Status{Name: a.c.Name, Site: a.c.Site, Version: a.c.Version, UptimeSeconds: a.now().Seconds(),
+		Partitioned: a.cut.Load(),
 		configStatus: configStatus{ConfigRevision: o.Revision, Resources: o.Resources,
 			LimitsLeftOut: len(o.LeftOut), LeftOut: o.LeftOut[:min(len(o.LeftOut), maxLeftOut)]},
 		shareStatus: shareStatus{Epoch: o.Epoch, Leases: o.Leases, SharesAgeSeconds: -1, SharesStale: o.Stale,

@@ -133,7 +133,8 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 		"limits that state no precision are EXACT while the way to every other agent takes this at most, one way, "+
 			"at all agents. Range 0 to 10ms; 0 = they are LOCAL")
 	f.StringVar(&config.Site, "site", "",
-		"name of this agent's site, such as a region: EXACT limits and nearness are judged within it. 1 to 128 letters, "+
+		"name of this agent's site, such as a region: EXACT limits and nearness are judged within it. 1 to 128 "+
+			"letters, "+
 			"digits and . _ - (default one site)")
 	rlsFlags(f, &config.RLS)
 	f.StringVar(&config.RLQS.Address, "rlqs", "",

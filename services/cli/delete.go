@@ -61,7 +61,8 @@ func newDelete() *cobra.Command {
 	command.FileFlag(cmd, &files,
 		"file or directory of documents that name what to delete, - for standard input; may be "+
 			"repeated")
-	cmd.Flags().BoolVar(&force, "force", false, "delete what needs a pool or tenant, or belongs to a plan or limit, too")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"delete what needs a pool or tenant, or belongs to a plan or limit, too")
 	cmd.Flags().BoolVar(&allowMissing, "allow-missing", false, "what does not exist is no failure")
 	requestFlag(cmd.Flags(), &id)
 	cmd.ValidArgsFunction = completeNames(&c, resource.Kinds)

@@ -72,7 +72,8 @@ func newGet() *cobra.Command {
 	f.BoolVarP(&g.watch, "watch", "w", false, "show the tables anew until you end it")
 	f.DurationVar(&g.every, "every", 2*time.Second,
 		"with --watch, time from an answer to the next question, at least 1s")
-	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "plans", "tenants", "quotas", "limits", "overrides",
+	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "plans", "tenants", "quotas", "limits",
+		"overrides",
 		gateways)
 	return cmd
 }

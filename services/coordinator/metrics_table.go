@@ -32,7 +32,8 @@ var ownMetrics = []telemetry.Instrument[measurements]{
 	{Name: "titrate_configuration_revision", Help: "Revision of the configuration that is known.",
 		Read: telemetry.One(func(m measurements) int64 { return m.revision })},
 	{Name: "titrate_overrides",
-		Help: "Overrides that are resources. A limit and a tenant have a million at most, an installation a million and " +
+		Help: "Overrides that are resources. A limit and a tenant have a million at most, an installation a million " +
+			"and " +
 			"a half.", Read: telemetry.One(func(m measurements) int { return m.o.configuration.Overrides("") })},
 	{Name: "titrate_limits_not_enforced",
 		Help: "Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.",

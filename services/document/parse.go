@@ -216,7 +216,8 @@ func (p *parser) name(n *yaml.Node, parts []tree.Entry, k resource.Kind, path st
 // nameOf is an example of each kind's names.
 var nameOf = map[resource.Kind]string{resource.Pool: "pools/api", resource.Plan: "plans/gold",
 	resource.Tenant: "tenants/acme", resource.Quota: "tenants/acme/quotas/api",
-	resource.Limit: "tenants/acme/limits/per-client", resource.Override: "tenants/acme/limits/per-client/overrides/alice"}
+	resource.Limit:    "tenants/acme/limits/per-client",
+	resource.Override: "tenants/acme/limits/per-client/overrides/alice"}
 
 // resource reads a resource that stands at a path; nil if its kind is not known. Its name is "" if that is wrong.
 func (p *parser) resource(n *yaml.Node, parts []tree.Entry, kind *yaml.Node, path string) *Document {

@@ -164,7 +164,8 @@ func (s *Server) GetOverride(ctx context.Context, r *quotav1.GetOverrideRequest)
 }
 
 // ListOverrides returns a page of the overrides of a limit, of a tenant, or of all.
-func (s *Server) ListOverrides(ctx context.Context, r *quotav1.ListOverridesRequest) (*quotav1.ListOverridesResponse, error) {
+func (s *Server) ListOverrides(ctx context.Context, r *quotav1.ListOverridesRequest) (*quotav1.ListOverridesResponse,
+	error) {
 	page, next, err := s.list(ctx, resource.Override, r, r.GetParent())
 	if err != nil {
 		return nil, err

@@ -230,8 +230,8 @@ func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 type Snapshot struct {
 	// Revision is the configuration's: 0 when nothing was ever written.
 	Revision int64
-	// Resources are overrides, then the others in the order of their names: plans, each with its limits and quotas, pools,
-	// then tenants as plans.
+	// Resources are overrides, then the others in the order of their names: plans, each with its limits and quotas,
+	// pools, then tenants as plans.
 	Resources []*quotav1.Resource
 	// Unreadable are the names of stored values that cannot be read, with the reason.
 	Unreadable map[string]error

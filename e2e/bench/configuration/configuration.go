@@ -125,7 +125,8 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 	r.Say("configuration: %s tenants, %d files of %.0f MB", f.label(), len(files), f.FileMB)
 	began := time.Now()
 	for _, file := range files {
-		apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(), "--timeout", "10m", "-f", file)
+		apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(),
+			"--timeout", "10m", "-f", file)
 		if out, err := apply.CombinedOutput(); err != nil {
 			return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
 		}
@@ -160,7 +161,8 @@ func (f *Figures) documents() (files []string) {
 	var b strings.Builder
 	if f.Overrides {
 		b.WriteString("---\n{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t000000, spec: {}}\n---\n" +
-			"{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t000000/limits/per-client, spec: {rate: 1/s}}\n")
+			"{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t000000/limits/per-client, " +
+			"spec: {rate: 1/s}}\n")
 		for i := range f.Tenants {
 			if b.WriteString("---\n" + f.limit(i, 600)); (i+1)%overridesApplied == 0 {
 				files = append(files, b.String())

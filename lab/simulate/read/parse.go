@@ -127,7 +127,8 @@ func (p *parser) fields(n *yaml.Node, path string, known ...string) map[string]*
 }
 
 func (p *parser) spec(n *yaml.Node) {
-	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "sites", "gossip", "link", "late", "coordinator",
+	f := p.fields(n, "", "duration", "warmup", "lead", "seed", "replicas", "sites", "gossip", "link", "late",
+		"coordinator",
 		"upstreams", "clients", "events")
 	s := p.s
 	if f["duration"] == nil {

@@ -156,7 +156,8 @@ func (t *Aggregator) receive(now time.Duration, p *remote, from Sender, r *gossi
 		if p.site != "" {
 			c.Unsaturated = float64(k.GetUnsaturated())
 		}
-		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), abroad: p.site != "", known: k.GetKnown(), Record: c})
+		t.applyRemote(p, now, told{left: k.GetLeft(), ask: k.GetAsk(), abroad: p.site != "", known: k.GetKnown(),
+			Record: c})
 	}
 }
 

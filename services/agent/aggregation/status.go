@@ -101,7 +101,8 @@ func (t *Aggregator) Status(now time.Duration) Status {
 func (t *Aggregator) Local() []Member {
 	var out []Member
 	for id, o := range t.locals {
-		if o.site == "" && o.presence == connected && !slices.ContainsFunc(out, func(m Member) bool { return m.Name == id.name }) {
+		known := func(m Member) bool { return m.Name == id.name }
+		if o.site == "" && o.presence == connected && !slices.ContainsFunc(out, known) {
 			out = append(out, Member{id.name, o.weight})
 		}
 	}

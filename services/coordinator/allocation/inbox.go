@@ -54,7 +54,7 @@ const (
 	silentReports = 64
 	// maxFlows bounds the flows of one agent. Each costs some 300 bytes.
 	maxFlows = 1 << 18
-	// maxRequests bounds the requests per second of a flow at a gateway that are marked or refused; more are not counted.
+	// maxRequests bounds the requests per second of a flow at a gateway that are marked or refused; more do not count.
 	maxRequests = 1e9
 )
 

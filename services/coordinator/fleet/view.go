@@ -224,7 +224,8 @@ type names struct {
 
 func newNames() names {
 	return names{identities: map[string]map[string]bool{}, classes: map[string]map[string]bool{},
-		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}, quotas: map[string]bool{}, overrides: map[string]bool{}}
+		costs: map[string]map[string]bool{}, concurrency: map[string]bool{}, quotas: map[string]bool{},
+		overrides: map[string]bool{}}
 }
 
 // add takes the names of a gateway.
@@ -272,7 +273,8 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	}
 	if _, is := m.(*quotav1.Override); is {
 		if without := lacking(n.all, n.overrides); len(without) > 0 {
-			doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("%d of %s do not know overrides that are resources, "+
+			doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("%d of %s do not "+
+				"know overrides that are resources, "+
 				"and go by the limit's own numbers (%s): they are of an older release", len(without),
 				wording.Count(len(n.all), "gateway"), few(without))})
 		}
@@ -287,7 +289,8 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	if len(l.GetPlans()) > 0 {
 		named = true
 		if without := lacking(n.gateways, n.identities[config.PlanIdentity]); len(without) > 0 {
-			doubts = append(doubts, quota.Doubt{Field: "plans", Message: fmt.Sprintf("%d of %s have no setting plan in "+
+			doubts = append(doubts, quota.Doubt{Field: "plans", Message: fmt.Sprintf("%d of %s have no setting "+
+				"plan in "+
 				"their filters (%s): all requests have the limit's own numbers there", len(without),
 				wording.Count(len(n.gateways), "gateway"), few(without))})
 		}
