@@ -117,8 +117,8 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if a.gossip, err = gossip.Open(gossip.Options{Name: a.c.Name, Site: a.c.Site, Bind: a.c.Gossip,
-		Advertise: a.c.GossipAdvertise,
-		Join:      a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Paced: true, Log: a.log}, gossiped{a}); err != nil {
+		Advertise: a.c.GossipAdvertise, Join: a.c.Join, Keys: a.gossipKeys, Period: a.c.Period, Paced: true,
+		Log: a.log}, gossiped{a}); err != nil {
 		return err
 	}
 	address := a.gossip.Address() // it waits for memberlist, which may wait for the lock to say who is alive

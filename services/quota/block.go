@@ -125,7 +125,8 @@ func (s *Server) withBlock(ctx context.Context, l *quotav1.Limit, r *quotav1.Pla
 		})
 	}
 	if r.GetTenant() == "tenants/"+resource.AnyTenant {
-		l.Overrides = append(l.Overrides, &quotav1.InlineOverride{Client: r.GetClient(), Rate: "0", Until: r.GetUntil()})
+		l.Overrides = append(l.Overrides,
+			&quotav1.InlineOverride{Client: r.GetClient(), Rate: "0", Until: r.GetUntil()})
 		return &quotav1.ApplyRequest{Resources: []*quotav1.Resource{resource.Of(l)}}, nil
 	}
 	one, err := s.ownBlock(ctx, l, r)

@@ -59,8 +59,8 @@ func (s *Server) checkOverrideCount(ctx context.Context, changes []store.Change)
 		if stored+n > most {
 			i := last[of]
 			return store.ChangeErrors{{Index: i, Name: changes[i].Resource.GetName(), Err: fmt.Errorf(
-				"%w: %s has %d, and with these it would be %d; at most %d are possible", errManyOverrides, whose, stored,
-				stored+n, most)}}, nil
+				"%w: %s has %d, and with these it would be %d; at most %d are possible", errManyOverrides, whose,
+				stored, stored+n, most)}}, nil
 		}
 	}
 	return nil, nil

@@ -200,7 +200,8 @@ func halved(before, after resource.Message) (what string, was, is float64) {
 }
 
 // lessNumbers compares two limits or overrides, and the amounts of their quotas, of which 0 is none.
-func lessNumbers(before, after resource.Numbers, amount, next float64, less func(name string, before, after float64) bool,
+func lessNumbers(before, after resource.Numbers, amount, next float64,
+	less func(name string, before, after float64) bool,
 ) {
 	if less("concurrency", float64(before.GetConcurrency()), float64(after.GetConcurrency())) ||
 		next > 0 && less("amount", amount, next) {

@@ -238,8 +238,8 @@ func (p *plan) judge(m resource.Message) error {
 			return err
 		}
 		if users := p.users(ref); len(users) > 0 {
-			return fmt.Errorf("%w: with overrides such as %s a limit stays one with a rate, a concurrency or a quota, and "+
-				"its key too; delete them first", ErrInUse, users[0])
+			return fmt.Errorf("%w: with overrides such as %s a limit stays one with a rate, a concurrency or a quota, "+
+				"and its key too; delete them first", ErrInUse, users[0])
 		}
 	}
 	return nil

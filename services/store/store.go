@@ -100,8 +100,8 @@ const (
 	maxOps = 128
 	// pageKeys is the number of keys that one ranged read asks for.
 	pageKeys = 1000
-	// overridePage is the most where all are overrides, of at most 2 KiB each. etcd counts the rest of the range for each
-	// page: a million keys in pages of 1000 took it a minute.
+	// overridePage is the most where all are overrides, of at most 2 KiB each. etcd counts the rest of the range for
+	// each page: a million keys in pages of 1000 took it a minute.
 	overridePage = 20_000
 )
 

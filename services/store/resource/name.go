@@ -201,8 +201,8 @@ func override(name string, parts []string) (Ref, error) {
 		return Ref{}, err
 	}
 	if of.Tenant == AnyTenant {
-		return Ref{}, fmt.Errorf("%s: an override is of a tenant's own limit: write those of every tenant in the limit, "+
-			"under overrides", wording.Quote(name))
+		return Ref{}, fmt.Errorf("%s: an override is of a tenant's own limit: write those of every tenant in the "+
+			"limit, under overrides", wording.Quote(name))
 	}
 	client, err := url.PathUnescape(parts[5])
 	switch want := ClientID(client); {
