@@ -207,11 +207,12 @@ func override(name string, parts []string) (Ref, error) {
 	client, err := url.PathUnescape(parts[5])
 	switch want := ClientID(client); {
 	case client == "" || len(client) > MaxClient:
-		return Ref{}, fmt.Errorf("%s: the client's name has %d bytes, want 1 to %d", wording.Quote(name), len(client),
-			MaxClient)
+		return Ref{}, fmt.Errorf("%s: the client's name has %d bytes, want 1 to %d", wording.Quote(name),
+			len(client), MaxClient)
 	case err != nil || want != parts[5]:
-		return Ref{}, fmt.Errorf("%s: want client %s written as %s: each byte but a-z A-Z 0-9 . _ ~ @ : - is %% and two "+
-			"of 0-9 A-F", wording.Quote(name), wording.Quote(cmp.Or(client, parts[5])), cmp.Or(want, ClientID(parts[5])))
+		return Ref{}, fmt.Errorf("%s: want client %s written as %s: each byte but a-z A-Z 0-9 . _ ~ @ : - is %% and "+
+			"two of 0-9 A-F", wording.Quote(name), wording.Quote(cmp.Or(client, parts[5])),
+			cmp.Or(want, ClientID(parts[5])))
 	}
 	return Ref{Kind: Override, Tenant: parts[1], Limit: parts[3], ID: parts[5]}, nil
 }
