@@ -14,6 +14,8 @@ type bucket struct {
 	spans  int
 
 	refilled int64 // in all; it may wrap around
+
+	gap float64 // D less what it would be if it had been refilled at Params.whole
 }
 
 // span is a time interval [from, to).
@@ -28,6 +30,10 @@ func (b *bucket) advance(p Params, now int64) {
 	dt := now - b.at
 	if dt <= 0 {
 		return
+	}
+	if p.whole > p.Rate {
+		b.gap += (p.whole - p.Rate) * Token / second * float64(dt)
+		defer func() { b.gap = b.gapNow() }()
 	}
 	room := b.spent - b.out
 	gain := p.cost(dt) + b.rest
@@ -48,6 +54,9 @@ func (b *bucket) advance(p Params, now int64) {
 	b.miss(span{min(full, now), now})
 }
 
+// gapNow returns gap; D refilled at Params.whole stays at what is out or above.
+func (b *bucket) gapNow() float64 { return max(0, min(b.gap, float64(b.spent-b.out))) }
+
 // rounding is the most, in millionths, by which refill may fall short of exact arithmetic.
 const rounding = 4
 
@@ -62,7 +71,7 @@ func (b *bucket) full() int64 {
 
 // fill puts D in force, with refill turned away for so long.
 func (b *bucket) fill(spent, full int64) {
-	b.spent, b.spans, full = spent, 0, min(full, memory)
+	b.spent, b.spans, b.gap, full = spent, 0, 0, min(full, memory)
 	if spent == b.out && full > 0 {
 		b.miss(span{b.at - full, b.at})
 	}
@@ -176,6 +185,7 @@ func (b *bucket) free(p Params) int64 { return p.Burst - b.spent }
 // carry carries D over to a bucket of another depth, as drc.Carry does. What is out stays out: the
 // gateways have it.
 func (b *bucket) carry(from, to int64) {
+	b.gap = 0
 	part := b.spent - b.out
 	if from > to {
 		part = int64(float64(part) * float64(to) / float64(from))
@@ -183,8 +193,8 @@ func (b *bucket) carry(from, to int64) {
 	b.spent = b.out + min(part, to)
 }
 
-// charge adds cost to D. Debt beyond one more burst is forgiven: the limit must not
+// charge adds cost to D. Debt beyond one more burst of the limit is forgiven: the limit must not
 // be blocked for longer than it takes to refill two.
-func (b *bucket) charge(p Params, cost int64) {
-	b.spent = max(b.out, min(b.spent+cost, 2*p.Burst))
+func (b *bucket) charge(burst, cost int64) {
+	b.spent = max(b.out, min(b.spent+cost, 2*burst))
 }

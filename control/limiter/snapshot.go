@@ -322,6 +322,11 @@ func (s *snapshot) follow(before *snapshot, t *tenant) {
 	}
 	for _, l := range t.limits {
 		i := slices.IndexFunc(old, func(o *limit) bool { return o.name == l.name })
+		if i >= 0 {
+			if l.begun = old[i].begun; l.exact > old[i].exact {
+				l.begun = new(atomic.Int64)
+			}
+		}
 		if i >= 0 && !l.keys.Follow(&old[i].keys) {
 			continue
 		}

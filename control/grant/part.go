@@ -1,0 +1,184 @@
+package grant
+
+import "math"
+
+// Standing parts. Each of the n gateways of a fleet has a part of every key's bucket without asking for it:
+//
+//	part i   burst s·b/n, rate s·r/n      at the gateway
+//	rest     burst (1 − s)·b, rate (1 − s)·r      at the owner
+//
+// The sum is (r, b) although nobody has sent anything, so the bound holds without a message. A gateway decides by
+// its part while that has tokens, and asks the owner for more. An owner that is short calls the parts: a gateway
+// answers with what it has spent, and does not use its part until the call lapses. The owner's bucket has grown
+// by the part until then.
+//
+//	gateway ◄─ PartCall: the owner's clock says e; keep away from your part for a lease ─── owner, short
+//	gateway ── PartAnswer to e: so much of it was spent ──► owner
+//	                                                        the part is here until e + lease by my clock
+//
+// The gateway counts the lease from when the call came, so it keeps away for longer than the owner counts on it.
+// A call that is lost, repeated or late does no harm: an answer to an old call ends in the past. While the key is in
+// use the owner calls again before the lease ends. If nobody uses the key and its bucket is full, the owner lets the
+// calls lapse: at e + lease its bucket shrinks by the parts, of which it has paid the tokens, and a little later
+// the parts are full at their gateways. So an owner that is gone needs no successor to give the parts back.
+//
+// What gateways are granted of called parts lapses before them: Grant.Valid.
+//
+// # What a part says
+//
+// To add up what parts have spent would lose the refill that full parts have turned away. So a part keeps two
+// levels: D, refilled at its rate rᵢ, and D′, refilled at r. With them, and with the time since when it is full, it
+// has admitted in the last a at most rᵢ·a + h(a),
+//
+//	h(a) = min(D, D′ + (r − rᵢ)·a); when it is full −rᵢ·min(a, time since)
+//
+// and a bucket that takes over several parts has D = max over a of Σh(a), D′ = max of Σh(a) − (r − Σrᵢ)·a. That is
+// the definition of a token bucket's level, and h is piecewise linear: its corners suffice.
+const (
+	// partShare is s, the part of a bucket that gateways have.
+	partShare = 0.8
+	// leastPart is the smallest part: one or two tokens cost as many messages as they save. What parts that end had
+	// spent is not known. So that gateways seldom end them, they count as fewGateways at least.
+	leastPart   = 3 * Token
+	fewGateways = 8
+	// A call lasts for four times what the bucket takes to fill, within these bounds.
+	leastLease, mostLease = 60 * second, 600 * second
+	// drift is the part of a time by which two clocks may differ: one in so many.
+	drift = 256
+)
+
+// Part returns the numbers of the part of one of so many gateways. Not ok: there are no parts of this limit.
+func (p Params) Part(gateways int) (part Params, ok bool) {
+	if gateways <= 0 {
+		return p, false
+	}
+	least := p.scale(partShare / float64(max(gateways, fewGateways)))
+	return p.scale(partShare / float64(gateways)), least.Burst >= leastPart
+}
+
+// scale returns the numbers of a part of the bucket.
+func (p Params) scale(share float64) Params {
+	p.Rate *= share
+	p.Burst = int64(share * float64(p.Burst))
+	return p
+}
+
+// lease returns the duration of a call.
+func (p Params) lease() int64 { return max(leastLease, min(4*p.time(p.Burst), mostLease)) }
+
+// Filling returns how long an empty bucket takes to fill, for each part alike.
+func (p Params) Filling() float64 { return float64(p.Burst) / (p.Rate * Token / second) }
+
+// Standing is a part at its gateway: the times at which it is full.
+type Standing struct {
+	Full  int64 // refilled at the part's rate
+	Whole int64 // refilled at the limit's
+}
+
+// Take spends of a part, if it has so much. p is of the limit, part of the part.
+func (s *Standing) Take(p, part Params, now, cost int64) bool {
+	if s.spent(part, now)+cost > part.Burst {
+		return false
+	}
+	s.Charge(p, part, now, cost)
+	return true
+}
+
+// Charge spends of a part even if it has less; a negative cost gives back.
+func (s *Standing) Charge(p, part Params, now, cost int64) {
+	charge := func(at int64, p Params) int64 {
+		if cost < 0 {
+			return max(min(at, now), at-p.time(-cost))
+		}
+		return min(max(at, now)+p.time(cost), now+forever)
+	}
+	s.Full, s.Whole = charge(s.Full, part), charge(s.Whole, p)
+}
+
+func (s *Standing) spent(part Params, now int64) int64 {
+	return upTo(part.cost(max(0, s.Full-now)))
+}
+
+// upTo rounds up, within the bounds of a count.
+func upTo(n float64) int64 { return int64(min(math.Ceil(n), float64(mostCount))) }
+
+// Resize carries a part over to another number of gateways: it has the tokens that it had, and no more than the
+// part holds. A part that there was not, or that was too small to be one, is empty.
+func (s *Standing) Resize(p Params, at int64, from, to int) {
+	filling := p.Filling()
+	left := 0.0
+	if _, had := p.Part(from); had || p.without&ruleSmall != 0 && from > 0 {
+		left = (filling - float64(max(0, s.Full-at))) / float64(from)
+	}
+	if missing := math.Ceil(filling - left*float64(to)); missing > 0 {
+		s.put(at, missing, to)
+	}
+}
+
+// Rescale carries a part over to a limit whose bucket fills in another time: as large a part of it is spent.
+func (s *Standing) Rescale(at int64, from, to float64, gateways int) {
+	if missing := float64(max(0, s.Full-at)); missing > 0 && from > 0 {
+		s.put(at, math.Ceil(missing*to/from), gateways)
+	}
+}
+
+// put has the part be full so long after at. D′ begins at D.
+func (s *Standing) put(at int64, missing float64, gateways int) {
+	s.Full = at + int64(min(missing, float64(forever)))
+	s.Whole = at + int64(math.Ceil(min(missing, float64(forever))*partShare/float64(max(1, gateways))))
+}
+
+// Pause carries a part over a time in which its gateway had none. Owners may have counted the gateway as gone
+// meanwhile, so that others got what would have been refilled: as much counts as spent.
+func (s *Standing) Pause(p Params, from, to int64, gateways int) {
+	missing := float64(max(0, s.Full-from)) + float64(max(0, to-from))
+	s.put(to, math.Ceil(min(missing, p.Filling())), gateways)
+}
+
+// AtLeast has a part be as much spent as the whole bucket is, or more.
+func (s *Standing) AtLeast(p, part Params, at, spent int64) {
+	of := float64(min(max(0, spent), p.Burst)) / float64(p.Burst) * float64(part.Burst)
+	if d := int64(math.Ceil(of)); d > s.spent(part, at) {
+		s.Full = at + part.time(d)
+		s.Whole = at + p.time(d)
+	}
+}
+
+// Empty makes it a part that is empty at a time.
+func (s *Standing) Empty(p Params, at int64) {
+	s.put(at, math.Ceil(p.Filling()), 1)
+	s.Whole = s.Full
+}
+
+// Away is a part that its owner has called.
+type Away struct {
+	Until    int64 // the gateway does not use it before
+	State    Standing
+	Gateways int    // by which the gateway divided when it gave the part
+	Owner    uint64 // the life of the owner that it was given to
+}
+
+// Give takes in a call. given: the part is away already.
+func (a *Away) Give(now int64, c *PartCall, s Standing, gateways int, given bool) {
+	if !given {
+		*a = Away{State: s, Gateways: gateways, Owner: c.Owner}
+	}
+	lease := min(c.Lease, mostLease)
+	a.Until = max(a.Until, now+lease+lease/drift)
+}
+
+// Back is the part when the call has lapsed: full since then, not before, as others had what it would have refilled.
+func (a *Away) Back() Standing { return Standing{a.Until, a.Until} }
+
+// Answer answers a call of a part of a limit that is away. If the gateway has had no parts yet, nothing is spent of its
+// part, however large it is; if they were too small, its size is 0.
+func (a *Away) Answer(now int64, c *PartCall, p Params) PartAnswer {
+	m := PartAnswer{Owner: c.Owner, At: c.At, Given: a.Owner}
+	if a.Gateways == 0 {
+		m.Size = p.Burst
+	} else if part, ok := p.Part(a.Gateways); ok {
+		m.Size, m.Spent = part.Burst, a.State.spent(part, now)
+		m.Whole, m.Full = upTo(p.cost(max(0, a.State.Whole-now))), max(0, now-a.State.Full)
+	}
+	return m
+}
