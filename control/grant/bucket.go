@@ -14,8 +14,6 @@ type bucket struct {
 	spans  int
 
 	refilled int64 // in all; it may wrap around
-
-	gap float64 // D less what it would be if it had been refilled at Params.whole
 }
 
 // span is a time interval [from, to).
@@ -30,10 +28,6 @@ func (b *bucket) advance(p Params, now int64) {
 	dt := now - b.at
 	if dt <= 0 {
 		return
-	}
-	if p.whole > p.Rate {
-		b.gap += (p.whole - p.Rate) * Token / second * float64(dt)
-		defer func() { b.gap = b.gapNow() }()
 	}
 	room := b.spent - b.out
 	gain := p.cost(dt) + b.rest
@@ -54,9 +48,6 @@ func (b *bucket) advance(p Params, now int64) {
 	b.miss(span{min(full, now), now})
 }
 
-// gapNow returns gap; D refilled at Params.whole stays at what is out or above.
-func (b *bucket) gapNow() float64 { return max(0, min(b.gap, float64(b.spent-b.out))) }
-
 // rounding is the most, in millionths, by which refill may fall short of exact arithmetic.
 const rounding = 4
 
@@ -71,7 +62,7 @@ func (b *bucket) full() int64 {
 
 // fill puts D in force, with refill turned away for so long.
 func (b *bucket) fill(spent, full int64) {
-	b.spent, b.spans, b.gap, full = spent, 0, 0, min(full, memory)
+	b.spent, b.spans, full = spent, 0, min(full, memory)
 	if spent == b.out && full > 0 {
 		b.miss(span{b.at - full, b.at})
 	}
@@ -185,7 +176,6 @@ func (b *bucket) free(p Params) int64 { return p.Burst - b.spent }
 // carry carries D over to a bucket of another depth, as drc.Carry does. What is out stays out: the
 // gateways have it.
 func (b *bucket) carry(from, to int64) {
-	b.gap = 0
 	part := b.spent - b.out
 	if from > to {
 		part = int64(float64(part) * float64(to) / float64(from))

@@ -1,5 +1,7 @@
 package grant
 
+import "slices"
+
 // Peer names a gateway to an owner. Any unique number will do.
 type Peer uint32
 
@@ -99,8 +101,17 @@ type PartAnswer struct {
 	Given uint64 // PartCall.Owner of the call with which the gateway has begun to keep away
 	Size  int64  // burst of the part
 	Spent int64  // D of the part now, as if it had been refilled
-	Whole int64  // D, had the part been refilled at the limit's rate
 	Full  int64  // nanoseconds for which the part has been full
+
+	Since  int64   // nanoseconds for which all that was spent is in Spends
+	Base   int64   // D before
+	Spends []Spend // oldest first, mostSpends at most
+}
+
+// Spend is a cost that was spent.
+type Spend struct {
+	Age  int64 // nanoseconds since then
+	Cost int64
 }
 
 // mostRate and mostCount bound rates, cost units per second, and counts and times: no sum of two overflows.
@@ -117,10 +128,8 @@ func (c *PartCall) Usable() bool {
 
 // Usable reports whether the numbers of an answer are within their bounds.
 func (a *PartAnswer) Usable() bool {
-	for _, n := range [...]int64{a.At, a.Size, a.Spent, a.Whole, a.Full} {
-		if n < 0 || n > mostCount {
-			return false
-		}
-	}
-	return true
+	bad := func(n int64) bool { return n < 0 || n > mostCount }
+	return !slices.ContainsFunc([]int64{a.At, a.Size, a.Spent, a.Full, a.Since, a.Base}, bad) &&
+		len(a.Spends) <= mostSpends &&
+		!slices.ContainsFunc(a.Spends, func(e Spend) bool { return bad(e.Age) || bad(e.Cost) })
 }

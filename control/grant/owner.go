@@ -93,6 +93,7 @@ func (o *Owner) Configure(p Params, now int64) {
 	o.p = o.w
 	o.resize()
 	o.b.carry(from, o.p.Burst)
+	o.beginPast()
 	lower := o.w.Burst < was.Burst || o.w.Rate < was.Rate
 	if lower {
 		o.lowered = max(now, 1)

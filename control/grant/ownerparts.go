@@ -1,6 +1,9 @@
 package grant
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Roster has the gateways that may use standing parts, and how large these may be. All owners of an agent share it.
 type Roster struct {
@@ -26,7 +29,8 @@ type ownedParts struct {
 	roster *Roster
 	list   []part // of members that were called
 	lease  int64
-	used   int64 // when a gateway asked last
+	used   int64   // when a gateway asked last
+	past   buckets // while parts are at gateways
 
 	shrinks int64 // when a roster was found for which gateways have too much
 
@@ -53,6 +57,9 @@ const (
 
 // advance refills up to now. Parts whose calls lapse meanwhile are their gateways' from then on, full.
 func (o *Owner) advance(now int64) {
+	if o.notes() {
+		o.parts.past.note(&o.b)
+	}
 	for {
 		first := -1
 		for i := range o.parts.list {
@@ -74,18 +81,36 @@ func (o *Owner) advance(now int64) {
 	o.b.advance(o.p, now)
 }
 
+// notes reports whether the owner has to remember when its bucket was spent: parts may come to it.
+func (o *Owner) notes() bool { return o.divided() && !o.allIn() }
+
+// beginPast forgets when the bucket was spent, but for how long it has been full.
+func (o *Owner) beginPast() { o.parts.past.begin(&o.b, o.p.Rate) }
+
+// FullSince says that nobody has used the key since then: its bucket, which is full, has turned refill away.
+func (o *Owner) FullSince(at int64) {
+	if o.b.spent == 0 && at < o.b.at {
+		o.b.spans = 0
+		o.b.miss(span{at, o.b.at})
+		o.beginPast()
+	}
+}
+
 // resize puts the rate and the burst of what is not at gateways in force, and returns by how much the burst grows.
 // What is spent stays: of what goes the tokens go, which gateways get; what comes has its own.
 func (o *Owner) resize() (gain int64) {
+	gain = o.grow()
+	o.beginPast()
+	return gain
+}
+
+// grow is resize while the past goes on.
+func (o *Owner) grow() (gain int64) {
 	was := o.p.Burst
 	share := 1 - o.shareOut()
-	o.p.Rate, o.p.Burst = o.w.Rate*share, max(1, int64(share*float64(o.w.Burst)))
-	if share == 1 {
-		o.p.Rate, o.p.Burst = o.w.Rate, o.w.Burst
-	}
-	o.p.whole = o.w.Rate
-	if gain = o.p.Burst - was; gain != 0 {
-		o.b.spans, o.b.gap = 0, 0
+	o.p.Rate, o.p.Burst = o.w.Rate*share, max(1, int64(math.Round(share*float64(o.w.Burst))))
+	if gain = o.p.Burst - was; gain > 0 {
+		o.b.spans = 0
 	}
 	return gain
 }
@@ -178,6 +203,7 @@ func (o *Owner) SetRoster(now int64, r *Roster, out Outbox) (ok bool) {
 	if first := was == nil || was.Least == 0; !o.w.omits(ruleSpent) && !(first && gain < 0) {
 		o.b.spent = max(o.b.out, o.b.spent+gain)
 	}
+	o.beginPast()
 	o.serve(now, out)
 	return true
 }
@@ -199,6 +225,7 @@ func (o *Owner) BeginRoster(now int64, r *Roster) {
 	if r != nil {
 		o.b.spent = max(o.b.spent, min(o.b.spent+o.unknownSpent(now), o.w.Burst))
 	}
+	o.beginPast()
 }
 
 // unknownSpent returns what may be spent of parts that there are no more, less what was refilled since.

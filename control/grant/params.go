@@ -37,8 +37,7 @@ type Params struct {
 	// default 0. Give it 50 to 250 ms where there was another owner before.
 	Listen int64
 
-	whole   float64 // of an owner's bucket while gateways have parts: the rate of the limit; 0: as Rate
-	without rule    // for tests
+	without rule // for tests
 }
 
 func (p Params) withDefaults() Params {

@@ -26,14 +26,14 @@ import "math"
 //
 // # What a part says
 //
-// To add up what parts have spent would lose the refill that full parts have turned away. So a part keeps two
-// levels: D, refilled at its rate rᵢ, and D′, refilled at r. With them, and with the time since when it is full, it
-// has admitted in the last a at most rᵢ·a + h(a),
+// To add up the levels of parts would lose the refill that full parts have turned away, though one bucket would have
+// used it. So a part keeps what was spent of it and when, and the owner has, with Aᵢ(a) what part i has admitted in the
+// last a,
 //
-//	h(a) = min(D, D′ + (r − rᵢ)·a); when it is full −rᵢ·min(a, time since)
+//	D = max over a of Σ(Aᵢ(a) − rᵢ·a)
 //
-// and a bucket that takes over several parts has D = max over a of Σh(a), D′ = max of Σh(a) − (r − Σrᵢ)·a. That is
-// the definition of a token bucket's level, and h is piecewise linear: its corners suffice.
+// which is the definition of a token bucket's level. Where a part has forgotten, at age w, it knows its level then, and
+// stands for no refill before.
 const (
 	// partShare is s, the part of a bucket that gateways have.
 	partShare = 0.8
@@ -69,34 +69,43 @@ func (p Params) lease() int64 { return max(leastLease, min(4*p.time(p.Burst), mo
 // Filling returns how long an empty bucket takes to fill, for each part alike.
 func (p Params) Filling() float64 { return float64(p.Burst) / (p.Rate * Token / second) }
 
-// Standing is a part at its gateway: the times at which it is full.
+// Standing is a part at its gateway.
 type Standing struct {
-	Full  int64 // refilled at the part's rate
-	Whole int64 // refilled at the limit's
+	Full int64 // when it is full
+	past past
 }
 
-// Take spends of a part, if it has so much. p is of the limit, part of the part.
-func (s *Standing) Take(p, part Params, now, cost int64) bool {
+// NewStanding returns a part that is full from then on.
+func NewStanding(at int64) Standing { return Standing{at, past{from: at, base: at}} }
+
+// Take spends of a part, if it has so much.
+func (s *Standing) Take(part Params, now, cost int64) bool {
 	if s.spent(part, now)+cost > part.Burst {
 		return false
 	}
-	s.Charge(p, part, now, cost)
+	s.Charge(part, now, cost)
 	return true
 }
 
 // Charge spends of a part even if it has less; a negative cost gives back.
-func (s *Standing) Charge(p, part Params, now, cost int64) {
-	charge := func(at int64, p Params) int64 {
-		if cost < 0 {
-			return max(min(at, now), at-p.time(-cost))
-		}
-		return min(max(at, now)+p.time(cost), now+forever)
+func (s *Standing) Charge(part Params, now, cost int64) {
+	if cost < 0 {
+		s.Full = max(min(s.Full, now), s.Full-part.time(-cost))
+	} else {
+		s.Full = min(max(s.Full, now)+part.time(cost), now+forever)
 	}
-	s.Full, s.Whole = charge(s.Full, part), charge(s.Whole, p)
+	s.past.add(part, now, cost)
 }
 
 func (s *Standing) spent(part Params, now int64) int64 {
 	return upTo(part.cost(max(0, s.Full-now)))
+}
+
+// Unknown has a part remember no more than it would if it had been unknown since then, being full.
+func (s *Standing) Unknown(since int64) {
+	if s.past.from < since && s.Full <= since && len(s.past.list) == 0 {
+		s.past = past{from: since, base: since}
+	}
 }
 
 // upTo rounds up, within the bounds of a count.
@@ -105,50 +114,49 @@ func upTo(n float64) int64 { return int64(min(math.Ceil(n), float64(mostCount)))
 // Resize carries a part over to another number of gateways: it has the tokens that it had, and no more than the
 // part holds. A part that there was not, or that was too small to be one, is empty.
 func (s *Standing) Resize(p Params, at int64, from, to int) {
+	if _, ok := p.Part(from); ok && from == to {
+		return
+	}
 	filling := p.Filling()
 	left := 0.0
 	if _, had := p.Part(from); had || p.without&ruleSmall != 0 && from > 0 {
 		left = (filling - float64(max(0, s.Full-at))) / float64(from)
 	}
 	if missing := math.Ceil(filling - left*float64(to)); missing > 0 {
-		s.put(at, missing, to)
+		s.put(at, missing)
 	}
 }
 
 // Rescale carries a part over to a limit whose bucket fills in another time: as large a part of it is spent.
-func (s *Standing) Rescale(at int64, from, to float64, gateways int) {
+func (s *Standing) Rescale(at int64, from, to float64) {
 	if missing := float64(max(0, s.Full-at)); missing > 0 && from > 0 {
-		s.put(at, math.Ceil(missing*to/from), gateways)
+		s.put(at, math.Ceil(missing*to/from))
 	}
 }
 
-// put has the part be full so long after at. D′ begins at D.
-func (s *Standing) put(at int64, missing float64, gateways int) {
+// put has the part be full so long after at. What was before is forgotten.
+func (s *Standing) put(at int64, missing float64) {
 	s.Full = at + int64(min(missing, float64(forever)))
-	s.Whole = at + int64(math.Ceil(min(missing, float64(forever))*partShare/float64(max(1, gateways))))
+	s.past = past{from: at, base: s.Full}
 }
 
 // Pause carries a part over a time in which its gateway had none. Owners may have counted the gateway as gone
 // meanwhile, so that others got what would have been refilled: as much counts as spent.
-func (s *Standing) Pause(p Params, from, to int64, gateways int) {
+func (s *Standing) Pause(p Params, from, to int64) {
 	missing := float64(max(0, s.Full-from)) + float64(max(0, to-from))
-	s.put(to, math.Ceil(min(missing, p.Filling())), gateways)
+	s.put(to, math.Ceil(min(missing, p.Filling())))
 }
 
 // AtLeast has a part be as much spent as the whole bucket is, or more.
 func (s *Standing) AtLeast(p, part Params, at, spent int64) {
 	of := float64(min(max(0, spent), p.Burst)) / float64(p.Burst) * float64(part.Burst)
 	if d := int64(math.Ceil(of)); d > s.spent(part, at) {
-		s.Full = at + part.time(d)
-		s.Whole = at + p.time(d)
+		s.put(at, float64(part.time(d)))
 	}
 }
 
 // Empty makes it a part that is empty at a time.
-func (s *Standing) Empty(p Params, at int64) {
-	s.put(at, math.Ceil(p.Filling()), 1)
-	s.Whole = s.Full
-}
+func (s *Standing) Empty(p Params, at int64) { s.put(at, math.Ceil(p.Filling())) }
 
 // Away is a part that its owner has called.
 type Away struct {
@@ -168,7 +176,7 @@ func (a *Away) Give(now int64, c *PartCall, s Standing, gateways int, given bool
 }
 
 // Back is the part when the call has lapsed: full since then, not before, as others had what it would have refilled.
-func (a *Away) Back() Standing { return Standing{a.Until, a.Until} }
+func (a *Away) Back() Standing { return NewStanding(a.Until) }
 
 // Answer answers a call of a part of a limit that is away. If the gateway has had no parts yet, nothing is spent of its
 // part, however large it is; if they were too small, its size is 0.
@@ -178,7 +186,8 @@ func (a *Away) Answer(now int64, c *PartCall, p Params) PartAnswer {
 		m.Size = p.Burst
 	} else if part, ok := p.Part(a.Gateways); ok {
 		m.Size, m.Spent = part.Burst, a.State.spent(part, now)
-		m.Whole, m.Full = upTo(p.cost(max(0, a.State.Whole-now))), max(0, now-a.State.Full)
+		m.Full = max(0, now-a.State.Full)
+		a.State.past.tell(part, now, &m)
 	}
 	return m
 }

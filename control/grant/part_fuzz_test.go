@@ -6,7 +6,7 @@ import "testing"
 func FuzzPart(f *testing.F) {
 	f.Add(int64(1), uint64(7), int64(5*Token), int64(Token), int64(second), int64(60*second), 10.0, int64(30*Token))
 	f.Add(int64(-1), uint64(0), int64(1)<<62, int64(-1)<<62, int64(1)<<62, int64(-1), 1e-300, int64(-5))
-	f.Fuzz(func(t *testing.T, at int64, given uint64, spent, whole, full, lease int64, rate float64, burst int64) {
+	f.Fuzz(func(t *testing.T, at int64, given uint64, spent, base, full, lease int64, rate float64, burst int64) {
 		p := Params{Rate: 10, Burst: 30 * Token}
 		o, w := NewOwner(p, 7, 0), &wire{}
 		o.BeginRoster(0, &Roster{Members: []Peer{1, 2}, Least: 2})
@@ -14,11 +14,11 @@ func FuzzPart(f *testing.F) {
 		g.Take(second, 20*Token)
 		q, _ := g.Ask(second)
 		o.Request(second, 3, q, w) // more than the owner has: it calls the parts
-		a := PartAnswer{Owner: 7, At: at, Given: given, Size: spent / 2, Spent: spent, Whole: whole, Full: full}
+		a := PartAnswer{Owner: 7, At: at, Given: given, Size: spent / 2, Spent: spent, Full: full, Since: full, Base: base, Spends: []Spend{{full, base}, {base, spent}}}
 		for range 2 {
 			o.PartAnswer(2*second, 1, a, w)
 		}
-		o.PartAnswer(3*second, 2, PartAnswer{Owner: 7, At: second, Given: 7, Spent: spent, Whole: whole, Full: full}, w)
+		o.PartAnswer(3*second, 2, PartAnswer{Owner: 7, At: second, Given: 7, Spent: spent, Full: full, Since: full, Base: base, Spends: []Spend{{full, base}, {base, spent}}}, w)
 		for _, now := range []int64{3 * second, 70 * second, 700 * second} {
 			o.Tick(now, w)
 			if b := o.b; b.out < 0 || b.spent < b.out || b.spent > debtBursts*p.Burst {
@@ -53,7 +53,7 @@ func FuzzPart(f *testing.F) {
 // for the honest ones, and is never more than the bucket.
 func TestAGatewayLiesAboutItsPart(t *testing.T) {
 	for _, lie := range []PartAnswer{
-		{Spent: 1 << 60}, {Whole: 1 << 60}, {Full: 1 << 60}, {Spent: -1 << 60, Whole: -1 << 60},
+		{Spent: 1 << 60}, {Base: 1 << 60}, {Since: 1 << 60}, {Spends: []Spend{{1 << 60, 1 << 60}, {-1 << 60, -1 << 60}}}, {Full: 1 << 60}, {Spent: -1 << 60, Base: -1 << 60},
 		{Size: 1 << 60}, {Size: -1 << 60}, {At: 1 << 60}, {At: -1 << 60},
 	} {
 		o, w := NewOwner(Params{Rate: 10, Burst: 30 * Token}, 7, 0), &wire{}

@@ -1,41 +1,150 @@
 package grant
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// profile bounds what a bucket has admitted.
-type profile struct {
-	rate, d, whole float64 // millionths per nanosecond, millionths
-	full           float64 // nanoseconds
+// past is what was spent of a part or bucket, and when.
+type past struct {
+	from int64   // all since then is in the list
+	base int64   // of a part: when it would be full if nothing had been spent since
+	list []spend // oldest first
 }
 
-// at is h(a), r the rate of the whole limit.
-func (p *profile) at(a, r float64) float64 {
-	if p.d == 0 {
-		return -p.rate * min(a, p.full)
+// spend is a cost at a time.
+type spend struct{ at, cost int64 }
+
+const (
+	// mostSpends bounds the list of a part, and mostPast that of an owner.
+	mostSpends, mostPast = 16, 256
+	// pastFor is the time for which a part is remembered, in times that it takes to fill.
+	pastFor = 4
+)
+
+// add takes in a cost of now.
+func (v *past) add(part Params, now, cost int64) {
+	v.list = add(v.list, spend{now, cost}, mostSpends, now)
+	oldest := now - pastFor*part.time(part.Burst)
+	for len(v.list) > 0 && v.list[0].at < oldest {
+		e := v.list[0]
+		v.from, v.base = e.at, max(v.base, e.at)+part.time(e.cost)
+		v.list = v.list[1:]
 	}
-	return min(p.d, p.whole+(r-p.rate)*a)
 }
 
-// corner returns the a at which the two lines of h meet.
-func (p *profile) corner(r float64) float64 {
-	switch {
-	case p.d == 0:
-		return p.full
-	case r <= p.rate:
-		return 0
+// add adds a cost to a list that is bounded. What is given back comes off the oldest: the list says too much then, never
+// too little.
+func add(list []spend, e spend, most int, now int64) []spend {
+	if e.cost < 0 {
+		for back := -e.cost; back > 0 && len(list) > 0; {
+			take := min(back, list[0].cost)
+			list[0].cost -= take
+			if back -= take; list[0].cost == 0 {
+				list = list[1:]
+			}
+		}
+		return list
 	}
-	return max(0, p.d-p.whole) / (r - p.rate)
+	i := len(list)
+	for i > 0 && list[i-1].at > e.at {
+		i--
+	}
+	if i > 0 && list[i-1].at == e.at {
+		list[i-1].cost += e.cost
+		return list
+	}
+	list = slices.Insert(list, i, e)
+	if len(list) > most {
+		list = thin(list, now)
+	}
+	return list
+}
+
+// thin joins two costs to one of the later time: those where this says least too much.
+func thin(list []spend, now int64) []spend {
+	best, least := 0, math.Inf(1)
+	for i := range len(list) - 1 {
+		gap := float64(list[i+1].at - list[i].at)
+		if off := float64(list[i].cost) * gap / (float64(now-list[i].at) + 1); off < least {
+			best, least = i, off
+		}
+	}
+	list[best+1].cost += list[best].cost
+	return slices.Delete(list, best, best+1)
+}
+
+// tell puts the past of a part into an answer.
+func (v *past) tell(part Params, now int64, m *PartAnswer) {
+	m.Since = max(0, now-v.from)
+	m.Base = upTo(part.cost(max(0, v.base-v.from)))
+	for _, e := range v.list {
+		m.Spends = append(m.Spends, Spend{max(0, now-e.at), min(e.cost, mostCount)})
+	}
+}
+
+// buckets is what was spent of an owner's bucket, and of the parts that it has taken in.
+type buckets struct {
+	list  []spend // oldest first
+	rates []rated
+	seen  int64 // bucket.spent and refilled that are in the list
+}
+
+// rated is a bucket, and since when all that was spent of it is known.
+type rated struct {
+	rate float64 // millionths per nanosecond
+	from int64
+}
+
+const perNS = float64(Token) / second
+
+// begin forgets all but what is spent now.
+func (v *buckets) begin(b *bucket, rate float64) {
+	v.list, v.rates, v.seen = nil, []rated{{rate * perNS, b.at - b.full()}}, b.spent+b.refilled
+	if b.spent > 0 {
+		v.list = []spend{{b.at, b.spent}}
+		v.rates[0].from = b.at
+	}
+}
+
+// note takes in what was spent since.
+func (v *buckets) note(b *bucket) {
+	if cost := b.spent + b.refilled - v.seen; cost != 0 {
+		v.seen += cost
+		v.list = add(v.list, spend{b.at, cost}, mostPast, b.at)
+	}
+}
+
+// take adds a part.
+func (v *buckets) take(now int64, rate float64, missing int64, a *PartAnswer) {
+	from := now - min(max(0, a.Since), forever)
+	v.rates = append(v.rates, rated{rate * perNS, from})
+	v.list = add(v.list, spend{now, max(0, missing)}, mostPast, now)
+	v.list = add(v.list, spend{from, max(0, a.Base)}, mostPast, now)
+	for _, e := range a.Spends[:min(len(a.Spends), mostSpends)] {
+		v.list = add(v.list, spend{max(from, now-min(max(0, e.Age), forever)), max(0, e.Cost)}, mostPast, now)
+	}
+}
+
+// level is D of all together.
+func (v *buckets) level(now int64) float64 {
+	d, spent := 0., 0.
+	for _, e := range slices.Backward(v.list) {
+		spent += float64(e.cost)
+		sum := spent
+		for _, r := range v.rates {
+			sum -= r.rate * float64(now-max(e.at, r.from))
+		}
+		d = max(d, sum)
+	}
+	return d
 }
 
 // takeIn adds a part to the owner's bucket.
 func (o *Owner) takeIn(from Peer, a *PartAnswer) {
-	const perNS = float64(Token) / second
-	r := o.w.Rate * perNS
-	mine := profile{rate: o.p.Rate * perNS, d: float64(o.b.spent), whole: float64(o.b.spent) - o.b.gapNow()}
-	if o.b.spent == 0 {
-		mine.full = float64(o.b.full())
-	}
-	gain := o.resize()
+	mine := o.b.full()
+	v := &o.parts.past
+	gain := o.grow()
 	missing := max(0, gain-max(0, a.Size)) // the gateway may have divided by more than is counted here
 	hadNone := a.Size >= o.w.Burst
 	if since := o.parts.roster.since(from); hadNone && since != 0 && !o.w.omits(ruleSince) {
@@ -45,27 +154,22 @@ func (o *Owner) takeIn(from Peer, a *PartAnswer) {
 	if o.w.omits(ruleSize) {
 		missing = 0
 	}
-	spent := missing + min(max(0, a.Spent), debtBursts*o.w.Burst) // it may lie
-	theirs := profile{rate: float64(gain) / float64(o.w.Burst) * r, d: float64(spent),
-		whole: float64(min(missing+max(0, a.Whole), spent)), full: float64(min(max(0, a.Full), forever))}
 	if a.Given != o.life {
-		o.takeForeign(spent)
+		o.takeForeign(missing + min(max(0, a.Spent), debtBursts*o.w.Burst)) // it may lie
+		o.beginPast()
 		return
 	}
-	d, whole := 0., 0.
-	for _, x := range [...]float64{0, mine.corner(r), theirs.corner(r)} {
-		sum := mine.at(x, r) + theirs.at(x, r)
-		d, whole = max(d, sum), max(whole, sum-(r-mine.rate-theirs.rate)*x)
-	}
+	v.take(o.b.at, float64(gain)/float64(o.w.Burst)*o.w.Rate, missing, a)
+	d := v.level(o.b.at)
 	if o.w.omits(ruleLevels) {
-		d, whole = mine.d, mine.d
+		d = float64(o.b.spent)
 	}
-	total, full := max(min(int64(math.Ceil(d)), debtBursts*o.w.Burst), o.b.out), int64(0)
+	total, full := max(int64(min(d, float64(debtBursts*o.w.Burst))), o.b.out), int64(0)
 	if total == o.b.out {
-		full = int64(min(mine.full, theirs.full))
+		full = min(mine, max(0, a.Full))
 	}
 	o.b.fill(total, full)
-	o.b.gap = max(0, float64(total)-whole)
+	v.seen = o.b.spent + o.b.refilled
 }
 
 // takeForeign takes in a part that was given to an earlier owner: what was spent of it is in what gateways have

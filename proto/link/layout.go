@@ -7,6 +7,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
 )
 
 // Sizes of the records in version 1, without their strings' bytes: a record
@@ -353,9 +354,13 @@ func codePartAnswer(c *coder, a *exchange.PartAnswer) {
 	for _, v := range []*uint64{&a.Key, &a.Owner, &a.Given} {
 		c.u64("answers", v)
 	}
-	for _, v := range []*int64{&a.At, &a.Size, &a.Spent, &a.Whole, &a.Full} {
+	for _, v := range []*int64{&a.At, &a.Size, &a.Spent, &a.Full, &a.Since, &a.Base} {
 		integer(c, "answers", v)
 	}
+	inline(c, "answers.spends", &a.Spends, func(c *coder, e *grant.Spend) {
+		integer(c, "answers.spends", &e.Age)
+		integer(c, "answers.spends", &e.Cost)
+	})
 }
 
 func codeTokenRecall(c *coder, r *exchange.TokenRecall) {

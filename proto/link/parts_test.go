@@ -16,7 +16,7 @@ func TestPartsOnTheLink(t *testing.T) {
 		&exchange.TokenAnswers{Calls: []exchange.PartCall{{Key: 1, PartCall: grant.PartCall{Owner: 2, At: 3, Lease: 4,
 			Rate: 5, Burst: 6}}, {Key: 7}}, Grants: []exchange.TokenGrant{{Key: 8, Grant: grant.Grant{Valid: 9}}}},
 		&exchange.TokenRequests{Divides: &exchange.Division{Gateways: 3}, Answers: []exchange.PartAnswer{{Key: 1,
-			PartAnswer: grant.PartAnswer{Owner: 2, At: 3, Given: 4, Size: 5, Spent: 6, Whole: 7, Full: 8}}, {Key: 9}},
+			PartAnswer: grant.PartAnswer{Owner: 2, At: 3, Given: 4, Size: 5, Spent: 6, Full: 7, Since: 8, Base: 9, Spends: []grant.Spend{{Age: 10, Cost: 11}}}}, {Key: 9}},
 			List: []exchange.TokenRequest{{Key: 10}}},
 		&exchange.Decisions{List: []exchange.Decision{{Limits: []exchange.LimitStep{{Name: "a"},
 			{Name: "b", Parted: true}}}}},

@@ -90,13 +90,23 @@ func fromPartCall(m *gossipv1.PartCall) exchange.PartCall {
 }
 
 func toPartAnswer(process uint64, a *exchange.PartAnswer) *gossipv1.PartAnswer {
-	return &gossipv1.PartAnswer{Key: a.Key, Process: process, Owner: a.Owner, At: a.At, Given: a.Given, Size: a.Size,
-		Spent: a.Spent, Whole: a.Whole, Full: a.Full}
+	m := &gossipv1.PartAnswer{Key: a.Key, Process: process, Owner: a.Owner, At: a.At, Given: a.Given, Size: a.Size,
+		Spent: a.Spent, Full: a.Full, Since: a.Since, Base: a.Base}
+	for _, e := range a.Spends {
+		m.SpendAges, m.SpendCosts = append(m.SpendAges, e.Age), append(m.SpendCosts, e.Cost)
+	}
+	return m
 }
 
 func fromPartAnswer(m *gossipv1.PartAnswer) exchange.PartAnswer {
-	return exchange.PartAnswer{Key: m.GetKey(), PartAnswer: grant.PartAnswer{Owner: m.GetOwner(), At: m.GetAt(),
-		Given: m.GetGiven(), Size: m.GetSize(), Spent: m.GetSpent(), Whole: m.GetWhole(), Full: m.GetFull()}}
+	a := exchange.PartAnswer{Key: m.GetKey(), PartAnswer: grant.PartAnswer{Owner: m.GetOwner(), At: m.GetAt(),
+		Given: m.GetGiven(), Size: m.GetSize(), Spent: m.GetSpent(), Full: m.GetFull(), Since: m.GetSince(),
+		Base: m.GetBase()}}
+	ages, costs := m.GetSpendAges(), m.GetSpendCosts()
+	for i := range min(len(ages), len(costs)) { // Usable bounds them
+		a.Spends = append(a.Spends, grant.Spend{Age: ages[i], Cost: costs[i]})
+	}
+	return a
 }
 
 func toStatement(s *grant.Statement) *gossipv1.DivisionStatement {

@@ -327,6 +327,9 @@ func (d *Desk) gone(now time.Duration, p Process) {
 func (d *Desk) disown(k *owned) {
 	d.room.Free(k.part)
 	delete(d.owned, k.key)
+	if k.roster != nil {
+		d.parts.dropped.add(k.key, d.now)
+	}
 	k.o.Peers(func(p grant.Peer) {
 		if c := d.numbers[p]; c != nil {
 			delete(c.keys, k.key)

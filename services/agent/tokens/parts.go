@@ -41,6 +41,8 @@ type parts struct {
 
 	plan    grant.Plan
 	roster  *grant.Roster // of the plan; nil: no gateway has had parts yet
+	planned time.Duration // when it began
+	dropped dropped
 	pending []uint64      // keys whose owners have not taken it in
 	named   map[Process]*member
 	members map[grant.Peer]*member
@@ -278,7 +280,7 @@ func (d *Desk) setPlan(now time.Duration, plan grant.Plan) {
 		m := d.member(now, Process{of.Agent, of.Process})
 		r.Members, r.Since = append(r.Members, m.number), append(r.Since, m.since)
 	}
-	p.plan, p.roster = plan, r
+	p.plan, p.roster, p.planned = plan, r, now
 	p.pending = slices.Sorted(maps.Keys(d.owned)) // in the same order in each run
 }
 
@@ -295,6 +297,7 @@ func hasLeft(before, now []grant.Member) bool {
 func (d *Desk) beginParts(now time.Duration, k *owned) {
 	if r := d.parts.roster; r != nil && k.roster != r {
 		k.o.BeginRoster(int64(now), r)
+		k.o.FullSince(int64(max(d.view.change+unsettled, d.parts.planned, d.parts.dropped.of(k.key))))
 		k.roster = r
 	}
 }
@@ -437,4 +440,26 @@ func (d *Desk) receiveParts(now time.Duration, agent string, m *gossipv1.Tokens)
 	if s := m.GetStatement(); s != nil {
 		d.hearStatement(now, agent, s)
 	}
+}
+
+// dropped says of keys that were forgotten since when their buckets were full.
+type dropped struct {
+	list   map[uint64]time.Duration
+	before time.Duration // of all others
+}
+
+// mostDropped bounds the keys.
+const mostDropped = 1 << 16
+
+func (l *dropped) of(key uint64) time.Duration { return max(l.before, l.list[key]) }
+
+// add notes a key that is forgotten now.
+func (l *dropped) add(key uint64, now time.Duration) {
+	if len(l.list) >= mostDropped {
+		l.list, l.before = nil, now
+	}
+	if l.list == nil {
+		l.list = map[uint64]time.Duration{}
+	}
+	l.list[key] = now
 }

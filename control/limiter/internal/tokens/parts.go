@@ -23,6 +23,8 @@ const (
 	maxParts, maxAway = 1 << 14, 1 << 12
 	// maxEras bounds the eras that are remembered: the parts of an earlier one are empty.
 	maxEras = 16
+	// rememberFor is the time for which a full part is remembered, in times that it takes to fill.
+	rememberFor = 2
 )
 
 // era is a time with the same number of gateways.
@@ -188,7 +190,7 @@ func (sh *shard[W]) standing(k *Key, p grant.Params, now int64, e *eras) record 
 	r, known := sh.parts[k.Hash]
 	at := int(int32(r.era - e.first))
 	if known && r.filling != filling {
-		r.Rescale(now, r.filling, filling, e.last().gateways)
+		r.Rescale(now, r.filling, filling)
 	}
 	if !known || at < 0 {
 		if at = 0; e.list[0].gateways > 0 { // what was before is not known any more
@@ -196,6 +198,9 @@ func (sh *shard[W]) standing(k *Key, p grant.Params, now int64, e *eras) record 
 		}
 	}
 	r.carry(p, e.list[at:])
+	if !known {
+		r.Unknown(now - rememberFor*int64(filling))
+	}
 	r.filling, r.era = filling, e.number()
 	return r
 }
@@ -210,10 +215,10 @@ func (r *record) carry(p grant.Params, list []era) {
 			paused = next.from
 			continue
 		case next.full:
-			r.Standing = grant.Standing{Full: next.from, Whole: next.from}
+			r.Standing = grant.NewStanding(next.from)
 		default:
 			if paused >= 0 && had > 0 {
-				r.Pause(p, paused, next.from, had)
+				r.Pause(p, paused, next.from)
 			}
 			r.Resize(p, next.from, had, next.gateways)
 		}
@@ -224,7 +229,7 @@ func (r *record) carry(p grant.Params, list []era) {
 // takePart admits a request by the part of its key, if that has so much.
 func (s *Store[W]) takePart(sh *shard[W], k *Key, now, cost int64) bool {
 	r, numbers, ok := s.part(sh, k, now)
-	if !ok || !r.Take(k.params(), numbers, now, cost) || !sh.keep(k.Hash, r) {
+	if !ok || !r.Take(numbers, now, cost) || !sh.keep(k.Hash, r) {
 		return false
 	}
 	s.counts.byPart.Add(1)
@@ -246,7 +251,7 @@ func (s *Store[W]) chargePart(sh *shard[W], k *Key, now, cost int64) bool {
 	if !ok {
 		return false
 	}
-	r.Charge(k.params(), numbers, now, cost)
+	r.Charge(numbers, now, cost)
 	return sh.keep(k.Hash, r)
 }
 
@@ -275,7 +280,7 @@ func (s *Store[W]) called(now int64, m *exchange.PartCall) {
 	if !given {
 		k := Key{Hash: m.Key}
 		if st = sh.standing(&k, p, now, e).Standing; paused != 0 {
-			st.Pause(p, paused, now, gateways)
+			st.Pause(p, paused, now)
 		}
 		delete(sh.parts, m.Key)
 	}
@@ -315,7 +320,7 @@ func (s *Store[W]) sweepParts(sh *shard[W], now int64) {
 		}
 	}
 	for key, r := range sh.parts {
-		if e.settles(&r) < now-int64(r.filling) {
+		if e.settles(&r) < now-rememberFor*int64(r.filling) {
 			delete(sh.parts, key)
 		}
 	}

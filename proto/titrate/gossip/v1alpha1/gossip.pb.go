@@ -1553,11 +1553,14 @@ type PartAnswer struct {
 	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
 	Owner         uint64                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`      // of the call; the next one likewise
 	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
-	Given         uint64                 `protobuf:"varint,5,opt,name=given,proto3" json:"given,omitempty"` // owner of the call with which the gateway has begun to keep away
-	Size          int64                  `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`   // burst of the part
-	Spent         int64                  `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"` // of the part
-	Whole         int64                  `protobuf:"varint,8,opt,name=whole,proto3" json:"whole,omitempty"` // of the part, had it been refilled at the limit's rate
-	Full          int64                  `protobuf:"varint,9,opt,name=full,proto3" json:"full,omitempty"`   // ns for which the part has been full
+	Given         uint64                 `protobuf:"varint,5,opt,name=given,proto3" json:"given,omitempty"`                                  // owner of the call with which the gateway has begun to keep away
+	Size          int64                  `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`                                    // burst of the part
+	Spent         int64                  `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"`                                  // of the part
+	Full          int64                  `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`                                    // ns for which the part has been full
+	Since         int64                  `protobuf:"varint,9,opt,name=since,proto3" json:"since,omitempty"`                                  // ns for which all that was spent is in the lists, 16 at most, oldest first
+	Base          int64                  `protobuf:"varint,10,opt,name=base,proto3" json:"base,omitempty"`                                   // of the part: what was spent before
+	SpendAges     []int64                `protobuf:"varint,11,rep,packed,name=spend_ages,json=spendAges,proto3" json:"spend_ages,omitempty"` // ns since then
+	SpendCosts    []int64                `protobuf:"varint,12,rep,packed,name=spend_costs,json=spendCosts,proto3" json:"spend_costs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1641,18 +1644,39 @@ func (x *PartAnswer) GetSpent() int64 {
 	return 0
 }
 
-func (x *PartAnswer) GetWhole() int64 {
-	if x != nil {
-		return x.Whole
-	}
-	return 0
-}
-
 func (x *PartAnswer) GetFull() int64 {
 	if x != nil {
 		return x.Full
 	}
 	return 0
+}
+
+func (x *PartAnswer) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetBase() int64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetSpendAges() []int64 {
+	if x != nil {
+		return x.SpendAges
+	}
+	return nil
+}
+
+func (x *PartAnswer) GetSpendCosts() []int64 {
+	if x != nil {
+		return x.SpendCosts
+	}
+	return nil
 }
 
 // Messages about keys of concurrency limits.
@@ -2959,7 +2983,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
 	"\x05lease\x18\x05 \x01(\x03R\x05lease\x12\x12\n" +
 	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12\x14\n" +
-	"\x05burst\x18\a \x01(\x03R\x05burst\"\xc8\x01\n" +
+	"\x05burst\x18\a \x01(\x03R\x05burst\"\x9c\x02\n" +
 	"\n" +
 	"PartAnswer\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
@@ -2968,9 +2992,15 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
 	"\x05given\x18\x05 \x01(\x04R\x05given\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x03R\x04size\x12\x14\n" +
-	"\x05spent\x18\a \x01(\x03R\x05spent\x12\x14\n" +
-	"\x05whole\x18\b \x01(\x03R\x05whole\x12\x12\n" +
-	"\x04full\x18\t \x01(\x03R\x04full\"\xac\x01\n" +
+	"\x05spent\x18\a \x01(\x03R\x05spent\x12\x12\n" +
+	"\x04full\x18\b \x01(\x03R\x04full\x12\x14\n" +
+	"\x05since\x18\t \x01(\x03R\x05since\x12\x12\n" +
+	"\x04base\x18\n" +
+	" \x01(\x03R\x04base\x12\x1d\n" +
+	"\n" +
+	"spend_ages\x18\v \x03(\x03R\tspendAges\x12\x1f\n" +
+	"\vspend_costs\x18\f \x03(\x03R\n" +
+	"spendCosts\"\xac\x01\n" +
 	"\x05Slots\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x06R\x06agents\x125\n" +
 	"\x04asks\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.SlotAsksR\x04asks\x12>\n" +
