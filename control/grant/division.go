@@ -31,7 +31,8 @@ type Division struct {
 	adoptedOf map[string]Seen // the statements in adopted
 	begun     bool            // a gateway has had parts, as far as is known here
 	newest    bool            // mine was made before that
-	fresh     map[string]bool // by agent: its statement was adopted before that
+	planFresh bool            // adopted was adopted before that
+	fresh     map[string]bool // by agent: its statement was, or has changed nothing since
 	counted   int             // of gateways, as of
 	countedAt int64
 	without   agreed
@@ -323,9 +324,12 @@ func (d *Division) adopt(now int64, adopt func(Plan) bool) (all bool) {
 	if !adopt(plan) {
 		return false
 	}
+	if plan.Least != d.adopted.Least || !slices.Equal(plan.Members, d.adopted.Members) {
+		d.planFresh = !d.begun
+	}
 	for agent, s := range of {
-		if d.adoptedOf[agent] != s {
-			d.fresh[agent] = !d.begun
+		if was := d.adoptedOf[agent]; was != s { // one may begin before all count what another one has said
+			d.fresh[agent] = !d.begun || d.planFresh && was.Life == s.Life
 		}
 	}
 	d.adopted, d.adoptedOf = plan, of

@@ -96,6 +96,15 @@ func (o *Owner) FullSince(at int64) {
 	}
 }
 
+// UnusedSince returns since when nobody has used the key, as far as is known here; at the latest now.
+func (o *Owner) UnusedSince(now int64) int64 {
+	v := &o.parts.past
+	if o.advance(now); o.b.spent == 0 && len(v.list) == 0 && len(v.rates) == 1 && o.notes() {
+		return v.rates[0].from
+	}
+	return now
+}
+
 // resize puts the rate and the burst of what is not at gateways in force, and returns by how much the burst grows.
 // What is spent stays: of what goes the tokens go, which gateways get; what comes has its own.
 func (o *Owner) resize() (gain int64) {

@@ -17,7 +17,7 @@ type spend struct{ at, cost int64 }
 
 const (
 	// mostSpends bounds the list of a part, and mostPast that of an owner.
-	mostSpends, mostPast = 16, 256
+	mostSpends, mostPast = 32, 512
 	// pastFor is the time for which a part is remembered, in times that it takes to fill.
 	pastFor = 4
 )

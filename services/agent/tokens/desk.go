@@ -328,7 +328,7 @@ func (d *Desk) disown(k *owned) {
 	d.room.Free(k.part)
 	delete(d.owned, k.key)
 	if k.roster != nil {
-		d.parts.dropped.add(k.key, d.now)
+		d.parts.dropped.add(k.key, time.Duration(k.o.UnusedSince(int64(d.now))))
 	}
 	k.o.Peers(func(p grant.Peer) {
 		if c := d.numbers[p]; c != nil {

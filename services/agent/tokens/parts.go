@@ -43,7 +43,7 @@ type parts struct {
 	roster  *grant.Roster // of the plan; nil: no gateway has had parts yet
 	planned time.Duration // when it began
 	dropped dropped
-	pending []uint64      // keys whose owners have not taken it in
+	pending []uint64 // keys whose owners have not taken it in
 	named   map[Process]*member
 	members map[grant.Peer]*member
 	calling []*member // that may have calls to be sent
@@ -453,13 +453,16 @@ const mostDropped = 1 << 16
 
 func (l *dropped) of(key uint64) time.Duration { return max(l.before, l.list[key]) }
 
-// add notes a key that is forgotten now.
-func (l *dropped) add(key uint64, now time.Duration) {
+// add notes a key that is forgotten.
+func (l *dropped) add(key uint64, since time.Duration) {
 	if len(l.list) >= mostDropped {
-		l.list, l.before = nil, now
+		for _, at := range l.list {
+			l.before = max(l.before, at)
+		}
+		l.list = nil
 	}
 	if l.list == nil {
 		l.list = map[uint64]time.Duration{}
 	}
-	l.list[key] = now
+	l.list[key] = max(l.list[key], since)
 }
