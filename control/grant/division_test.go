@@ -307,6 +307,20 @@ func TestFirstGatewaysBeginFull(t *testing.T) {
 	}
 }
 
+// The first parts of all gateways are full, whichever agent begins first and whoever counts what late.
+func TestAllFirstPartsAreFull(t *testing.T) {
+	for seed := range uint64(40) {
+		a := newAgents(seed, 0)
+		for i := range 4 {
+			a.start(fmt.Sprint("a", i))
+			a.connect(a.list[fmt.Sprint("a", i)])
+		}
+		if a.run(30 * second); a.full < 1-1e-9 {
+			t.Errorf("seed %d: gateways have begun with %g", seed, a.full)
+		}
+	}
+}
+
 // An agent that comes to know of the others' gateways later than these has first parts that are full, too.
 func TestFirstGatewaysBeginTogether(t *testing.T) {
 	statement := func(least int, seen Seen) Statement {

@@ -343,7 +343,7 @@ func FuzzReceive(f *testing.F) {
 		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])},
 		Statement: toStatement(&grant.Statement{Life: 1, Number: 1, Least: 2, Processes: []uint64{7, 8}}),
 		Answers: []*gossipv1.PartAnswer{toPartAnswer(7, &exchange.PartAnswer{Key: 1, PartAnswer: grant.PartAnswer{
-			Owner: 2, Given: 2, Size: 4 * grant.Token, Spent: grant.Token, Whole: grant.Token}})},
+			Owner: 2, Given: 2, Size: 4 * grant.Token, Spent: grant.Token, Since: 1e9, Base: grant.Token}})},
 		Calls: []*gossipv1.PartCall{toPartCall(7, &exchange.PartCall{Key: 1, PartCall: grant.PartCall{Owner: 2,
 			Lease: 1e9, Rate: 10, Burst: 10 * grant.Token}})}})
 	f.Add(seed, seed, uint8(0))

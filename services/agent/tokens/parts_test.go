@@ -131,7 +131,7 @@ func TestPartsAreCalled(t *testing.T) {
 	}
 	answer := func(c exchange.PartCall, spent int64) *exchange.TokenRequests {
 		return &exchange.TokenRequests{Answers: []exchange.PartAnswer{{Key: c.Key, PartAnswer: grant.PartAnswer{
-			Owner: c.Owner, At: c.At, Given: c.Owner, Size: 20 * grant.Token, Spent: spent, Whole: spent}}}}
+			Owner: c.Owner, At: c.At, Given: c.Owner, Size: 20 * grant.Token, Spent: spent, Base: spent}}}}
 	}
 	f.desks["a"].Ask(now, 7, answer(here[0], 0))
 	f.desks["b"].Ask(now, 8, answer(there[0], grant.Token))
