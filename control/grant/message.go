@@ -105,7 +105,7 @@ type PartAnswer struct {
 
 	Since  int64   // nanoseconds for which all that was spent is in Spends
 	Base   int64   // D before
-	Spends []Spend // oldest first, mostSpends at most
+	Spends []Spend // oldest first, MostSpends at most
 }
 
 // Spend is a cost that was spent.
@@ -130,6 +130,6 @@ func (c *PartCall) Usable() bool {
 func (a *PartAnswer) Usable() bool {
 	bad := func(n int64) bool { return n < 0 || n > mostCount }
 	return !slices.ContainsFunc([]int64{a.At, a.Size, a.Spent, a.Full, a.Since, a.Base}, bad) &&
-		len(a.Spends) <= mostSpends &&
+		len(a.Spends) <= MostSpends &&
 		!slices.ContainsFunc(a.Spends, func(e Spend) bool { return bad(e.Age) || bad(e.Cost) })
 }

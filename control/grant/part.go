@@ -78,23 +78,23 @@ type Standing struct {
 // NewStanding returns a part that is full from then on.
 func NewStanding(at int64) Standing { return Standing{at, past{from: at, base: at}} }
 
-// Take spends of a part, if it has so much.
-func (s *Standing) Take(part Params, now, cost int64) bool {
+// Take spends of a part, if it has so much. It remembers so many times of spends at most.
+func (s *Standing) Take(part Params, now, cost int64, most int) bool {
 	if s.spent(part, now)+cost > part.Burst {
 		return false
 	}
-	s.Charge(part, now, cost)
+	s.Charge(part, now, cost, most)
 	return true
 }
 
 // Charge spends of a part even if it has less; a negative cost gives back.
-func (s *Standing) Charge(part Params, now, cost int64) {
+func (s *Standing) Charge(part Params, now, cost int64, most int) {
 	if cost < 0 {
 		s.Full = max(min(s.Full, now), s.Full-part.time(-cost))
 	} else {
 		s.Full = min(max(s.Full, now)+part.time(cost), now+forever)
 	}
-	s.past.add(part, now, cost)
+	s.past.add(part, now, cost, most)
 }
 
 func (s *Standing) spent(part Params, now int64) int64 {

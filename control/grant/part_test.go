@@ -31,7 +31,7 @@ func (g *gate) isAway() bool {
 
 func (g *gate) takePart(cost int64) bool {
 	part, ok := g.w.p.Part(g.part.n)
-	return ok && !g.isAway() && len(g.waiting) == 0 && g.part.Take(part, g.w.now, cost)
+	return ok && !g.isAway() && len(g.waiting) == 0 && g.part.Take(part, g.w.now, cost, MostSpends)
 }
 
 // divide has the gateway divide by another number.
@@ -394,7 +394,7 @@ var directly = map[rule]func(rule) bool{
 		s := Standing{}
 		s.Resize(p, 100*second, 9, 8)
 		part, _ := p.Part(8)
-		return s.Take(part, 100*second, Token)
+		return s.Take(part, 100*second, Token, MostSpends)
 	},
 	ruleSize: func(r rule) bool { // the gateways divide by more than the owner counts
 		o, w := short(r, 3)
@@ -460,7 +460,7 @@ func TestPausedPart(t *testing.T) {
 	p := Params{Rate: 1, Burst: 30 * Token}
 	part, _ := p.Part(2)
 	s, now := Standing{}, int64(100*second)
-	s.Take(part, now, 4*Token)
+	s.Take(part, now, 4*Token, MostSpends)
 	before := s.spent(part, now+second)
 	s.Pause(p, now+second, now+6*second)
 	if d, want := s.spent(part, now+6*second), before+2*Token; d < want-10 || d > want+10 {
@@ -471,7 +471,7 @@ func TestPausedPart(t *testing.T) {
 		t.Errorf("%d are spent after a long pause, want all of %d", d, part.Burst)
 	}
 	s = Standing{}
-	s.Take(part, now, 9*Token)
+	s.Take(part, now, 9*Token, MostSpends)
 	before = s.spent(part, now+9*second)
 	s.AtLeast(p, part, now+9*second, 10*Token)
 	if d := s.spent(part, now+9*second); d != before {

@@ -16,22 +16,25 @@ type past struct {
 type spend struct{ at, cost int64 }
 
 const (
-	// mostSpends bounds the list of a part, and mostPast that of an owner.
-	mostSpends, mostPast = 32, 512
-	// pastFor is the time for which a part is remembered, in times that it takes to fill.
-	pastFor = 4
+	// MostSpends bounds the list of a part, FewSpends that of one of very many, and mostPast that of an owner.
+	MostSpends, FewSpends, mostPast = 64, 8, 512
+	// A part is remembered for four times what it takes to fill, for leastPast at least.
+	leastPast = 10 * second
 )
 
 // add takes in a cost of now.
-func (v *past) add(part Params, now, cost int64) {
-	v.list = add(v.list, spend{now, cost}, mostSpends, now)
-	oldest := now - pastFor*part.time(part.Burst)
+func (v *past) add(part Params, now, cost int64, most int) {
+	v.list = add(v.list, spend{now, cost}, most, now)
+	oldest := now - PastFor(part.time(part.Burst))
 	for len(v.list) > 0 && v.list[0].at < oldest {
 		e := v.list[0]
 		v.from, v.base = e.at, max(v.base, e.at)+part.time(e.cost)
 		v.list = v.list[1:]
 	}
 }
+
+// PastFor returns for how long a part is remembered that takes so long to fill.
+func PastFor(filling int64) int64 { return max(4*min(filling, forever/8), leastPast) }
 
 // add adds a cost to a list that is bounded. What is given back comes off the oldest: the list says too much then, never
 // too little.
@@ -55,7 +58,7 @@ func add(list []spend, e spend, most int, now int64) []spend {
 		return list
 	}
 	list = slices.Insert(list, i, e)
-	if len(list) > most {
+	for len(list) > most {
 		list = thin(list, now)
 	}
 	return list
@@ -121,7 +124,7 @@ func (v *buckets) take(now int64, rate float64, missing int64, a *PartAnswer) {
 	v.rates = append(v.rates, rated{rate * perNS, from})
 	v.list = add(v.list, spend{now, max(0, missing)}, mostPast, now)
 	v.list = add(v.list, spend{from, max(0, a.Base)}, mostPast, now)
-	for _, e := range a.Spends[:min(len(a.Spends), mostSpends)] {
+	for _, e := range a.Spends[:min(len(a.Spends), MostSpends)] {
 		v.list = add(v.list, spend{max(from, now-min(max(0, e.Age), forever)), max(0, e.Cost)}, mostPast, now)
 	}
 }

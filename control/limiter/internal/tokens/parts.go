@@ -21,10 +21,10 @@ import (
 const (
 	// maxParts and maxAway bound the records of a shard, of parts and of parts that their owners have called.
 	maxParts, maxAway = 1 << 14, 1 << 12
+	// manyParts is the number of parts of a shard from which on each remembers less.
+	manyParts = 1 << 8
 	// maxEras bounds the eras that are remembered: the parts of an earlier one are empty.
 	maxEras = 16
-	// rememberFor is the time for which a full part is remembered, in times that it takes to fill.
-	rememberFor = 2
 )
 
 // era is a time with the same number of gateways.
@@ -199,7 +199,7 @@ func (sh *shard[W]) standing(k *Key, p grant.Params, now int64, e *eras) record 
 	}
 	r.carry(p, e.list[at:])
 	if !known {
-		r.Unknown(now - rememberFor*int64(filling))
+		r.Unknown(now - grant.PastFor(int64(filling)))
 	}
 	r.filling, r.era = filling, e.number()
 	return r
@@ -229,11 +229,19 @@ func (r *record) carry(p grant.Params, list []era) {
 // takePart admits a request by the part of its key, if that has so much.
 func (s *Store[W]) takePart(sh *shard[W], k *Key, now, cost int64) bool {
 	r, numbers, ok := s.part(sh, k, now)
-	if !ok || !r.Take(numbers, now, cost) || !sh.keep(k.Hash, r) {
+	if !ok || !r.Take(numbers, now, cost, sh.spends()) || !sh.keep(k.Hash, r) {
 		return false
 	}
 	s.counts.byPart.Add(1)
 	return true
+}
+
+// spends is how many times of spends a part remembers.
+func (sh *shard[W]) spends() int {
+	if len(sh.parts) > manyParts {
+		return grant.FewSpends
+	}
+	return grant.MostSpends
 }
 
 // keep remembers a part, unless there are too many.
@@ -251,7 +259,7 @@ func (s *Store[W]) chargePart(sh *shard[W], k *Key, now, cost int64) bool {
 	if !ok {
 		return false
 	}
-	r.Charge(numbers, now, cost)
+	r.Charge(numbers, now, cost, sh.spends())
 	return sh.keep(k.Hash, r)
 }
 
@@ -320,7 +328,7 @@ func (s *Store[W]) sweepParts(sh *shard[W], now int64) {
 		}
 	}
 	for key, r := range sh.parts {
-		if e.settles(&r) < now-rememberFor*int64(r.filling) {
+		if e.settles(&r) < now-grant.PastFor(int64(r.filling)) {
 			delete(sh.parts, key)
 		}
 	}

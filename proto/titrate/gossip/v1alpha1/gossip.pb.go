@@ -1557,7 +1557,7 @@ type PartAnswer struct {
 	Size          int64                  `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`                                    // burst of the part
 	Spent         int64                  `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"`                                  // of the part
 	Full          int64                  `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`                                    // ns for which the part has been full
-	Since         int64                  `protobuf:"varint,9,opt,name=since,proto3" json:"since,omitempty"`                                  // ns for which all that was spent is in the lists, 32 at most, oldest first
+	Since         int64                  `protobuf:"varint,9,opt,name=since,proto3" json:"since,omitempty"`                                  // ns for which all that was spent is in the lists, 64 at most, oldest first
 	Base          int64                  `protobuf:"varint,10,opt,name=base,proto3" json:"base,omitempty"`                                   // of the part: what was spent before
 	SpendAges     []int64                `protobuf:"varint,11,rep,packed,name=spend_ages,json=spendAges,proto3" json:"spend_ages,omitempty"` // ns since then
 	SpendCosts    []int64                `protobuf:"varint,12,rep,packed,name=spend_costs,json=spendCosts,proto3" json:"spend_costs,omitempty"`
