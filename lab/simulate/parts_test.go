@@ -95,9 +95,10 @@ func TestPartsThroughEveryChange(t *testing.T) {
 			{At: at + 20*time.Second, Kind: scenario.Join, Replica: "gw-2"}}, 0},
 		{"crash", []scenario.Event{{At: at, Kind: scenario.Crash, Replica: "gw-2"}}, 0},
 		{"restart", []scenario.Event{{At: at, Kind: scenario.Restart, Replica: "gw-2"}}, 0},
-		// The ledger of a gateway without an agent decides: rate·w/W for so long, and what is left of its burst.
+		// The ledger of a gateway without an agent decides: rate·w/W for so long, and what is left of its burst. New owners
+		// wait for all statements first.
 		{"agent lost for 3 s", []scenario.Event{{At: at, Kind: scenario.AgentLost, Replica: "gw-2"},
-			{At: at + 3*time.Second, Kind: scenario.AgentBack, Replica: "gw-2"}}, rate * 4},
+			{At: at + 3*time.Second, Kind: scenario.AgentBack, Replica: "gw-2"}}, rate * 5},
 		{"agent lost for 20 s", []scenario.Event{{At: at, Kind: scenario.AgentLost, Replica: "gw-2"},
 			{At: at + 20*time.Second, Kind: scenario.AgentBack, Replica: "gw-2"}}, rate * 21},
 		{"agent paused for 20 s", []scenario.Event{{At: at, Kind: scenario.AgentPaused, Replica: "gw-2"},
