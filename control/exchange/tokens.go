@@ -24,6 +24,9 @@ type PartAnswer struct {
 	grant.PartAnswer
 }
 
+// Spend is a cost in a PartAnswer.
+type Spend = grant.Spend
+
 // PartCall is a call of the standing part of a key.
 type PartCall struct {
 	Key uint64

@@ -307,7 +307,7 @@ func TestFirstGatewaysBeginFull(t *testing.T) {
 	}
 }
 
-// The first parts of all gateways are full, whichever agent begins first and whoever counts what late.
+// The first parts of all gateways are full, whichever agent begins first, and whatever is counted late.
 func TestAllFirstPartsAreFull(t *testing.T) {
 	for seed := range uint64(40) {
 		a := newAgents(seed, 0)

@@ -94,7 +94,7 @@ type PartCall struct {
 	Burst int64
 }
 
-// PartAnswer says that a gateway keeps away from its part, and what was spent of it.
+// PartAnswer says that a gateway keeps away from its part, and what was spent.
 type PartAnswer struct {
 	Owner uint64 // of the call
 	At    int64  // of the call: the lease counts from there

@@ -433,7 +433,7 @@ const (
 	ruleLapse  rule = 1 << iota // the owner counts a part as its gateway's when the call lapses
 	ruleRoom                    // a part grows only when others have given back what they have
 	ruleSpent                   // what gateways get of the bucket is empty, and what they lose is spent
-	ruleEnded                   // when parts end, nobody knows what was spent of them
+	ruleEnded                   // when parts end, nobody knows what was spent
 	ruleSince                   // the part of a gateway that comes is empty, though it has spent nothing
 	ruleLeft                    // nor of the part of a gateway that has left
 	ruleEcho                    // a lease counts from when the call was sent

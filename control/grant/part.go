@@ -16,10 +16,10 @@ import "math"
 //	gateway ── PartAnswer to e: so much of it was spent ──► owner
 //	                                                        the part is here until e + lease by my clock
 //
-// The gateway counts the lease from when the call came, so it keeps away for longer than the owner counts on it.
+// The gateway counts the lease from when the call came, so it keeps away for longer than the owner expects.
 // A call that is lost, repeated or late does no harm: an answer to an old call ends in the past. While the key is in
 // use the owner calls again before the lease ends. If nobody uses the key and its bucket is full, the owner lets the
-// calls lapse: at e + lease its bucket shrinks by the parts, of which it has paid the tokens, and a little later
+// calls lapse. At e + lease its bucket shrinks by the parts, whose tokens it has paid, and a little later
 // the parts are full at their gateways. So an owner that is gone needs no successor to give the parts back.
 //
 // What gateways are granted of called parts lapses before them: Grant.Valid.

@@ -49,7 +49,7 @@ func FuzzPart(f *testing.F) {
 	})
 }
 
-// A gateway with a false answer about its part costs the others that part at most: what they ask beyond the rest waits
+// A gateway with a false answer about its part costs the others that part at most. What they ask beyond the rest waits
 // for the honest ones, and is never more than the bucket.
 func TestAGatewayLiesAboutItsPart(t *testing.T) {
 	for _, lie := range []PartAnswer{

@@ -325,8 +325,8 @@ func playParts(seed uint64, without rule, loss float64) (over, bound float64, f 
 	return excess(f.p, f.admitted), 1 + 8*p.Rate*float64(way)/second, f, nil
 }
 
-// TestPartsConserve: whoever joins, leaves or crashes, and whatever comes late or twice, the gateways and their owner
-// admit what one bucket allows.
+// TestPartsConserve: the gateways and their owner admit what one bucket allows, though gateways join, leave or crash,
+// and messages come late or twice.
 func TestPartsConserve(t *testing.T) {
 	byPart, offered := 0, 0
 	for seed := range uint64(partSeeds) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// past is what was spent of a part or bucket, and when.
+// past has the costs that were spent of a part, and when.
 type past struct {
 	from int64   // all since then is in the list
 	base int64   // of a part: when it would be full if nothing had been spent since
@@ -16,7 +16,7 @@ type past struct {
 type spend struct{ at, cost int64 }
 
 const (
-	// MostSpends bounds the list of a part, FewSpends that of one of very many, and mostPast that of an owner.
+	// MostSpends bounds the list of a part, FewSpends that of a part among very many, and mostPast that of an owner.
 	MostSpends, FewSpends, mostPast = 64, 8, 512
 	// A part is remembered for four times what it takes to fill, for leastPast at least.
 	leastPast = 10 * second
@@ -36,8 +36,8 @@ func (v *past) add(part Params, now, cost int64, most int) {
 // PastFor returns for how long a part is remembered that takes so long to fill.
 func PastFor(filling int64) int64 { return max(4*min(filling, forever/8), leastPast) }
 
-// add adds a cost to a list that is bounded. What is given back comes off the oldest: the list says too much then, never
-// too little.
+// add adds a cost to a list that is bounded. What is given back comes off the oldest cost: the list then says too
+// much, never too little.
 func add(list []spend, e spend, most int, now int64) []spend {
 	if e.cost < 0 {
 		for back := -e.cost; back > 0 && len(list) > 0; {
@@ -86,7 +86,7 @@ func (v *past) tell(part Params, now int64, m *PartAnswer) {
 	}
 }
 
-// buckets is what was spent of an owner's bucket, and of the parts that it has taken in.
+// buckets has the costs that were spent of an owner's bucket, and of the parts that it has taken in.
 type buckets struct {
 	list  []spend // oldest first
 	rates []rated

@@ -44,7 +44,7 @@ func TestPartsAskNobody(t *testing.T) {
 	}
 }
 
-// The burst is there whole, whoever asks for it, and once: all parts come to the owner.
+// The burst is there whole, at each gateway, and once: all parts come to the owner.
 func TestPartsBurst(t *testing.T) {
 	now := int64(100 * sec)
 	f := newPartsFleet(t, 3, now, exactly("l", 1, 30))

@@ -79,7 +79,7 @@ func TestClientsBelowTheirLimitAskNobody(t *testing.T) {
 	}
 }
 
-// Gateways and agents come, end, crash and are cut off while a client asks for three times its limit: it is admitted
+// Gateways and agents come, end, crash and are cut off while a client asks for three times its limit. It is admitted
 // no more than the limit, and what the guarantees allow for the fault.
 func TestPartsThroughEveryChange(t *testing.T) {
 	const rate, burst, at = 2., 60., 20 * time.Second

@@ -7,7 +7,6 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
-	"github.com/titrate/titrate/control/grant"
 )
 
 // Sizes of the records in version 1, without their strings' bytes: a record
@@ -75,24 +74,9 @@ func code(c *coder, m Message) {
 	case *exchange.Decisions:
 		list(c, "list", sizeDecision, &m.List, codeDecision)
 	case *exchange.TokenRequests:
-		c.record("requests", sizeRequests, func() {
-			c.u64("registered", &m.Registered)
-			codeDivision(c, "divides", &m.Divides)
-			inline(c, "answers", &m.Answers, codePartAnswer)
-		})
-		list(c, "list", sizeRequest, &m.List, codeTokenRequest)
+		codeTokenRequests(c, m)
 	case *exchange.TokenAnswers:
-		c.record("answers", sizeAnswers, func() {
-			c.u64("view", &m.Owners.View)
-			codeDivision(c, "division", &m.Division)
-			inline(c, "calls", &m.Calls, codePartCall)
-		})
-		list(c, "owners", sizeOwner, &m.Owners.List, func(c *coder, o *exchange.Owner) {
-			c.u64("owners.hash", &o.Hash)
-			c.u64("owners.life", &o.Life)
-		})
-		list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
-		list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
+		codeTokenAnswers(c, m)
 	case *exchange.SlotAsks:
 		codeSlotAsks(c, m)
 	case *exchange.SlotReplies:
@@ -283,6 +267,29 @@ func codeDecision(c *coder, d *exchange.Decision) {
 	}
 }
 
+func codeTokenRequests(c *coder, m *exchange.TokenRequests) {
+	c.record("requests", sizeRequests, func() {
+		c.u64("registered", &m.Registered)
+		codeDivision(c, "divides", &m.Divides)
+		inline(c, "answers", &m.Answers, codePartAnswer)
+	})
+	list(c, "list", sizeRequest, &m.List, codeTokenRequest)
+}
+
+func codeTokenAnswers(c *coder, m *exchange.TokenAnswers) {
+	c.record("answers", sizeAnswers, func() {
+		c.u64("view", &m.Owners.View)
+		codeDivision(c, "division", &m.Division)
+		inline(c, "calls", &m.Calls, codePartCall)
+	})
+	list(c, "owners", sizeOwner, &m.Owners.List, func(c *coder, o *exchange.Owner) {
+		c.u64("owners.hash", &o.Hash)
+		c.u64("owners.life", &o.Life)
+	})
+	list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
+	list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
+}
+
 func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
 	for _, v := range []*uint64{&q.Key, &q.Session, &q.Owner} {
 		c.u64("list", v)
@@ -357,7 +364,7 @@ func codePartAnswer(c *coder, a *exchange.PartAnswer) {
 	for _, v := range []*int64{&a.At, &a.Size, &a.Spent, &a.Full, &a.Since, &a.Base} {
 		integer(c, "answers", v)
 	}
-	inline(c, "answers.spends", &a.Spends, func(c *coder, e *grant.Spend) {
+	inline(c, "answers.spends", &a.Spends, func(c *coder, e *exchange.Spend) {
 		integer(c, "answers.spends", &e.Age)
 		integer(c, "answers.spends", &e.Cost)
 	})

@@ -104,7 +104,7 @@ func (d *Desk) agreeWith(now time.Duration) {
 	d.parts.changed = true
 }
 
-// agentsChanged notes other agents, or other lives of them.
+// agentsChanged notes other agents, or their other lives.
 func (d *Desk) agentsChanged(now time.Duration, before []Agent) {
 	p := &d.parts
 	alive := map[string]uint64{}

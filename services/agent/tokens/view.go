@@ -207,6 +207,12 @@ func (d *Desk) settle(now time.Duration) {
 	if all && d.o.Registered != nil {
 		d.o.Registered(now)
 	}
+	d.listenOn(now, all, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true}, missing)
+}
+
+// listenOn has the owners that listen grant, go on, or ask the agents that are missing.
+func (d *Desk) listenOn(now time.Duration, all bool, ask *gossipv1.TokenView, missing []Agent) {
+	v := &d.view
 	switch {
 	case (all || now-v.change >= unsettled) && d.parts.division.Complete(int64(now)):
 		v.settled = true
@@ -216,7 +222,7 @@ func (d *Desk) settle(now time.Duration) {
 		d.listenLonger(now)
 	case now >= v.askAt && d.asks():
 		v.askAt = now + askEvery
-		d.sayView(missing, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true})
+		d.sayView(missing, ask)
 	}
 }
 

@@ -82,7 +82,7 @@ type away struct {
 
 // SetParts says among how many gateways most of each key's bucket is divided; 0: it is not. When it has returned, this
 // one uses no more than that part of any key.
-// Those that begin are empty, but the first ones if full is set.
+// Parts that begin are empty, but the first ones if full is set.
 func (s *Store[W]) SetParts(now int64, gateways int, full bool) {
 	for {
 		e := s.eras.Load()
@@ -93,12 +93,12 @@ func (s *Store[W]) SetParts(now int64, gateways int, full bool) {
 			break
 		}
 	}
-	for i := range s.shards { // nobody decides by the era before any more
+	for i := range s.shards { // no request is decided by the era before
 		s.shards[i].pass()
 	}
 }
 
-// pass returns when whoever has the shard is through.
+// pass returns when no earlier request has the shard any more.
 func (sh *shard[W]) pass() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *Store[W]) takePart(sh *shard[W], k *Key, now, cost int64) bool {
 	return true
 }
 
-// spends is how many times of spends a part remembers.
+// spends returns the number of spends that a part remembers.
 func (sh *shard[W]) spends() int {
 	if len(sh.parts) > manyParts {
 		return grant.FewSpends

@@ -65,7 +65,7 @@ type Store[W any] struct {
 	counts   counts
 	eras     atomic.Pointer[eras]
 	divided  atomic.Int64 // when the agent said so last
-	confirms atomic.Bool  // it is to be told that this one goes by it
+	confirms atomic.Bool  // the agent is to be informed that this one goes by it
 
 	owners   atomic.Pointer[exchange.Owners] // of keys; nil: not known yet
 	view     atomic.Uint64                   // of owners, once all shards know them
@@ -395,7 +395,7 @@ func (s *Store[W]) PutBack(k *Key, now, cost int64) {
 }
 
 // Owe charges what was admitted without a token, or with less than one, to the key's part, or reports it to the
-// owner; for a key that is not known here it does nothing.
+// owner. For a key that is not known here it does nothing.
 func (s *Store[W]) Owe(k *Key, now, cost int64) {
 	s.change(k, now, cost, func(en *entry[W]) { en.g.Owe(now, cost) })
 }
@@ -444,7 +444,7 @@ func (s *Store[W]) change(k *Key, now, charge int64, f func(*entry[W])) {
 }
 
 // Usage returns what is spent of a key's burst, in cost units, and how long cost would have
-// to wait; not ok: nothing is known of the key, or its standing part decides here.
+// to wait. Not ok: nothing is known of the key, or its standing part decides here.
 func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok bool) {
 	if s.wake == nil {
 		return 0, 0, false
