@@ -194,7 +194,8 @@ func (d *Division) Say(to string) Statement {
 // Complete reports whether owners here count what all agents that are alive have said. Until then there may be
 // gateways with parts that they do not know of. An agent that says nothing for long counts as one without any.
 func (d *Division) Complete(now int64) bool {
-	return now-d.moved >= hearFor || !slices.ContainsFunc(d.alive, func(a string) bool { return d.adoptedOf[a].Life == 0 })
+	uncounted := func(a string) bool { return d.adoptedOf[a].Life == 0 }
+	return now-d.moved >= hearFor || !slices.ContainsFunc(d.alive, uncounted)
 }
 
 // haveStated reports whether each agent that is alive has made a statement in its present life.

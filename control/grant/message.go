@@ -60,7 +60,7 @@ type Grant struct {
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
 	Full      int64  // nanoseconds for which that bucket has turned refill away
-	Valid     int64  // nanoseconds from when the question was asked after which what the gateway has is void; 0: as before
+	Valid     int64  // nanoseconds after the question was asked, when what the gateway has is void; 0: as before
 	Pending   bool   // the question Seq is received and will be answered later: only Granted and Wait count too
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 	NoRoom    bool   // the owner has no room for the key; only Session and Seq count

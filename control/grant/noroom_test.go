@@ -94,4 +94,4 @@ type lastGrant struct{ g Grant }
 
 func (l *lastGrant) Grant(_ Peer, g Grant) { l.g = g }
 func (*lastGrant) Recall(Peer, Recall)     {}
-func (b *lastGrant) CallPart(Peer)         {}
+func (l *lastGrant) CallPart(Peer)         {}

@@ -8,7 +8,7 @@ import (
 // Roster has the gateways that may use standing parts, and how large these may be. All owners of an agent share it.
 type Roster struct {
 	Members []Peer
-	// Since has for each member when it came: its part was empty then. 0: it is of the first ones, whose parts were full.
+	// Since has for each member when it came: its part was empty then. 0: it is of the first ones, which began full.
 	Since []int64
 	// Least is the least number of gateways by which any of them divides buckets; 0: none has parts.
 	Least int

@@ -46,7 +46,7 @@ func TestPartsAskNobody(t *testing.T) {
 
 // The burst is there whole, at each gateway, and once: all parts come to the owner.
 func TestPartsBurst(t *testing.T) {
-	now := int64(100 * sec)
+	now := 100 * sec
 	f := newPartsFleet(t, 3, now, exactly("l", 1, 30))
 	r := Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
 	if n := f.total(0, now, r, 2) + f.total(1, now, r, 3); n != 5 || f.asked != 0 {
@@ -65,7 +65,7 @@ func TestPartsBurst(t *testing.T) {
 
 // Without an agent there are no parts. What would have been refilled meanwhile is spent, and what the ledgers let pass.
 func TestPartsEndWithTheLink(t *testing.T) {
-	now := int64(100 * sec)
+	now := 100 * sec
 	f := newPartsFleet(t, 1, now, exactly("l", 1, 30))
 	e := f.engines[0]
 	r := Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
@@ -98,7 +98,7 @@ func TestPartsEndWithTheLink(t *testing.T) {
 func TestPartsOfAnExactLimitThatWasLocal(t *testing.T) {
 	l := exactly("l", 1, 30)
 	l.Precision = config.Local
-	now := int64(100 * sec)
+	now := 100 * sec
 	f := newPartsFleet(t, 2, now, l)
 	r := Request{Tenant: "a", Client: "c", Pool: "api", Cost: 1}
 	if n := f.total(0, now, r, 20); n != 20 {

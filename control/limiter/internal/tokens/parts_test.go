@@ -53,7 +53,7 @@ func TestPartsOfAProcessThatStoodStill(t *testing.T) {
 		if n := take(s, slow(1), 300*second); n < 39 {
 			t.Fatalf("a part has %d tokens, want 39 or 40", n)
 		}
-		now := int64(360 * second)
+		now := 360 * second
 		if ticks {
 			s.Sweep(now)
 		}
@@ -103,16 +103,16 @@ func TestOldPartsAreForgotten(t *testing.T) {
 	for i := range uint64(1000) {
 		take(s, slow(i), 300*second)
 	}
-	divideFor(s, 301*second, 800*second, 3)
+	divideFor(s, 301*second, 1200*second, 3)
 	for range 2 * shards {
-		s.Sweep(800 * second)
+		s.Sweep(1200 * second)
 	}
 	for i := range s.shards {
 		if n := len(s.shards[i].parts); n != 0 {
 			t.Errorf("shard %d remembers %d parts", i, n)
 		}
 	}
-	if n := take(s, slow(1), 800*second); n != 26 {
+	if n := take(s, slow(1), 1200*second); n != 26 {
 		t.Errorf("%d tokens, want 26", n)
 	}
 }
