@@ -122,5 +122,6 @@ func fromStatement(m *gossipv1.DivisionStatement) (s grant.Statement, ok bool) {
 		return s, false
 	}
 	return grant.Statement{Life: m.GetLife(), Number: m.GetNumber(), Least: int(m.GetLeast()), Processes: p,
-		Seen: grant.Seen{Life: m.GetSeenLife(), Number: m.GetSeenNumber()}, Fresh: m.GetFresh(), Begun: m.GetBegun()}, true
+		Seen: grant.Seen{Life: m.GetSeenLife(), Number: m.GetSeenNumber()}, Fresh: m.GetFresh(),
+		Begun: m.GetBegun()}, true
 }
