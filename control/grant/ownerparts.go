@@ -89,7 +89,7 @@ func (o *Owner) beginPast() { o.parts.past.begin(&o.b, o.p.Rate) }
 
 // FullSince says that nobody has used the key since then: its bucket, which is full, has turned refill away.
 func (o *Owner) FullSince(at int64) {
-	if o.b.spent == 0 && at < o.b.at {
+	if o.divided() && o.b.spent == 0 && at < o.b.at-o.b.full() {
 		o.b.spans = 0
 		o.b.miss(span{at, o.b.at})
 		o.beginPast()
