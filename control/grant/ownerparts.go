@@ -231,6 +231,9 @@ func (o *Owner) BeginRoster(now int64, r *Roster) {
 	o.keepMembers()
 	gain := o.resize()
 	o.b.spent = max(o.b.out, o.b.spent+gain)
+	if o.divided() {
+		o.b.spans = 0 // gateways may have used the key with an earlier owner: FullSince knows
+	}
 	if r != nil {
 		o.b.spent = max(o.b.spent, min(o.b.spent+o.unknownSpent(now), o.w.Burst))
 	}
@@ -366,7 +369,7 @@ func (o *Owner) partsDue() (due int64) {
 	for i := range o.parts.list {
 		v := &o.parts.list[i]
 		switch {
-		case v.until == 0 && v.since != 0 && !v.slow && waits:
+		case v.until == 0 && v.since+o.w.Hold/2 > o.b.at && v.since != 0 && !v.slow && waits:
 			soon(v.since + o.w.Hold/2)
 		case v.until == 0:
 		case v.since == 0 && v.until-o.parts.lease/2 > o.b.at:
@@ -435,6 +438,7 @@ const (
 	ruleSpent                   // what gateways get of the bucket is empty, and what they lose is spent
 	ruleEnded                   // when parts end, nobody knows what was spent
 	ruleSince                   // the part of a gateway that comes is empty, though it has spent nothing
+	ruleReturn                  // likewise if it keeps away from it since before
 	ruleLeft                    // nor of the part of a gateway that has left
 	ruleEcho                    // a lease counts from when the call was sent
 	ruleLevels                  // what was spent of a part is taken in

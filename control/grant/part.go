@@ -140,10 +140,10 @@ func (s *Standing) put(at int64, missing float64) {
 	s.past = past{from: at, base: s.Full}
 }
 
-// Pause carries a part over a time in which its gateway had none. Owners may have counted the gateway as gone
-// meanwhile, so that others got what would have been refilled: as much counts as spent.
-func (s *Standing) Pause(p Params, from, to int64) {
-	missing := float64(max(0, s.Full-from)) + float64(max(0, to-from))
+// Pause carries a part over a time in which its gateway, one of so many, had none. Owners may have counted the gateway
+// as gone meanwhile, and their bucket, which was larger then, was refilled at the rate of the limit: as much is spent.
+func (s *Standing) Pause(p Params, from, to int64, gateways int) {
+	missing := float64(max(0, s.Full-from)) + float64(max(0, to-from))*float64(gateways)/partShare
 	s.put(to, math.Ceil(min(missing, p.Filling())))
 }
 
@@ -175,8 +175,15 @@ func (a *Away) Give(now int64, c *PartCall, s Standing, gateways int, given bool
 	a.Until = max(a.Until, now+lease+lease/drift)
 }
 
-// Back is the part when the call has lapsed: full since then, not before, as others had what it would have refilled.
-func (a *Away) Back() Standing { return NewStanding(a.Until) }
+// Back is the part when the call has lapsed. What its owner has paid for is full then. But the call may have come so
+// late that no owner has counted it: so the part has no more than if it had stayed here.
+func (a *Away) Back() Standing {
+	s := NewStanding(a.Until)
+	if missing := a.State.Full - a.Until; missing > 0 {
+		s.put(a.Until, float64(missing))
+	}
+	return s
+}
 
 // Answer answers a call of a part of a limit that is away. If the gateway has had no parts yet, nothing is spent of its
 // part, however large it is; if they were too small, its size is 0.

@@ -14,6 +14,7 @@ type gatePart struct {
 	away Away
 
 	heldUp int64
+	paused bool  // since the part is away: it comes back empty
 	since  int64 // of its roster; 0: the first
 }
 
@@ -21,7 +22,11 @@ type gatePart struct {
 func (g *gate) isAway() bool {
 	p := &g.part
 	if p.away.Until != 0 && g.w.now >= p.away.Until {
-		p.Standing, p.away.Until = p.away.Back(), 0
+		until := p.away.Until
+		if p.Standing, p.away.Until = p.away.Back(), 0; p.paused {
+			p.Empty(g.w.p, until)
+			p.paused = false
+		}
 		if p.n != 0 && p.away.Gateways != p.n {
 			p.Resize(g.w.p, g.w.now, p.away.Gateways, p.n)
 		}
@@ -238,6 +243,46 @@ func (f *fleet) leave(i int, crash bool) {
 	})
 }
 
+// pause ends a gateway's link for a while. It has no parts meanwhile, and none of what it was granted, but it knows which
+// parts are away. The others count it as gone, and later as new.
+func (f *fleet) pause(i int) {
+	g := f.gates[i]
+	if f.changes > 0 || !g.up || len(f.roster.Members) == 1 {
+		return
+	}
+	f.changes++
+	g.up, g.waiting = false, nil
+	n, begin := len(f.roster.Members), f.now
+	f.after(3*second, func() {
+		f.owner.Lost(f.now, g.id, f.world)
+		f.changes--
+		f.inForce(func(r *Roster) {
+			r.Members = slices.DeleteFunc(r.Members, func(p Peer) bool { return p == g.id })
+		}, func() {
+			f.changes++
+			f.after(f.rng.Int64N(20*second), func() {
+				f.changes--
+				g.part.since = f.now
+				f.inForce(func(r *Roster) { r.Members = append(r.Members, g.id) }, func() { f.resume(g, n, begin) })
+			})
+		})
+	})
+}
+
+// resume has a gateway divide again that had no parts since some time.
+func (f *fleet) resume(g *gate, n int, begin int64) {
+	g.g, g.up = NewGateway(f.p, uint64(f.now)<<20), true
+	if p := &g.part; p.away.Until > f.now {
+		p.paused = true
+	} else if p.away.Until != 0 {
+		p.Standing, p.away.Until = NewStanding(f.now), 0
+		p.Empty(f.p, f.now)
+	} else {
+		p.Pause(f.p, begin, f.now, n)
+	}
+	g.part.n = n
+}
+
 // checkParts holds what the bound rests on: what gateways may use beforehand is not the owner's, and nobody has the
 // bucket itself then.
 func (f *fleet) checkParts() {
@@ -306,7 +351,7 @@ func playParts(seed uint64, without rule, loss float64) (over, bound float64, f 
 	until := int64(150 * second)
 	f.load(rng, until)
 	for range rng.IntN(6) {
-		i, at, what := rng.IntN(n), rng.Int64N(until), rng.IntN(5)
+		i, at, what := rng.IntN(n), rng.Int64N(until), rng.IntN(6)
 		f.at(at, func() {
 			switch what {
 			case 0, 1:
@@ -316,6 +361,8 @@ func playParts(seed uint64, without rule, loss float64) (over, bound float64, f 
 			case 3:
 				f.leave(i, true)
 			case 4:
+				f.pause(i)
+			case 5:
 				f.gates[i].part.heldUp = f.now + 10*second + f.rng.Int64N(40*second)
 			}
 		})
@@ -339,7 +386,7 @@ func TestPartsConserve(t *testing.T) {
 	t.Logf("%d of %d by parts", byPart, offered)
 }
 
-const partSeeds = 400
+const partSeeds = 1000
 
 // TestPartsConserveWithLoss holds the same with messages lost, but for what an owner has written off.
 func TestPartsConserveWithLoss(t *testing.T) {
@@ -388,6 +435,23 @@ var directly = map[rule]func(rule) bool{
 	ruleSince: func(r rule) bool { // a gateway has just come, and says that it has spent nothing
 		o, w := short(r, 0, 0, 99*second)
 		return o.b.free(o.p)+w.grants[len(w.grants)-1].Granted > 6*Token+12*Token+Token
+	},
+	ruleReturn: func(r rule) bool { // a gateway that has been counted as gone keeps away since before
+		p, w, now := Params{Rate: 1, Burst: 30 * Token, without: r}, &wire{}, int64(100*second)
+		o, a := NewOwner(p, 7, now), Away{}
+		call := func(r *Roster) {
+			o.SetRoster(now, r, w)
+			o.b.spent = o.p.Burst
+			o.call(now, 1, w)
+			c, _ := o.Calling(now, 1)
+			a.Give(now, &c, Standing{}, 1, a.Until > now)
+			o.PartAnswer(now, 1, a.Answer(now, &c, p), w)
+		}
+		call(&Roster{Members: []Peer{1}, Least: 1})
+		now += 40 * second
+		o.SetRoster(now, &Roster{Least: 1}, w)
+		call(&Roster{Members: []Peer{1}, Since: []int64{now}, Least: 1})
+		return o.b.free(o.p) > Token
 	},
 	ruleSmall: func(r rule) bool {
 		p := Params{Rate: 1, Burst: 33 * Token, without: r}
@@ -454,7 +518,7 @@ func TestFirstPartsThatHaveNotBegun(t *testing.T) {
 	}
 }
 
-// While a gateway has no parts, others may get the refill: a pause counts as spent. And a part is spent in proportion
+// While a gateway has no parts, others may get the refill of the whole bucket, which counts as spent. And a part is spent in proportion
 // to the bucket, as far as others know of that.
 func TestPausedPart(t *testing.T) {
 	p := Params{Rate: 1, Burst: 30 * Token}
@@ -462,11 +526,11 @@ func TestPausedPart(t *testing.T) {
 	s, now := Standing{}, int64(100*second)
 	s.Take(part, now, 4*Token, MostSpends)
 	before := s.spent(part, now+second)
-	s.Pause(p, now+second, now+6*second)
-	if d, want := s.spent(part, now+6*second), before+2*Token; d < want-10 || d > want+10 {
-		t.Errorf("%d are spent after a pause of 5 s, %d before", d, before)
+	s.Pause(p, now+second, now+4*second, 2)
+	if d, want := s.spent(part, now+4*second), before+3*Token; d < want-10 || d > want+10 {
+		t.Errorf("%d are spent after a pause of 3 s, %d before", d, before)
 	}
-	s.Pause(p, now+6*second, now+60*second)
+	s.Pause(p, now+4*second, now+60*second, 2)
 	if d := s.spent(part, now+60*second); d < part.Burst || d > part.Burst+10 {
 		t.Errorf("%d are spent after a long pause, want all of %d", d, part.Burst)
 	}

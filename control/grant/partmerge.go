@@ -149,10 +149,8 @@ func (o *Owner) takeIn(from Peer, a *PartAnswer) {
 	v := &o.parts.past
 	gain := o.grow()
 	missing := max(0, gain-max(0, a.Size)) // the gateway may have divided by more than is counted here
-	hadNone := a.Size >= o.w.Burst
-	if since := o.parts.roster.since(from); hadNone && since != 0 && !o.w.omits(ruleSince) {
-		p := o.w.scale(float64(gain) / float64(o.w.Burst))
-		missing = max(missing, gain-int64(min(p.cost(o.b.at-since), float64(gain))))
+	if since := o.parts.roster.since(from); since != 0 {
+		o.notBefore(a, since, gain-missing)
 	}
 	if o.w.omits(ruleSize) {
 		missing = 0
@@ -173,6 +171,23 @@ func (o *Owner) takeIn(from Peer, a *PartAnswer) {
 	}
 	o.b.fill(total, full)
 	v.seen = o.b.spent + o.b.refilled
+}
+
+// notBefore has an answer go back no further than to when its gateway came, with an empty part of that size. A gateway
+// that had none says nothing of it. One that has left and come again may still keep away since before: what its part was
+// refilled with meanwhile, others had.
+func (o *Owner) notBefore(a *PartAnswer, since, size int64) {
+	age, hadNone := o.b.at-since, a.Size >= o.w.Burst
+	if !hadNone && a.Since <= age || o.w.omits(ruleSince) && hadNone || o.w.omits(ruleReturn) && !hadNone {
+		return
+	}
+	part := o.w.scale(float64(size) / float64(o.w.Burst))
+	a.Since, a.Base = age, size
+	a.Spent = max(a.Spent, size-int64(min(part.cost(age), float64(size))))
+	a.Full = min(a.Full, max(0, age-o.w.time(o.w.Burst)))
+	for len(a.Spends) > 0 && a.Spends[0].Age > age {
+		a.Spends = a.Spends[1:]
+	}
 }
 
 // takeForeign takes in a part that was given to an earlier owner: what was spent of it is in what gateways have

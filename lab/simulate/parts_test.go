@@ -98,7 +98,7 @@ func TestPartsThroughEveryChange(t *testing.T) {
 		// The ledger of a gateway without an agent decides: rate·w/W for so long, and what is left of its burst. New owners
 		// wait for all statements first.
 		{"agent lost for 3 s", []scenario.Event{{At: at, Kind: scenario.AgentLost, Replica: "gw-2"},
-			{At: at + 3*time.Second, Kind: scenario.AgentBack, Replica: "gw-2"}}, rate * 5},
+			{At: at + 3*time.Second, Kind: scenario.AgentBack, Replica: "gw-2"}}, rate * 4},
 		{"agent lost for 20 s", []scenario.Event{{At: at, Kind: scenario.AgentLost, Replica: "gw-2"},
 			{At: at + 20*time.Second, Kind: scenario.AgentBack, Replica: "gw-2"}}, rate * 21},
 		{"agent paused for 20 s", []scenario.Event{{At: at, Kind: scenario.AgentPaused, Replica: "gw-2"},

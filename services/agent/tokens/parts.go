@@ -277,7 +277,10 @@ func (d *Desk) setPlan(now time.Duration, plan grant.Plan) {
 		}
 	}
 	for _, of := range plan.Members {
-		m := d.member(now, Process{of.Agent, of.Process})
+		m := d.member(Process{of.Agent, of.Process})
+		if p.division.Begun() && !slices.Contains(p.plan.Members, of) {
+			m.since = max(1, int64(now))
+		}
 		r.Members, r.Since = append(r.Members, m.number), append(r.Since, m.since)
 	}
 	p.plan, p.roster, p.planned = plan, r, now
@@ -303,14 +306,11 @@ func (d *Desk) beginParts(now time.Duration, k *owned) {
 }
 
 // member returns a process that may have parts from now on.
-func (d *Desk) member(now time.Duration, of Process) *member {
+func (d *Desk) member(of Process) *member {
 	m := d.parts.named[of]
 	if m == nil {
 		d.latest++
 		m = &member{Process: of, number: d.latest}
-		if d.parts.division.Begun() {
-			m.since = max(1, int64(now))
-		}
 		d.parts.named[of], d.parts.members[m.number] = m, m
 	}
 	return m

@@ -218,7 +218,7 @@ func (r *record) carry(p grant.Params, list []era) {
 			r.Standing = grant.NewStanding(next.from)
 		default:
 			if paused >= 0 && had > 0 {
-				r.Pause(p, paused, next.from)
+				r.Pause(p, paused, next.from, had)
 			}
 			r.Resize(p, next.from, had, next.gateways)
 		}
@@ -288,7 +288,7 @@ func (s *Store[W]) called(now int64, m *exchange.PartCall) {
 	if !given {
 		k := Key{Hash: m.Key}
 		if st = sh.standing(&k, p, now, e).Standing; paused != 0 {
-			st.Pause(p, paused, now)
+			st.Pause(p, paused, now, gateways)
 		}
 		delete(sh.parts, m.Key)
 	}
