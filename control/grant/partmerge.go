@@ -17,7 +17,7 @@ type spend struct{ at, cost int64 }
 
 const (
 	// MostSpends bounds the list of a part, FewSpends that of a part among very many, and mostPast that of an owner.
-	MostSpends, FewSpends, mostPast = 64, 8, 512
+	MostSpends, FewSpends, mostPast = 64, 4, 512
 	// A part is remembered for four times what it takes to fill, for leastPast at least.
 	leastPast = 10 * second
 )
@@ -57,15 +57,19 @@ func add(list []spend, e spend, most int, now int64) []spend {
 		list[i-1].cost += e.cost
 		return list
 	}
-	list = slices.Insert(list, i, e)
-	for len(list) > most {
-		list = thin(list, now)
+	for len(list) >= most { // before the insertion, which would double the room
+		at := thin(list, now)
+		list = slices.Delete(list, at, at+1)
+		if at < i {
+			i--
+		}
 	}
-	return list
+	return slices.Insert(list, i, e)
 }
 
-// thin joins two costs to one of the later time: those where this says least too much.
-func thin(list []spend, now int64) []spend {
+// thin joins two costs to one of the later time: those where this says least too much. It returns the place of the
+// earlier one, which is to go.
+func thin(list []spend, now int64) int {
 	best, least := 0, math.Inf(1)
 	for i := range len(list) - 1 {
 		gap := float64(list[i+1].at - list[i].at)
@@ -74,7 +78,7 @@ func thin(list []spend, now int64) []spend {
 		}
 	}
 	list[best+1].cost += list[best].cost
-	return slices.Delete(list, best, best+1)
+	return best
 }
 
 // tell puts the past of a part into an answer.
