@@ -98,8 +98,12 @@ func (e *Engine) exactSince(c *call, l *limit, k *tokens.Key) int64 {
 // beginPart charges the key's standing part with what the ledger let pass before the limit was EXACT, or while there
 // was no link. What it did before there were parts their owner knows.
 func (e *Engine) beginPart(c *call, l *limit, k *tokens.Key) {
+	begun := e.tokens.PartsBegun()
+	if begun == 0 {
+		return
+	}
 	since := max(e.exactSince(c, l, k), e.linked.Load())
-	if begun := e.tokens.PartsBegun(); since <= begun || begun == 0 {
+	if since <= begun {
 		return
 	}
 	if spent := e.spentSince(c, l, k, since); spent > 0 {

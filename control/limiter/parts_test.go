@@ -78,7 +78,7 @@ func TestPartsEndWithTheLink(t *testing.T) {
 	if n := f.total(0, now, other, 10); n == 0 {
 		t.Fatal("the ledger lets nothing pass")
 	}
-	now += int64(4 * sec)
+	now += int64(3 * sec)
 	e.LinkTokens(now, true)
 	divide(e, now, 1)
 	r.Client = "at rest"
@@ -86,8 +86,8 @@ func TestPartsEndWithTheLink(t *testing.T) {
 		t.Errorf("%d admitted of a client at rest, owners asked %d times", n, f.asked)
 	}
 	r.Client = "c"
-	if n := f.total(0, now, r, 24); n < 6 || n > 11 || f.asked == 0 {
-		t.Errorf("%d admitted of 7 that are left, and up to 4 refilled; owners asked %d times", n, f.asked)
+	if n := f.total(0, now, r, 24); n < 6 || n > 10 || f.asked == 0 {
+		t.Errorf("%d admitted of 7 that are left, and up to 3 refilled; owners asked %d times", n, f.asked)
 	}
 	if n := f.total(0, now, other, 30); n > 26 {
 		t.Errorf("%d admitted beside 10 by the ledger", n)

@@ -139,8 +139,12 @@ func (s *Store[W]) Parts() int { return s.eras.Load().last().gateways }
 // part returns a key's part as it is now, and its numbers. Not ok: the gateway may not use one. The shard is locked.
 func (s *Store[W]) part(sh *shard[W], k *Key, now int64) (r record, numbers grant.Params, ok bool) {
 	e := s.eras.Load()
+	n := e.last().gateways
+	if n == 0 {
+		return r, numbers, false
+	}
 	p := k.params()
-	numbers, ok = p.Part(e.last().gateways)
+	numbers, ok = p.Part(n)
 	if !ok || now-s.divided.Load() > exchange.DivisionFor || sh.isAway(k.Hash, now, e) {
 		return r, numbers, false
 	}

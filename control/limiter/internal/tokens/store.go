@@ -156,7 +156,8 @@ func (s *Store[W]) Take(k *Key, now, cost int64) (wait int64, out grant.Outcome)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	en := sh.keys[k.Hash]
-	if (en == nil || len(en.line) == 0) && s.takePart(sh, k, now, cost) {
+	alone := en != nil && en.g.HasBucket() // then the part is in it
+	if (en == nil || len(en.line) == 0) && !alone && s.takePart(sh, k, now, cost) {
 		return 0, grant.Admitted
 	}
 	if en == nil {
