@@ -178,8 +178,8 @@ func (o *Owner) takeIn(from Peer, a *PartAnswer) {
 }
 
 // notBefore has an answer go back no further than to when its gateway came, with an empty part of that size. A gateway
-// that had none says nothing of it. One that has left and come again may still keep away since before: what its part was
-// refilled with meanwhile, others had.
+// that had none says nothing of it. A gateway that has left and come again may keep away since before: others have had
+// what its part was refilled with.
 func (o *Owner) notBefore(a *PartAnswer, since, size int64) {
 	age, hadNone := o.b.at-since, a.Size >= o.w.Burst
 	if !hadNone && a.Since <= age || o.w.omits(ruleSince) && hadNone || o.w.omits(ruleReturn) && !hadNone {
