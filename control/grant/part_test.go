@@ -243,8 +243,8 @@ func (f *fleet) leave(i int, crash bool) {
 	})
 }
 
-// pause ends a gateway's link for a while. It has no parts meanwhile, and none of what it was granted, but it knows which
-// parts are away. The others count it as gone, and later as new.
+// pause ends a gateway's link for a while. It has no parts meanwhile, and none of what it was granted, but it knows
+// which parts are away. The others count it as gone, and later as new.
 func (f *fleet) pause(i int) {
 	g := f.gates[i]
 	if f.changes > 0 || !g.up || len(f.roster.Members) == 1 {
@@ -518,8 +518,8 @@ func TestFirstPartsThatHaveNotBegun(t *testing.T) {
 	}
 }
 
-// While a gateway has no parts, others may get the refill of the whole bucket, which counts as spent. And a part is spent in proportion
-// to the bucket, as far as others know of that.
+// While a gateway has no parts, others may get the refill of the whole bucket, which counts as spent. And a part is
+// spent in proportion to the bucket, as far as others know of that.
 func TestPausedPart(t *testing.T) {
 	p := Params{Rate: 1, Burst: 30 * Token}
 	part, _ := p.Part(2)

@@ -20,7 +20,7 @@ var ratchets = map[string]struct{ most, wanted int }{
 	"lines of services besides tests and generated code": {60_360, 42_500},
 	"packages of the laboratory in titrate":              {0, 0},
 	"packages of others in titrate":                      {386, 386},
-	"MB of titrate, stripped":                            {40, 28},
+	"MB of titrate, stripped":                            {41, 28},
 	"lines of the largest file of the product":           {540, 400},
 	"fields of the largest struct of the product":        {42, 25},
 	"highest complexity of a function of the product":    {18, 15},

@@ -83,8 +83,8 @@ func TestAgentDownRefusesNothing(t *testing.T) {
 }
 
 // The same by chance, and with gateways whose weights and traffic differ. Until a side that is cut off
-// counts the others as gone, it has .2 of an EXACT limit and the standing parts of its gateways. Here that is .47 of the
-// limit, for half of the traffic.
+// counts the others as gone, it has .2 of an EXACT limit and the standing parts of its gateways. Here that is .47 of
+// the limit, for half of the traffic.
 func TestAgentDownRefusesNothingByChance(t *testing.T) {
 	byWeight := scenario.Route{Weights: map[string]float64{"gw-1": 3, "gw-2": 2, "gw-3": 1}}
 	for _, precision := range []quotav1.Precision{quotav1.Precision_LOCAL, quotav1.Precision_EXACT} {
