@@ -467,10 +467,9 @@ func (e *Engine) tickSlots(now int64, out []Event) []Event {
 // askOtherSlots has requests go on that wait for a slot of a limit which the configuration in force does not hold.
 func (e *Engine) askOtherSlots(now int64, out []Event) []Event {
 	s := e.snap.Load()
-	if s == e.slots.asked {
+	if e.slots.asked.Load() == s || e.slots.asked.Swap(s) == s {
 		return out
 	}
-	e.slots.asked = s
 	for _, w := range e.slots.keys.Waiting() {
 		if !w.Of.standIn {
 			out = e.askOtherSlot(now, w.Of, out)

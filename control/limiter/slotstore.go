@@ -3,6 +3,7 @@ package limiter
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	quotakeys "github.com/titrate/titrate/control/calendar/keys"
 	"github.com/titrate/titrate/control/slots"
@@ -13,7 +14,7 @@ import (
 type slotStore struct {
 	keys  *keys.Store[*tokenWait]
 	units *quotakeys.Store[*tokenWait]
-	asked *snapshot // under which the requests that wait were last looked at; the ticker's
+	asked atomic.Pointer[snapshot] // under which the requests that wait were last looked at
 
 	mu     sync.Mutex
 	latest Slots
