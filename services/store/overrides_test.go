@@ -74,3 +74,31 @@ func TestManyOverrides(t *testing.T) {
 		t.Errorf("%d resources are left, %d missing", len(snap.Resources), snap.Missing)
 	}
 }
+
+// A snapshot is of one revision, although overrides and the rest are read one after the other.
+func TestSnapshotIsOfOneRevision(t *testing.T) {
+	s, done := storetest.Open(t), make(chan struct{})
+	put := puts(tenant("acme"), limit("acme", "a"), override("a", "alice"))
+	remove := []store.Change{del("tenants/acme")}
+	remove[0].Force = true
+	go func() {
+		defer close(done)
+		for range 50 {
+			for _, changes := range [][]store.Change{put, remove} {
+				if _, err := s.Apply(t.Context(), store.Note{}, changes); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	for {
+		if n := len(snapshot(t, s).Resources); n != 0 && n != len(put) {
+			t.Errorf("a snapshot has %d of %d resources", n, len(put))
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}

@@ -216,7 +216,9 @@ func (s *Store) scan(ctx context.Context, start, end string, rev int64,
 				return err
 			}
 		}
-		rev = got.Header.Revision
+		if rev == 0 { // else the header has a later one
+			rev = got.Header.Revision
+		}
 		if !got.More {
 			start = to
 			continue
