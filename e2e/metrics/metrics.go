@@ -19,7 +19,7 @@ type Metric struct {
 	Name, Kind string
 	Labels     []string
 	// Conditional: a sound installation with traffic may lack it. Its meaning ends with a sentence
-	// that begins with Only, or it is one of the rate limit service, which --rls switches on.
+	// that begins with Only, or it is one of the rate limit services, which --rls and --rlqs switch on.
 	Conditional bool
 }
 
@@ -42,6 +42,7 @@ func Documented(root string) (map[string]Metric, error) {
 	for _, found := range row.FindAllStringSubmatch(string(text), -1) {
 		m := Metric{Name: found[1], Kind: found[2],
 			Conditional: only.MatchString(found[4]) || strings.HasPrefix(found[1], "titrate_rls_") ||
+				strings.HasPrefix(found[1], "titrate_rlqs_") ||
 				strings.HasPrefix(found[1], "titrate_operator_")}
 		for _, label := range quoted.FindAllStringSubmatch(found[3], -1) {
 			m.Labels = append(m.Labels, label[1])

@@ -100,7 +100,7 @@ var Table = [metrics]Definition{
 		"Decisions with a key that clients without their own share."},
 	PlanUnknown: {"titrate_plan_default_total", []string{"outcome"}, Counter,
 		"Requests that a limit with plans decided by its own numbers. They named no plan (missing), or a plan that " +
-			"the limit does not have (unknown)."},
+			"the limit does not have (unknown). Only of limits with plans."},
 	Panics: {"titrate_panics_total", nil, Counter,
 		"Panics that were recovered: bugs."},
 	LinkSessions: {"titrate_link_sessions_total", nil, Counter,
