@@ -26,6 +26,7 @@ titrate apply -f - >applied.log <<YAML
 {apiVersion: titrate.dev/v1alpha1, kind: Override, name: tenants/acme/limits/flight/overrides/one, spec: {concurrency: 1}}
 YAML
 until titrate get overrides | grep -c ' 1/1' | grep -q 4; do sleep 0.1; done
+until requests 1 -H 'x-client: warm' / | grep -q 200; do sleep 0.1; done # slots begin 3.5 s after their agent
 echo soon: $(requests 2 -H 'x-client: soon' /)
 echo few: $(requests 6 -H 'x-client: few' /)
 echo a/b: $(requests 5 -H 'x-client: a/b' /)
