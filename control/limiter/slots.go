@@ -209,10 +209,15 @@ func (e *Engine) tryOne(c *call, l *limit) (h taken, got slots.Outcome) {
 func (e *Engine) joinOne(c *call, l *limit, w *tokenWait) slots.Outcome {
 	name := c.slotName(l)
 	if l.quota != nil {
-		w.units.Of, w.units.Cost = w, calendar.Units(c.costOf(l))
+		w.units.Cost = calendar.Units(c.costOf(l))
+		if w.units.Of == nil { // it is also read without a lock
+			w.units.Of = w
+		}
 		return e.slots.units.Join(c.now, unitsName(&name), &w.units)
 	}
-	w.slot.Of = w
+	if w.slot.Of == nil { // likewise
+		w.slot.Of = w
+	}
 	return e.slots.keys.Join(c.now, &name, &w.slot)
 }
 
