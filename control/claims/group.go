@@ -210,13 +210,13 @@ func (t *Table) Abroad(key uint64, now float64) Outside {
 func (t *Table) Discard(id Peer, key uint64, now float64) {
 	if e := t.entryOf(id, key); e != nil {
 		s := &t.slots[e.slot]
-		base, assumed := s.base, s.assumed
+		base, assumed, abroad := s.base, s.assumed, s.abroad
 		t.unlink(s, t.index[id], now)
-		s.base, s.assumed = base, assumed
+		s.base, s.assumed, s.abroad = base, assumed, abroad
 	}
 }
 
-// Renew gives a key a new Epoch: its count cannot be compared with the one before.
+// Renew gives a key, and the count of this site, a new Epoch: it cannot be compared with the one before.
 func (t *Table) Renew(key uint64) {
 	if s := t.slotOf(key); s != nil {
 		t.renew(s)
@@ -224,21 +224,21 @@ func (t *Table) Renew(key uint64) {
 }
 
 func (t *Table) renew(s *slot) {
-	away := s.away
-	t.renewAll(s)
-	s.away = away
+	t.nextEpoch()
+	s.epoch, s.home = t.epoch, t.epoch
 }
 
 func (t *Table) renewAll(s *slot) {
-	t.epoch = max(1, t.epoch+1)
-	s.epoch, s.home, s.away = t.epoch, t.epoch, t.epoch
+	t.renew(s)
+	s.away = t.epoch
 }
+
+func (t *Table) nextEpoch() { t.epoch = max(1, t.epoch+1) }
 
 // RenewAbroad gives the count of the other sites a new Epoch, as Renew does. That of this site goes on.
 func (t *Table) RenewAbroad(key uint64) {
 	if s := t.slotOf(key); s != nil {
-		home := s.home
-		t.renewAll(s)
-		s.home = home
+		t.nextEpoch()
+		s.epoch, s.away = t.epoch, t.epoch
 	}
 }

@@ -48,7 +48,7 @@ func (t *Table) slotFor(key uint64, now float64) (int32, bool) {
 		t.slots = append(t.slots, slot{})
 		i = int32(len(t.slots) - 1)
 	}
-	t.epoch = max(1, t.epoch+1)
+	t.nextEpoch()
 	t.slots[i] = slot{key: key, head: none, epoch: t.epoch, home: t.epoch, away: t.epoch, touched: now, used: true}
 	t.keys[key] = i
 	return i, true

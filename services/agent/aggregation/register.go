@@ -18,6 +18,9 @@ func (t *Aggregator) SetOwners(now time.Duration, others, back []string) {
 	if len(back) == 0 && slices.Equal(t.owners.names[1:], others) {
 		return
 	}
+	for _, name := range others {
+		delete(t.siteOf, name) // it may have been of another site
+	}
 	wasSmall, c := t.small(), t.owners.to(append([]string{t.o.Agent}, others...), back)
 	t.owners = c.now
 	for _, o := range t.locals {
