@@ -170,7 +170,7 @@ function overrideTable(c: Context): Table<Own> {
 // overrides are those in limits, and the first of those that are apart.
 function overrides(limits: Limit[], apart: Override[], table: Table<Own>): Content {
   const all = [...limits.flatMap((l) => l.overrides.map((o) => ({ ...o, limit: last(l.name) }))),
-    ...apart.map((o) => ({ ...o, rate: o.rate || t.concurrency(o.concurrency),
+    ...apart.map((o) => ({ ...o, rate: o.rate || (Number(o.concurrency) ? t.concurrency(o.concurrency) : num(o.amount)),
       limit: o.name.split("/")[3] ?? "", client: decodeURIComponent(last(o.name)) }))];
   return all.length > 0 && h("details", { open: all.length <= 10 }, h("summary", null, t.overrides), table.view(all));
 }

@@ -19,7 +19,7 @@ export interface Quota {
 }
 export interface ListedOverride { client: string; rate: string; burst: number; until?: string }
 export interface Override {
-  name: string; rate: string; burst: number; concurrency: string; until?: string; etag?: string;
+  name: string; rate: string; burst: number; concurrency: string; amount: number; until?: string;
 }
 export interface Limit {
   name: string; key: string; rate: string; burst: number; overrides: ListedOverride[]; mode: string; concurrency: string;
