@@ -302,7 +302,7 @@ func (o *Overrides) At(at Instant) *Overrides {
 		rows := slices.DeleteFunc(slices.Clone(s.rows), func(row Override) bool { return row.Until.Over(at) })
 		out.shards[i], out.count = shardOf(rows), out.count+len(rows)-len(s.rows)
 	}
-	if out == nil || out.count == 0 && o.count == 0 {
+	if out == nil {
 		return o
 	}
 	return out

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
@@ -78,7 +79,8 @@ func sameAs(t *testing.T, table *Overrides, want map[uint64]Override) {
 		t.Fatal("found what is not there")
 	}
 	rows := slices.Collect(table.All())
-	if !slices.IsSortedFunc(rows, func(a, b Override) int { return int(min(1, b.Key-min(a.Key, b.Key))) - 1 }) && len(rows) != len(want) {
+	byKey := func(a, b Override) int { return cmp.Compare(a.Key, b.Key) }
+	if len(rows) != len(want) || !slices.IsSortedFunc(rows, byKey) {
 		t.Fatal("rows are not in order")
 	}
 }

@@ -27,6 +27,16 @@ func ExactKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	return b.Key, b.Params, ok && b.exact != never
 }
 
+// overrideOf returns the override of a key of a limit. Overrides that are resources go by the hash of a client. A
+// PerTenant limit has none of them.
+func overrideOf(in *config.Set, at config.Instant, l *config.Limit, n *exchange.KeyName) (config.RateBurst, bool) {
+	var own uint64
+	if !l.PerTenant {
+		own = ClientKey(in.Seed(), n.Tenant, n.Limit, n.Client)
+	}
+	return in.OverrideOf(n.Tenant, l, own, n.Client, at)
+}
+
 // KeyBucket is the key of a limit that has a token bucket, and what a configuration allows it.
 type KeyBucket struct {
 	Key uint64
@@ -44,13 +54,8 @@ func BucketOf(in *config.Set, at config.Instant, n *exchange.KeyName) (b KeyBuck
 	if l == nil || l.Concurrency > 0 || l.Quota != nil || l.PerTenant && n.Client != "" {
 		return b, false
 	}
-	var own uint64 // by which overrides go
-	if !l.PerTenant {
-		own = ClientKey(in.Seed(), n.Tenant, n.Limit, n.Client)
-	}
 	allowed, ok := config.RateBurst{Rate: l.Rate, Burst: l.Burst}, true
-	// As keys.Group has it, for a PerTenant limit, too.
-	if o, found := in.OverrideOf(n.Tenant, l, own, n.Client, at); found {
+	if o, found := overrideOf(in, at, l, n); found { // as keys.Group has it, for a PerTenant limit, too
 		allowed, ok = o, n.Plan == ""
 	} else if n.Plan != "" {
 		allowed, ok = l.Plans[n.Plan]

@@ -60,12 +60,8 @@ func QuotaKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint6
 	if l == nil || l.Quota == nil || l.PerTenant && n.Client != "" || n.Plan != "" {
 		return 0, t, periods, false
 	}
-	var own uint64 // by which overrides go
-	if !l.PerTenant {
-		own = ClientKey(in.Seed(), n.Tenant, n.Limit, n.Client)
-	}
 	amount := l.Quota.Amount
-	if o, found := in.OverrideOf(n.Tenant, l, own, n.Client, at); found {
+	if o, found := overrideOf(in, at, l, n); found {
 		amount = o.Amount
 	}
 	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, "").Key(l.PerTenant, n.Client, uint64(ResetOf(in, n)))

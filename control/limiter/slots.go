@@ -60,12 +60,8 @@ func SlotKey(in *config.Set, at config.Instant, n *exchange.KeyName) (key uint64
 	if l == nil || l.Concurrency == 0 || l.PerTenant && n.Client != "" || n.Plan != "" {
 		return 0, 0, false
 	}
-	if l.PerTenant {
-		key = hash.TenantLimit(in.Seed(), n.Tenant, n.Limit)
-	} else {
-		key = hash.Limit(in.Seed(), n.Tenant, n.Limit, n.Client)
-	}
-	if o, found := in.OverrideOf(n.Tenant, l, key, n.Client, at); found {
+	key = hash.OfLimit(in.Seed(), n.Tenant, n.Limit, "").Key(l.PerTenant, n.Client, 0)
+	if o, found := overrideOf(in, at, l, n); found {
 		return key, o.Concurrency, true
 	}
 	return key, l.Concurrency, true

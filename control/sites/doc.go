@@ -10,15 +10,16 @@
 //
 // A [Book] is the ledger of one key at one owner. It is a drc.Ledger of as many replicas as there are
 // sites. It counts the site's own admissions and receives the sums over the other sites. Its D rises by the
-// cost that is to be charged. So first contact, a new count (Epoch), late reports (W) and silence have one law here
-// and between gateways.
+// cost that is to be charged. So first contact, a new count (Epoch) and silence have one law here and between
+// gateways. The bucket remembers the refill that it turned away before a late report: grant.Owner.Charge.
 //
 // # Bounds
 //
 // A site refuses by its bucket alone. While reports are no older than the lag δ nobody is refused who keeps
 // within the limit over all sites; where b < r·δ up to 3 % are. S sites together admit at most
-// r·t + b + (S−1)·(b + r·δ) in a window t. What is beyond r·t + b is debt of all buckets, repaid before
-// more is admitted. Debt is at most S·b + r·15 s, so that a heal takes no longer than that to refill.
+// r·t + b + (S−1)·(b + r·δ) in a window t; random runs are held to 1.25·r·δ there. What is beyond
+// r·t + b is debt of all buckets, repaid before more is admitted. Debt is at most S·b + r·15 s, so that
+// a heal takes no longer than that to refill.
 //
 // Each call is O(1) and allocates nothing.
 package sites

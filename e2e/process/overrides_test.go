@@ -30,9 +30,9 @@ until requests 1 -H 'x-client: warm' / | grep -q 200; do sleep 0.1; done # slots
 echo soon: $(requests 2 -H 'x-client: soon' /)
 echo few: $(requests 6 -H 'x-client: few' /)
 echo a/b: $(requests 5 -H 'x-client: a/b' /)
-for i in 1 2 3 4; do curl -so /dev/null -w '%{http_code}\n' -H 'x-tenant: acme' -H 'x-client: one' http://127.0.0.1:10000/ & done >one.log
+for i in $(seq 20); do curl -so /dev/null -w '%{http_code}\n' -H 'x-tenant: acme' -H 'x-client: one' http://127.0.0.1:10000/ & done >one.log
 sleep 2
-echo one at a time: $(sort one.log | uniq -c)
+grep -q 429 one.log && echo one at a time
 until requests 1 -H 'x-client: eve' / | grep -q 200; do sleep 0.1; done
 titrate block acme --client eve --limit each >/dev/null
 until requests 1 -H 'x-client: eve' / | grep -q 429; do sleep 0.05; done
@@ -49,6 +49,5 @@ sleep 1
 echo a new agent, eve: $(requests 1 -H 'x-client: eve' /)
 `)
 	contains(t, said, "soon: 2 429", "few: 4 200 2 429", "a/b: 3 200 2 429",
-		"tenants/acme/limits/each/overrides/few deleted", "a new agent, eve: 1 429")
-	contains(t, said, "one at a time: ", " 429")
+		"tenants/acme/limits/each/overrides/few deleted", "one at a time", "a new agent, eve: 1 429")
 }

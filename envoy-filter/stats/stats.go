@@ -28,7 +28,7 @@ const (
 	Marked
 	Shadowed
 	Overflow
-	PlanUnknown
+	PlanDefault
 	Panics
 	LinkSessions
 	LinkMalformed
@@ -98,7 +98,7 @@ var Table = [metrics]Definition{
 		"Requests that passed only because of a mode SHADOW."},
 	Overflow: {"titrate_overflow_total", nil, Counter,
 		"Decisions with a key that clients without their own share."},
-	PlanUnknown: {"titrate_plan_default_total", []string{"outcome"}, Counter,
+	PlanDefault: {"titrate_plan_default_total", []string{"outcome"}, Counter,
 		"Requests that a limit with plans decided by its own numbers. They named no plan (missing), or a plan that " +
 			"the limit does not have (unknown). Only of limits with plans."},
 	Panics: {"titrate_panics_total", nil, Counter,
@@ -254,8 +254,8 @@ func (p *Publisher) Publish(process Process) {
 	p.count(Requests, s.Bypassed, NoPool, Bypassed)
 	p.count(Requests, s.Unpooled, NoPool, Unpooled)
 	p.count(Overflow, s.Overflow)
-	p.count(PlanUnknown, s.PlanMissing, "missing")
-	p.count(PlanUnknown, s.PlanUnknown, "unknown")
+	p.count(PlanDefault, s.PlanMissing, "missing")
+	p.count(PlanDefault, s.PlanUnknown, "unknown")
 	p.count(KeysParted, s.Unpromoted)
 	p.count(KeysDisplaced, s.Displaced)
 	p.count(ClaimsDelayed, s.Delayed)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/services/agent/core"
@@ -60,28 +61,21 @@ func (a *Agent) serveAPIs(ctx, serving context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(serving, cancel)()
 	group, ctx := errgroup.WithContext(ctx)
-	linked := map[string]bool{}
+	var linked []string
 	if a.rls != nil {
-		linked[a.c.Name+suffixRLS] = true
+		linked = append(linked, a.c.Name+suffixRLS)
 		group.Go(func() error { return a.rls.Serve(ctx, a.rlsAt) })
 	}
 	if a.rlqs != nil {
-		linked[a.c.Name+suffixRLQS] = true
+		linked = append(linked, a.c.Name+suffixRLQS)
 		group.Go(func() error { return a.rlqs.Serve(ctx, a.rlqsAt) })
 	}
 	if len(linked) == 0 {
 		<-ctx.Done()
 	}
 	err := group.Wait()
-	any := func(_ time.Duration, c *core.Core) bool {
-		for name := range linked {
-			if c.HasLink(name) {
-				return true
-			}
-		}
-		return false
-	}
-	for end := time.Now().Add(lastWords); serving.Err() == nil && ask(a, any) && time.Now().Before(end); {
+	hasLink := func(_ time.Duration, c *core.Core) bool { return slices.ContainsFunc(linked, c.HasLink) }
+	for end := time.Now().Add(lastWords); serving.Err() == nil && ask(a, hasLink) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	return err

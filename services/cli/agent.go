@@ -134,8 +134,7 @@ func agentFlags(cmd *cobra.Command, config *agent.Config) {
 			"at all agents. Range 0 to 10ms; 0 = they are LOCAL")
 	f.StringVar(&config.Site, "site", "",
 		"name of this agent's site, such as a region: EXACT limits and nearness are judged within it. 1 to 128 "+
-			"letters, "+
-			"digits and . _ - (default one site)")
+			"letters, digits and . _ - (default one site)")
 	rlsFlags(f, &config.RLS)
 	f.StringVar(&config.RLQS.Address, "rlqs", "",
 		"address to serve Envoy's rate limit quota API at, such as 127.0.0.1:8082 (default none)")

@@ -73,8 +73,7 @@ func newGet() *cobra.Command {
 	f.DurationVar(&g.every, "every", 2*time.Second,
 		"with --watch, time from an answer to the next question, at least 1s")
 	cmd.ValidArgsFunction = completeNames(&g.c, resource.Kinds, "pools", "plans", "tenants", "quotas", "limits",
-		"overrides",
-		gateways)
+		"overrides", gateways)
 	return cmd
 }
 

@@ -33,8 +33,7 @@ var ownMetrics = []telemetry.Instrument[measurements]{
 		Read: telemetry.One(func(m measurements) int64 { return m.revision })},
 	{Name: "titrate_overrides",
 		Help: "Overrides that are resources. A limit and a tenant have a million at most, an installation a million " +
-			"and " +
-			"a half.", Read: telemetry.One(func(m measurements) int { return m.o.configuration.Overrides("") })},
+			"and a half.", Read: telemetry.One(func(m measurements) int { return m.o.configuration.Overrides("") })},
 	{Name: "titrate_limits_not_enforced",
 		Help: "Limits and quotas of the configuration that are not enforced, at the agent or gateway with the most.",
 		Read: telemetry.One(func(m measurements) int { return m.fleet.LeftOut })},

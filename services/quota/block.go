@@ -91,7 +91,7 @@ func (s *Server) hidesBlocks(ctx context.Context, name, tenant string) error {
 		}
 		l, now := m.(*quotav1.Limit), time.Now()
 		lives := func(o *quotav1.InlineOverride) bool { return !resource.IsOver(o, now) }
-		if l.GetRate() != resource.HighestRate || slices.ContainsFunc(l.GetOverrides(), lives) {
+		if !resource.IsOfBlocks(l) || slices.ContainsFunc(l.GetOverrides(), lives) {
 			return grpcstatus.Errorf(codes.FailedPrecondition, "%s would hide %s with its blocks, which hold for "+
 				"%s now: block the client in %[2]s, for all its tenants, or name a limit of %[3]s", name, l.GetName(),
 				tenant)

@@ -62,7 +62,7 @@ func (s *Server) UpdatePlan(ctx context.Context, r *quotav1.UpdatePlanRequest) (
 	return as[*quotav1.Plan](s.update(ctx, r, r.GetPlan()))
 }
 
-// DeletePlan deletes a plan that no tenant names; with force also its quotas and limits.
+// DeletePlan deletes a plan that no tenant names; with force also its quotas, limits and overrides.
 func (s *Server) DeletePlan(ctx context.Context, r *quotav1.DeletePlanRequest) (*emptypb.Empty, error) {
 	return s.remove(ctx, resource.Plan, r, r.GetForce())
 }

@@ -72,5 +72,5 @@ func (s *Server) overrides(ctx context.Context, of string) (int, error) {
 	if s.live != nil {
 		return s.live.Overrides(of), nil
 	}
-	return s.store.Count(ctx, resource.Override, of)
+	return s.store.CountOverrides(ctx, of)
 }

@@ -37,7 +37,7 @@ type Change struct {
 	// a state. Without it the etag must match: of two callers that read a number, add one and write the same result,
 	// one is refused.
 	Declared bool
-	// KeepResets leaves a tenant the resets that are stored if the change has none: documents do not say them.
+	// KeepResets leaves a tenant the resets that are stored if the change has none: documents may leave them out.
 	KeepResets bool
 	// Set owns the resource from then on; nil leaves its owner as it is. A resource of another set is refused with
 	// ErrOwned, unless TakeOver is set.

@@ -47,7 +47,7 @@ func TestManyOverrides(t *testing.T) {
 				break
 			}
 		}
-		n, err := s.Count(t.Context(), resource.Override, parent)
+		n, err := s.CountOverrides(t.Context(), parent)
 		if len(all) != want || n != want || err != nil || !slices.IsSorted(all) {
 			t.Errorf("%q: %d overrides, %d counted, %v", parent, len(all), n, err)
 		}

@@ -186,9 +186,10 @@ func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, vi
 	}, clientv3.WithKeysOnly())
 }
 
-// Count is the number of stored overrides of a limit or a tenant, or of all for "". What is staged is not in it.
-func (s *Store) Count(ctx context.Context, kind resource.Kind, parent string) (int, error) {
-	start, end := s.bounds(Query{Kind: kind, Parent: parent})
+// CountOverrides is the number of stored overrides of a limit or a tenant, or of all for "". It leaves out what is
+// staged.
+func (s *Store) CountOverrides(ctx context.Context, parent string) (int, error) {
+	start, end := s.overrideBounds(Query{Parent: parent})
 	got, err := s.get(ctx, start, clientv3.WithRange(end), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, err

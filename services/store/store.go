@@ -1,4 +1,4 @@
-// Package store keeps the configuration, that is pools, tenants, quotas and limits, in etcd.
+// Package store keeps the configuration, that is pools, plans, tenants, quotas, limits and overrides, in etcd.
 //
 // # Model
 //

@@ -398,7 +398,8 @@ func (t *Aggregator) Sites() int { return 1 + len(t.sites) }
 
 // usedAbroad reports whether this agent knows that other sites use a key.
 func (t *Aggregator) usedAbroad(now time.Duration, key uint64) bool {
-	return len(t.sites) > 0 && t.owned.Abroad(key, now.Seconds()).Others > 0
+	_, used := t.Abroad(key, now)
+	return used
 }
 
 // dueAbroad returns when Advance or Gather has something to do for other sites.

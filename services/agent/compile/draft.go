@@ -277,8 +277,7 @@ func (d *draft) commit() {
 	if d.pools != nil {
 		b.pools = d.pools
 	}
-	b.names, b.count, b.digest, b.size, b.head, b.apart = d.names, d.count, d.digest, d.size, d.head,
-		d.apart
+	b.names, b.count, b.digest, b.size, b.head, b.apart = d.names, d.count, d.digest, d.size, d.head, d.apart
 	for name, g := range d.groups {
 		if b.groups[name] = g; len(g) == 0 {
 			delete(b.groups, name)

@@ -8,7 +8,7 @@ import (
 	"github.com/titrate/titrate/control/sites"
 )
 
-// Abroad takes the sums of what other sites do with a key. used: they use it now. sites is the number of sites, lag is
+// Abroad takes the sums of what other sites do with a key. used: they use it now. n is the number of sites, lag is
 // the time after which an admission at another site is known here.
 func (d *Desk) Abroad(now time.Duration, key uint64, s *exchange.KeySum, used bool, n int, lag time.Duration) {
 	k := d.owned[key]

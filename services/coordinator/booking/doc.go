@@ -36,7 +36,6 @@
 //
 // MaxRecords records with maxNames bytes of names, maxSessions sessions in each. A session that has ended in order is
 // put together with earlier sessions after a minute, when nothing repeats its end any more. Above the bound the session
-// without use for longest is, too.
-// Of a key the present period is kept, and the last Kept ones, one while there is hardly room. A request costs O(1),
-// Write O(changes), Fold O(records/Shards).
+// without use for longest is, too. Of a key the present period is kept, and the last Kept ones, one while there is
+// hardly room. A request costs O(1), Write O(changes), Fold O(records/Shards).
 package booking

@@ -273,10 +273,9 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	}
 	if _, is := m.(*quotav1.Override); is {
 		if without := lacking(n.all, n.overrides); len(without) > 0 {
-			doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("%d of %s do not "+
-				"know overrides that are resources, "+
-				"and go by the limit's own numbers (%s): they are of an older release", len(without),
-				wording.Count(len(n.all), "gateway"), few(without))})
+			doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("%d of %s do not know "+
+				"overrides that are resources, and go by the limit's own numbers (%s): they are of an older release",
+				len(without), wording.Count(len(n.all), "gateway"), few(without))})
 		}
 	}
 	l, ok := m.(*quotav1.Limit)
@@ -290,8 +289,7 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 		named = true
 		if without := lacking(n.gateways, n.identities[config.PlanIdentity]); len(without) > 0 {
 			doubts = append(doubts, quota.Doubt{Field: "plans", Message: fmt.Sprintf("%d of %s have no setting "+
-				"plan in "+
-				"their filters (%s): all requests have the limit's own numbers there", len(without),
+				"plan in their filters (%s): all requests have the limit's own numbers there", len(without),
 				wording.Count(len(n.gateways), "gateway"), few(without))})
 		}
 	}

@@ -78,13 +78,13 @@ func (h *History) Add(now time.Time, o *allocation.Outcome) {
 	if now.Before(h.ends) {
 		return
 	}
-	most := most(o)
+	best := most(o)
 	for name, p := range h.pools {
 		if p.rounds == 0 {
 			delete(h.pools, name)
 			continue
 		}
-		p.end(now, most[name])
+		p.end(now, best[name])
 	}
 	h.ends = now.Add(Step)
 }
@@ -105,8 +105,8 @@ func (h *History) addPool(now time.Time, of *allocation.PoolShare) {
 }
 
 // end makes a sample of the step that runs.
-func (p *pool) end(now time.Time, tenants []share) {
-	s := sample{at: now, values: p.sum, tenants: tenants}
+func (p *pool) end(now time.Time, most []share) {
+	s := sample{at: now, values: p.sum, tenants: most}
 	for i := range s.values {
 		s.values[i] /= float64(p.rounds)
 	}

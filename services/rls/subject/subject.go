@@ -81,8 +81,7 @@ func Names(c *config.Config) (out limiter.Names, unused int) {
 	for i := range c.Tenants {
 		add(c.Tenants[i].Limits)
 	}
-	unused += place(out.Identities[:], identities)
-	unused += place(out.Classes[:], classes)
+	unused = place(out.Identities[:], identities) + place(out.Classes[:], classes)
 	return out, unused
 }
 

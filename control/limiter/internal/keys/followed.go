@@ -1,10 +1,10 @@
 package keys
 
 import (
-	"github.com/titrate/titrate/control/limiter/internal/hash"
 	"maps"
 
 	"github.com/titrate/titrate/control/drc"
+	"github.com/titrate/titrate/control/limiter/internal/hash"
 )
 
 // After a change of limits Claims walks over all states. A ledger that nobody uses here counts by the new

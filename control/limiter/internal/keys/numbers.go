@@ -59,8 +59,10 @@ type Group struct {
 
 // Overrides reports whether a client has other numbers than the limit.
 func (g *Group) Overrides(client string) bool {
-	if _, ok := g.own.Find(g.OverrideKey(client)); ok && !g.perTenant {
-		return true
+	if g.own != nil && !g.perTenant {
+		if _, ok := g.own.Find(g.OverrideKey(client)); ok {
+			return true
+		}
 	}
 	_, ok := g.overrides[client]
 	return ok

@@ -1604,9 +1604,8 @@ type Limit struct {
 	// An amount of cost per day, week or month, over all gateways, instead of a rate. Refused requests do not count. Not
 	// with burst, concurrency, strict, precision or a queue. Default none.
 	Quota *CalendarQuota `protobuf:"bytes,16,opt,name=quota,proto3" json:"quota,omitempty"`
-	// Other numbers for requests that name a plan, such as one of a token: the filter's `plan` says where. Requests
-	// without one, or with another name, have the limit's own. Each plan of a client has a bucket of its own. Overrides
-	// come first. Not with concurrency or quota. Default none.
+	// Other numbers for requests that name a plan: the filter's `plan` says where it is. Other requests have the limit's
+	// own. Each plan of a client has its own bucket. Overrides come first. Not with concurrency or quota. Default none.
 	Plans []*LimitPlan `protobuf:"bytes,20,rep,name=plans,proto3" json:"plans,omitempty"`
 	Etag  string       `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
