@@ -67,7 +67,7 @@ func newCoordinator() *cobra.Command {
 			if err != nil {
 				return command.Usage(err)
 			}
-			config.Log, config.Version = logger, cmd.Root().Version
+			config.Log, config.Version = logger, command.Version()
 			return runCoordinator(cmd.Context(), config)
 		},
 	}

@@ -15,7 +15,7 @@ import (
 // Program makes a command the root of a program, with all its subcommands: it adds the command version, and words
 // errors. elsewhere has commands of other programs, by the name under which a user may look for them here.
 func Program(root *cobra.Command, elsewhere map[string]string) {
-	root.Version = Version()
+	version := versionFlag(root)
 	root.Args = cobra.ArbitraryArgs // RunE words the error
 	root.SilenceUsage, root.SilenceErrors = true, true
 	unknown := func(name string) error {
@@ -25,16 +25,19 @@ func Program(root *cobra.Command, elsewhere map[string]string) {
 		return unknownCommand(root, name)
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		switch {
+		case *version:
+			return printVersion(cmd, root.Name())
+		case len(args) == 0:
 			return cmd.Help()
+		default:
+			return unknown(args[0])
 		}
-		return unknown(args[0])
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		return Usage(cmd.ValidateRequiredFlags())
 	}
 	root.AddCommand(newVersion(root.Name()))
-	root.SetVersionTemplate(versionLine(root.Name())) // --version says what the command says
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd == root && len(args) > 0 { // the flag is of a command that there is not
 			return unknown(args[0])
