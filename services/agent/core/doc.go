@@ -37,5 +37,5 @@
 //   - The same events give the same effects.
 //
 // Not safe for concurrent use. Each event is O(what it says), Tick O(gateways × keys that have
-// changed), or all keys for filters of link version 2 and older.
+// changed).
 package core

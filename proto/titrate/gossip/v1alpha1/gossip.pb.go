@@ -9,8 +9,7 @@
 // newer one replaces an older one, so loss, repetition and reordering heal by themselves.
 //
 // Packets are datagrams sealed for one addressee, so that nobody but the agent that it names can
-// have made them (services/agent/gossip, seal.go). In version 2 each agent sends the claims of all
-// its keys to every other, each period. In version 3 an agent sends the claims that have changed.
+// have made them (services/agent/gossip, seal.go). An agent sends the claims that have changed.
 // Among up to 16 agents they go to every other. Among more each key has an owner, to which its
 // claims go. The owner sends each agent that uses the key the sum over all other agents.
 
@@ -95,13 +94,13 @@ type Packet struct {
 	PromiseMs   uint32                 `protobuf:"varint,4,opt,name=promise_ms,json=promiseMs,proto3" json:"promise_ms,omitempty"`                     // the sender's next packet is due within this
 	Leaving     bool                   `protobuf:"varint,5,opt,name=leaving,proto3" json:"leaving,omitempty"`                                          // the sender stops in order; its gateways may live on
 	Ack         *Ack                   `protobuf:"bytes,6,opt,name=ack,proto3" json:"ack,omitempty"`                                                   // the latest packet received from the addressee
-	Replicas    []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                                         // in version 3 with the claims that have changed
-	Sums        []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // version 3: of keys that the sender owns
-	LateMs      uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // version 3: what the sender has to send waits for so long, since it is too much
-	Resend      bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // version 3: the addressee was unreachable for long: it is to send everything again
-	Everybody   bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // version 3: the sender sends its claims to all agents, adds up theirs itself and takes no sums
+	Replicas    []*Replica             `protobuf:"bytes,7,rep,name=replicas,proto3" json:"replicas,omitempty"`                                         // with the claims that have changed
+	Sums        []*Sum                 `protobuf:"bytes,8,rep,name=sums,proto3" json:"sums,omitempty"`                                                 // of keys that the sender owns
+	LateMs      uint32                 `protobuf:"varint,9,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`                              // what the sender has to send waits for so long, since it is too much
+	Resend      bool                   `protobuf:"varint,10,opt,name=resend,proto3" json:"resend,omitempty"`                                           // the addressee was unreachable for long: it is to send everything again
+	Everybody   bool                   `protobuf:"varint,11,opt,name=everybody,proto3" json:"everybody,omitempty"`                                     // the sender sends its claims to all agents, adds up theirs itself and takes no sums
 	Tokens      *Tokens                `protobuf:"bytes,12,opt,name=tokens,proto3" json:"tokens,omitempty"`                                            // of EXACT limits; such a packet has neither number nor state, nor is it acknowledged
-	Nearness    Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // version 3: whether the way from the sender to all other agents is short
+	Nearness    Nearness               `protobuf:"varint,13,opt,name=nearness,proto3,enum=titrate.gossip.v1alpha1.Nearness" json:"nearness,omitempty"` // whether the way from the sender to all other agents is short
 	// Of keys that the sender owns at its site, what the gateways of that site claim. The addressee owns the keys at
 	// another site.
 	Sites         []*Sum `protobuf:"bytes,14,rep,name=sites,proto3" json:"sites,omitempty"`
@@ -243,7 +242,7 @@ type Ack struct {
 	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	HeldUs        uint32                 `protobuf:"varint,3,opt,name=held_us,json=heldUs,proto3" json:"held_us,omitempty"` // from the receipt of that packet to sending this one
-	Earlier       uint64                 `protobuf:"fixed64,4,opt,name=earlier,proto3" json:"earlier,omitempty"`            // version 3: bit i is set if packet seq−1−i was received, too
+	Earlier       uint64                 `protobuf:"fixed64,4,opt,name=earlier,proto3" json:"earlier,omitempty"`            // bit i is set if packet seq−1−i was received, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,8 +421,8 @@ type FlowClaim struct {
 	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
 	Claim         float32                `protobuf:"fixed32,2,opt,name=claim,proto3" json:"claim,omitempty"`             // 0 withdraws it
 	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`           // weight when saturated, else 0
-	Left          bool                   `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`                // version 3: the replica does not use it any more, or the addressee is not its owner any more
-	Ask           bool                   `protobuf:"varint,5,opt,name=ask,proto3" json:"ask,omitempty"`                  // version 3: the sender does not go by the addressee's sum yet, and wants it
+	Left          bool                   `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`                // the replica does not use it any more, or the addressee is not its owner any more
+	Ask           bool                   `protobuf:"varint,5,opt,name=ask,proto3" json:"ask,omitempty"`                  // the sender does not go by the addressee's sum yet, and wants it
 	Unsaturated   float32                `protobuf:"fixed32,6,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // of another site: the claims of its unsaturated replicas
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -509,9 +508,9 @@ type KeyClaim struct {
 	Active        float32                `protobuf:"fixed32,3,opt,name=active,proto3" json:"active,omitempty"`            // weight when saturated, else 0
 	Admitted      float64                `protobuf:"fixed64,4,opt,name=admitted,proto3" json:"admitted,omitempty"`        // cost, cumulative in this generation
 	Spent         float32                `protobuf:"fixed32,5,opt,name=spent,proto3" json:"spent,omitempty"`              // cost units of the shared burst that are spent
-	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`                 // version 3: the replica does not use it any more, or the addressee is not its owner any more
-	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`                   // version 3: the sender does not go by the addressee's sum yet, and wants it
-	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`               // version 3: sent before, to another owner or to an earlier process of the addressee
+	Left          bool                   `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`                 // the replica does not use it any more, or the addressee is not its owner any more
+	Ask           bool                   `protobuf:"varint,7,opt,name=ask,proto3" json:"ask,omitempty"`                   // the sender does not go by the addressee's sum yet, and wants it
+	Known         bool                   `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`               // sent before, to another owner or to an earlier process of the addressee
 	Own           float32                `protobuf:"fixed32,9,opt,name=own,proto3" json:"own,omitempty"`                  // the part of spent that the replica has admitted itself
 	Unsaturated   float32                `protobuf:"fixed32,10,opt,name=unsaturated,proto3" json:"unsaturated,omitempty"` // of another site: the claims of its unsaturated replicas
 	unknownFields protoimpl.UnknownFields
