@@ -204,7 +204,7 @@ func overrideRow(o *quotav1.Override) []string {
 	}
 	until := command.None
 	if o.Until != nil {
-		until = strings.TrimPrefix(modeOf("", o), " until ")
+		until = strings.TrimPrefix(strings.TrimSpace(modeOf("", o)), "until ")
 	}
 	return []string{o.Name, rate, burst, until, inForce(o.Status)}
 }
