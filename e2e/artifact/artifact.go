@@ -9,9 +9,6 @@ import (
 	"github.com/titrate/titrate/lab/installation"
 )
 
-// EnvoyVersion is the version that the filter is built for.
-const EnvoyVersion = "1.40.0"
-
 // Programs returns Titrate, its filter and Envoy.
 func Programs(t *testing.T) installation.Programs {
 	t.Helper()
@@ -19,7 +16,7 @@ func Programs(t *testing.T) installation.Programs {
 	return installation.Programs{
 		Titrate: File(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
 		Module:  File(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
-		Envoy:   File(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-"+EnvoyVersion, "envoy"), "make envoy"),
+		Envoy:   File(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-"+installation.EnvoyVersion, "envoy"), "make envoy"),
 	}
 }
 

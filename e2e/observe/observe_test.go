@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/titrate/titrate/e2e/metrics"
-	"github.com/titrate/titrate/lab/dev"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 const root = "../.."
@@ -63,7 +63,7 @@ func needed(t *testing.T) options {
 	t.Helper()
 	envoy := os.Getenv("ENVOY_BIN")
 	if cache, err := os.UserCacheDir(); envoy == "" && err == nil {
-		envoy = filepath.Join(cache, "titrate", "envoy-"+dev.EnvoyVersion, "envoy")
+		envoy = filepath.Join(cache, "titrate", "envoy-"+installation.EnvoyVersion, "envoy")
 	}
 	o, err := find(root, envoy)
 	if err != nil && os.Getenv("TITRATE_E2E") == "1" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/titrate/titrate/e2e/artifact"
 	"github.com/titrate/titrate/e2e/guide"
+	"github.com/titrate/titrate/lab/installation"
 )
 
 const ownEnvoy = "../../docs/your-own-envoy.md"
@@ -39,6 +39,7 @@ func contains(t *testing.T, said string, wants ...string) {
 // The guide's static configuration, from nothing to a limited request.
 func TestGuideStatic(t *testing.T) {
 	b := need(t)
+	t.Parallel()
 	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy}),
 		script(t, ownEnvoy, "Binaries", "Static configuration"))
 	guide.CheckLimited(t, said)
@@ -48,6 +49,7 @@ func TestGuideStatic(t *testing.T) {
 // The same with a listener that Envoy gets by xDS.
 func TestGuideXDS(t *testing.T) {
 	b := need(t)
+	t.Parallel()
 	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy}), script(t, ownEnvoy, "Binaries", "xDS"))
 	guide.CheckLimited(t, said)
 }
@@ -62,7 +64,7 @@ func runEnvoyGateway(t *testing.T, heading string) string {
 	b := need(t)
 	commands := script(t, "../../docs/envoy-gateway.md", "To try it", heading)
 	if other := os.Getenv("ENVOY_VERSION"); other != "" { // that of ENVOY_BIN
-		commands = strings.ReplaceAll(commands, artifact.EnvoyVersion, other)
+		commands = strings.ReplaceAll(commands, installation.EnvoyVersion, other)
 	}
 	said := guide.Run(t, b.clone(t, map[string]string{"envoy": b.envoy, "envoy-gateway": gateway}), commands)
 	t.Log(said)

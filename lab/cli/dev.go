@@ -13,6 +13,7 @@ import (
 
 	"github.com/titrate/titrate/lab/dev"
 	"github.com/titrate/titrate/lab/dev/scenario"
+	"github.com/titrate/titrate/lab/installation"
 	"github.com/titrate/titrate/services/command"
 )
 
@@ -85,7 +86,7 @@ func newDev() *cobra.Command {
 		"file to get the live table as an animated SVG, four times as fast as the run")
 	f.StringVar(&recompute, "recompute", "", "judge the trace of an earlier run again, without running anything")
 	f.StringVar(&config.Envoy, "envoy", "",
-		"Envoy "+dev.EnvoyVersion+" binary (default $ENVOY_BIN, then the binary of \"make envoy\")")
+		"Envoy "+installation.EnvoyVersion+" binary (default $ENVOY_BIN, then the binary of \"make envoy\")")
 	f.StringVar(&config.Module, "module", "", "the filter (default libtitrate.so beside this program)")
 	f.IntVar(&config.BasePort, "base-port", 0,
 		"first of the consecutive ports to use, gateways first (default any free ports)")

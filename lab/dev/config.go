@@ -12,9 +12,6 @@ import (
 	"github.com/titrate/titrate/lab/installation"
 )
 
-// EnvoyVersion is the Envoy that the filter is built for.
-const EnvoyVersion = "1.40.0"
-
 // Config of a run. Zero values mean the defaults that are stated.
 type Config struct {
 	// Duration of the load. Default 60 s; at least scenario.MinDuration. With
@@ -114,7 +111,7 @@ func (c *Config) findEnvoy() error {
 		if err != nil {
 			return fmt.Errorf("no Envoy: give --envoy or set ENVOY_BIN (%w)", err)
 		}
-		c.Envoy, from = filepath.Join(cache, "titrate", "envoy-"+EnvoyVersion, "envoy"), "the cache"
+		c.Envoy, from = filepath.Join(cache, "titrate", "envoy-"+installation.EnvoyVersion, "envoy"), "the cache"
 	}
 	info, err := os.Stat(c.Envoy)
 	switch {

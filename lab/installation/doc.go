@@ -11,3 +11,6 @@
 // unexpected end. An [Envoy] has one worker, one listener and one filter: Titrate's, one of Envoy's own to
 // compare with, or none. A [Proxy] is the server that runs it.
 package installation
+
+// EnvoyVersion is the version of Envoy that the filter is built for.
+const EnvoyVersion = "1.40.0"
