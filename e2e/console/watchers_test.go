@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/e2e/bench/rig"
 )
 
 // fleetPaths has the paths of the screen Fleet.
@@ -81,12 +81,9 @@ func (s *system) follow(t *testing.T, ctx context.Context, from string, slow boo
 // cpu is the time that a process has used.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := rig.ProcessTime(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return used
 }

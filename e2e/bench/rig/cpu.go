@@ -21,7 +21,7 @@ type CPU []*child.Process
 func (c CPU) Of() (time.Duration, error) {
 	var sum time.Duration
 	for _, p := range c {
-		t, err := processTime(p.PID())
+		t, err := ProcessTime(p.PID())
 		if err != nil {
 			return 0, fmt.Errorf("CPU time of %s: %w", p.Name, err)
 		}
@@ -31,7 +31,7 @@ func (c CPU) Of() (time.Duration, error) {
 }
 
 // OwnCPU is the user and system time that this process has used so far.
-func OwnCPU() (time.Duration, error) { return processTime(os.Getpid()) }
+func OwnCPU() (time.Duration, error) { return ProcessTime(os.Getpid()) }
 
 // Busy is the time that all processors of the machine together have worked so far, for all programs.
 func Busy() (time.Duration, error) {
@@ -48,9 +48,9 @@ func Busy() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// processTime reads the CPU clock of a process: its id is the complement of the pid, then the kind of clock (2:
-// as counted by the scheduler).
-func processTime(pid int) (time.Duration, error) {
+// ProcessTime is the user and system time that a process has used so far. It reads the CPU clock of the process,
+// whose id is the complement of the pid, then the kind of clock (2: as counted by the scheduler).
+func ProcessTime(pid int) (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(int32(^pid)<<3|2, &t)
 	return time.Duration(t.Nano()), err
