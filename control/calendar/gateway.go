@@ -185,6 +185,14 @@ func (g *Gateway) ahead(now int64) Units {
 	return 0
 }
 
+// restart begins another session, without what is recalled.
+func (g *Gateway) restart(now int64, recall bool, session uint64) {
+	if recall {
+		g.period, g.ends, g.has, g.known, g.view = 0, 0, min(g.has, 0), 0, View{}
+	}
+	g.begin(now, session, g.period)
+}
+
 // Receive takes in a message of the owner. session is for a session that begins by that.
 func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	if m.Session != g.session {
@@ -193,10 +201,7 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	}
 	switch {
 	case m.Begin:
-		if m.Recall {
-			g.period, g.ends, g.has, g.known, g.view = 0, 0, min(g.has, 0), 0, View{}
-		}
-		g.begin(now, session(), g.period)
+		g.restart(now, m.Recall, session())
 		return
 	case g.owner != 0 && m.Owner != g.owner || m.Period < g.period:
 		return
@@ -223,8 +228,7 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 		g.ends = now + m.Left
 	}
 	g.view, g.viewed = View{m.Period, g.ends, m.Amount, m.Remaining}, 0
-	g.no = 0
-	if m.Refuse > 0 {
+	if g.no = 0; m.Refuse > 0 {
 		g.no = now + m.Refuse
 	}
 	if g.seen >= g.number {

@@ -218,8 +218,9 @@ func (u *user) hasNow() Units {
 func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 	a := o.accountOf(m)
 	begin := Reply{Owner: m.Owner, Session: m.Session, Seen: m.Number, Begin: true}
-	switch replaced := o.since <= m.Owner && m.Owner < o.life; {
-	case !replaced && m.Period != 0 && (o.now.period == 0 || m.Period == o.now.period+1):
+	replaced := o.since <= m.Owner && m.Owner < o.life
+	switch {
+	case !replaced && o.isAhead(m.Period):
 		return // this agent learns the period soon, and the gateway repeats
 	case a == nil || replaced:
 		begin.Recall = true
@@ -245,13 +246,7 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 	}
 	o.note(now, a, u, m)
 	if a != &o.now {
-		u.replied++
-		r := Reply{Owner: o.life, Session: m.Session, Number: u.replied, Seen: m.Number, Period: o.now.period,
-			Left: o.leftOf(now), Amount: o.terms.Amount, Remaining: o.remaining()}
-		if m.Ended { // it only asks whether this came
-			r.Period = m.Period
-		}
-		out.Reply(from, r)
+		out.Reply(from, o.replyBefore(now, u, m))
 		return
 	}
 	if m.Known > a.said && m.Period != 0 {
@@ -259,6 +254,22 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		a.high = max(a.high, a.others)
 	}
 	o.serve(now, out)
+}
+
+// isAhead reports whether a period is the one that this agent learns next.
+func (o *Owner) isAhead(period int64) bool {
+	return period != 0 && (o.now.period == 0 || period == o.now.period+1)
+}
+
+// replyBefore answers a gateway that speaks of the period before: the present one has begun.
+func (o *Owner) replyBefore(now int64, u *user, m Ask) Reply {
+	u.replied++
+	r := Reply{Owner: o.life, Session: m.Session, Number: u.replied, Seen: m.Number, Period: o.now.period,
+		Left: o.leftOf(now), Amount: o.terms.Amount, Remaining: o.remaining()}
+	if m.Ended { // it only asks whether this came
+		r.Period = m.Period
+	}
+	return r
 }
 
 // accountOf returns the account of a message; nil: there is none.

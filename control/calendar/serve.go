@@ -160,6 +160,11 @@ func (o *Owner) answer(now int64, out Outbox, short bool) {
 			o.reply(now, u, out, Reply{Begin: u.ended && u.received >= u.granted})
 		}
 	}
+	o.dropEnded(now)
+}
+
+// dropEnded forgets gateways that have ended long enough ago. What they have used stays.
+func (o *Owner) dropEnded(now int64) {
 	o.now.users = slices.DeleteFunc(o.now.users, func(u user) bool {
 		over := u.ended && now-u.at >= keepEnded
 		if over {

@@ -40,6 +40,17 @@ const (
 
 func (w where) has(p *peer) bool { return w == anywhere || (w == abroad) == p.abroad }
 
+// of returns what stays of removed peers there, and the epoch of the count.
+func (s *slot) of(w where) (admitted, assumed float64, epoch uint32) {
+	switch w {
+	case atHome:
+		return s.base - s.abroad, s.assumed, s.home
+	case abroad:
+		return s.abroad, 0, s.away
+	}
+	return s.base, s.assumed, s.epoch
+}
+
 // addUp adds up what selected peers do with one key.
 func (t *Table) addUp(key uint64, of selection, now float64, flow bool) (out Outside) {
 	out.Key = key
@@ -47,13 +58,7 @@ func (t *Table) addUp(key uint64, of selection, now float64, flow bool) (out Out
 	if s == nil {
 		return out
 	}
-	out.Admitted, out.Assumed, out.Epoch = s.base, s.assumed, s.epoch
-	switch of.of {
-	case atHome:
-		out.Admitted, out.Epoch = out.Admitted-s.abroad, s.home
-	case abroad:
-		out.Admitted, out.Assumed, out.Epoch = s.abroad, 0, s.away
-	}
+	out.Admitted, out.Assumed, out.Epoch = s.of(of.of)
 	fresh, grouped := false, of.group != Group{}
 	for i := s.head; i != none; {
 		e := &t.entries[i]
@@ -71,8 +76,8 @@ func (t *Table) addUp(key uint64, of selection, now float64, flow bool) (out Out
 			continue
 		case uses:
 			out.Others++
+			out.Abroad = out.Abroad || p.abroad
 		}
-		out.Abroad = out.Abroad || p.abroad && uses
 		quiet := now - p.heard
 		stale := quiet >= p.staleAfter(t.p.Stale)
 		count, assumed := t.count(e, p, now, uses, stale)

@@ -140,6 +140,11 @@ func peekLimit(by *limit, queue bool, left Allowance) Outcome {
 	return out
 }
 
+// isLess reports whether fewer requests are left than of another allowance, if there is another.
+func (a *Allowance) isLess(than *Allowance) bool {
+	return than.Limit == "" || a.Remaining*than.Cost < than.Remaining*a.Cost
+}
+
 // leastAllowance returns the enforced limit that leaves the least, or the first limit that
 // would refuse, which is then also returned. Limits that count different costs compare by the
 // number of such requests that they leave. A concurrency limit counts only if it would refuse.
@@ -153,7 +158,7 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 			if !passes {
 				return a, l
 			}
-			if known && (least.Limit == "" || a.Remaining*least.Cost < least.Remaining*a.Cost) {
+			if known && a.isLess(&least) {
 				least = a
 			}
 			continue
@@ -170,7 +175,7 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 		switch {
 		case !passes:
 			return a, l
-		case least.Limit == "" || a.Remaining*least.Cost < least.Remaining*a.Cost:
+		case a.isLess(&least):
 			least = a
 		}
 	}

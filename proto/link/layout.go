@@ -88,14 +88,21 @@ func code(c *coder, m Message) {
 		codeSlotAsks(c, m)
 	case *exchange.SlotReplies:
 		codeSlotReplies(c, m)
+	case *exchange.QuotaAsks, *exchange.QuotaReplies:
+		codeQuotas(c, m)
+	case *Heartbeat:
+		codeHeartbeat(c, m)
+	}
+}
+
+func codeQuotas(c *coder, m Message) {
+	switch m := m.(type) {
 	case *exchange.QuotaAsks:
 		c.record("asks", sizeQuotas, func() { c.u64("owner", &m.Owner) })
 		list(c, "list", sizeQuotaAsk, &m.List, codeQuotaAsk)
 	case *exchange.QuotaReplies:
 		c.record("replies", sizeQuotas, func() { c.u64("owner", &m.Owner) })
 		list(c, "list", sizeQuotaReply, &m.List, codeQuotaReply)
-	case *Heartbeat:
-		codeHeartbeat(c, m)
 	}
 }
 

@@ -82,14 +82,9 @@ func (s *Server) list(
 		}
 	}
 	scope := kind.Collection() + " " + parent + " "
-	if token := r.GetPageToken(); token != "" {
-		after, err := base64.RawURLEncoding.DecodeString(token)
-		rest, ok := strings.CutPrefix(string(after), scope)
-		if err != nil || !ok {
-			return nil, "", status(valid.Wrong("page_token",
-				"is not of this list: give the next_page_token of the same request"))
-		}
-		q.After = rest
+	var err error
+	if q.After, err = tokenOf(scope, r.GetPageToken()); err != nil {
+		return nil, "", status(err)
 	}
 	page, next, err := s.store.List(ctx, q)
 	if err != nil {
@@ -105,6 +100,19 @@ func (s *Server) list(
 	}
 	s.withStatus(ctx, page...)
 	return page, next, nil
+}
+
+// tokenOf returns the name after which a page of a list begins; "" is the first page.
+func tokenOf(scope, token string) (after string, err error) {
+	if token == "" {
+		return "", nil
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(token)
+	after, ok := strings.CutPrefix(string(decoded), scope)
+	if err != nil || !ok {
+		return "", valid.Wrong("page_token", "is not of this list: give the next_page_token of the same request")
+	}
+	return after, nil
 }
 
 // checkParent refuses a name that has no resources of a kind.

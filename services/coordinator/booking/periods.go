@@ -208,21 +208,27 @@ func (b *Book) Tidy(now time.Time, shard int) {
 			b.counts.Dropped++
 		case one.final:
 			if now.Sub(m.span(p, one.Period).ends) <= late {
-				if terms, configured := b.terms(one.Key); configured && terms.Calendar == one.Calendar {
-					one.soft = terms.Soft
-					b.watch(one)
-				}
+				b.renew(one)
 			}
 		case one.Period < present && b.over(one, now, m.span(p, one.Period).ends):
 			one.close()
 			b.mark(one, nil)
 		default:
-			if terms, configured := b.terms(one.Key); configured && terms.Calendar == one.Calendar {
-				one.amount, one.soft = terms.Amount, terms.Soft
-				b.watch(one)
-			}
+			b.renew(one)
 		}
 	}
+}
+
+// renew goes by the terms in force, if they are of the same calendar. The amount of a final period stays.
+func (b *Book) renew(one *record) {
+	terms, configured := b.terms(one.Key)
+	if !configured || terms.Calendar != one.Calendar {
+		return
+	}
+	if one.soft = terms.Soft; !one.final {
+		one.amount = terms.Amount
+	}
+	b.watch(one)
 }
 
 // over reports whether nothing comes any more about a period that ended at end. Agents that no session is known of may

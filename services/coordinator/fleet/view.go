@@ -271,12 +271,15 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	if p, ok := m.(*quotav1.Pool); ok && p.GetCost() != "" {
 		ask("cost", "cost", p.GetCost(), "requests count with their plain cost there", n.costs)
 	}
-	if _, is := m.(*quotav1.Override); is {
-		if without := lacking(n.all, n.overrides); len(without) > 0 {
-			doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("%d of %s do not know "+
-				"overrides that are resources, and go by the limit's own numbers (%s): they are of an older release",
-				len(without), wording.Count(len(n.all), "gateway"), few(without))})
+	lack := func(field string, gateways []string, known map[string]bool, format string) {
+		if without := lacking(gateways, known); len(without) > 0 {
+			doubts = append(doubts, quota.Doubt{Field: field, Message: fmt.Sprintf(format, len(without),
+				wording.Count(len(gateways), "gateway"), few(without))})
 		}
+	}
+	if _, is := m.(*quotav1.Override); is {
+		lack("", n.all, n.overrides, "%d of %s do not know overrides that are resources, and go by the limit's own "+
+			"numbers (%s): they are of an older release")
 	}
 	l, ok := m.(*quotav1.Limit)
 	if !ok {
@@ -287,11 +290,8 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	}
 	if len(l.GetPlans()) > 0 {
 		named = true
-		if without := lacking(n.gateways, n.identities[config.PlanIdentity]); len(without) > 0 {
-			doubts = append(doubts, quota.Doubt{Field: "plans", Message: fmt.Sprintf("%d of %s have no setting "+
-				"plan in their filters (%s): all requests have the limit's own numbers there", len(without),
-				wording.Count(len(n.gateways), "gateway"), few(without))})
-		}
+		lack("plans", n.gateways, n.identities[config.PlanIdentity], "%d of %s have no setting plan in their filters "+
+			"(%s): all requests have the limit's own numbers there")
 	}
 	for i, class := range l.GetClasses() {
 		ask(fmt.Sprintf("classes[%d]", i), "class", class, "no request is in it there", n.classes)
@@ -299,15 +299,12 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	if cost := l.GetCost(); cost != "" {
 		ask("cost", "cost", cost, "the limit counts no request there", n.costs)
 	}
-	if without := lacking(n.all, n.concurrency); l.GetConcurrency() > 0 && len(without) > 0 {
-		doubts = append(doubts, quota.Doubt{Field: "concurrency", Message: fmt.Sprintf("%d of %s do not hold limits "+
-			"with a concurrency and leave this one out (%s): they are rate limit services or of an older release",
-			len(without), wording.Count(len(n.all), "gateway"), few(without))})
+	const older = " and leave this one out (%s): they are rate limit services or of an older release"
+	if l.GetConcurrency() > 0 {
+		lack("concurrency", n.all, n.concurrency, "%d of %s do not hold limits with a concurrency"+older)
 	}
-	if without := lacking(n.all, n.quotas); l.GetQuota() != nil && len(without) > 0 {
-		doubts = append(doubts, quota.Doubt{Field: "quota", Message: fmt.Sprintf("%d of %s do not hold limits with a "+
-			"quota and leave this one out (%s): they are rate limit services or of an older release", len(without),
-			wording.Count(len(n.all), "gateway"), few(without))})
+	if l.GetQuota() != nil {
+		lack("quota", n.all, n.quotas, "%d of %s do not hold limits with a quota"+older)
 	}
 	return doubts, named
 }

@@ -82,25 +82,30 @@ func (s *session) receive(hello chan<- *controlv1.Hello) {
 			return
 		}
 		s.heard.Store(int64(s.server.now()))
-		switch {
-		case m.GetReport() != nil:
-			if s.server.loop.Report(s.agent, m.GetReport()) {
-				s.wake()
-			}
-		case m.GetAck() != nil:
-			s.ack(m.GetAck())
-		case m.GetAnswer() != nil:
-			s.server.questions.answered(s.agent, m.GetAnswer())
-		case m.GetBookings() != nil:
-			if err := s.server.bookings.Take(m.GetBookings(), s.book); err != nil {
-				s.end(status.Error(codes.InvalidArgument, err.Error()))
-				return
-			}
-		case m.GetHello() != nil:
-			s.end(status.Error(codes.InvalidArgument, "a second Hello: open a new stream instead"))
+		if err := s.take(m); err != nil {
+			s.end(status.Error(codes.InvalidArgument, err.Error()))
 			return
 		}
 	}
+}
+
+// take takes a message after the first. An error ends the stream.
+func (s *session) take(m *controlv1.ConnectRequest) error {
+	switch {
+	case m.GetReport() != nil:
+		if s.server.loop.Report(s.agent, m.GetReport()) {
+			s.wake()
+		}
+	case m.GetAck() != nil:
+		s.ack(m.GetAck())
+	case m.GetAnswer() != nil:
+		s.server.questions.answered(s.agent, m.GetAnswer())
+	case m.GetBookings() != nil:
+		return s.server.bookings.Take(m.GetBookings(), s.book)
+	case m.GetHello() != nil:
+		return errors.New("a second Hello: open a new stream instead")
+	}
+	return nil
 }
 
 // endedByAgent is the status after the agent's side has ended.

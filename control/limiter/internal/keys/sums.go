@@ -72,10 +72,13 @@ func (s *Store) SetSums(now int64, sums *exchange.Sums) {
 	}
 }
 
+// usedElsewhere reports whether other gateways use the key.
+func usedElsewhere(k *exchange.KeySum) bool { return k.Claims > 0 || k.Active > 0 || k.Spent > 0 }
+
 func (s *Store) hear(k *exchange.KeySum, m *members.View, now int64) {
 	sums := s.ledgerSums(k, m)
 	at, ok := s.locate(k.Key)
-	inUse := k.Claims > 0 || k.Active > 0 || k.Spent > 0
+	inUse := usedElsewhere(k)
 	if !ok && inUse {
 		at, ok = s.table.obtain(k.Key, now)
 	}
