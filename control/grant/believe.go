@@ -148,7 +148,8 @@ func (o *Owner) starves(now int64, u *user) bool {
 // promised returns what is kept for others than u. It is a token for each gateway that has got nothing
 // for longer than u, than the longest announced wait, and than its fair part takes. The token is kept
 // while it is refilled and until a little after the time at which the gateway may come back. So a
-// gateway that comes back before that time gets no more of the refill than its part.
+// gateway that comes back before that time gets no more of the refill than its part. If u has
+// kept to its times of late, a full bucket is enough for it: perhaps nobody comes for the token.
 func (o *Owner) promised(now int64, u *user) (sum int64) {
 	for i := range o.users {
 		v := &o.users[i]
@@ -160,6 +161,9 @@ func (o *Owner) promised(now int64, u *user) (sum int64) {
 		if due && now-v.fair > o.p.longest()+int64(len(o.users))*one {
 			sum += v.least
 		}
+	}
+	if u.hurried == 0 || now-u.hurried > patient {
+		sum = min(sum, max(0, o.p.Burst-u.least))
 	}
 	return sum
 }

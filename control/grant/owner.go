@@ -51,6 +51,7 @@ type user struct {
 	asked    int64  // when its question came
 	early    int64  // a question before would come too early: it knows how long to wait
 	until    int64  // when it may ask again
+	hurried  int64  // when it last asked too early
 	untold   bool   // it has had tokens since before the limit was lowered, and has sent nothing since
 	fair     int64  // up to when its fair part has been granted; 0: it has got all that it needs
 	last     Grant
@@ -169,7 +170,7 @@ func (o *Owner) find(from Peer, session uint64) (i int, known bool) {
 		}
 		o.b.out -= u.out() // what it still has, it registers; the rest was spent
 		*u = user{peer: from, session: session, slow: u.slow || u.deaf, claimed: u.claimed,
-			early: u.early, until: u.until,
+			early: u.early, until: u.until, hurried: u.hurried,
 			fair: u.fair}
 		return i, false
 	}

@@ -41,6 +41,7 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		return u.deaf // its answer may hold the bucket or tokens
 	}
 	if u.need > 0 && now < u.early {
+		u.hurried = now
 		o.answerWith(now, u, 0, u.until-now, false, out)
 		return true
 	}
