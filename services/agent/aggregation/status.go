@@ -63,6 +63,9 @@ func (t *Aggregator) SiteClaims(key uint64) (out []SiteClaim) {
 // OtherSites lists the other sites by name, without Keys.
 func (t *Aggregator) OtherSites() (out []SiteStatus) {
 	for _, s := range t.sortedSites() {
+		if s.ended > 0 {
+			continue
+		}
 		out = append(out, SiteStatus{Name: s.name, Agents: len(s.owners.names), Reachable: !s.silent,
 			Waiting: len(s.queue)})
 	}
@@ -72,8 +75,8 @@ func (t *Aggregator) OtherSites() (out []SiteStatus) {
 // siteStatus describes the other sites.
 func (t *Aggregator) siteStatus() []SiteStatus {
 	out := t.OtherSites()
-	for i, s := range t.sortedSites() {
-		for _, u := range s.uses.values {
+	for i := range out {
+		for _, u := range t.sites[out[i].Name].uses.values {
 			if u.began {
 				out[i].Keys++
 			}
