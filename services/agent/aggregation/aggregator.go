@@ -342,7 +342,7 @@ func (t *Aggregator) Sweep(now time.Duration) {
 		return true
 	})
 	t.sweepOwned(now)
-	t.sweepSites()
+	t.sweepSites(now)
 	for _, o := range t.sortedLocals() {
 		t.sweep(now, o)
 	}

@@ -35,6 +35,8 @@ const (
 	proxiesAtOnce = 256
 	// keepSplit is the time after which a site that is cut off is taken for gone.
 	keepSplit = 2 * time.Hour
+	// handover is the time for the next owner of a key to claim it, after the owner went to another site.
+	handover = 2 * time.Second
 )
 
 // Site is another site with its agents.
@@ -57,6 +59,9 @@ type site struct {
 	promise time.Duration
 	silent  bool // none has been received for long
 	next    int  // of uses, while that is so
+
+	ended   time.Duration // its last agent left in order, or is of another site now; 0: it has not
+	orphans bool          // the owner that claimed some of uses is not of the site any more
 }
 
 // siteUse is the use of a key at another site.
@@ -70,13 +75,15 @@ type siteUse struct {
 	epoch uint32
 	began bool // the proxy announces it here
 	exchange.KeyClaim
-	flow bool
-	at   time.Duration // the claim is as of then
+	flow     bool
+	at       time.Duration // the claim is as of then
+	orphaned time.Duration // since then from is not of the site any more; 0: it is
 }
 
 // SetSites sets the other sites; back lists the agents that have come since the last call. A key is registered again
-// at an owner that is new to it.
-func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string) {
+// at an owner that is new to it. lost names sites of which an agent has failed: without agents such a site may only be
+// cut off, and its proxy goes on. Another site without agents has ended.
+func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, lost map[string]bool) {
 	keep := map[string]bool{}
 	for _, s := range others {
 		keep[s.Name] = true
@@ -84,21 +91,86 @@ func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string) {
 		if at == nil {
 			at = t.newSite(now, s.Name)
 		}
+		at.ended = 0
 		if len(back) == 0 && slices.Equal(at.owners.names, s.Agents) {
 			continue
 		}
 		at.owners = owners{}
 		for _, name := range s.Agents {
 			at.owners.add(name)
+			if t.siteOf[name] == nil {
+				t.disownAgent(now, name)
+			}
 			t.siteOf[name] = at
 		}
+		t.orphan(now, at)
 		t.registerAgain(at, back)
 	}
 	for name, s := range t.sites {
-		if !keep[name] { // it may only be cut off: its proxy goes on
+		switch {
+		case keep[name]:
+		case lost[name]:
 			s.owners = owners{}
+		case s.ended == 0:
+			t.endSite(now, s)
 		}
 	}
+}
+
+// disownAgent forgets what an agent has claimed while it was of this site: it is of another one now.
+func (t *Aggregator) disownAgent(now time.Duration, agent string) {
+	for _, p := range slices.Clone(t.sortedRemotes()) {
+		if p.agent == agent {
+			t.removeRemote(p.name)
+			t.release(now, p.name)
+		}
+	}
+}
+
+// orphan notes the claims of owners that are not of a site any more.
+func (t *Aggregator) orphan(now time.Duration, s *site) {
+	for _, u := range s.uses.values {
+		if u.used && u.orphaned == 0 && !slices.Contains(s.owners.names, u.from.agent) {
+			u.orphaned, s.orphans = now, true
+		}
+	}
+}
+
+// endOrphans ends the claims that no other owner has confirmed: after handover if their owner is of another site now,
+// else after T2, as those of a gateway that is unreachable.
+func (t *Aggregator) endOrphans(now time.Duration, s *site) {
+	if !s.orphans || len(s.owners.names) == 0 {
+		return
+	}
+	s.orphans = false
+	for _, u := range s.uses.values {
+		if u.orphaned == 0 {
+			continue
+		}
+		after := t.o.T2
+		if at := t.siteOf[u.from.agent]; at != nil && at != s || slices.Contains(t.owners.names, u.from.agent) {
+			after = handover
+		}
+		if now-u.orphaned < after {
+			s.orphans = true
+			continue
+		}
+		u.orphaned, u.used = 0, false
+		t.endProxy(now, s, u.Key, u)
+	}
+}
+
+// endSite ends all that a site claims.
+func (t *Aggregator) endSite(now time.Duration, s *site) {
+	for _, u := range s.uses.values {
+		t.endProxy(now, s, u.Key, u)
+	}
+	for name, at := range t.siteOf {
+		if at == s {
+			delete(t.siteOf, name)
+		}
+	}
+	s.owners, s.queue, s.uses, s.ended, s.silent = owners{}, nil, newOrdered[*siteUse](), max(now, 1), false
 }
 
 // newSite begins to know another site.
@@ -275,7 +347,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 	again := !u.used || !u.began || u.from != from || u.epoch != m.GetEpoch()
 	answer := m.GetAsk() || !u.used
 	u.from, u.seq, u.epoch, u.used = from, seq, m.GetEpoch(), true
-	u.KeyClaim, u.flow, u.at = c, m.GetFlow(), now
+	u.KeyClaim, u.flow, u.at, u.orphaned = c, m.GetFlow(), now, 0
 	if !t.usedAtHome(now, c.Key) {
 		return
 	}
@@ -305,6 +377,9 @@ func (t *Aggregator) endProxy(now time.Duration, s *site, key uint64, u *siteUse
 // goOnAbroad has the proxies of sites that are cut off go on as they claimed last.
 func (t *Aggregator) goOnAbroad(now time.Duration) {
 	for _, s := range t.sortedSites() {
+		if s.ended > 0 {
+			continue
+		}
 		if s.silent = now >= silentFrom(t.o.Period, s.heard, s.promise)+t.delay; !s.silent {
 			continue
 		}
@@ -330,9 +405,15 @@ func (t *Aggregator) goOnAbroad(now time.Duration) {
 	}
 }
 
-// sweepSites forgets keys that no site uses.
-func (t *Aggregator) sweepSites() {
-	for _, s := range t.sites {
+// sweepSites forgets keys that no site uses, and sites that have ended.
+func (t *Aggregator) sweepSites(now time.Duration) {
+	for _, s := range t.sortedSites() {
+		if s.ended > 0 && now-s.ended > Linger {
+			delete(t.sites, s.name)
+			t.Forget(now, s.proxy.name, s.proxy.generation)
+			continue
+		}
+		t.endOrphans(now, s)
 		s.uses.pruneSome(max(1024, s.uses.len()/sweepCycle), func(_ uint64, u *siteUse) bool {
 			return !u.used && !u.began && !u.queued && u.told == ""
 		})
@@ -394,7 +475,15 @@ func (t *Aggregator) Abroad(key uint64, now time.Duration) (s exchange.KeySum, o
 }
 
 // Sites returns how many sites there are, with this one.
-func (t *Aggregator) Sites() int { return 1 + len(t.sites) }
+func (t *Aggregator) Sites() int {
+	n := 1
+	for _, s := range t.sites {
+		if s.ended == 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // usedAbroad reports whether this agent knows that other sites use a key.
 func (t *Aggregator) usedAbroad(now time.Duration, key uint64) bool {
@@ -406,7 +495,10 @@ func (t *Aggregator) usedAbroad(now time.Duration, key uint64) bool {
 func (t *Aggregator) dueAbroad() time.Duration {
 	due := time.Duration(math.MaxInt64)
 	for _, s := range t.sites {
-		if s.silent || len(s.queue) > 0 {
+		switch {
+		case s.ended > 0:
+			continue
+		case s.silent || len(s.queue) > 0:
 			return 0
 		}
 		due = min(due, silentFrom(t.o.Period, s.heard, s.promise)+t.delay)

@@ -25,9 +25,10 @@ type fleet struct {
 	loss      float64 // part of the packets that are lost, and as many come twice or late
 	mail      []mail
 	places    map[string]int
-	within    time.Duration // Options.ExactWithin
-	cut       string        // an agent whose packets do not arrive, nor those to it
-	sites     int           // the agents are of so many sites, in turn; 0: of one
+	within    time.Duration  // Options.ExactWithin
+	cut       string         // an agent whose packets do not arrive, nor those to it
+	sites     int            // the agents are of so many sites, in turn; 0: of one
+	moved     map[int]string // site of agents that have moved
 	log       []admission
 }
 
@@ -119,7 +120,12 @@ func newFleet(n, everybody int, seed uint64) *fleet { return newSites(0, n, ever
 // newSites is a fleet whose agents are of so many sites, in turn.
 func newSites(sites, n, everybody int, seed uint64) *fleet {
 	f := &fleet{sites: sites, everybody: everybody, now: time.Second, random: rand.New(rand.NewPCG(seed, 1)),
-		places: map[string]int{}}
+		places: map[string]int{}, moved: map[int]string{}}
+	f.addAgents(n)
+	return f
+}
+
+func (f *fleet) addAgents(n int) {
 	for i := range n {
 		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
 			claim: map[uint64]float64{}, sums: map[uint64]exchange.KeySum{}, charged: map[uint64]float64{},
@@ -127,11 +133,13 @@ func newSites(sites, n, everybody int, seed uint64) *fleet {
 		f.places[f.agents[i].name] = i
 		f.begin(i)
 	}
-	return f
 }
 
 // site is the site of an agent.
 func (f *fleet) site(i int) string {
+	if site, is := f.moved[i]; is {
+		return site
+	}
 	if f.sites == 0 {
 		return ""
 	}

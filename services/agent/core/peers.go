@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,7 +44,7 @@ func (c *Core) setOwners(now time.Duration) {
 		all, back := c.peers.OwnerNames(), c.peers.Back()
 		names, sites := c.bySite(all)
 		c.aggregator.SetOwners(now, names, back)
-		c.aggregator.SetSites(now, sites, back)
+		c.aggregator.SetSites(now, sites, back, c.lostSites())
 		for _, name := range back { // what it was sent since is lost
 			c.lives[name]++
 		}
@@ -70,6 +71,7 @@ func (c *Core) bySite(all []string) (here []string, others []aggregation.Site) {
 			continue
 		}
 		c.abroad = append(c.abroad, name)
+		delete(c.lost, site)
 		i, ok := slices.BinarySearchFunc(others, site, func(s aggregation.Site, name string) int {
 			return cmp.Compare(s.Name, name)
 		})
@@ -79,6 +81,17 @@ func (c *Core) bySite(all []string) (here []string, others []aggregation.Site) {
 		others[i].Agents = append(others[i].Agents, name)
 	}
 	return here, others
+}
+
+// lostSites are the sites of which an agent has failed that is not known to be of another site since.
+func (c *Core) lostSites() map[string]bool {
+	lost := maps.Clone(c.lost)
+	for name, site := range c.sites {
+		if c.hasFailed(name) {
+			lost[site] = true
+		}
+	}
+	return lost
 }
 
 // hasFailed reports whether an agent that is not alive has gone without a word.
@@ -95,6 +108,9 @@ func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, for
 	c.aggregator.SetDelay(c.peers.Delay(now), c.peers.Late(now))
 	out, forgotten = c.peers.Round(now, soon, false, c.aggregator)
 	for _, name := range forgotten {
+		if c.hasFailed(name) {
+			c.lost[c.sites[name]] = true
+		}
 		delete(c.lives, name)
 		delete(c.sites, name)
 		delete(c.left, name)

@@ -102,8 +102,9 @@ export interface GatewayBucket {
   gateway: string; agent: string; free?: number; rate: number; admitted: number; reported?: string; tokens: number;
   granted: number; returned: number; whole: boolean; need: number; recalled: boolean;
 }
+export interface Owner { agent: string; free: number; out: number; site: string }
 export interface Bucket {
   limit: string; client: string; rate: number; burst: number; exact: boolean;
-  owner?: { agent: string; free: number; out: number }; gateways: GatewayBucket[]; agents: number; silent: string[];
+  owners: Owner[]; gateways: GatewayBucket[]; agents: number; silent: string[];
   sentence: string;
 }
