@@ -133,7 +133,8 @@ func usable(t *calendar.Reply) bool {
 
 // pers are the periods on the wire.
 var pers = map[config.Per]controlv1.Calendar_Unit{config.Day: controlv1.Calendar_UNIT_DAY,
-	config.Week: controlv1.Calendar_UNIT_WEEK, config.Month: controlv1.Calendar_UNIT_MONTH}
+	config.Week: controlv1.Calendar_UNIT_WEEK, config.Month: controlv1.Calendar_UNIT_MONTH,
+	config.Year: controlv1.Calendar_UNIT_YEAR}
 
 func toCalendar(c config.Calendar) *controlv1.Calendar {
 	return &controlv1.Calendar{Per: pers[c.Per], Zone: c.Zone, StartsOn: int32(c.StartsOn)}
