@@ -49,7 +49,7 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 	if err != nil {
 		return err
 	}
-	if next, err = s.stage(ctx, next, set); err != nil {
+	if next, _, err = s.stage(ctx, next, set); err != nil {
 		return err
 	}
 	if err := s.stageParts(ctx, r); err != nil || at == BeforeSwap {
