@@ -71,3 +71,14 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 	}
 	return s.commit(ctx, next, ops)
 }
+
+// GivesUp reports whether a watch is given up at the last of checks, at each of which it has delivered what is before
+// one of the given revisions of etcd.
+func (s *Store) GivesUp(ctx context.Context, next ...int64) (lost bool) {
+	w := &watcher{store: s}
+	for _, n := range next {
+		w.next = n
+		lost = w.missesHead(ctx)
+	}
+	return lost
+}
