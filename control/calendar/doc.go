@@ -1,5 +1,5 @@
-// Package calendar has quotas of a period of a calendar: a cost that a key may use in a day, week or month of a time
-// zone, over all gateways.
+// Package calendar has quotas of a period of a calendar: a cost that a key may use in a day, week, month or year of
+// a time zone, over all gateways.
 //
 // # Model
 //
@@ -29,7 +29,8 @@
 //     answer, which the coordinator gives before its store does. An owner grants so only while it reaches all agents:
 //     otherwise another owner may do the same.
 //  7. Owners and gateways say the highest end of what was granted that they know. So a coordinator whose store was
-//     restored from a backup, and a new owner, do not begin before it.
+//     restored from a backup, and a new owner, do not begin before it. They say also how much of it was granted
+//     without an interval: where an owner's intervals have these units, it takes them out.
 //  8. An owner without units asks gateways for what is idle before it refuses. An owner that ends gives back what it
 //     has of its last intervals.
 //
@@ -37,7 +38,7 @@
 //
 //   - Used in a period: the amount, with every loss of messages and processes, and whatever owners move. There is one
 //     exception, of OPEN owners while the store is slow or away. What such an owner grants beyond its intervals is
-//     admitted once more if the owner is lost before that is booked.
+//     admitted once more if the owner and the gateways that it answered last are lost before that is booked.
 //   - Unused after a total loss: what was booked and not used, at most one step and a half; after an orderly end what
 //     a booking under way brings.
 //   - A request whose cost is an estimate uses its true cost, also beyond the amount.

@@ -14,12 +14,14 @@ type Gateway struct {
 	brought, granted, returned Units
 	use                        Use
 
-	has     Units
-	waiting Units // cost that waits
-	no      int64 // requests without units are refused until then
-	known   Units
-	view    View
-	viewed  Units // spent here since view
+	has      Units
+	waiting  Units // cost that waits
+	no       int64 // requests without units are refused until then
+	known    Units
+	unbooked Units  // the end of known that no interval had
+	granter  uint64 // that has said so
+	view     View
+	viewed   Units // spent here since view
 
 	number, seen, heard uint32
 	due                 bool  // a message is to be sent at once
@@ -188,7 +190,8 @@ func (g *Gateway) ahead(now int64) Units {
 // restart begins another session, without what is recalled.
 func (g *Gateway) restart(now int64, recall bool, session uint64) {
 	if recall {
-		g.period, g.ends, g.has, g.known, g.view = 0, 0, min(g.has, 0), 0, View{}
+		g.period, g.ends, g.has, g.view = 0, 0, min(g.has, 0), View{}
+		g.known, g.unbooked, g.granter = 0, 0, 0
 	}
 	g.begin(now, session, g.period)
 }
@@ -211,11 +214,14 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	if g.period != 0 && m.Period > g.period {
 		g.end(now)
 		g.begin(now, session(), m.Period)
-		g.owner, g.has, g.brought, g.known = m.Owner, 0, 0, 0
+		g.owner, g.has, g.brought = m.Owner, 0, 0
+		g.known, g.unbooked, g.granter = 0, 0, 0
 		m.Granted, m.Number = 0, 0 // of the session before
 	}
 	g.period = m.Period
-	g.known = max(g.known, m.Known)
+	if m.Known > g.known || m.Known == g.known && m.Owner == g.granter {
+		g.known, g.unbooked, g.granter = m.Known, m.Unbooked, m.Owner
+	}
 	if m.Granted > g.granted {
 		g.has += m.Granted - g.granted
 		g.granted = m.Granted
@@ -316,7 +322,8 @@ func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
 
 func (g *Gateway) message(now int64) Ask {
 	a := Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Period: g.period,
-		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has.bounded(), Known: g.known, Use: g.use}
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has.bounded(), Known: g.known,
+		Unbooked: g.unbooked, Granter: g.granter, Use: g.use}
 	if g.waiting > 0 {
 		a.Want = max(0, g.waiting-g.has).bounded()
 	}

@@ -51,10 +51,12 @@ type Ask struct {
 	Brought  Units  // that the gateway had when the session began
 	Received Units  // Reply.Granted as last received
 	Returned Units
-	Has      Units // not spent; below 0 after corrections
-	Want     Units // cost of the requests that wait
-	Ahead    Units // that would do for a while
-	Known    Units // highest end of what was granted that the gateway knows
+	Has      Units  // not spent; below 0 after corrections
+	Want     Units  // cost of the requests that wait
+	Ahead    Units  // that would do for a while
+	Known    Units  // highest end of what was granted that the gateway knows
+	Unbooked Units  // the end of Known that no interval had, when Granter granted it
+	Granter  uint64 // life of the owner that has said Known
 	Use
 	Ended bool // the session has ended: the gateway has returned what it had, or another session goes on
 }
@@ -71,6 +73,7 @@ type Reply struct {
 	Amount    Units
 	Remaining Units // that may still be used, by all gateways
 	Known     Units // highest end of what was granted that the owner knows
+	Unbooked  Units // the end of Known that none of its intervals has
 	Refuse    int64 // nanoseconds for which requests without units are refused; 0: they ask
 	Recall    bool  // idle units are to be returned at once; with Begin: the gateway's period has ended
 	Begin     bool  // the owner does not know the session: the gateway begins another one. Else only Recall counts

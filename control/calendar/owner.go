@@ -37,14 +37,16 @@ type account struct {
 	users  []user
 	ended  Use // of gateways that are forgotten
 
-	booked    Units    // lengths of all intervals
-	last      interval // that was booked, with those before it that have no gap
+	booked    Units      // lengths of all intervals
+	last      interval   // that was booked, with those before it that have no gap
+	mine      []interval // all of them, without what is excluded, in their order; where there is no gap, one
 	hasBooked bool
-	high      Units // highest end of an interval that is known
-	full      Units // the amount when the coordinators said that it is used up; 0: they have given an interval since
-	others    Units // highest that gateways know of other sessions
-	said      Units // that gateways were sent
-	out       Units // granted and not returned; below 0 if gateways returned units of another owner
+	high      Units    // highest end of an interval that is known
+	full      Units    // the amount when the coordinators said that it is used up; 0: they have given an interval since
+	others    Units    // highest that gateways know of other sessions
+	said      Units    // that gateways were sent
+	unbooked  interval // that other owners have granted beyond their intervals, as far as gateways know
+	out       Units    // granted and not returned; below 0 if gateways returned units of another owner
 
 	session  uint64 // of its questions to the coordinators
 	number   uint64
@@ -249,6 +251,9 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, o.replyBefore(now, u, m))
 		return
 	}
+	if m.Unbooked > 0 && m.Granter != o.life && m.Period != 0 {
+		a.exclude(interval{max(0, m.Known-m.Unbooked), m.Known})
+	}
 	if m.Known > a.said && m.Period != 0 {
 		a.others = max(a.others, min(m.Known, o.terms.Amount))
 		a.high = max(a.high, a.others)
@@ -270,6 +275,50 @@ func (o *Owner) replyBefore(now int64, u *user, m Ask) Reply {
 		r.Period = m.Period
 	}
 	return r
+}
+
+// exclude notes units that another owner has granted without an interval. If the owner was lost, nothing pays for
+// them: where intervals of this account have them too, it does not grant them again.
+func (a *account) exclude(units interval) {
+	if units.to > a.unbooked.to {
+		a.unbooked = units
+	}
+	for i := 0; i < len(a.mine); i++ {
+		one := a.mine[i]
+		both := interval{max(one.from, units.from), min(one.to, units.to)}
+		if both.from >= both.to {
+			continue
+		}
+		a.out += both.to - both.from
+		a.mine[i].to = both.from
+		if both.to < one.to {
+			a.mine = slices.Insert(a.mine, i+1, interval{both.to, one.to})
+			i++
+		}
+	}
+	a.mine = slices.DeleteFunc(a.mine, func(one interval) bool { return one.from == one.to })
+}
+
+// maxMine bounds account.mine. With more, the first two become one: what is between them is excluded needlessly.
+const maxMine = 8
+
+// take takes in an interval.
+func (a *account) take(booked interval) {
+	a.booked += booked.to - booked.from
+	if !a.hasBooked || booked.from != a.last.to {
+		a.last.from = booked.from
+	}
+	a.hasBooked, a.last.to = true, booked.to
+	if n := len(a.mine); n > 0 && a.mine[n-1].to == booked.from {
+		a.mine[n-1].to = booked.to
+	} else {
+		a.mine = append(a.mine, booked)
+	}
+	if len(a.mine) > maxMine {
+		a.mine[1].from = a.mine[0].from
+		a.mine = slices.Delete(a.mine, 0, 1)
+	}
+	a.exclude(a.unbooked)
 }
 
 // accountOf returns the account of a message; nil: there is none.
@@ -407,11 +456,7 @@ func (o *Owner) Booked(now int64, b Booked, out Outbox) {
 	}
 	a.answered = true
 	if length := b.To - b.From; length > 0 {
-		a.booked += length
-		if a.hasBooked = true; b.From != a.last.to {
-			a.last.from = b.From
-		}
-		a.last.to = b.To
+		a.take(interval{b.From, b.To})
 		a.high, a.full = max(a.high, b.To), 0
 	}
 	if now-a.firstAt >= SlowAfter {

@@ -32,8 +32,8 @@ const secondsOfDay = 24 * 60 * 60
 // monday is the day number of a Monday: 1970-01-05.
 const monday = 4
 
-// Number returns the number of the period that has an instant. Days count since 1970-01-01, months since the year 0,
-// and weeks since the first week that began in 1970.
+// Number returns the number of the period that has an instant. Days count since 1970-01-01, months and years since
+// the year 0, and weeks since the first week that began in 1970.
 func (p Periods) Number(at time.Time) int64 {
 	year, month, day := at.In(p.zone).Date()
 	days := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / secondsOfDay
@@ -42,6 +42,11 @@ func (p Periods) Number(at time.Time) int64 {
 		return days
 	case config.Week:
 		return floor(days-monday-int64(p.of.StartsOn)+1, 7)
+	case config.Year:
+		if month < time.Month(p.of.StartsOn) {
+			year--
+		}
+		return int64(year)
 	default:
 		n := int64(year)*12 + int64(month) - 1
 		if day < int(p.of.StartsOn) {
@@ -75,34 +80,38 @@ func (p Periods) date(number int64) (int, time.Month, int) {
 		return time.Unix(number*secondsOfDay, 0).UTC().Date()
 	case config.Week:
 		return time.Unix((number*7+monday+int64(p.of.StartsOn)-1)*secondsOfDay, 0).UTC().Date()
+	case config.Year:
+		return int(number), time.Month(p.of.StartsOn), 1
 	default:
 		year := floor(number, 12)
 		return int(year), time.Month(number-year*12) + 1, int(p.of.StartsOn)
 	}
 }
 
-// Name returns a period as people write it: 2026-11 of a month that starts on its first day, else its first day.
+// Name returns a period as people write it: 2026-11 of a month that starts on its first day, 2026 of a year that
+// starts in January, else its first day.
 func (p Periods) Name(number int64) string {
 	year, month, day := p.date(number)
 	name := fmt.Sprintf("%04d-%02d-%02d", year, month, day)
-	if p.of.Per == config.Month && day == 1 {
+	switch {
+	case p.of.Per == config.Month && day == 1:
 		return name[:len("2026-11")]
+	case p.of.Per == config.Year && month == time.January:
+		return name[:len("2026")]
 	}
 	return name
 }
 
 // Parse returns the number of the period of that Name.
 func (p Periods) Parse(name string) (int64, error) {
-	at, err := time.ParseInLocation("2006-01-02", name, time.UTC)
-	if err != nil {
-		at, err = time.ParseInLocation("2006-01", name, time.UTC)
+	for _, form := range []string{"2006-01-02", "2006-01", "2006"} {
+		if at, err := time.ParseInLocation(form, name, time.UTC); err == nil {
+			in := p
+			in.zone = time.UTC
+			return in.Number(at), nil
+		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("period %q: want its first day, such as 2026-11-01, or a month, such as 2026-11", name)
-	}
-	in := p
-	in.zone = time.UTC
-	return in.Number(at), nil
+	return 0, fmt.Errorf("period %q: want its first day, such as 2026-11-01, a month, such as 2026-11, or a year", name)
 }
 
 // At returns the period of an instant, the time that is left of it, and the length of the next one.

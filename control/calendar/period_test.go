@@ -24,7 +24,8 @@ func periods(t *testing.T, c config.Calendar) Periods {
 func TestPeriodsAgainstTime(t *testing.T) {
 	for _, zone := range zones {
 		for _, c := range []config.Calendar{{Per: config.Day, Zone: zone}, {Per: config.Week, Zone: zone, StartsOn: 1},
-			{Per: config.Week, Zone: zone, StartsOn: 7}, {Zone: zone, StartsOn: 1}, {Zone: zone, StartsOn: 28}} {
+			{Per: config.Week, Zone: zone, StartsOn: 7}, {Zone: zone, StartsOn: 1}, {Zone: zone, StartsOn: 28},
+			{Per: config.Year, Zone: zone, StartsOn: 1}, {Per: config.Year, Zone: zone, StartsOn: 4}} {
 			p := periods(t, c)
 			loc, _ := time.LoadLocation(zone)
 			at := time.Date(2009, 12, 20, 0, 0, 0, 0, time.UTC)
@@ -59,7 +60,8 @@ func begins(c config.Calendar, at, before time.Time) bool {
 		switch y, m, d := day.Date(); {
 		case c.Per == config.Day,
 			c.Per == config.Week && int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Weekday()) == int(c.StartsOn)%7,
-			c.Per == config.Month && d == int(c.StartsOn):
+			c.Per == config.Month && d == int(c.StartsOn),
+			c.Per == config.Year && d == 1 && m == time.Month(c.StartsOn):
 			return true
 		case y == at.Year() && day.YearDay() >= at.YearDay() || y > at.Year():
 			return false
@@ -76,6 +78,24 @@ func TestAt(t *testing.T) {
 	number, left, next = p.At(time.Date(2027, 3, 27, 23, 0, 0, 0, time.UTC)) // midnight of the 28th
 	if p.Name(number) != "2027-03-28" || left != 23*time.Hour || next != 24*time.Hour {
 		t.Errorf("%s, %v left, the next one takes %v", p.Name(number), left, next)
+	}
+}
+
+func TestYears(t *testing.T) {
+	fiscal := periods(t, config.Calendar{Per: config.Year, Zone: "Europe/Berlin", StartsOn: 4})
+	number, left, next := fiscal.At(time.Date(2028, 3, 31, 20, 0, 0, 0, time.UTC)) // 22:00 in Berlin
+	if fiscal.Name(number) != "2027-04-01" || left != 2*time.Hour || next != 365*24*time.Hour {
+		t.Errorf("%s, %v left, the next one takes %v", fiscal.Name(number), left, next)
+	}
+	plain := periods(t, config.Calendar{Per: config.Year, Zone: "UTC", StartsOn: 1})
+	number, _, next = plain.At(time.Date(2027, 12, 31, 23, 59, 59, 0, time.UTC))
+	if plain.Name(number) != "2027" || next != 366*24*time.Hour {
+		t.Errorf("%s, the next one takes %v", plain.Name(number), next)
+	}
+	for _, bad := range []config.Calendar{{Per: config.Year, Zone: "UTC"}, {Per: config.Year, Zone: "UTC", StartsOn: 13}} {
+		if _, err := NewPeriods(bad); err == nil {
+			t.Errorf("%v is a calendar", bad)
+		}
 	}
 }
 

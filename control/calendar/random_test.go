@@ -141,6 +141,44 @@ func TestParted(t *testing.T) {
 	}
 }
 
+// lostDebt plays an owner that is lost with the store away, and the next one, which books before it knows of all that
+// the first one granted by its own count.
+func lostDebt(t *testing.T, seed uint64, without rule) *world {
+	w := newWorld(t, seed, 400*Unit, without)
+	a := w.agent()
+	early, late := w.gateway(a), w.gateway(a)
+	w.loadAt(5, 20*second, func() { early.request(Unit) })
+	w.at(10*second, func() { w.store.away = true })
+	w.loadAt(5, 40*second, func() { late.request(Unit) })
+	w.at(60*second, func() {
+		a.dead, w.store.away = true, false
+		next := w.agent()
+		for i, g := range []*gatewaySim{early, late} {
+			w.at(w.now+int64(i)*300*millisecond, func() {
+				g.owner = next
+				g.g.Move(w.now, 0, w.session())
+				g.request(Unit)
+			})
+		}
+		w.load(5, Unit, 200*second)
+	})
+	w.run(200 * second)
+	return w
+}
+
+func TestOwnerLostInDebt(t *testing.T) {
+	over := Units(0)
+	for seed := range uint64(10) {
+		if w := lostDebt(t, seed, none); w.over() > 0 || w.amount-w.admitted[1] > 30*Unit {
+			t.Errorf("seed %d: %v over, %v unused", seed, w.over().Cost(), (w.amount - w.admitted[1]).Cost())
+		}
+		over += lostDebt(t, seed, unbooked).over()
+	}
+	if over == 0 {
+		t.Error("without the part of rule 7 about units without an interval: nothing is over")
+	}
+}
+
 // flood plays the end of a period under a flood.
 func flood(t *testing.T, without rule) *world {
 	w := newWorld(t, 7, 1000*Unit, without)

@@ -193,7 +193,7 @@ func (o *Owner) reply(now int64, u *user, out Outbox, m Reply) {
 	}
 	a.said = max(a.said, a.granted())
 	m.Owner, m.Session, m.Number, m.Seen, m.Granted = o.life, u.session, u.replied, u.number, u.granted
-	m.Period, m.Left, m.Known = a.period, o.leftOf(now), a.granted()
+	m.Period, m.Left, m.Known, m.Unbooked = a.period, o.leftOf(now), a.granted(), a.debt().bounded()
 	m.Amount, m.Remaining = o.terms.Amount, o.remaining()
 	out.Reply(u.peer, m)
 }

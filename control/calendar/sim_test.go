@@ -43,6 +43,7 @@ const (
 	openRule        // 6: an OPEN owner waits for its bookings
 	alone           // 6: an owner that does not reach all agents goes on by its own count
 	known           // 7: nobody says the highest end
+	unbooked        // 7: nobody says how much of it no interval had
 	recalls         // 8: idle units stay where they are
 )
 
@@ -163,6 +164,9 @@ func (a *agentSim) Reply(to Peer, m Reply) {
 	w := a.w
 	if w.without == known {
 		m.Known = 0
+	}
+	if w.without == unbooked {
+		m.Unbooked = 0
 	}
 	if w.without == recalls {
 		m.Recall = false

@@ -54,6 +54,7 @@ const (
 	Month Per = iota
 	Week
 	Day
+	Year
 )
 
 // QuotaLoss says what the owner of a key of a quota does while nobody answers its bookings.
@@ -71,7 +72,7 @@ var (
 	laws       = enumeration{"queue.law", []string{"VARIABLE_STRUCTURE", "DROP_TAIL", "POLICE", "CODEL"}}
 	onLosses   = enumeration{"on_loss", []string{"FREEZE", "SAFE_RATE", "OPEN"}}
 	precisions = enumeration{"precision", []string{"UNSTATED", "LOCAL", "EXACT"}}
-	pers       = enumeration{"quota.per", []string{"MONTH", "WEEK", "DAY"}}
+	pers       = enumeration{"quota.per", []string{"MONTH", "WEEK", "DAY", "YEAR"}}
 	losses     = enumeration{"quota.on_loss", []string{"OPEN", "CLOSED"}}
 	modes      = enumeration{"mode", []string{"ENFORCE", "SHADOW", "OFF"}}
 )

@@ -19,7 +19,8 @@ type CalendarQuota struct {
 type Calendar struct {
 	Per  Per    `json:"per"`
 	Zone string `json:"zone"` // IANA name of a time zone; needed
-	// StartsOn is the first day: of a Week 1, Monday, to 7; of a Month 1 to 28; 0 of a Day.
+	// StartsOn is the first day: of a Week 1, Monday, to 7; of a Month 1 to 28; 0 of a Day. Of a Year it is the
+	// first month, 1 to 12.
 	StartsOn uint8 `json:"starts_on,omitempty"`
 }
 
@@ -47,7 +48,7 @@ func NewCalendar(per Per, zone, startsOn string) (Calendar, error) {
 	switch day, err := strconv.ParseUint(startsOn, 10, 8); {
 	case per == Week:
 		c.StartsOn = uint8(slices.Index(weekdays, startsOn) + 1)
-	case per == Month && err == nil:
+	case (per == Month || per == Year) && err == nil:
 		c.StartsOn = uint8(day)
 	}
 	if c.StartsOn == 0 {
@@ -61,14 +62,15 @@ func (c Calendar) Start() string {
 	switch {
 	case c.Per == Week && c.StartsOn >= 1 && int(c.StartsOn) <= len(weekdays):
 		return weekdays[c.StartsOn-1]
-	case c.Per == Month:
+	case c.Per == Month, c.Per == Year:
 		return strconv.Itoa(int(c.StartsOn))
 	}
 	return ""
 }
 
 func (c Calendar) startsFault(path string, given any) error {
-	want := map[Per]string{Day: "none for a DAY", Week: "MON to SUN for a WEEK", Month: "1 to 28 for a MONTH"}
+	want := map[Per]string{Day: "none for a DAY", Week: "MON to SUN for a WEEK", Month: "1 to 28 for a MONTH",
+		Year: "1 to 12, a month, for a YEAR"}
 	return &FieldError{join(path, "quota.starts_on"), given, want[c.Per]}
 }
 
@@ -80,7 +82,7 @@ func (c Calendar) validate(path string) error {
 	if err := pers.check(path, uint8(c.Per)); err != nil {
 		return err
 	}
-	first, last := uint8(1), map[Per]uint8{Day: 0, Week: 7, Month: 28}[c.Per]
+	first, last := uint8(1), map[Per]uint8{Day: 0, Week: 7, Month: 28, Year: 12}[c.Per]
 	if c.StartsOn < min(first, last) || c.StartsOn > last {
 		return c.startsFault(path, c.StartsOn)
 	}

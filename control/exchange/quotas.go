@@ -45,7 +45,7 @@ func (t *QuotaReplies) Add(later *QuotaReplies) {
 }
 
 // quotaBytes bounds the encoded size of a QuotaAsk without the name of its key, and of a QuotaReply, bytes.
-const quotaBytes = 220
+const quotaBytes = 250
 
 // Parts cuts a into messages of at most so many bytes each.
 func (a *QuotaAsks) Parts(bytes int) (parts []*QuotaAsks) {

@@ -356,11 +356,11 @@ func codeSlotReply(c *coder, t *exchange.SlotReply) {
 }
 
 func codeQuotaAsk(c *coder, a *exchange.QuotaAsk) {
-	for _, v := range []*uint64{&a.Key, &a.Owner, &a.Session} {
+	for _, v := range []*uint64{&a.Key, &a.Owner, &a.Session, &a.Granter} {
 		c.u64("list", v)
 	}
 	integer(c, "list.period", &a.Period)
-	for _, v := range []*exchange.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
+	for _, v := range []*exchange.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known, &a.Unbooked,
 		&a.Admitted, &a.Refused, &a.Settled} {
 		integer(c, "list", v)
 	}
@@ -377,7 +377,7 @@ func codeQuotaReply(c *coder, t *exchange.QuotaReply) {
 	for _, v := range []*int64{&t.Period, &t.Left, &t.Refuse} {
 		integer(c, "list", v)
 	}
-	for _, v := range []*exchange.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known} {
+	for _, v := range []*exchange.Units{&t.Granted, &t.Amount, &t.Remaining, &t.Known, &t.Unbooked} {
 		integer(c, "list", v)
 	}
 	c.u32("list.number", &t.Number)

@@ -88,17 +88,22 @@ func (b *block) command(name, short, long, example string, fill func(context.Con
 			return b.c.use(func(client *client) error { return b.run(cmd, client, fill) })
 		},
 	}
+	b.flags(cmd)
+	_ = cmd.MarkFlagRequired("client")
+	cmd.Flags().StringVar(&b.limit, "limit", "", "limit to "+name+" it in, such as limits/per-client")
+	return cmd
+}
+
+// flags are those that block, unblock and reset have.
+func (b *block) flags(cmd *cobra.Command) {
 	b.c.flags(cmd)
 	b.output.Flag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&b.client, "client", "", "name of the client, as gateways have it")
-	_ = cmd.MarkFlagRequired("client")
-	f.StringVar(&b.limit, "limit", "", "limit to "+name+" it in, such as limits/per-client")
 	f.StringVar(&b.reason, "reason", "", "why; titrate history and titrate why show it")
 	f.BoolVar(&b.ask.ValidateOnly, "dry-run", false, "ask the coordinator what would happen, and change nothing")
 	requestFlag(f, &b.ask.RequestId)
 	cmd.ValidArgsFunction = completeNames(&b.c, []resource.Kind{resource.Tenant})
-	return cmd
 }
 
 // read reads the arguments.

@@ -31,8 +31,7 @@ gateways that have the filter. (Envoys without the filter need no import: an age
   domain: shop                      Tenant tenants/shop
   a descriptor with a rate_limit    Limit tenants/shop/limits/DESCRIPTOR
     600 per minute                  rate: 600/min (a bucket of 600, not a fixed window)
-    7000 per week or month          quota: 7000 per WEEK or MONTH of the calendar, in UTC
-    7000 per year                   rate: 7000/365d
+    7000 per week, month or year    quota: 7000 per WEEK, MONTH or YEAR of the calendar, in UTC
     key without value               key: CLIENT, identity: KEY
     key with value, or value*       classes: [KEY-VALUE]; without another key: key: TENANT
     value beside the bare key       an override of that key's limit

@@ -56,14 +56,7 @@ func newReset() *cobra.Command {
 			return r.c.use(func(client *client) error { return r.run(cmd, client, r.fill) })
 		},
 	}
-	r.c.flags(cmd)
-	r.output.Flag(cmd)
-	f := cmd.Flags()
-	f.StringVar(&r.client, "client", "", "name of the client, as gateways have it")
-	f.StringVar(&r.reason, "reason", "", "why; titrate history shows it")
-	f.BoolVar(&r.ask.ValidateOnly, "dry-run", false, "ask the coordinator what would happen, and change nothing")
-	requestFlag(f, &r.ask.RequestId)
-	cmd.ValidArgsFunction = completeNames(&r.c, []resource.Kind{resource.Tenant})
+	r.flags(cmd)
 	return cmd
 }
 

@@ -250,7 +250,7 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 		ops = append(append(ops, s.putParts(r)...), history.ops...)
 		return s.commit(ctx, h, append(ops, s.putHead(next)), history.when...)
 	}
-	next, err = s.stage(ctx, next, set)
+	next, chunks, err := s.stage(ctx, next, set)
 	if err == nil {
 		err = s.stageParts(ctx, r)
 	}
@@ -265,7 +265,7 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 		return err
 	}
 	// The changes are in force now. If carrying them out fails, the next writer does it.
-	if _, err := s.headAfterStage(ctx); err != nil {
+	if err := s.carryOutOwn(ctx, next.Staged, chunks); err != nil {
 		s.log.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 	if err != nil {
 		return err
 	}
-	if next, err = s.stage(ctx, next, set); err != nil {
+	if next, _, err = s.stage(ctx, next, set); err != nil {
 		return err
 	}
 	if err := s.stageParts(ctx, r); err != nil || at == BeforeSwap {
@@ -70,4 +70,15 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 		return err
 	}
 	return s.commit(ctx, next, ops)
+}
+
+// GivesUp reports whether a watch is given up at the last of checks, at each of which it has delivered what is before
+// one of the given revisions of etcd.
+func (s *Store) GivesUp(ctx context.Context, next ...int64) (lost bool) {
+	w := &watcher{store: s}
+	for _, n := range next {
+		w.next = n
+		lost = w.missesHead(ctx)
+	}
+	return lost
 }

@@ -25,7 +25,10 @@ func (s *Store) load(ctx context.Context, h head, changes []Change) (view, error
 	}
 	deleted := map[string]bool{}
 	for _, c := range changes {
-		if ref, err := resource.Parse(c.Name); c.Op == Delete && err == nil && !ref.Kind.Last() {
+		if c.Op != Delete {
+			continue
+		}
+		if ref, err := resource.Parse(c.Name); err == nil && !ref.Kind.Last() {
 			deleted[c.Name] = true
 		}
 	}

@@ -377,7 +377,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-// set returns the writes of the plan: resources as they are stored, with etag and time.
+// set returns the writes of the plan: resources as they are stored, with etag and time. The plan has these from then on.
 func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 	var set changeSet
 	for _, name := range p.order {
@@ -386,7 +386,8 @@ func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 			set.Deleted = append(set.Deleted, name)
 			continue
 		}
-		set.Resources = append(set.Resources, resource.Of(p.stamped(m, Etag(revision), now)))
+		p.final[name] = p.stamped(m, Etag(revision), now)
+		set.Resources = append(set.Resources, resource.Of(p.final[name]))
 	}
 	return set
 }
@@ -411,13 +412,13 @@ func (p *plan) growth() int {
 func (p *plan) result(revision int64, now *timestamppb.Timestamp) Result {
 	r := Result{Revision: revision, Outcomes: p.outcomes, Removed: p.removed}
 	for _, c := range p.changes {
-		r.Resources = append(r.Resources, p.stored(c, revision, now))
+		r.Resources = append(r.Resources, p.stored(c, now))
 		r.Before = append(r.Before, p.before[c.name()])
 	}
 	return r
 }
 
-func (p *plan) stored(c Change, revision int64, now *timestamppb.Timestamp) resource.Message {
+func (p *plan) stored(c Change, now *timestamppb.Timestamp) resource.Message {
 	if c.Op == Delete {
 		return nil
 	}
@@ -427,7 +428,7 @@ func (p *plan) stored(c Change, revision int64, now *timestamppb.Timestamp) reso
 	case !written:
 		return proto.Clone(old).(resource.Message)
 	case now != nil:
-		return p.stamped(m, Etag(revision), now)
+		return m // see set
 	case old != nil:
 		return p.stamped(m, old.GetEtag(), old.GetUpdateTime())
 	}

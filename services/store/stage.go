@@ -45,15 +45,15 @@ func (s *Store) chunkKey(id string, n int) string {
 	return fmt.Sprintf("%s%s/%06d", s.stagePrefix(), id, n)
 }
 
-// stage writes a change set apart from the configuration and returns the head that will put it in force.
-func (s *Store) stage(ctx context.Context, next head, c changeSet) (head, error) {
+// stage writes a change set apart from the configuration. It returns the head that will put it in force, and its parts.
+func (s *Store) stage(ctx context.Context, next head, c changeSet) (head, []*controlv1.Configuration, error) {
 	if err := s.sweep(ctx, next.Staged); err != nil {
-		return next, err
+		return next, nil, err
 	}
 	next.Staged = fmt.Sprintf("%016x-%08x", time.Now().UnixMilli(), rand.Uint32())
 	chunks := chunked(c)
 	next.Chunks = len(chunks)
-	return next, eachChunk(ctx, chunks, func(ctx context.Context, i int, chunk *controlv1.Configuration) error {
+	return next, chunks, eachChunk(ctx, chunks, func(ctx context.Context, i int, chunk *controlv1.Configuration) error {
 		chunk.Revision = next.Revision
 		b, err := proto.Marshal(chunk)
 		if err != nil {
@@ -136,6 +136,20 @@ func (s *Store) carryOut(ctx context.Context, h head) error {
 	if err != nil {
 		return err
 	}
+	return s.carry(ctx, h, chunks)
+}
+
+// carryOutOwn carries out a change set that this process has just put in force, without reading it again.
+func (s *Store) carryOutOwn(ctx context.Context, id string, chunks []*controlv1.Configuration) error {
+	h, err := s.readHead(ctx)
+	if err != nil || h.Staged != id || h.Held != "" {
+		return err
+	}
+	return s.carry(ctx, h, chunks)
+}
+
+// carry writes the parts of a head's change set to the resources' own keys.
+func (s *Store) carry(ctx context.Context, h head, chunks []*controlv1.Configuration) error {
 	if err := eachChunk(ctx, chunks, func(ctx context.Context, _ int, chunk *controlv1.Configuration) error {
 		ops, err := s.operations(changeSet{chunk.GetResources(), chunk.GetDeleted()})
 		if err != nil {

@@ -105,6 +105,7 @@ type watcher struct {
 	history     History
 	lost        string // why what follows is of another history
 	undelivered int64  // etcd revision of a head that the watch had not delivered at the last check
+	checked     int64  // next at the last check: a watch that is behind, and moves, is not silent
 	unread      rate.Sometimes
 }
 
@@ -255,7 +256,8 @@ func (w *watcher) missesHead(ctx context.Context) bool {
 		return true
 	}
 	h := headOf(got)
-	silent := h.mod >= w.next && h.mod == w.undelivered
+	silent := h.mod >= w.next && h.mod == w.undelivered && w.next == w.checked
+	w.checked = w.next
 	w.undelivered = 0
 	if h.mod >= w.next {
 		w.undelivered = h.mod

@@ -325,3 +325,16 @@ func TestListPages(t *testing.T) {
 		}
 	}
 }
+
+// A watch that is behind, as after a change of 400,000 resources, and moves is not taken for one that delivers nothing:
+// the whole configuration would be read again.
+func TestASlowWatchIsNotGivenUp(t *testing.T) {
+	s := storetest.Open(t)
+	apply(t, s, puts(pool("api", 1))...)
+	if s.GivesUp(t.Context(), 1, 2, 3) {
+		t.Error("a watch that moves is given up")
+	}
+	if !s.GivesUp(t.Context(), 1, 1, 1) {
+		t.Error("a watch that stands still is not given up")
+	}
+}

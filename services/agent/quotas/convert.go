@@ -76,7 +76,7 @@ func toAsk(a *exchange.QuotaAsk) *gossipv1.QuotaAsk {
 	return &gossipv1.QuotaAsk{Key: a.Key, Tenant: a.Tenant, Limit: a.Limit, Client: []byte(a.Client), Owner: a.Owner,
 		Session: a.Session, Number: a.Number, Heard: a.Heard, Period: a.Period, Brought: int64(a.Brought),
 		Received: int64(a.Received), Returned: int64(a.Returned), Has: int64(a.Has), Want: int64(a.Want),
-		Ahead: int64(a.Ahead), Known: int64(a.Known), Admitted: int64(a.Admitted), Refused: int64(a.Refused),
+		Ahead: int64(a.Ahead), Known: int64(a.Known), Unbooked: int64(a.Unbooked), Granter: a.Granter, Admitted: int64(a.Admitted), Refused: int64(a.Refused),
 		Settled: int64(a.Settled), Ended: a.Ended}
 }
 
@@ -88,25 +88,26 @@ func fromAsk(m *gossipv1.QuotaAsk) exchange.QuotaAsk {
 		Session: m.GetSession(), Number: m.GetNumber(), Heard: m.GetHeard(), Period: m.GetPeriod(),
 		Brought: calendar.Units(m.GetBrought()), Received: calendar.Units(m.GetReceived()),
 		Returned: calendar.Units(m.GetReturned()), Has: calendar.Units(m.GetHas()), Want: calendar.Units(m.GetWant()),
-		Ahead: calendar.Units(m.GetAhead()), Known: calendar.Units(m.GetKnown()), Use: use, Ended: m.GetEnded()}}
+		Ahead: calendar.Units(m.GetAhead()), Known: calendar.Units(m.GetKnown()),
+		Unbooked: calendar.Units(m.GetUnbooked()), Granter: m.GetGranter(), Use: use, Ended: m.GetEnded()}}
 }
 
 func toReply(t *exchange.QuotaReply) *gossipv1.QuotaReply {
 	return &gossipv1.QuotaReply{Key: t.Key, Owner: t.Owner, Session: t.Session, Number: t.Number, Seen: t.Seen,
 		Period: t.Period, Granted: int64(t.Granted), Left: t.Left, Amount: int64(t.Amount),
-		Remaining: int64(t.Remaining), Known: int64(t.Known), Refuse: t.Refuse, Recall: t.Recall, Begin: t.Begin}
+		Remaining: int64(t.Remaining), Known: int64(t.Known), Unbooked: int64(t.Unbooked), Refuse: t.Refuse, Recall: t.Recall, Begin: t.Begin}
 }
 
 func fromReply(m *gossipv1.QuotaReply) exchange.QuotaReply {
 	return exchange.QuotaReply{Key: m.GetKey(), Reply: calendar.Reply{Owner: m.GetOwner(), Session: m.GetSession(),
 		Number: m.GetNumber(), Seen: m.GetSeen(), Period: m.GetPeriod(), Granted: calendar.Units(m.GetGranted()),
 		Left: m.GetLeft(), Amount: calendar.Units(m.GetAmount()), Remaining: calendar.Units(m.GetRemaining()),
-		Known: calendar.Units(m.GetKnown()), Refuse: m.GetRefuse(), Recall: m.GetRecall(), Begin: m.GetBegin()}}
+		Known: calendar.Units(m.GetKnown()), Unbooked: calendar.Units(m.GetUnbooked()), Refuse: m.GetRefuse(), Recall: m.GetRecall(), Begin: m.GetBegin()}}
 }
 
 // inRange reports whether the numbers of a message can be those of a correct gateway.
 func inRange(a *calendar.Ask) bool {
-	for _, n := range []calendar.Units{a.Brought, a.Received, a.Returned, a.Want, a.Ahead, a.Known, a.Admitted,
+	for _, n := range []calendar.Units{a.Brought, a.Received, a.Returned, a.Want, a.Ahead, a.Known, a.Unbooked, a.Admitted,
 		a.Refused} {
 		if n < 0 || n > calendar.MaxUnits {
 			return false
@@ -122,7 +123,7 @@ func inRange(a *calendar.Ask) bool {
 
 // usable is the same for a message of an owner.
 func usable(t *calendar.Reply) bool {
-	for _, n := range []calendar.Units{t.Granted, t.Amount, t.Remaining, t.Known} {
+	for _, n := range []calendar.Units{t.Granted, t.Amount, t.Remaining, t.Known, t.Unbooked} {
 		if n < 0 || n > calendar.MaxUnits {
 			return false
 		}
@@ -132,7 +133,8 @@ func usable(t *calendar.Reply) bool {
 
 // pers are the periods on the wire.
 var pers = map[config.Per]controlv1.Calendar_Unit{config.Day: controlv1.Calendar_UNIT_DAY,
-	config.Week: controlv1.Calendar_UNIT_WEEK, config.Month: controlv1.Calendar_UNIT_MONTH}
+	config.Week: controlv1.Calendar_UNIT_WEEK, config.Month: controlv1.Calendar_UNIT_MONTH,
+	config.Year: controlv1.Calendar_UNIT_YEAR}
 
 func toCalendar(c config.Calendar) *controlv1.Calendar {
 	return &controlv1.Calendar{Per: pers[c.Per], Zone: c.Zone, StartsOn: int32(c.StartsOn)}

@@ -205,10 +205,10 @@ func TestEncode(t *testing.T) {
 	for i := range uint64(40) {
 		a := first("monthly", i)
 		a.Ask = calendar.Ask{Owner: 1, Session: 2, Number: 3, Heard: 4, Period: 5, Brought: 6, Received: 7, Returned: 8,
-			Has: -9, Want: 10, Ahead: 11, Known: 12, Use: calendar.Use{Admitted: 13, Refused: 14, Settled: 15}, Ended: true}
+			Has: -9, Want: 10, Ahead: 11, Known: 12, Unbooked: 16, Granter: 17, Use: calendar.Use{Admitted: 13, Refused: 14, Settled: 15}, Ended: true}
 		p.Asks = append(p.Asks, Asks{i, []exchange.QuotaAsk{a}})
 		p.Replies = append(p.Replies, Replies{i, []exchange.QuotaReply{{Key: i, Reply: calendar.Reply{Owner: 1, Session: 2,
-			Number: 3, Seen: 4, Period: 5, Granted: 6, Left: 7, Amount: 8, Remaining: 9, Known: 10, Refuse: 11,
+			Number: 3, Seen: 4, Period: 5, Granted: 6, Left: 7, Amount: 8, Remaining: 9, Known: 10, Unbooked: 12, Refuse: 11,
 			Recall: true, Begin: true}}}})
 	}
 	asks, replies := 0, 0

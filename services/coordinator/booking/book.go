@@ -295,7 +295,8 @@ func calendarOf(c *controlv1.Calendar) config.Calendar {
 }
 
 var pers = map[controlv1.Calendar_Unit]config.Per{controlv1.Calendar_UNIT_DAY: config.Day,
-	controlv1.Calendar_UNIT_WEEK: config.Week, controlv1.Calendar_UNIT_MONTH: config.Month}
+	controlv1.Calendar_UNIT_WEEK: config.Week, controlv1.Calendar_UNIT_MONTH: config.Month,
+	controlv1.Calendar_UNIT_YEAR: config.Year}
 
 // Wire returns a calendar for agents.
 func Wire(c config.Calendar) *controlv1.Calendar {

@@ -7,7 +7,7 @@
 //	domain shop                          tenants/shop
 //	a node with a limit                  tenants/shop/limits/NODE
 //	  600 per minute                     rate 600/min, burst 600
-//	  7000 per week or month             a quota of 7000 per week or month of the calendar
+//	  7000 per week, month or year       a quota of 7000 per week, month or year of the calendar
 //	  a key without a value              the limit counts by the identity KEY
 //	  a value, or a pattern              the limit applies to the class KEY-VALUE (with a number behind it,
 //	                                     if other values give this name, too)

@@ -205,7 +205,7 @@ func (t *translator) metadata(n *ratelimitconfig.Node) {
 	}
 }
 
-// numbers gives a limit a rate or, of weeks and months, a calendar's quota. Values next to a key without a value that
+// numbers gives a limit a rate or, of weeks, months and years, a calendar's quota. Values next to a key without a value that
 // have other numbers become overrides.
 func (t *translator) numbers(l *quotav1.Limit, parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	n := path[len(path)-1]
@@ -253,17 +253,19 @@ func (t *translator) override(n *ratelimitconfig.Node, quota bool) *quotav1.Inli
 }
 
 var periods = map[ratelimitconfig.Unit]quotav1.CalendarQuota_Per{ratelimitconfig.Week: quotav1.CalendarQuota_WEEK,
-	ratelimitconfig.Month: quotav1.CalendarQuota_MONTH}
+	ratelimitconfig.Month: quotav1.CalendarQuota_MONTH, ratelimitconfig.Year: quotav1.CalendarQuota_YEAR}
 
-// calendar is the quota of a limit of weeks or months, and a note that says so. It is nil for other limits, and where a
+var begins = map[quotav1.CalendarQuota_Per]string{
+	quotav1.CalendarQuota_WEEK:  "each week begins on Monday; a week of ratelimit begins on Thursday",
+	quotav1.CalendarQuota_MONTH: "each month begins on its first day; a month of ratelimit has 30 days",
+	quotav1.CalendarQuota_YEAR:  "each year begins on 1 January; a year of ratelimit has 365 days",
+}
+
+// calendar is the quota of a limit of weeks, months or years, and a note that says so. It is nil for other limits, and where a
 // value next to the limit's key needs another period, which an override cannot have.
 func (t *translator) calendar(n *ratelimitconfig.Node, values []*ratelimitconfig.Node) *quotav1.CalendarQuota {
 	per, ok := periods[n.Limit.Unit]
-	switch {
-	case n.Limit.Unit == ratelimitconfig.Year && n.Limit.Requests > 0:
-		t.note(Warning, n, "%s stays a bucket, which refills over 365 days: no quota has a year", n.Limit.Path)
-		return nil
-	case !ok || n.Limit.Requests == 0:
+	if !ok || n.Limit.Requests == 0 {
 		return nil
 	}
 	for _, v := range values {
@@ -273,11 +275,7 @@ func (t *translator) calendar(n *ratelimitconfig.Node, values []*ratelimitconfig
 			return nil
 		}
 	}
-	begins := "each month begins on its first day; a month of ratelimit has 30 days"
-	if per == quotav1.CalendarQuota_WEEK {
-		begins = "each week begins on Monday; a week of ratelimit begins on Thursday"
-	}
-	t.note(Warning, n, "%s becomes a quota of the calendar in UTC: %s", n.Limit.Path, begins)
+	t.note(Warning, n, "%s becomes a quota of the calendar in UTC: %s", n.Limit.Path, begins[per])
 	return &quotav1.CalendarQuota{Amount: float64(n.Limit.Requests), Per: per}
 }
 

@@ -229,8 +229,8 @@ func TestNodesWithoutALimit(t *testing.T) {
 	}
 }
 
-// Weeks and months become quotas of the calendar, with their overrides, unless a value needs another period.
-func TestWeeksAndMonthsBecomeQuotas(t *testing.T) {
+// Weeks, months and years become quotas of the calendar, with their overrides, unless a value needs another period.
+func TestWeeksMonthsAndYearsBecomeQuotas(t *testing.T) {
 	of := func(value, unit string, n int) string {
 		return fmt.Sprintf("  - {key: user, value: %q, rate_limit: {unit: %s, requests_per_unit: %d}}\n", value, unit, n)
 	}
@@ -246,7 +246,7 @@ func TestWeeksAndMonthsBecomeQuotas(t *testing.T) {
 		{"a bucket with a monthly value", of("", "day", 9) + of("bob", "month", 4),
 			`rate:"9/d" overrides:{client:"bob" rate:"4/30d"}`, ""},
 		{"nothing per month", of("", "month", 0), `rate:"0"`, ""},
-		{"year", of("", "year", 9), `rate:"9/365d"`, "no quota has a year"},
+		{"year", of("", "year", 9), "quota:{amount:9 per:YEAR}", "each year begins on 1 January"},
 	} {
 		r, limits := translated(t, c.text)
 		l := limits["d/limits/user"]

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/titrate/titrate/control/config"
@@ -148,10 +147,23 @@ func (r Ref) Owner() string {
 	return strings.TrimPrefix(name, tenants)
 }
 
-var idPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-
 // IDRule says what an ID is.
 const IDRule = "1 to 63 of a-z 0-9 . _ -, with a letter or digit at both ends"
+
+// isID reports whether a text keeps IDRule. No regexp: an apply of 400,000 names asks ten times of each.
+func isID(id string) bool {
+	if id == "" || len(id) > 63 || !isAlphanumeric(id[0]) || !isAlphanumeric(id[len(id)-1]) {
+		return false
+	}
+	for i := range len(id) {
+		if b := id[i]; !isAlphanumeric(b) && b != '.' && b != '_' && b != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlphanumeric(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' }
 
 // Parse takes a name apart. The error says which part is wrong.
 func Parse(name string) (Ref, error) {
@@ -186,7 +198,7 @@ func ofParent(name string, parts []string, r Ref) (Ref, error) {
 		r.Tenant = parent
 	case parts[0] != "plans":
 		return Ref{}, notAName(name)
-	case !idPattern.MatchString(parent):
+	case !isID(parent):
 		return Ref{}, fmt.Errorf("%s: plan %s is not an ID: %s", wording.Quote(name), wording.Quote(parent), IDRule)
 	default:
 		r.Plan = parent
@@ -203,6 +215,9 @@ func override(name string, parts []string) (Ref, error) {
 	if of.Tenant == AnyTenant {
 		return Ref{}, fmt.Errorf("%s: an override is of a tenant's own limit: write those of every tenant in the "+
 			"limit, under overrides", wording.Quote(name))
+	}
+	if isPlain(parts[5]) && len(parts[5]) <= MaxClient {
+		return Ref{Kind: Override, Tenant: parts[1], Limit: parts[3], ID: parts[5]}, nil
 	}
 	client, err := url.PathUnescape(parts[5])
 	switch want := ClientID(client); {
@@ -222,16 +237,32 @@ const MaxClient = 256
 
 // ClientID is a client's name as the last segment of an override's name.
 func ClientID(client string) string {
+	if isPlain(client) {
+		return client
+	}
 	out := make([]byte, 0, len(client))
 	for i := range len(client) {
-		switch b := client[i]; {
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', strings.IndexByte("._~@:-", b) >= 0:
+		if b := client[i]; plain(b) {
 			out = append(out, b)
-		default:
+		} else {
 			out = fmt.Appendf(out, "%%%02X", b)
 		}
 	}
 	return string(out)
+}
+
+// isPlain reports whether a client's name, of one byte at least, stands in a name as it is.
+func isPlain(client string) bool {
+	for i := range len(client) {
+		if !plain(client[i]) {
+			return false
+		}
+	}
+	return client != ""
+}
+
+func plain(b byte) bool {
+	return isAlphanumeric(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("._~@:-", b) >= 0
 }
 
 // Client is the client that an override is for, "" of another kind.
@@ -251,11 +282,11 @@ func checked(name string, r Ref) (Ref, error) {
 	if r.Kind == Tenant {
 		tenant = r.ID
 	}
-	if tenant != "" && tenant != AnyTenant && !idPattern.MatchString(tenant) {
+	if tenant != "" && tenant != AnyTenant && !isID(tenant) {
 		return Ref{}, fmt.Errorf("%s: tenant %s is not an ID: %s", wording.Quote(name), wording.Quote(tenant),
 			IDRule)
 	}
-	if r.Kind != Tenant && !idPattern.MatchString(r.ID) {
+	if r.Kind != Tenant && !isID(r.ID) {
 		return Ref{}, fmt.Errorf("%s: %s is not an ID: %s", wording.Quote(name), wording.Quote(r.ID), IDRule)
 	}
 	if (r.Kind == Tenant || r.Kind.Child() && r.Plan == "") && tenant == "" {

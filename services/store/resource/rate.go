@@ -3,7 +3,6 @@ package resource
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,7 +55,23 @@ func Blocks(rate string) bool {
 	return err == nil && r == 0
 }
 
-var number = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+// isNumber reports whether a text that strconv reads is digits, with a fraction and an exponent if wanted: 1.5e3.
+func isNumber(s string) bool {
+	whole, fraction, hasPoint := strings.Cut(s, ".")
+	rest := &whole
+	if hasPoint {
+		rest = &fraction
+	}
+	if i := strings.IndexAny(*rest, "eE"); i >= 0 {
+		exponent := (*rest)[i+1:]
+		if *rest = (*rest)[:i]; !isDigits(strings.TrimLeft(exponent, "+-")) {
+			return false
+		}
+	}
+	return isDigits(whole) && (!hasPoint || isDigits(fraction))
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // parseRate takes a rate apart: the amount, and the seconds of its window.
 func parseRate(s string) (amount, seconds float64, err error) {
@@ -71,7 +86,7 @@ func parseRate(s string) (amount, seconds float64, err error) {
 		return 0, 0, fmt.Errorf("rate %s must not be negative", wording.Quote(s))
 	}
 	amount, err = strconv.ParseFloat(given, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) || !number.MatchString(given) {
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !isNumber(given) {
 		return 0, 0, fmt.Errorf("rate %s: %s is not a number", wording.Quote(s), wording.Quote(given))
 	}
 	return amount, seconds, nil
@@ -84,7 +99,7 @@ func parseWindow(rate, window string) (float64, error) {
 	switch unit {
 	case "mo", "month", "months", "y", "year", "years":
 		return 0, fmt.Errorf("rate %s: a month or a year is not always of one length: give days, such as 100/30d, or "+
-			"a quota per MONTH of the calendar instead of a rate", wording.Quote(rate))
+			"a quota per MONTH or YEAR of the calendar instead of a rate", wording.Quote(rate))
 	}
 	if strings.HasPrefix(unit, ".") || strings.HasPrefix(unit, "-") {
 		return 0, fmt.Errorf("rate %s: the number before a unit must be a whole number, such as 10s, found %s",

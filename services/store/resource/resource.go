@@ -31,7 +31,6 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -106,21 +105,29 @@ func Name(r *quotav1.Resource) string {
 	return m.GetName()
 }
 
-// SetOutput sets what the server knows of a stored resource: its etag and the time of its last change (nil clears it).
-func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
-	setText(m, "etag", etag)
-	r := m.ProtoReflect()
-	if at := r.Descriptor().Fields().ByName("update_time"); updated == nil {
-		r.Clear(at)
-	} else {
-		r.Set(at, protoreflect.ValueOfMessage(updated.ProtoReflect()))
+// outputs are the fields that resources of all kinds have. It panics if m is of no kind.
+func outputs(m Message) (name, etag, set *string, updated **timestamppb.Timestamp) {
+	switch m := m.(type) {
+	case *quotav1.Pool:
+		return &m.Name, &m.Etag, &m.Set, &m.UpdateTime
+	case *quotav1.Plan:
+		return &m.Name, &m.Etag, &m.Set, &m.UpdateTime
+	case *quotav1.Tenant:
+		return &m.Name, &m.Etag, &m.Set, &m.UpdateTime
+	case *quotav1.Quota:
+		return &m.Name, &m.Etag, &m.Set, &m.UpdateTime
+	case *quotav1.Limit:
+		return &m.Name, &m.Etag, &m.Set, &m.UpdateTime
+	case *quotav1.Override:
+		return &m.Name, &m.Etag, &m.Set, &m.UpdateTime
 	}
+	panic("resource: not a resource message")
 }
 
-// setText sets a text field that resources of all kinds have.
-func setText(m Message, field protoreflect.Name, value string) {
-	r := m.ProtoReflect()
-	r.Set(r.Descriptor().Fields().ByName(field), protoreflect.ValueOfString(value))
+// SetOutput sets what the server knows of a stored resource: its etag and the time of its last change (nil clears it).
+func SetOutput(m Message, etag string, updated *timestamppb.Timestamp) {
+	_, e, _, u := outputs(m)
+	*e, *u = etag, updated
 }
 
 // Warnings are those in the status of a resource.
@@ -141,17 +148,24 @@ func Warnings(m Message) []string {
 }
 
 // SetOwner sets the set that owns a resource, "" = none.
-func SetOwner(m Message, set string) { setText(m, "set", set) }
+func SetOwner(m Message, set string) {
+	_, _, owner, _ := outputs(m)
+	*owner = set
+}
 
 // SetName sets a resource's name.
-func SetName(m Message, name string) { setText(m, "name", name) }
+func SetName(m Message, name string) {
+	n, _, _, _ := outputs(m)
+	*n = name
+}
 
 // Spec returns a copy of m without what only the server writes: etag, update time, owner and status.
 func Spec(m Message) Message {
 	c := proto.Clone(m).(Message)
 	SetOutput(c, "", nil)
 	SetOwner(c, "")
-	c.ProtoReflect().Clear(c.ProtoReflect().Descriptor().Fields().ByName("status"))
+	r := c.ProtoReflect()
+	r.Clear(r.Descriptor().Fields().ByName("status"))
 	return c
 }
 

@@ -89,6 +89,7 @@ const (
 	Calendar_UNIT_DAY         Calendar_Unit = 1
 	Calendar_UNIT_WEEK        Calendar_Unit = 2
 	Calendar_UNIT_MONTH       Calendar_Unit = 3
+	Calendar_UNIT_YEAR        Calendar_Unit = 4
 )
 
 // Enum value maps for Calendar_Unit.
@@ -98,12 +99,14 @@ var (
 		1: "UNIT_DAY",
 		2: "UNIT_WEEK",
 		3: "UNIT_MONTH",
+		4: "UNIT_YEAR",
 	}
 	Calendar_Unit_value = map[string]int32{
 		"UNIT_UNSPECIFIED": 0,
 		"UNIT_DAY":         1,
 		"UNIT_WEEK":        2,
 		"UNIT_MONTH":       3,
+		"UNIT_YEAR":        4,
 	}
 )
 
@@ -519,7 +522,7 @@ type Calendar struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Per   Calendar_Unit          `protobuf:"varint,1,opt,name=per,proto3,enum=titrate.control.v1alpha1.Calendar_Unit" json:"per,omitempty"`
 	Zone  string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"` // of the IANA database, 1 to 64 bytes
-	// Of a month: its day, 1 to 28. Of a week: 1 = Monday to 7 = Sunday. Of a day: 0.
+	// Of a month: its day, 1 to 28. Of a week: 1 = Monday to 7 = Sunday. Of a year: its first month. Of a day: 0.
 	StartsOn      int32 `protobuf:"varint,3,opt,name=starts_on,json=startsOn,proto3" json:"starts_on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -736,17 +739,18 @@ const file_titrate_control_v1alpha1_booking_proto_rawDesc = "" +
 	"\x13REASON_OTHER_PERIOD\x10\x02\x12\x19\n" +
 	"\x15REASON_NOT_CONFIGURED\x10\x03\x12\x15\n" +
 	"\x11REASON_STORE_AWAY\x10\x04\x12\x0f\n" +
-	"\vREASON_FULL\x10\x05\"\xc1\x01\n" +
+	"\vREASON_FULL\x10\x05\"\xd0\x01\n" +
 	"\bCalendar\x129\n" +
 	"\x03per\x18\x01 \x01(\x0e2'.titrate.control.v1alpha1.Calendar.UnitR\x03per\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x1b\n" +
-	"\tstarts_on\x18\x03 \x01(\x05R\bstartsOn\"I\n" +
+	"\tstarts_on\x18\x03 \x01(\x05R\bstartsOn\"X\n" +
 	"\x04Unit\x12\x14\n" +
 	"\x10UNIT_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bUNIT_DAY\x10\x01\x12\r\n" +
 	"\tUNIT_WEEK\x10\x02\x12\x0e\n" +
 	"\n" +
-	"UNIT_MONTH\x10\x03\"E\n" +
+	"UNIT_MONTH\x10\x03\x12\r\n" +
+	"\tUNIT_YEAR\x10\x04\"E\n" +
 	"\aPeriods\x12:\n" +
 	"\aperiods\x18\x01 \x03(\v2 .titrate.control.v1alpha1.PeriodR\aperiods\"\xbe\x01\n" +
 	"\x06Period\x12>\n" +

@@ -992,6 +992,8 @@ type QuotaAsk struct {
 	Refused       int64  `protobuf:"varint,18,opt,name=refused,proto3" json:"refused,omitempty"`   // cost of refused requests
 	Settled       int64  `protobuf:"varint,19,opt,name=settled,proto3" json:"settled,omitempty"`   // admitted, corrected by what is known now
 	Ended         bool   `protobuf:"varint,20,opt,name=ended,proto3" json:"ended,omitempty"`       // the session has ended
+	Unbooked      int64  `protobuf:"varint,21,opt,name=unbooked,proto3" json:"unbooked,omitempty"` // the end of known that no interval had, when granter granted it
+	Granter       uint64 `protobuf:"varint,22,opt,name=granter,proto3" json:"granter,omitempty"`   // life of the owner that has said known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1166,6 +1168,20 @@ func (x *QuotaAsk) GetEnded() bool {
 	return false
 }
 
+func (x *QuotaAsk) GetUnbooked() int64 {
+	if x != nil {
+		return x.Unbooked
+	}
+	return 0
+}
+
+func (x *QuotaAsk) GetGranter() uint64 {
+	if x != nil {
+		return x.Granter
+	}
+	return 0
+}
+
 // The messages of the sender's owners to a gateway.
 type QuotaReplies struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1236,6 +1252,7 @@ type QuotaReply struct {
 	Refuse        int64                  `protobuf:"varint,12,opt,name=refuse,proto3" json:"refuse,omitempty"`       // ns for which requests without units are refused
 	Recall        bool                   `protobuf:"varint,13,opt,name=recall,proto3" json:"recall,omitempty"`       // idle units are to be returned
 	Begin         bool                   `protobuf:"varint,14,opt,name=begin,proto3" json:"begin,omitempty"`         // the owner does not know the session
+	Unbooked      int64                  `protobuf:"varint,15,opt,name=unbooked,proto3" json:"unbooked,omitempty"`   // the end of known that none of its intervals has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1366,6 +1383,13 @@ func (x *QuotaReply) GetBegin() bool {
 		return x.Begin
 	}
 	return false
+}
+
+func (x *QuotaReply) GetUnbooked() int64 {
+	if x != nil {
+		return x.Unbooked
+	}
+	return 0
 }
 
 // Messages about keys of concurrency limits.
@@ -2614,7 +2638,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\areplies\x18\x02 \x03(\v2%.titrate.gossip.v1alpha1.QuotaRepliesR\areplies\"\\\n" +
 	"\tQuotaAsks\x12\x18\n" +
 	"\aprocess\x18\x01 \x01(\x06R\aprocess\x125\n" +
-	"\x04list\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.QuotaAskR\x04list\"\xe2\x03\n" +
+	"\x04list\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.QuotaAskR\x04list\"\x98\x04\n" +
 	"\bQuotaAsk\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
@@ -2636,10 +2660,12 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\badmitted\x18\x11 \x01(\x03R\badmitted\x12\x18\n" +
 	"\arefused\x18\x12 \x01(\x03R\arefused\x12\x18\n" +
 	"\asettled\x18\x13 \x01(\x03R\asettled\x12\x14\n" +
-	"\x05ended\x18\x14 \x01(\bR\x05ended\"a\n" +
+	"\x05ended\x18\x14 \x01(\bR\x05ended\x12\x1a\n" +
+	"\bunbooked\x18\x15 \x01(\x03R\bunbooked\x12\x18\n" +
+	"\agranter\x18\x16 \x01(\x04R\agranter\"a\n" +
 	"\fQuotaReplies\x12\x18\n" +
 	"\aprocess\x18\x01 \x01(\x06R\aprocess\x127\n" +
-	"\x04list\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.QuotaReplyR\x04list\"\xd2\x02\n" +
+	"\x04list\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.QuotaReplyR\x04list\"\xee\x02\n" +
 	"\n" +
 	"QuotaReply\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x14\n" +
@@ -2656,7 +2682,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05known\x18\v \x01(\x03R\x05known\x12\x16\n" +
 	"\x06refuse\x18\f \x01(\x03R\x06refuse\x12\x16\n" +
 	"\x06recall\x18\r \x01(\bR\x06recall\x12\x14\n" +
-	"\x05begin\x18\x0e \x01(\bR\x05begin\"\xac\x01\n" +
+	"\x05begin\x18\x0e \x01(\bR\x05begin\x12\x1a\n" +
+	"\bunbooked\x18\x0f \x01(\x03R\bunbooked\"\xac\x01\n" +
 	"\x05Slots\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x06R\x06agents\x125\n" +
 	"\x04asks\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.SlotAsksR\x04asks\x12>\n" +

@@ -456,6 +456,8 @@ const (
 	CalendarQuota_WEEK CalendarQuota_Per = 2
 	// From the starts_on-th to the day before it in the next month.
 	CalendarQuota_MONTH CalendarQuota_Per = 3
+	// Twelve months, from the first day of the starts_on-th.
+	CalendarQuota_YEAR CalendarQuota_Per = 4
 )
 
 // Enum value maps for CalendarQuota_Per.
@@ -465,12 +467,14 @@ var (
 		1: "DAY",
 		2: "WEEK",
 		3: "MONTH",
+		4: "YEAR",
 	}
 	CalendarQuota_Per_value = map[string]int32{
 		"PER_UNSPECIFIED": 0,
 		"DAY":             1,
 		"WEEK":            2,
 		"MONTH":           3,
+		"YEAR":            4,
 	}
 )
 
@@ -1601,7 +1605,7 @@ type Limit struct {
 	Concurrency int64 `protobuf:"varint,14,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// When it lapses: from then on all is as without it. With its zone: 2026-12-01T00:00:00Z. Default none (it stays).
 	Until *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=until,proto3" json:"until,omitempty"`
-	// An amount of cost per day, week or month, over all gateways, instead of a rate. Refused requests do not count. Not
+	// An amount of cost per day, week, month or year, over all gateways, instead of a rate. Refused requests do not count. Not
 	// with burst, concurrency, strict, precision or a queue. Default none.
 	Quota *CalendarQuota `protobuf:"bytes,16,opt,name=quota,proto3" json:"quota,omitempty"`
 	// Other numbers for requests that name a plan: the filter's `plan` says where it is. Other requests have the limit's
@@ -1804,7 +1808,8 @@ type CalendarQuota struct {
 	Per CalendarQuota_Per `protobuf:"varint,2,opt,name=per,proto3,enum=titrate.quota.v1alpha1.CalendarQuota_Per" json:"per,omitempty"`
 	// Time zone by its IANA name, such as Europe/Berlin. Default UTC.
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	// First day of a period: MON to SUN of a WEEK, 1 to 28 of a MONTH; a DAY has none. Default MON, or 1.
+	// First day of a period: MON to SUN of a WEEK, 1 to 28 of a MONTH; the first month of a YEAR, 1 to 12; a DAY has
+	// none. Default MON, or 1.
 	StartsOn string `protobuf:"bytes,4,opt,name=starts_on,json=startsOn,proto3" json:"starts_on,omitempty"`
 	// Parts of the amount at which a webhook says how much is used, in rising order: [0.8, 1]. Default none.
 	Soft []float64 `protobuf:"fixed64,5,rep,packed,name=soft,proto3" json:"soft,omitempty"`
@@ -2382,19 +2387,20 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
 	"\x06status\x18f \x01(\v2#.titrate.quota.v1alpha1.LimitStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"\x9c\x04\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xa6\x04\n" +
 	"\rCalendarQuota\x121\n" +
 	"\x06amount\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00R\x06amount\x12E\n" +
 	"\x03per\x18\x02 \x01(\x0e2).titrate.quota.v1alpha1.CalendarQuota.PerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03per\x12=\n" +
 	"\x04zone\x18\x03 \x01(\tB)\xbaH&r$2\"^([A-Za-z][A-Za-z0-9_+/-]{0,63})?$R\x04zone\x12X\n" +
 	"\tstarts_on\x18\x04 \x01(\tB;\xbaH8r624^([1-9]|1[0-9]|2[0-8]|MON|TUE|WED|THU|FRI|SAT|SUN)?$R\bstartsOn\x124\n" +
 	"\x04soft\x18\x05 \x03(\x01B \xbaH\x1d\x92\x01\x1a\x10\b\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?!\x00\x00\x00\x00\x00\x00\x00\x00R\x04soft\x12O\n" +
-	"\aon_loss\x18\x06 \x01(\x0e2,.titrate.quota.v1alpha1.CalendarQuota.OnLossB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06onLoss\"8\n" +
+	"\aon_loss\x18\x06 \x01(\x0e2,.titrate.quota.v1alpha1.CalendarQuota.OnLossB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06onLoss\"B\n" +
 	"\x03Per\x12\x13\n" +
 	"\x0fPER_UNSPECIFIED\x10\x00\x12\a\n" +
 	"\x03DAY\x10\x01\x12\b\n" +
 	"\x04WEEK\x10\x02\x12\t\n" +
-	"\x05MONTH\x10\x03\"7\n" +
+	"\x05MONTH\x10\x03\x12\b\n" +
+	"\x04YEAR\x10\x04\"7\n" +
 	"\x06OnLoss\x12\x17\n" +
 	"\x13ON_LOSS_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04OPEN\x10\x01\x12\n" +
