@@ -137,7 +137,7 @@ func answerOf(now state, path string) string {
 		return `{"nextPageToken":""}`
 	case "/tenants/acme/limits/l:bucket", "/tenants/acme/limits/" + hostile + ":bucket":
 		return some(`{"limit":"NAME","client":"NAME","rate":1,"burst":9,"exact":true,"sentence":"NAME","agents":2,
-			"silent":["NAME"],"owner":{"agent":"NAME","free":3,"out":2},"gateways":[{"gateway":"NAME","agent":"NAME",
+			"silent":["NAME"],"owners":[{"agent":"NAME","free":3,"out":2,"site":"NAME"}],"gateways":[{"gateway":"NAME","agent":"NAME",
 			"free":4,"rate":1,"admitted":1,"tokens":2,"granted":5,"returned":1,"whole":false,"need":1,"recalled":true},
 			{"gateway":"","agent":"NAME","rate":0,"admitted":0,"tokens":0,"granted":0,"returned":0,"whole":true,"need":0}]}`)
 	case "/revisions":

@@ -95,8 +95,12 @@ func gatewayTable(found *quotav1.ListGatewaysResponse, now time.Time) string {
 	if len(found.GetGateways()) == 0 {
 		return noGateways
 	}
-	t := command.NewTable("GATEWAY", "AGENT", "#REVISION", "#BEHIND",
-		"#SINCE", "STATE")
+	titles, sites := []string{"GATEWAY", "AGENT"}, slices.ContainsFunc(found.GetGateways(),
+		func(g *quotav1.Gateway) bool { return g.GetSite() != "" })
+	if sites {
+		titles = append(titles, "SITE")
+	}
+	t := command.NewTable(append(titles, "#REVISION", "#BEHIND", "#SINCE", "STATE")...)
 	for _, g := range found.GetGateways() {
 		revision, since := command.None, command.None
 		if g.GetRevision() > 0 {
@@ -105,7 +109,11 @@ func gatewayTable(found *quotav1.ListGatewaysResponse, now time.Time) string {
 		if at := g.GetBehindSince(); at != nil {
 			since = max(now.Sub(at.AsTime()), 0).Round(time.Second).String()
 		}
-		t.Add(g.GetName(), g.GetAgent(), revision, behind(g), since, gatewayState(g, now))
+		cells := []string{g.GetName(), g.GetAgent()}
+		if sites {
+			cells = append(cells, cmp.Or(g.GetSite(), command.None))
+		}
+		t.Add(append(cells, revision, behind(g), since, gatewayState(g, now))...)
 	}
 	return t.Text() + fmt.Sprintf("\nThe configuration has revision %d.\n", found.GetRevision())
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
+	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
 )
 
@@ -22,6 +24,27 @@ func TestGetGateways(t *testing.T) {
 	fails(t, server, command.ExitUsage, "", []string{"--watch is for tables"}, "get", "gateways", "-w", "-o", "yaml")
 	fails(t, server, command.ExitUsage, "", []string{"must be table, wide, json or yaml"}, "get", "-o", "xml")
 	fails(t, server, command.ExitUsage, "", []string{"must be table, json or yaml", "wide"}, "check", "-o", "wide")
+}
+
+// Where a gateway has a site, each has a cell for it.
+func TestGatewayTableHasSites(t *testing.T) {
+	of := func(sites ...string) (out []string) {
+		found := &quotav1.ListGatewaysResponse{}
+		for _, site := range sites {
+			found.Gateways = append(found.Gateways, &quotav1.Gateway{Name: "gw", Agent: "a", Site: site})
+		}
+		for line := range strings.Lines(gatewayTable(found, time.Now())) {
+			out = append(out, strings.Join(strings.Fields(line), " "))
+		}
+		return out
+	}
+	if got := of("eu", ""); got[0] != "GATEWAY AGENT SITE REVISION BEHIND SINCE STATE" ||
+		!strings.HasPrefix(got[1], "gw a eu ") || !strings.HasPrefix(got[2], "gw a - ") {
+		t.Errorf("%q", got)
+	}
+	if got := of("", ""); strings.Contains(got[0], "SITE") {
+		t.Errorf("%q of one site without a name", got[0])
+	}
 }
 
 // The tables of limits and tenants fit a terminal of 80 columns.

@@ -21,7 +21,7 @@ const topLong = `top shows what became of requests at all gateways: NOW, in the 
 in about the last minute: requests per second that were admitted, refused, waited, were
 marked, or were let pass by a mode SHADOW. LAST MINUTE is what was asked for, a character for
 ten seconds, the newest last. A row is a tenant, or with --by a pool, a limit of a tenant, a
-gateway, or a client.
+gateway, a site or a client.
 
 The tenant - has all requests that name no tenant, or a tenant that is not configured.
 The row "other" is all that is in no row. SINCE says for how long requests have been limited
@@ -29,17 +29,18 @@ without a pause of a minute. Of limits the admitted requests are not counted. Cl
 from gateways' sketches, in requests of the last one to two minutes: one with few
 refusals may be missing, and a number may be too high by ERROR.
 
---tenant, --pool, --limit, --client and --gateway count only what has that name. A name that no
+--tenant, --pool, --limit, --client, --gateway and --site count only what has that name. A name that no
 request was counted under, and that nothing configured and no gateway has, is an error; names of
 clients are not known, so any is taken.
 
 At a terminal top is drawn anew every --every until q, with as many rows as fit, and bars in
 the room beside; the rest is in "other". Keys: t tenant, p pool, l limit, c client, g gateway; r refused, a admitted,
-w waited, s shadowed, m marked. --once prints one table.`
+w waited, s shadowed, m marked; @ by site. --once prints one table.`
 
 const topExample = `  titrate top
   titrate top --by limit --tenant acme
   titrate top --by client --sort shadowed
+  titrate top --by site
   titrate top --once -o json`
 
 // top has the flags of the command top.
@@ -65,7 +66,7 @@ func newTop() *cobra.Command {
 	t.c.flags(cmd)
 	t.output.Flag(cmd)
 	f := cmd.Flags()
-	f.StringVar(&t.by, "by", "tenant", "what a row is: tenant, pool, limit, client or gateway")
+	f.StringVar(&t.by, "by", "tenant", "what a row is: tenant, pool, limit, client, gateway or site")
 	f.StringVar(&t.order, "sort", "refused", "what the first rows have the most of: refused, admitted, waited, "+
 		"shadowed or marked")
 	f.Int32Var(&t.selection.Most, "rows", 0, "rows, 1 to 1000 (default 20; on a screen as many as fit)")
@@ -73,7 +74,7 @@ func newTop() *cobra.Command {
 		name string
 		to   *string
 	}{{"tenant", &t.selection.Tenant}, {"pool", &t.selection.Pool}, {"limit", &t.selection.Limit},
-		{"client", &t.selection.Client}, {"gateway", &t.selection.Gateway}} {
+		{"client", &t.selection.Client}, {"gateway", &t.selection.Gateway}, {"site", &t.selection.Site}} {
 		f.StringVar(one.to, one.name, "", "count only this "+one.name)
 	}
 	f.BoolVar(&t.once, "once", false, "print one table and end")
@@ -112,8 +113,8 @@ func (t *top) run(cmd *cobra.Command) error {
 func (t *top) read() error {
 	by, known := quotav1.Selection_By_value[strings.ToUpper(t.by)]
 	if !known || by == 0 {
-		return fmt.Errorf("--by %q: want tenant, pool, limit, client or gateway%s", t.by,
-			wording.Meant(t.by, []string{"tenant", "pool", "limit", "client", "gateway"}))
+		return fmt.Errorf("--by %q: want tenant, pool, limit, client, gateway or site%s", t.by,
+			wording.Meant(t.by, []string{"tenant", "pool", "limit", "client", "gateway", "site"}))
 	}
 	order, known := quotav1.Selection_Order_value[strings.ToUpper(t.order)]
 	if !known || order == 0 {
@@ -174,7 +175,7 @@ func missing(r *quotav1.TopResponse) []string {
 
 func rateTop(by quotav1.Selection_By, r *quotav1.TopResponse) *command.Table {
 	titles := map[quotav1.Selection_By]string{quotav1.Selection_POOL: "POOL", quotav1.Selection_LIMIT: "LIMIT",
-		quotav1.Selection_GATEWAY: "GATEWAY"}
+		quotav1.Selection_GATEWAY: "GATEWAY", quotav1.Selection_SITE: "SITE"}
 	title := titles[by]
 	if title == "" {
 		title = "TENANT"
@@ -205,6 +206,8 @@ func nameOf(by quotav1.Selection_By, m *quotav1.Activity) string {
 		return cmp.Or(m.GetPool(), command.None)
 	case quotav1.Selection_GATEWAY:
 		return m.GetGateway()
+	case quotav1.Selection_SITE:
+		return cmp.Or(m.GetSite(), command.None)
 	case quotav1.Selection_LIMIT:
 		name := m.GetTenant() + "/" + m.GetLimit()
 		if m.GetPool() != "" {
@@ -271,7 +274,7 @@ func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
 
 func (t *top) obey(key string) {
 	if by, is := map[string]quotav1.Selection_By{"t": quotav1.Selection_TENANT, "p": quotav1.Selection_POOL,
-		"l": quotav1.Selection_LIMIT, "c": quotav1.Selection_CLIENT, "g": quotav1.Selection_GATEWAY}[key]; is {
+		"l": quotav1.Selection_LIMIT, "c": quotav1.Selection_CLIENT, "g": quotav1.Selection_GATEWAY, "@": quotav1.Selection_SITE}[key]; is {
 		t.selection.By = by
 	}
 	if order, is := map[string]quotav1.Selection_Order{"r": quotav1.Selection_REFUSED,
@@ -283,6 +286,6 @@ func (t *top) obey(key string) {
 
 // head says what the table is, and which keys change it.
 func (t *top) head() string {
-	return fmt.Sprintf("by %s, most %s first; q ends; t p l c g: by; r a w s m: first",
+	return fmt.Sprintf("by %s, most %s first; q ends; t p l c g @: by; r a w s m: first",
 		strings.ToLower(t.selection.By.String()), strings.ToLower(t.selection.Order.String()))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -153,9 +154,18 @@ func whyLimit(ctx context.Context, c *client, r *quotav1.WhyRequest, name string
 func writeWhy(w io.Writer, response *quotav1.WhyResponse) error {
 	var paragraphs []string
 	for _, e := range response.GetExplanations() {
-		t := command.NewTable("  GATEWAY", "#DEMAND", "#ADMITTED")
+		titles, sites := []string{"  GATEWAY"}, slices.ContainsFunc(e.GetGateways(),
+			func(g *quotav1.GatewayPart) bool { return g.GetSite() != "" })
+		if sites {
+			titles = append(titles, "SITE")
+		}
+		t := command.NewTable(append(titles, "#DEMAND", "#ADMITTED")...)
 		for _, g := range e.GetGateways() {
-			t.Add("  "+g.GetGateway(), command.PerSecond(g.GetDemand()), command.PerSecond(g.GetAdmitted()))
+			cells := []string{"  " + g.GetGateway()}
+			if sites {
+				cells = append(cells, cmp.Or(g.GetSite(), command.None))
+			}
+			t.Add(append(cells, command.PerSecond(g.GetDemand()), command.PerSecond(g.GetAdmitted()))...)
 		}
 		paragraphs = append(paragraphs, shown(e.GetSentence())+"\n"+t.Text())
 	}

@@ -29,7 +29,7 @@ func (l *live) Bucket(ctx context.Context, limit, client string) (*quotav1.Bucke
 }
 
 // bucket merges the answers of agents about a key. The owner knows gateways by the numbers of their processes, their
-// agents by name.
+// agents by name. Each site that uses the key has an owner.
 func bucket(replies stream.Replies) *quotav1.Bucket {
 	out := &quotav1.Bucket{Agents: int32(replies.Asked), Silent: replies.Silent}
 	named, owned := map[uint64]*quotav1.GatewayBucket{}, map[uint64]*quotav1.GatewayBucket{}
@@ -42,8 +42,9 @@ func bucket(replies stream.Replies) *quotav1.Bucket {
 			out.Rate, out.Burst, out.Exact = k.GetRate(), k.GetBurst(), out.GetExact() || k.GetExact()
 		}
 		if k.GetOwner() != nil {
-			out.Owner = k.GetOwner()
+			out.Owners = append(out.Owners, k.GetOwner())
 		}
+		out.Claims = append(out.Claims, k.GetClaims()...)
 		for _, g := range k.GetGateways() {
 			switch {
 			case g.GetBucket() == nil:
@@ -68,6 +69,12 @@ func bucket(replies stream.Replies) *quotav1.Bucket {
 	}
 	slices.SortFunc(out.Gateways, func(a, b *quotav1.GatewayBucket) int {
 		return cmp.Or(cmp.Compare(a.GetGateway(), b.GetGateway()), cmp.Compare(a.GetAgent(), b.GetAgent()))
+	})
+	slices.SortFunc(out.Owners, func(a, b *quotav1.OwnerBucket) int {
+		return cmp.Or(cmp.Compare(a.GetSite(), b.GetSite()), cmp.Compare(a.GetAgent(), b.GetAgent()))
+	})
+	slices.SortFunc(out.Claims, func(a, b *quotav1.SiteClaim) int {
+		return cmp.Or(cmp.Compare(a.GetSite(), b.GetSite()), cmp.Compare(a.GetAt(), b.GetAt()))
 	})
 	out.Gateways = out.Gateways[:min(len(out.Gateways), mostBuckets)]
 	slices.Sort(out.Silent)

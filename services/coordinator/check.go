@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type facts struct {
 	agents   int
 	fleet    fleet.Summary
 	lapsed   []string // resources of which something has lapsed, and what
+	sites    []fleet.Site
 	names    []string // in the first limit or pool with a name that gateways do not know
 	view     leadership.View
 	shared   []string                  // which coordinator leads how many pools
@@ -73,6 +75,7 @@ func (l *live) Findings(ctx context.Context) []*quotav1.Finding {
 		f.late, f.lost = l.late(ctx, f.now)
 		f.names = l.Unknown(1, func(resource.Message) bool { return true })
 		f.lapsed = l.lapsed(f.now)
+		f.sites = o.fleet.Sites(o.streams.Agents())
 	}
 	return f.findings()
 }
@@ -175,7 +178,7 @@ func (f *facts) findings() []*quotav1.Finding {
 	if f.election.Role == election.Following {
 		return out
 	}
-	return append(append(out, f.ofGateways()...), f.ofPools()...)
+	return slices.Concat(out, f.ofGateways(), f.ofSites(), f.ofPools())
 }
 
 func fine(category, format string, args ...any) *quotav1.Finding {
@@ -323,7 +326,11 @@ func (f *facts) lateNames() string {
 // lostNames names the first gateways whose agents are unreachable.
 func (f *facts) lostNames() string {
 	return firstOf(f.lost, func(g *quotav1.Gateway) string {
-		text := fmt.Sprintf("%s, agent %s for %s", g.GetName(), g.GetAgent(),
+		agent := g.GetAgent()
+		if g.GetSite() != "" {
+			agent += " of site " + g.GetSite()
+		}
+		text := fmt.Sprintf("%s, agent %s for %s", g.GetName(), agent,
 			f.now.Sub(g.GetHeard().AsTime()).Round(time.Second))
 		if g.GetBehind() > 0 {
 			text += ", lacks " + wording.Count(g.GetBehind(), "change")

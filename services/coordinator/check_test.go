@@ -57,6 +57,21 @@ func TestFindings(t *testing.T) {
 		{"lost", func(f *facts) {
 			f.lost = []*quotav1.Gateway{{Name: "gw-1", Agent: "gw-1", Heard: timestamppb.Now()}}
 		}, "gateways", warning},
+		{"several sites", func(f *facts) {
+			f.sites = []fleet.Site{{Name: "eu", Agents: 1, Others: []fleet.OtherSite{{Name: "us", Way: 4e7}}}, {Name: "us"}}
+		}, "", ok},
+		{"a site is cut off", func(f *facts) {
+			f.sites = []fleet.Site{{Name: "eu", Agents: 2, Others: []fleet.OtherSite{{Name: "us", Cut: 1}}}}
+		}, "sites", warning},
+		{"a gateway without a site among sites", func(f *facts) {
+			f.sites = []fleet.Site{{Agents: 1, Gateways: []string{"gw-1"}}, {Name: "eu", Agents: 1}}
+		}, "sites", warning},
+		{"agents of a site are far", func(f *facts) {
+			f.sites = []fleet.Site{{Name: "eu", Agents: 2, Far: 2, Why: "3ms to a"}, {Name: "us"}}
+		}, "sites", warning},
+		{"agents of one site are far", func(f *facts) {
+			f.sites = []fleet.Site{{Agents: 2, Gateways: []string{"gw-1"}, Far: 2, Why: "3ms to a"}}
+		}, "", ok},
 		{"lapsed", func(f *facts) { f.lapsed = []string{"tenants/a/limits/b: it has lapsed"} }, "", ok},
 		{"suspects", func(f *facts) { f.view.Outcome.Suspects = []allocation.Suspect{{Agent: "a"}} }, "gateways", warning},
 		{"guarantees", func(f *facts) { f.view.Outcome.Pools[0].GuaranteeScale = .5 }, "pools", warning},
@@ -73,5 +88,20 @@ func TestFindings(t *testing.T) {
 				t.Errorf("%s: %v", c.name, got)
 			}
 		}
+	}
+}
+
+// A slow pair between sites is named, and is no fault.
+func TestSitesAreNamed(t *testing.T) {
+	f := &facts{sites: []fleet.Site{
+		{Name: "eu", Agents: 1, Gateways: []string{"gw-1"}, Others: []fleet.OtherSite{{Name: "us", Way: 4e7}}},
+		{Name: "us", Agents: 1, Gateways: []string{"gw-2", "gw-3"}, Others: []fleet.OtherSite{{Name: "eu", Way: 4e7}}}}}
+	const want = "site eu with 1 gateway, site us with 2 gateways; one way 40ms from site eu to site us; only ways " +
+		"between sites are long"
+	if got := f.ofSites(); len(got) != 1 || got[0].GetMessage() != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if got := (&facts{sites: []fleet.Site{{Agents: 3}}}).ofSites(); len(got) > 0 {
+		t.Errorf("%v of one site without a name", got)
 	}
 }

@@ -299,9 +299,10 @@ func (l *live) explain(v *leadership.View, p *allocation.PoolShare, key allocati
 	if !math.IsInf(f.Max, 1) {
 		e.Max = &f.Max
 	}
+	sites := l.coordinator.fleet.SiteOf(l.coordinator.streams.Agents())
 	for _, part := range l.coordinator.loop.Parts(key) {
 		e.Gateways = append(e.Gateways, &quotav1.GatewayPart{Gateway: part.Gateway, Demand: part.Demand,
-			Admitted: part.Admitted})
+			Admitted: part.Admitted, Site: sites(part.Gateway)})
 	}
 	return e
 }

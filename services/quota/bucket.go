@@ -31,7 +31,7 @@ func (s *Server) GetBucket(ctx context.Context, r *quotav1.GetBucketRequest) (*q
 			"limit with a concurrency or a quota has none, nor has a client that is blocked; a limit with key TENANT "+
 			"has one without a client", r.GetName(), wording.Quote(r.GetClient()))
 	}
-	out.Sentence = bucketSentence(out)
+	out.Sentence = bucketSentence(out) + claimSentences(out.GetClaims())
 	return out, nil
 }
 
@@ -50,13 +50,18 @@ func bucketSentence(b *quotav1.Bucket) string {
 		}
 	}
 	burst := wording.Number(b.GetBurst())
-	switch o := b.GetOwner(); {
+	switch owners := b.GetOwners(); {
 	case len(whole) > 0:
 		return fmt.Sprintf("EXACT: gateway %s alone uses the bucket of %s tokens, and has the bucket itself.",
 			strings.Join(whole, ", "), burst)
-	case o != nil:
-		return fmt.Sprintf("EXACT: agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they "+
-			"have not spent.", o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
+	case len(owners) == 1:
+		return "EXACT: " + ownerSentence(owners[0], burst)
+	case len(owners) > 1:
+		all := []string{"EXACT within each site: a site has a bucket, and charges it with what the other sites admit."}
+		for _, o := range owners {
+			all = append(all, fmt.Sprintf("%s: %s", siteName(o.GetSite()), ownerSentence(o, burst)))
+		}
+		return strings.Join(all, " ")
 	case len(using) == 0:
 		return fmt.Sprintf("The bucket of %s tokens is full: no gateway has reported that the client has spent any.",
 			burst)
@@ -67,6 +72,32 @@ func bucketSentence(b *quotav1.Bucket) string {
 	}
 	return fmt.Sprintf("LOCAL: %d gateways send each other what the client spends, and each has its own view of the "+
 		"one bucket.", len(using))
+}
+
+func ownerSentence(o *quotav1.OwnerBucket, burst string) string {
+	return fmt.Sprintf("agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they have not spent.",
+		o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
+}
+
+// siteName names a site in a sentence.
+func siteName(site string) string {
+	if site == "" {
+		return "the site without a name"
+	}
+	return "site " + site
+}
+
+// claimSentences says what sites that use a key take off the limit for each other.
+func claimSentences(claims []*quotav1.SiteClaim) string {
+	var all strings.Builder
+	for _, c := range claims {
+		fmt.Fprintf(&all, " For %s, %s takes %s off the limit", siteName(c.GetSite()), siteName(c.GetAt()), rate(c.GetRate()))
+		if !c.GetReachable() {
+			all.WriteString(", as claimed last: the way between them is cut")
+		}
+		all.WriteString(".")
+	}
+	return all.String()
 }
 
 // tokens writes a number of tokens, to a hundredth.

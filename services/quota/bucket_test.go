@@ -26,9 +26,15 @@ func TestBucketSentence(t *testing.T) {
 		"EXACT, but no agent owns": {Rate: 1, Burst: 5, Exact: true, Agents: 1,
 			Gateways: []*quotav1.GatewayBucket{gateway("g", some, false)}},
 		"EXACT: gateway g alone uses the bucket of 5": {Rate: 1, Burst: 5, Exact: true, Agents: 1,
-			Owner: &quotav1.OwnerBucket{Agent: "a"}, Gateways: []*quotav1.GatewayBucket{gateway("g", some, true)}},
+			Owners: []*quotav1.OwnerBucket{{Agent: "a"}}, Gateways: []*quotav1.GatewayBucket{gateway("g", some, true)}},
 		"agent a owns the bucket. Of 5 tokens it may grant 0; gateways have 2 that": {Rate: 1, Burst: 5, Exact: true,
-			Agents: 1, Owner: &quotav1.OwnerBucket{Agent: "a", Free: -1, Out: 2}},
+			Agents: 1, Owners: []*quotav1.OwnerBucket{{Agent: "a", Free: -1, Out: 2}}},
+		"site eu: agent a owns the bucket. Of 5 tokens it may grant 1; gateways have 2 that they have not spent. " +
+			"site us: agent b owns": {Rate: 1, Burst: 5, Exact: true, Agents: 2, Owners: []*quotav1.OwnerBucket{
+			{Agent: "a", Site: "eu", Free: 1, Out: 2}, {Agent: "b", Site: "us"}}},
+		"For site us, site eu takes 3.0/s off the limit, as claimed last: the way between them is cut. For the site " +
+			"without a name, site us takes 1.0/s off the limit.": {Rate: 5, Burst: 5, Exact: true, Agents: 2,
+			Claims: []*quotav1.SiteClaim{{Site: "us", At: "eu", Rate: 3}, {At: "us", Rate: 1, Reachable: true}}},
 	} {
 		c := serve(t, &present{bucket: b})
 		got, err := c.GetBucket(t.Context(), &quotav1.GetBucketRequest{Name: "tenants/x/limits/y", Client: "<b>"})

@@ -36,17 +36,42 @@ func (s *Server) FindDecisions(ctx context.Context, r *quotav1.FindDecisionsRequ
 			return !slices.Contains(tenants, d.GetTenant())
 		})
 	}
-	for _, d := range out.Decisions {
-		d.Steps = decisionSteps(d)
+	for i, d := range out.Decisions {
+		if d.Steps = decisionSteps(d); i == 0 {
+			d.Steps = append(d.Steps, s.claimsNow(ctx, d)...)
+		}
 	}
 	out.Notes = decisionNotes(r.GetRequest(), out)
 	return out, nil
 }
 
+// claimsNow says what other sites claim now of the key that decided, or of the first key, at the site that decided.
+func (s *Server) claimsNow(ctx context.Context, d *quotav1.Decision) []string {
+	of := slices.IndexFunc(d.GetLimits(), func(l *quotav1.LimitStep) bool { return l.GetLimit() == d.GetLimit() })
+	if d.GetSite() == "" || len(d.GetLimits()) == 0 {
+		return nil
+	}
+	l := d.GetLimits()[max(of, 0)]
+	b, err := s.live.Bucket(ctx, "tenants/"+d.GetTenant()+"/limits/"+l.GetLimit(), l.GetClient())
+	if err != nil {
+		return nil // the decision is known all the same
+	}
+	there := slices.DeleteFunc(b.GetClaims(), func(c *quotav1.SiteClaim) bool { return c.GetAt() != d.GetSite() })
+	if len(there) == 0 {
+		return []string{fmt.Sprintf("Site %s decided by its own numbers: no other site uses limit %s for this client now.",
+			d.GetSite(), l.GetLimit())}
+	}
+	return []string{fmt.Sprintf("Site %s decided.%s That is as of now.", d.GetSite(), claimSentences(there))}
+}
+
 // decisionSteps are a decision in sentences: what came of the request, then what each limit and
 // the share had for it.
 func decisionSteps(d *quotav1.Decision) []string {
-	steps := []string{fmt.Sprintf("Gateway %s %s %s ago.", d.GetGateway(), decided(d), seconds(d.GetAgo()))}
+	gateway := d.GetGateway()
+	if d.GetSite() != "" {
+		gateway += " of site " + d.GetSite()
+	}
+	steps := []string{fmt.Sprintf("Gateway %s %s %s ago.", gateway, decided(d), seconds(d.GetAgo()))}
 	whose := fmt.Sprintf("It was a request of tenant %q, client %q, to pool %q, with a cost of %s; in force were "+
 		"revision %d of the configuration and shares of epoch %d.", d.GetTenant(), d.GetClient(), d.GetPool(),
 		wording.Number(d.GetCost()), d.GetRevision(), d.GetEpoch())
@@ -138,6 +163,8 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	case l.GetUnasked():
 		out += "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this " +
 			"new one"
+	case l.GetExact() && d.GetSite() != "":
+		out += "; it is EXACT, so that is the one bucket of the site's gateways"
 	case l.GetExact():
 		out += "; it is EXACT, so that is the one bucket of all gateways"
 	}

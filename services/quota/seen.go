@@ -80,15 +80,14 @@ func (w *seen) order() quotav1.Selection_Order {
 
 // add adds a row of one gateway.
 func (w *seen) add(m *quotav1.Activity) {
-	at := m.GetGateway()
+	at, site := m.GetGateway(), m.GetSite()
+	m.Gateway, m.Site = "", ""
 	if m.GetLimit() != "" {
-		m.Gateway = ""
 		w.limits[m.Limit] = toplist.Plus(toplist.Copy(m), w.limits[m.Limit])
-		m.Gateway = at
+		m.Gateway, m.Site = at, site
 		w.parts[m.Limit] = append(w.parts[m.Limit], m)
 		return
 	}
-	m.Gateway = ""
 	w.flows[m.Pool] = toplist.Plus(toplist.Copy(m), w.flows[m.Pool])
 	m.Pool = ""
 	w.total = toplist.Plus(w.total, m)
@@ -270,11 +269,16 @@ func (s *Server) checkSelected(ctx context.Context, selected *quotav1.Selection)
 			return err
 		}
 	}
-	if name := selected.GetGateway(); name != "" {
+	if gateway, site := selected.GetGateway(), selected.GetSite(); gateway != "" || site != "" {
 		_, known, err := s.live.Gateways()
-		named := func(g *quotav1.Gateway) bool { return g.GetName() == name }
-		if err == nil && len(known) > 0 && !slices.ContainsFunc(known, named) {
-			return fmt.Errorf("gateways/%s: %w", name, store.ErrNotFound)
+		has := func(named func(*quotav1.Gateway) bool) bool {
+			return err != nil || len(known) == 0 || slices.ContainsFunc(known, named)
+		}
+		switch {
+		case gateway != "" && !has(func(g *quotav1.Gateway) bool { return g.GetName() == gateway }):
+			return fmt.Errorf("gateways/%s: %w", gateway, store.ErrNotFound)
+		case site != "" && !has(func(g *quotav1.Gateway) bool { return g.GetSite() == site }):
+			return fmt.Errorf("no gateway is of site %s: %w", site, store.ErrNotFound)
 		}
 	}
 	return nil

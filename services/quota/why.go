@@ -48,10 +48,23 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	}
 	w.out.Notes = append(w.out.Notes, w.blocks()...)
 	w.note()
+	w.out.Notes = append(w.out.Notes, s.bucketNote(ctx, r)...)
 	if _, only := s.readsOnly(ctx); !only && !r.GetShadow() { // they name limits and pools of all
 		w.out.Notes = append(w.out.Notes, s.unknown(ctx, 5, w.tenant, r.GetPool(), r.GetLimit())...)
 	}
 	return w.out, nil
+}
+
+// bucketNote says, where several sites use the bucket of a client at a limit, which site has what of it.
+func (s *Server) bucketNote(ctx context.Context, r *quotav1.WhyRequest) []string {
+	if r.GetLimit() == "" || r.GetClient() == "" || r.GetShadow() {
+		return nil
+	}
+	b, err := s.live.Bucket(ctx, r.GetTenant()+"/limits/"+r.GetLimit(), r.GetClient())
+	if err != nil || len(b.GetClaims()) == 0 {
+		return nil // the rest is worth saying all the same
+	}
+	return []string{bucketSentence(b) + claimSentences(b.GetClaims())}
 }
 
 // checkWhy returns why a question cannot be answered here.

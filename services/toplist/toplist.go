@@ -1,5 +1,5 @@
-// Package toplist sums the outcomes of requests by tenant, pool, limit, client or gateway, and picks the names with the
-// most. An agent does that for its gateways, and the coordinator for all agents; so an agent sends few rows, however
+// Package toplist sums the outcomes of requests by tenant, pool, limit, client, gateway or site, and picks the names
+// with the most. An agent does that for its gateways, and the coordinator for all agents; so an agent sends few rows, however
 // many it has.
 //
 // # Invariants
@@ -26,11 +26,11 @@ const Share = "tenant-share"
 type Sum map[Name]*quotav1.Activity
 
 // Name names the activity of a sum; the sum is over each field that is "".
-type Name struct{ Tenant, Pool, Limit, Client, Gateway string }
+type Name struct{ Tenant, Pool, Limit, Client, Gateway, Site string }
 
 // Add adds activity under the names that it has.
 func (s Sum) Add(m *quotav1.Activity) {
-	of := Name{m.Tenant, m.Pool, m.Limit, m.Client, m.Gateway}
+	of := Name{m.Tenant, m.Pool, m.Limit, m.Client, m.Gateway, m.Site}
 	s[of] = Plus(s[of], m)
 }
 
@@ -151,7 +151,7 @@ func compare(a, b *quotav1.Activity, order quotav1.Selection_Order) int {
 		cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.WaitedSeconds, a.WaitedSeconds),
 		cmp.Compare(b.Admitted, a.Admitted),
 		cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Limit, b.Limit),
-		cmp.Compare(a.Client, b.Client), cmp.Compare(a.Gateway, b.Gateway))
+		cmp.Compare(a.Client, b.Client), cmp.Compare(a.Gateway, b.Gateway), cmp.Compare(a.Site, b.Site))
 }
 
 // OfShare leaves of a flow's row what its share of the pool did.

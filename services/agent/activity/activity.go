@@ -68,6 +68,7 @@ type row struct {
 
 // Activity has the counts of one agent's gateways. Not safe for concurrent use; now is any time that does not run back.
 type Activity struct {
+	site    string // of the agent
 	rows    map[name]*row
 	other   *row // of names that found no row
 	clients map[string]*gateway
@@ -84,9 +85,9 @@ type gateway struct {
 	at    time.Duration // of the last report
 }
 
-// New returns the activity of nobody.
-func New() *Activity {
-	return &Activity{rows: map[name]*row{}, clients: map[string]*gateway{}, of: map[string]int{}}
+// New returns the activity of nobody, at an agent of a site.
+func New(site string) *Activity {
+	return &Activity{site: site, rows: map[name]*row{}, clients: map[string]*gateway{}, of: map[string]int{}}
 }
 
 // Lost is the number of reports of a name that found no row.

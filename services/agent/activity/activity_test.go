@@ -27,7 +27,7 @@ func report(tenant string, admitted, refused uint64) *exchange.Report {
 
 // The same requests summed by tenant, pool and gateway agree, and limits are kept apart.
 func TestSums(t *testing.T) {
-	a := New()
+	a := New("eu")
 	a.Add(0, "gw-1", report("acme", 20, 1180))
 	a.Add(time.Second, "gw-2", report("acme", 5, 10))
 	a.Add(time.Second, "gw-2", report("other", 7, 0))
@@ -46,6 +46,13 @@ func TestSums(t *testing.T) {
 			t.Errorf("by %v\n got %s\nwant %s", by, got, want)
 		}
 	}
+	bySite := ask(a, 2*time.Second, &quotav1.Selection{By: quotav1.Selection_SITE, Site: "eu"}).Rows
+	if len(bySite) != 1 || bySite[0].Site != "eu" || bySite[0].Gateway != "" || bySite[0].Admitted != 32 {
+		t.Errorf("by site: %v", bySite)
+	}
+	if rows := ask(a, 2*time.Second, &quotav1.Selection{Site: "us"}).Rows; len(rows) > 0 {
+		t.Errorf("of another site: %v", rows)
+	}
 	r := ask(a, 2*time.Second, &quotav1.Selection{Most: 1})
 	if len(r.Rows) != 1 || r.Other.GetAdmitted() != 7 || r.Id != 7 {
 		t.Errorf("one row: %v", r)
@@ -60,7 +67,7 @@ func TestSums(t *testing.T) {
 // What happened more than a minute ago counts no more; since when requests are limited is
 // known until nothing was limited for a minute.
 func TestWindow(t *testing.T) {
-	a := New()
+	a := New("")
 	row := func(now time.Duration) *quotav1.Activity {
 		r := ask(a, now, &quotav1.Selection{Tenant: "acme"})
 		if len(r.Rows) == 0 {
@@ -90,7 +97,7 @@ func TestWindow(t *testing.T) {
 
 // Parts of the clients replace the parts before, and vanish with their gateway.
 func TestClients(t *testing.T) {
-	a := New()
+	a := New("")
 	part := func(now time.Duration, gateway string, part uint8, n float64) {
 		a.Add(now, gateway, &exchange.Report{Part: part, Parts: 3, Clients: []exchange.ClientCount{
 			{Tenant: "acme", Client: fmt.Sprint("app-", part), Limit: "per-client", Effect: exchange.Refused, Count: n}}})
@@ -122,7 +129,7 @@ func TestClients(t *testing.T) {
 
 // Names beyond the bound are counted together.
 func TestBound(t *testing.T) {
-	a := New()
+	a := New("")
 	for i := range MaxRows + 10 {
 		a.Add(0, "gw", &exchange.Report{Limits: []exchange.LimitCounts{
 			{Tenant: fmt.Sprint(i), Limit: "l", Counts: exchange.Counts{ClientLimit: 1}}}})
@@ -135,7 +142,7 @@ func TestBound(t *testing.T) {
 
 // Series never fall: a row counts in its own series from when it was limited first.
 func TestSeries(t *testing.T) {
-	a := New()
+	a := New("")
 	for i := range MaxSeries + 20 {
 		tenant := fmt.Sprint("t-", i)
 		a.Add(0, "gw", &exchange.Report{Flows: []exchange.FlowReport{
@@ -166,7 +173,7 @@ func TestSeries(t *testing.T) {
 
 // BenchmarkAdd measures an agent's cost of a report of 1,000 tenants, each with a limit.
 func BenchmarkAdd(b *testing.B) {
-	a, r := New(), &exchange.Report{}
+	a, r := New(""), &exchange.Report{}
 	for i := range 1000 {
 		one := report(fmt.Sprint("tenant-", i), 10, 1)
 		r.Flows, r.Limits = append(r.Flows, one.Flows...), append(r.Limits, one.Limits...)
@@ -179,7 +186,7 @@ func BenchmarkAdd(b *testing.B) {
 // BenchmarkAnswer is one question to an agent with 20,000 rows: all of it, and the part for which
 // the agent does nothing else.
 func BenchmarkAnswer(b *testing.B) {
-	a := New()
+	a := New("")
 	for i := range 10_000 {
 		a.Add(0, "gw", report(fmt.Sprint("tenant-", i), 10, 1))
 	}
@@ -197,7 +204,7 @@ func BenchmarkAnswer(b *testing.B) {
 
 // The last minute is known in parts of ten seconds, the newest last, over all gateways.
 func TestParts(t *testing.T) {
-	a := New()
+	a := New("")
 	for s := range 36 {
 		a.Add(time.Duration(s)*time.Second, "gw-1", report("acme", 1, uint64(s/10)))
 	}
@@ -218,7 +225,7 @@ func TestParts(t *testing.T) {
 
 // A gateway that invents names leaves other gateways their parts of the rows.
 func TestTheGatewayWithTheMostRowsGivesRoom(t *testing.T) {
-	a := New()
+	a := New("")
 	add := func(gateway string, n int) {
 		for i := range n {
 			a.Add(0, gateway, &exchange.Report{Limits: []exchange.LimitCounts{

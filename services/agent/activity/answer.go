@@ -16,6 +16,7 @@ import (
 // Snapshot has the data of an answer, apart from the activity.
 type Snapshot struct {
 	question *controlv1.Question
+	site     string // of the agent
 	rows     []lately
 	clients  [][]exchange.ClientCount // parts, which are not changed
 	gateways []string                 // of clients
@@ -35,8 +36,11 @@ type lately struct {
 // Snapshot copies what the answer to a question needs: O(rows). What takes longer, summing and
 // sorting, is done by its Answer, which needs nothing of a.
 func (a *Activity) Snapshot(now time.Duration, q *controlv1.Question) *Snapshot {
-	out := &Snapshot{question: q}
+	out := &Snapshot{question: q, site: a.site}
 	s := q.GetSelection()
+	if !selectsText(s.GetSite(), a.site) {
+		return out
+	}
 	if s.GetBy() == quotav1.Selection_CLIENT {
 		for from, g := range a.clients {
 			if selectsText(s.GetGateway(), from) {
@@ -75,7 +79,9 @@ func (s *Snapshot) Answer() *controlv1.Answer {
 	sum, of := toplist.Sum{}, s.question.GetSelection()
 	for i := range s.rows {
 		if l := &s.rows[i]; l.counts != (exchange.Counts{}) {
-			addAs(sum, l.message(), of, s.question.GetSingle())
+			m := l.message()
+			m.Site = s.site
+			addAs(sum, m, of, s.question.GetSingle())
 		}
 	}
 	for i, part := range s.clients {
@@ -164,15 +170,19 @@ func addAs(sum toplist.Sum, m *quotav1.Activity, s *quotav1.Selection, single bo
 	case !apart && m.Limit != "":
 		return
 	}
+	if by := s.GetBy(); by != quotav1.Selection_GATEWAY && by != quotav1.Selection_SITE {
+		m.Gateway, m.Site = "", ""
+	}
 	switch s.GetBy() {
 	case quotav1.Selection_LIMIT:
-		m.Gateway = ""
 	case quotav1.Selection_POOL:
-		m.Tenant, m.Limit, m.Gateway = "", "", ""
+		m.Tenant, m.Limit = "", ""
 	case quotav1.Selection_GATEWAY:
 		m.Tenant, m.Pool, m.Limit = "", "", ""
+	case quotav1.Selection_SITE:
+		m.Tenant, m.Pool, m.Limit, m.Gateway = "", "", "", ""
 	default:
-		m.Pool, m.Limit, m.Gateway = "", "", ""
+		m.Pool, m.Limit = "", ""
 	}
 	sum.Add(m)
 }

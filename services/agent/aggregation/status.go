@@ -43,16 +43,41 @@ type SiteStatus struct {
 	Waiting   int // records that wait to be sent there
 }
 
-// siteStatus describes the other sites.
-func (t *Aggregator) siteStatus() (out []SiteStatus) {
+// SiteClaim is what another site claims of a key.
+type SiteClaim struct {
+	Name      string
+	Rate      float64 // cost units/s
+	Reachable bool
+}
+
+// SiteClaims returns what the other sites that use a key claim of it, by name; nothing if another agent owns the key.
+func (t *Aggregator) SiteClaims(key uint64) (out []SiteClaim) {
 	for _, s := range t.sortedSites() {
-		is := SiteStatus{Name: s.name, Agents: len(s.owners.names), Reachable: !s.silent, Waiting: len(s.queue)}
+		if u := s.uses.get(key); u != nil && u.began {
+			out = append(out, SiteClaim{s.name, u.Claim, !s.silent})
+		}
+	}
+	return out
+}
+
+// OtherSites lists the other sites by name, without Keys.
+func (t *Aggregator) OtherSites() (out []SiteStatus) {
+	for _, s := range t.sortedSites() {
+		out = append(out, SiteStatus{Name: s.name, Agents: len(s.owners.names), Reachable: !s.silent,
+			Waiting: len(s.queue)})
+	}
+	return out
+}
+
+// siteStatus describes the other sites.
+func (t *Aggregator) siteStatus() []SiteStatus {
+	out := t.OtherSites()
+	for i, s := range t.sortedSites() {
 		for _, u := range s.uses.values {
 			if u.began {
-				is.Keys++
+				out[i].Keys++
 			}
 		}
-		out = append(out, is)
 	}
 	return out
 }

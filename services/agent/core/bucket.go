@@ -30,12 +30,15 @@ func (c *Core) bucket(now time.Duration, q *controlv1.KeyQuestion) *controlv1.Ke
 			Bucket: c.gatewayBucket(now, g, b.Key, out)})
 	}
 	if book, owned := c.tokens.Look(now, b.Key); owned && out.GetExact() {
-		out.Owner = &quotav1.OwnerBucket{Agent: c.o.Name, Free: book.Free, Out: book.Out}
+		out.Owner = &quotav1.OwnerBucket{Agent: c.o.Name, Free: book.Free, Out: book.Out, Site: c.o.Site}
 		for _, u := range book.Uses {
 			out.Gateways = append(out.Gateways, &controlv1.KeyGateway{Process: u.Number, Owned: true,
-				Bucket: &quotav1.GatewayBucket{Agent: u.Agent, Tokens: cost(u.Out), Granted: cost(u.Granted),
+				Bucket: &quotav1.GatewayBucket{Agent: u.Agent, Site: c.o.Site, Tokens: cost(u.Out), Granted: cost(u.Granted),
 					Returned: cost(u.Returned), Need: cost(u.Need), Whole: u.Whole, Recalled: u.Recalled}})
 		}
+	}
+	for _, s := range c.aggregator.SiteClaims(b.Key) {
+		out.Claims = append(out.Claims, &quotav1.SiteClaim{Site: s.Name, At: c.o.Site, Rate: s.Rate, Reachable: s.Reachable})
 	}
 	return out
 }
@@ -44,7 +47,7 @@ func (c *Core) bucket(now time.Duration, q *controlv1.KeyQuestion) *controlv1.Ke
 // old. Of a key that nobody else uses it takes what the gateway has reported for the case of a restart.
 func (c *Core) gatewayBucket(now time.Duration, g *gateway, key uint64, of *controlv1.KeyAnswer,
 ) *quotav1.GatewayBucket {
-	out := &quotav1.GatewayBucket{Gateway: g.Gateway, Agent: c.o.Name}
+	out := &quotav1.GatewayBucket{Gateway: g.Gateway, Agent: c.o.Name, Site: c.o.Site}
 	claim, at, ok := c.aggregator.Claim(g.Gateway, g.Generation, key)
 	if !ok {
 		if ahead := c.spent.Ahead(now, g.Gateway, key); ahead > 0 {

@@ -75,12 +75,13 @@ type exactness struct {
 
 type otherAgents struct {
 	peers        *schedule.Peers
-	peersChanged bool              // since the last round
-	alive        []tokens.Agent    // the other agents, if they may own keys
-	lives        map[string]uint64 // as far as this agent knows
-	sites        map[string]string // of the others
-	abroad       []string          // agents of other sites that are alive
-	left         map[string]bool   // by agent that is not alive: it left in order
+	peersChanged bool                     // since the last round
+	alive        []tokens.Agent           // the other agents, if they may own keys
+	lives        map[string]uint64        // as far as this agent knows
+	sites        map[string]string        // of the others
+	abroad       []string                 // agents of other sites that are alive
+	waysAbroad   map[string]time.Duration // to the farthest agent of a site, as the coordinator is sent it
+	left         map[string]bool          // by agent that is not alive: it left in order
 }
 
 // linked are the gateways of this agent.
@@ -115,7 +116,7 @@ func New(o Options) *Core {
 		aggregator: aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1,
 			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),
 		reports:  reports.New(),
-		activity: activity.New(),
+		activity: activity.New(o.Site),
 		near:     newNearness(o.ExactWithin),
 		otherAgents: otherAgents{peers: peers, lives: map[string]uint64{}, sites: map[string]string{},
 			left: map[string]bool{}},

@@ -174,6 +174,9 @@ func (c *Core) lookAround(now time.Duration) {
 		c.peers.SetNearness(now, c.near.mine)
 		c.out.GossipSoon = true
 	}
+	if now == c.near.shownAt {
+		c.lookAbroad()
+	}
 	c.near.isolated(now, c.aggregator.Isolation(now) != exchange.Connected, c.peers.Rejoins(now))
 	exact, why := c.near.inForce(c.peers.Opinions())
 	if exact != c.exact {
@@ -182,6 +185,16 @@ func (c *Core) lookAround(now time.Duration) {
 		c.switches++
 	}
 	c.exact, c.exactWhy = exact, why
+}
+
+// lookAbroad measures the way to the other sites.
+func (c *Core) lookAbroad() {
+	c.waysAbroad = map[string]time.Duration{}
+	for _, s := range c.aggregator.OtherSites() {
+		if w := c.peers.WayAbroad(func(name string) bool { return c.sites[name] == s.Name }); w.To != "" {
+			c.waysAbroad[s.Name] = w.Longest
+		}
+	}
 }
 
 // sumsFor are the sums of the others for a gateway, and whether its limits that state no precision

@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
 // maxLeftOut bounds the left-out limits that a report lists for the agent and for each gateway; it always has their
@@ -74,6 +75,9 @@ func (s *Stream) Report(now time.Duration) *controlv1.Report {
 func (c *Core) Answer(now time.Duration, q *controlv1.Question) func() *controlv1.Answer {
 	if q.GetRequest() != "" {
 		answer := c.decisions.Answer(now, q)
+		for _, d := range answer.GetDecisions() {
+			d.Site = c.o.Site
+		}
 		return func() *controlv1.Answer { return answer }
 	}
 	if q.GetKey() != nil {
@@ -96,9 +100,16 @@ func (c *Core) replicas() []*controlv1.Replica {
 func (c *Core) state(now time.Duration) *controlv1.State {
 	left := c.applied.Status(now).LeftOut
 	s := &controlv1.State{LeftOut: leftOutMessage(left), LeftOutTotal: int32(len(left)), Exact: c.exact,
-		ExactWhy: c.exactWhy}
+		ExactWhy: c.exactWhy, Site: c.o.Site, Far: c.near.mine == gossipv1.Nearness_FAR}
 	if c.near.shown >= 0 {
 		s.Way = durationpb.New(round(c.near.shown))
+	}
+	for _, other := range c.aggregator.OtherSites() {
+		one := &controlv1.OtherSite{Name: other.Name, Reachable: other.Reachable}
+		if way, known := c.waysAbroad[other.Name]; known {
+			one.Way = durationpb.New(round(way))
+		}
+		s.Sites = append(s.Sites, one)
 	}
 	for _, g := range c.connected() {
 		in := g.inForce()

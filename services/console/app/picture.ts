@@ -6,7 +6,7 @@ import { duration, num, rate, seconds } from "./format";
 import { known, link, section, Table, type Context, type Screen } from "./parts";
 import { t } from "./strings";
 import { limitName } from "./top";
-import type { Activity, Bucket, GatewayBucket, Top } from "./types";
+import type { Activity, Bucket, GatewayBucket, Owner, Top } from "./types";
 
 const choices = ":top?selection.by=CLIENT&selection.order=REFUSED&selection.most=20";
 const drawn = 12; // gateways with a picture
@@ -94,12 +94,15 @@ function bucketScreen(c: Context, history: History, tenant: string, limit: strin
     const a = c.live.answer(path), b = a?.status === 200 ? a.body as Bucket : undefined;
     if (!b) return;
     rates.take(b);
-    const has = (g: GatewayBucket) => b.owner ? isUsed(g) && !g.whole ? g.tokens : undefined : g.free;
+    const has = (g: GatewayBucket) => b.owners.length > 0 ? isUsed(g) && !g.whole ? g.tokens : undefined : g.free;
+    const owners = b.owners.slice(1); // of other sites
+    for (const o of owners) if (lines.length < kinds.length && !lines.includes(ownerId(o))) lines.push(ownerId(o));
     for (const g of b.gateways) {
       if (has(g) !== undefined && lines.length < kinds.length && !lines.includes(id(g))) lines.push(id(g));
     }
-    const of = (l: string) => b.gateways.filter((g) => id(g) === l).map(has)[0] ?? NaN;
-    history.add(path, [b.owner ? b.owner.free : NaN, ...lines.map(of)]);
+    const of = (l: string) => owners.find((o) => ownerId(o) === l)?.free ??
+      b.gateways.filter((g) => id(g) === l).map(has)[0] ?? NaN;
+    history.add(path, [b.owners[0]?.free ?? NaN, ...lines.map(of)]);
   };
   return {
     title: `${t.picture} ${limit}`,
@@ -113,12 +116,12 @@ function bucketScreen(c: Context, history: History, tenant: string, limit: strin
         return [
           b.silent.length > 0 && h("p", { class: "note warn" }, t.silent(b.silent.join(", "))),
           h("p", null, b.sentence),
-          h("div", { class: "flows" }, b.exact && b.owner && ownerPicture(b),
+          h("div", { class: "flows" }, b.exact && b.owners.map((o) => ownerPicture(b, o)),
             h("div", { class: "row" }, used.slice(0, drawn).map((g) => gatewayPicture(b, g, rates)))),
           b.gateways.length > Math.min(used.length, drawn) &&
             h("p", { class: "quiet" }, t.pictureMore(num(b.gateways.length - Math.min(used.length, drawn)))),
           h("p", { class: "quiet" }, b.exact ? t.howExact : t.howLocal),
-          section(t.tokensOver, overTime(b.owner ? t.tokensTitle : t.viewsTitle, history.of(path), legend(b, lines))),
+          section(t.tokensOver, overTime(b.owners.length > 0 ? t.tokensTitle : t.viewsTitle, history.of(path), legend(b, lines))),
         ];
       }),
     ],
@@ -126,8 +129,9 @@ function bucketScreen(c: Context, history: History, tenant: string, limit: strin
 }
 
 function legend(b: Bucket, lines: string[]): Line[] {
-  return [{ name: t.tokensAtOwner(b.owner?.agent ?? ""), kind: "admitted", text: num },
-    ...lines.map((l, i) => ({ name: l.split(" ")[0] ?? l, kind: kinds[i]!, text: num }))];
+  const name = (l: string) => l.startsWith(" ") ? t.tokensAtOwner(l.slice(1)) : l.split(" ")[0] ?? l;
+  return [{ name: t.tokensAtOwner(b.owners[0]?.agent ?? ""), kind: "admitted", text: num },
+    ...lines.map((l, i) => ({ name: name(l), kind: kinds[i]!, text: num }))];
 }
 
 function level(value: number, burst: number): Tree {
@@ -136,9 +140,11 @@ function level(value: number, burst: number): Tree {
     h("div", { class: "admitted", css: { height: `${(part * 100).toFixed(1)}%` } }));
 }
 
-function ownerPicture(b: Bucket): Tree {
-  const o = b.owner!;
-  return h("article", { class: "card keeper" }, h("h2", null, t.tokensAtOwner(o.agent)), level(o.free, b.burst),
+// ownerId names the line of an owner: no gateway's begins with a space.
+const ownerId = (o: Owner) => ` ${o.agent}`;
+
+function ownerPicture(b: Bucket, o: Owner): Tree {
+  return h("article", { key: ownerId(o), class: "card keeper" }, h("h2", null, t.tokensAtOwner(o.agent)), level(o.free, b.burst),
     h("p", null, o.free < 0 ? t.debt(num(-o.free)) : t.tokens(num(o.free), num(b.burst)), h("br", null),
       t.outside(num(o.out)), h("br", null), t.refill(rate(b.rate))));
 }
@@ -146,7 +152,7 @@ function ownerPicture(b: Bucket): Tree {
 // gatewayPicture is a gateway below its pipe: down are tokens that come, up are those that go back, or announcements.
 function gatewayPicture(b: Bucket, g: GatewayBucket, rates: Rates): Tree {
   const down = b.exact && !g.whole && rates.granted(g) > 0, up = b.exact ? rates.returned(g) > 0 || g.recalled : g.rate > 0;
-  const has = g.whole ? b.burst : b.exact && b.owner ? g.tokens : g.free ?? b.burst;
+  const has = g.whole ? b.burst : b.exact && b.owners.length > 0 ? g.tokens : g.free ?? b.burst;
   return h("article", { key: id(g), class: "card gate" },
     h("svg", { class: "pipe", viewBox: "0 0 40 44", "aria-hidden": "true" },
       h("path", { class: down ? "flow down" : "flow", d: "M14 2V42" }),
@@ -158,8 +164,8 @@ function gatewayPicture(b: Bucket, g: GatewayBucket, rates: Rates): Tree {
 function says(b: Bucket, g: GatewayBucket, rates: Rates): string[] {
   const out: string[] = [];
   if (g.whole) out.push(t.hasBucket);
-  else if (b.exact && b.owner) out.push(t.hasTokens(num(g.tokens)));
-  if (!b.exact || !b.owner || g.whole) out.push(g.free === undefined ? t.knowsFull : t.knowsLeft(num(g.free)));
+  else if (b.exact && b.owners.length > 0) out.push(t.hasTokens(num(g.tokens)));
+  if (!b.exact || b.owners.length === 0 || g.whole) out.push(g.free === undefined ? t.knowsFull : t.knowsLeft(num(g.free)));
   if (rates.granted(g) > 0) out.push(t.granting(rate(rates.granted(g))));
   if (g.need > 0) out.push(t.asksFor(num(g.need)));
   if (g.recalled) out.push(t.givesBack);

@@ -56,7 +56,7 @@ interface Moment { at: number; texts: string[] } // at in seconds after the requ
 // events are what happened to a request, and what may happen after it, in order of time.
 function events(d: Decision): Moment[] {
   const waited = seconds(d.waited), held = limitName(d.heldBy), later: Moment[] = [];
-  for (const l of d.limits) if (l.wait) later.push({ at: waited + seconds(l.wait), texts: [t.wouldPass(l.limit)] });
+  for (const l of d.limits) if (l.wait && !l.passes) later.push({ at: waited + seconds(l.wait), texts: [t.wouldPass(l.limit)] });
   if (d.retryAfter) later.push({ at: waited + seconds(d.retryAfter), texts: [t.mayRepeat] });
   later.sort((a, b) => a.at - b.at);
   return waited > 0 ? [{ at: 0, texts: [t.arrives(d.gateway), t.waits(held)] }, { at: waited, texts: d.steps }, ...later]
@@ -90,7 +90,7 @@ function decision(d: Decision, i: number, limits: Table<LimitStep>): Tree {
     h("h2", null, t.decisionAt(d.gateway, duration(seconds(d.ago)))),
     h("p", null, badge(t.outcome(d.refused, d.reason), d.refused ? "bad" : "good"), " ",
       d.marked && badge(t.marked, "warn"), " ", d.shadowed && badge(t.shadowed, "warn")),
-    figures([[t.client, d.client], [t.pool, d.pool], [t.limit, limitName(d.limit)], [t.revision, d.revision]]),
+    figures([[t.siteOf, d.site], [t.client, d.client], [t.pool, d.pool], [t.limit, limitName(d.limit)], [t.revision, d.revision]]),
     h("p", null, link(["tenant", d.tenant], d.tenant)),
     h("h3", null, t.stepsTitle), line(waited, seconds(d.retryAfter)), h("ol", { class: "timeline" }, events(d).map((e) =>
       h("li", null, h("span", { class: "at" }, e.at === 0 ? clock(d, waited) : `+${duration(e.at)}`),

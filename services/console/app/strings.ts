@@ -68,6 +68,7 @@ export const t = {
   ownedHelp: "Each key of an EXACT limit, a concurrency or a quota has one owner: the agent that hands out its tokens, " +
     "slots or units to all gateways.",
   site: (name: string) => name ? `Site ${name}` : "Without a site",
+  siteOf: "Site",
   siteSum: (gateways: string, behind: string, owned: string) =>
     `${gateways} gateways, ${behind} not current, ${owned} keys owned`,
   current: "current",
@@ -120,9 +121,11 @@ export const t = {
   allClients: "All clients",
 
   by: "By", order: "Sort by", only: "Only",
-  byOf: { TENANT: "tenant", POOL: "pool", LIMIT: "limit", CLIENT: "client", GATEWAY: "gateway" } as
+  byOf: { TENANT: "tenant", POOL: "pool", LIMIT: "limit", CLIENT: "client", GATEWAY: "gateway",
+    SITE: "site" } as
     Record<string, string>,
-  ofBy: { TENANT: "Tenant", POOL: "Pool", LIMIT: "Limit", CLIENT: "Client", GATEWAY: "Gateway" } as
+  ofBy: { TENANT: "Tenant", POOL: "Pool", LIMIT: "Limit", CLIENT: "Client", GATEWAY: "Gateway",
+    SITE: "Site" } as
     Record<string, string>,
   orderOf: {
     REFUSED: "refused", ADMITTED: "admitted", WAITED: "waited", SHADOWED: "shadowed", MARKED: "marked",

@@ -35,7 +35,7 @@ export interface Usage {
 }
 
 export interface Activity {
-  tenant: string; pool: string; limit: string; client: string; gateway: string;
+  tenant: string; pool: string; limit: string; client: string; gateway: string; site?: string;
   admitted: string; waited: string; marked: string; shadowed: string; limitShadowed: string; refused: string;
   error: string;
   waitedSeconds: number; window?: string; since?: string;
@@ -87,7 +87,7 @@ export interface LimitStep {
   wait?: string; exact: boolean; concurrency: string;
 }
 export interface Decision {
-  request: string; gateway: string; tenant: string; client: string; pool: string; ago?: string; cost: number;
+  request: string; gateway: string; site?: string; tenant: string; client: string; pool: string; ago?: string; cost: number;
   refused: boolean; marked: boolean; shadowed: boolean; reason: string; limit: string; retryAfter?: string;
   waited?: string; revision: string; limits: LimitStep[]; steps: string[]; heldBy: string;
   share?: { share: number; rate: number; demand: number; credit: number; waiting: string };
@@ -111,8 +111,9 @@ export interface GatewayBucket {
   gateway: string; agent: string; free?: number; rate: number; admitted: number; reported?: string; tokens: number;
   granted: number; returned: number; whole: boolean; need: number; recalled: boolean;
 }
+export interface Owner { agent: string; free: number; out: number; site: string }
 export interface Bucket {
   limit: string; client: string; rate: number; burst: number; exact: boolean;
-  owner?: { agent: string; free: number; out: number }; gateways: GatewayBucket[]; agents: number; silent: string[];
+  owners: Owner[]; gateways: GatewayBucket[]; agents: number; silent: string[];
   sentence: string;
 }

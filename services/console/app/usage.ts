@@ -56,10 +56,13 @@ export class Left {
   }
 }
 
-// leftOf is what a client may still use at once: of the owner and of all gateways, or as the gateways know it.
+// leftOf is what a client may still use at once: of the owners and of all gateways, or as the gateways know it. Owners of
+// several sites each have a view of the one bucket.
 export function leftOf(b: Bucket): number {
   const whole = b.gateways.find((g) => g.whole);
   if (whole) return Math.max(0, whole.free ?? b.burst);
-  if (b.owner) return Math.max(0, b.owner.free + b.gateways.reduce((sum, g) => sum + g.tokens, 0));
+  if (b.owners.length > 0) {
+    return Math.max(0, Math.min(...b.owners.map((o) => o.free)) + b.gateways.reduce((sum, g) => sum + g.tokens, 0));
+  }
   return Math.max(0, Math.min(b.burst, ...b.gateways.map((g) => g.free ?? b.burst)));
 }

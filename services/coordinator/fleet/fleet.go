@@ -19,6 +19,7 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func (f *Fleet) Hello(agent string, connected func() []string) {
 			delete(f.states, name)
 		default:
 			lost++
-			a.state = &controlv1.State{Gateways: gatewaysOf(a.state)}
+			a.state = &controlv1.State{Gateways: gatewaysOf(a.state), Site: a.state.GetSite()}
 		}
 	}
 }
@@ -197,6 +198,23 @@ func (f *Fleet) Gateways(connected []string) []*quotav1.Gateway {
 	}
 	return out
 }
+
+// SiteOf returns a function that says of which site a gateway is, "" = of none or not known.
+func (f *Fleet) SiteOf(connected []string) func(gateway string) string {
+	gateways := f.of(connected).gateways
+	return func(name string) string {
+		i, found := slices.BinarySearchFunc(gateways, name, func(g *quotav1.Gateway, name string) int {
+			return strings.Compare(g.GetName(), name)
+		})
+		if !found {
+			return ""
+		}
+		return gateways[i].GetSite()
+	}
+}
+
+// Sites describes the sites of the connected agents, by name.
+func (f *Fleet) Sites(connected []string) []Site { return f.of(connected).sites.all() }
 
 // Precision says how close the connected agents' gateways hold a limit, and why.
 func (f *Fleet) Precision(connected []string, l *quotav1.Limit) (p quotav1.Precision, why string) {

@@ -32,6 +32,7 @@ type view struct {
 	summary Summary
 	refusal error // of the last gateway that refuses a configuration
 	near    near
+	sites   sites
 
 	gateways  []*quotav1.Gateway          // by name
 	revisions []int64                     // in force there, sorted
@@ -44,7 +45,7 @@ type part struct{ tenant, limit string }
 
 func newView(now time.Time, connected []string, states map[string]*known) *view {
 	v := &view{agents: slices.Clone(connected), until: now.Add(Kept), leftOut: map[part]map[string][]string{},
-		names: newNames(), without: map[part][]*quotav1.Gateway{}}
+		names: newNames(), without: map[part][]*quotav1.Gateway{}, sites: sites{}}
 	for _, agent := range connected {
 		var s *controlv1.State
 		if a := states[agent]; a != nil {
@@ -52,6 +53,9 @@ func newView(now time.Time, connected []string, states map[string]*known) *view 
 		}
 		v.note("agent "+agent, s.GetLeftOutTotal(), s.GetLeftOut())
 		v.near.note(agent, s)
+		if s != nil {
+			v.sites.note(s)
+		}
 		for _, g := range s.GetGateways() {
 			v.names.add(g)
 			v.note("gateway "+g.GetName(), g.GetLeftOutTotal(), g.GetLeftOut())
@@ -98,7 +102,7 @@ func (v *view) noteRefusal(g *controlv1.GatewayState) {
 // noteGateway takes which revision is in force at a gateway, and what is left out of it there.
 func (v *view) noteGateway(agent string, s *controlv1.State, g *controlv1.GatewayState) {
 	one := &quotav1.Gateway{Name: g.GetName(), Agent: agent, Revision: g.GetRevision(), Refused: g.GetRefused(),
-		Reason: g.GetReason(), LeftOut: s.GetLeftOutTotal() + g.GetLeftOutTotal()}
+		Reason: g.GetReason(), LeftOut: s.GetLeftOutTotal() + g.GetLeftOutTotal(), Site: s.GetSite()}
 	v.gateways, v.revisions = append(v.gateways, one), append(v.revisions, g.GetRevision())
 	if int(one.LeftOut) > len(s.GetLeftOut())+len(g.GetLeftOut()) {
 		v.untold = append(v.untold, one)
@@ -132,7 +136,7 @@ func (v *view) noteLost(now time.Time, states map[string]*known) {
 			if other := lost[g.GetName()]; !here[g.GetName()] && (other == nil ||
 				cmp.Or(a.heard.Compare(other.GetHeard().AsTime()), cmp.Compare(other.GetAgent(), agent)) > 0) {
 				lost[g.GetName()] = &quotav1.Gateway{Name: g.GetName(), Agent: agent, Revision: g.GetRevision(),
-					Heard: timestamppb.New(a.heard)}
+					Heard: timestamppb.New(a.heard), Site: a.state.GetSite()}
 			}
 		}
 	}

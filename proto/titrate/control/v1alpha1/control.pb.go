@@ -743,7 +743,11 @@ type State struct {
 	Exact    bool   `protobuf:"varint,4,opt,name=exact,proto3" json:"exact,omitempty"`
 	ExactWhy string `protobuf:"bytes,5,opt,name=exact_why,json=exactWhy,proto3" json:"exact_why,omitempty"`
 	// One way to the farthest other agent, of now and then; absent = not known.
-	Way           *durationpb.Duration `protobuf:"bytes,6,opt,name=way,proto3" json:"way,omitempty"`
+	Way *durationpb.Duration `protobuf:"bytes,6,opt,name=way,proto3" json:"way,omitempty"`
+	// Site of the agent, as its --site says; "" = none. way, exact and exact_why are among the agents of this site.
+	Site          string       `protobuf:"bytes,7,opt,name=site,proto3" json:"site,omitempty"`
+	Sites         []*OtherSite `protobuf:"bytes,8,rep,name=sites,proto3" json:"sites,omitempty"` // by name
+	Far           bool         `protobuf:"varint,9,opt,name=far,proto3" json:"far,omitempty"`    // it finds the agents of its site too far for EXACT; exact_why says it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -820,6 +824,88 @@ func (x *State) GetWay() *durationpb.Duration {
 	return nil
 }
 
+func (x *State) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *State) GetSites() []*OtherSite {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
+func (x *State) GetFar() bool {
+	if x != nil {
+		return x.Far
+	}
+	return false
+}
+
+// Another site, as an agent knows it.
+type OtherSite struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`            // "" = of agents without --site
+	Reachable     bool                   `protobuf:"varint,2,opt,name=reachable,proto3" json:"reachable,omitempty"` // any agent there was received lately
+	Way           *durationpb.Duration   `protobuf:"bytes,3,opt,name=way,proto3" json:"way,omitempty"`              // one way to the farthest agent there, of now and then; absent = not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OtherSite) Reset() {
+	*x = OtherSite{}
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OtherSite) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OtherSite) ProtoMessage() {}
+
+func (x *OtherSite) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OtherSite.ProtoReflect.Descriptor instead.
+func (*OtherSite) Descriptor() ([]byte, []int) {
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OtherSite) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OtherSite) GetReachable() bool {
+	if x != nil {
+		return x.Reachable
+	}
+	return false
+}
+
+func (x *OtherSite) GetWay() *durationpb.Duration {
+	if x != nil {
+		return x.Way
+	}
+	return nil
+}
+
 // One filter process.
 type GatewayState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -840,7 +926,7 @@ type GatewayState struct {
 
 func (x *GatewayState) Reset() {
 	*x = GatewayState{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +938,7 @@ func (x *GatewayState) String() string {
 func (*GatewayState) ProtoMessage() {}
 
 func (x *GatewayState) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[7]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +951,7 @@ func (x *GatewayState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayState.ProtoReflect.Descriptor instead.
 func (*GatewayState) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{7}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GatewayState) GetName() string {
@@ -957,7 +1043,7 @@ type LeftOut struct {
 
 func (x *LeftOut) Reset() {
 	*x = LeftOut{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1055,7 @@ func (x *LeftOut) String() string {
 func (*LeftOut) ProtoMessage() {}
 
 func (x *LeftOut) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[8]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1068,7 @@ func (x *LeftOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOut.ProtoReflect.Descriptor instead.
 func (*LeftOut) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{8}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LeftOut) GetTenant() string {
@@ -1030,7 +1116,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1128,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[9]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1141,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{9}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FlowReport) GetTenant() string {
@@ -1181,7 +1267,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1279,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[10]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1292,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{10}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Question) GetId() uint64 {
@@ -1256,7 +1342,7 @@ type KeyQuestion struct {
 
 func (x *KeyQuestion) Reset() {
 	*x = KeyQuestion{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1354,7 @@ func (x *KeyQuestion) String() string {
 func (*KeyQuestion) ProtoMessage() {}
 
 func (x *KeyQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[11]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1367,7 @@ func (x *KeyQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuestion.ProtoReflect.Descriptor instead.
 func (*KeyQuestion) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{11}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyQuestion) GetTenant() string {
@@ -1321,7 +1407,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1419,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[12]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1432,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{12}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1405,15 +1491,16 @@ type KeyAnswer struct {
 	Burst float64                `protobuf:"fixed64,2,opt,name=burst,proto3" json:"burst,omitempty"`
 	Exact bool                   `protobuf:"varint,3,opt,name=exact,proto3" json:"exact,omitempty"`
 	Owner *v1alpha1.OwnerBucket  `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"` // absent: the agent does not own the key
-	// Its own gateways with what they know, and as owner all gateways that use the key.
-	Gateways      []*KeyGateway `protobuf:"bytes,5,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	// Its own gateways with what they know, and as owner all gateways of its site that use the key.
+	Gateways      []*KeyGateway         `protobuf:"bytes,5,rep,name=gateways,proto3" json:"gateways,omitempty"`
+	Claims        []*v1alpha1.SiteClaim `protobuf:"bytes,6,rep,name=claims,proto3" json:"claims,omitempty"` // of the owner: what the other sites claim of the key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KeyAnswer) Reset() {
 	*x = KeyAnswer{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1512,7 @@ func (x *KeyAnswer) String() string {
 func (*KeyAnswer) ProtoMessage() {}
 
 func (x *KeyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[13]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1525,7 @@ func (x *KeyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyAnswer.ProtoReflect.Descriptor instead.
 func (*KeyAnswer) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{13}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *KeyAnswer) GetRate() float64 {
@@ -1476,6 +1563,13 @@ func (x *KeyAnswer) GetGateways() []*KeyGateway {
 	return nil
 }
 
+func (x *KeyAnswer) GetClaims() []*v1alpha1.SiteClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 type KeyGateway struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
 	Process       uint64                  `protobuf:"varint,1,opt,name=process,proto3" json:"process,omitempty"` // number of the process for owners of keys
@@ -1487,7 +1581,7 @@ type KeyGateway struct {
 
 func (x *KeyGateway) Reset() {
 	*x = KeyGateway{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1593,7 @@ func (x *KeyGateway) String() string {
 func (*KeyGateway) ProtoMessage() {}
 
 func (x *KeyGateway) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[14]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1606,7 @@ func (x *KeyGateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyGateway.ProtoReflect.Descriptor instead.
 func (*KeyGateway) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{14}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *KeyGateway) GetProcess() uint64 {
@@ -1546,7 +1640,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1652,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[15]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1665,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{15}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ack) GetNonce() uint64 {
@@ -1613,7 +1707,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1719,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[16]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1732,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{16}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Configuration) GetNonce() uint64 {
@@ -1746,7 +1840,7 @@ type Leases struct {
 
 func (x *Leases) Reset() {
 	*x = Leases{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1852,7 @@ func (x *Leases) String() string {
 func (*Leases) ProtoMessage() {}
 
 func (x *Leases) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[17]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1865,7 @@ func (x *Leases) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leases.ProtoReflect.Descriptor instead.
 func (*Leases) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{17}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Leases) GetEpoch() int64 {
@@ -1896,7 +1990,7 @@ type FlowName struct {
 
 func (x *FlowName) Reset() {
 	*x = FlowName{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[18]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2002,7 @@ func (x *FlowName) String() string {
 func (*FlowName) ProtoMessage() {}
 
 func (x *FlowName) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[18]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2015,7 @@ func (x *FlowName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowName.ProtoReflect.Descriptor instead.
 func (*FlowName) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{18}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FlowName) GetTenant() string {
@@ -1952,7 +2046,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[19]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2058,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[19]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2071,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{19}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lease) GetTenant() string {
@@ -2036,7 +2130,7 @@ type PoolLease struct {
 
 func (x *PoolLease) Reset() {
 	*x = PoolLease{}
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[20]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2142,7 @@ func (x *PoolLease) String() string {
 func (*PoolLease) ProtoMessage() {}
 
 func (x *PoolLease) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[20]
+	mi := &file_titrate_control_v1alpha1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2155,7 @@ func (x *PoolLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLease.ProtoReflect.Descriptor instead.
 func (*PoolLease) Descriptor() ([]byte, []int) {
-	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{20}
+	return file_titrate_control_v1alpha1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PoolLease) GetPool() string {
@@ -2185,14 +2279,21 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05pools\x18\b \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x127\n" +
 	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\x12\x14\n" +
 	"\x05owned\x18\n" +
-	" \x01(\x05R\x05owned\"\x8f\x02\n" +
+	" \x01(\x05R\x05owned\"\xf0\x02\n" +
 	"\x05State\x12B\n" +
 	"\bgateways\x18\x01 \x03(\v2&.titrate.control.v1alpha1.GatewayStateR\bgateways\x12<\n" +
 	"\bleft_out\x18\x02 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +
 	"\x0eleft_out_total\x18\x03 \x01(\x05R\fleftOutTotal\x12\x14\n" +
 	"\x05exact\x18\x04 \x01(\bR\x05exact\x12\x1b\n" +
 	"\texact_why\x18\x05 \x01(\tR\bexactWhy\x12+\n" +
-	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xe1\x02\n" +
+	"\x03way\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03way\x12\x12\n" +
+	"\x04site\x18\a \x01(\tR\x04site\x129\n" +
+	"\x05sites\x18\b \x03(\v2#.titrate.control.v1alpha1.OtherSiteR\x05sites\x12\x10\n" +
+	"\x03far\x18\t \x01(\bR\x03far\"j\n" +
+	"\tOtherSite\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\treachable\x18\x02 \x01(\bR\treachable\x12+\n" +
+	"\x03way\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03way\"\xe1\x02\n" +
 	"\fGatewayState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x18\n" +
@@ -2250,13 +2351,14 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"remembered\x18\x05 \x01(\x03R\n" +
 	"remembered\x12-\n" +
 	"\x04back\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04back\x125\n" +
-	"\x03key\x18\a \x01(\v2#.titrate.control.v1alpha1.KeyAnswerR\x03key\"\xc8\x01\n" +
+	"\x03key\x18\a \x01(\v2#.titrate.control.v1alpha1.KeyAnswerR\x03key\"\x83\x02\n" +
 	"\tKeyAnswer\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\x01R\x05burst\x12\x14\n" +
 	"\x05exact\x18\x03 \x01(\bR\x05exact\x129\n" +
 	"\x05owner\x18\x04 \x01(\v2#.titrate.quota.v1alpha1.OwnerBucketR\x05owner\x12@\n" +
-	"\bgateways\x18\x05 \x03(\v2$.titrate.control.v1alpha1.KeyGatewayR\bgateways\"{\n" +
+	"\bgateways\x18\x05 \x03(\v2$.titrate.control.v1alpha1.KeyGatewayR\bgateways\x129\n" +
+	"\x06claims\x18\x06 \x03(\v2!.titrate.quota.v1alpha1.SiteClaimR\x06claims\"{\n" +
 	"\n" +
 	"KeyGateway\x12\x18\n" +
 	"\aprocess\x18\x01 \x01(\x04R\aprocess\x12\x14\n" +
@@ -2334,7 +2436,7 @@ func file_titrate_control_v1alpha1_control_proto_rawDescGZIP() []byte {
 	return file_titrate_control_v1alpha1_control_proto_rawDescData
 }
 
-var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_titrate_control_v1alpha1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),         // 0: titrate.control.v1alpha1.ConnectRequest
 	(*ConnectResponse)(nil),        // 1: titrate.control.v1alpha1.ConnectResponse
@@ -2343,82 +2445,87 @@ var file_titrate_control_v1alpha1_control_proto_goTypes = []any{
 	(*Replica)(nil),                // 4: titrate.control.v1alpha1.Replica
 	(*Report)(nil),                 // 5: titrate.control.v1alpha1.Report
 	(*State)(nil),                  // 6: titrate.control.v1alpha1.State
-	(*GatewayState)(nil),           // 7: titrate.control.v1alpha1.GatewayState
-	(*LeftOut)(nil),                // 8: titrate.control.v1alpha1.LeftOut
-	(*FlowReport)(nil),             // 9: titrate.control.v1alpha1.FlowReport
-	(*Question)(nil),               // 10: titrate.control.v1alpha1.Question
-	(*KeyQuestion)(nil),            // 11: titrate.control.v1alpha1.KeyQuestion
-	(*Answer)(nil),                 // 12: titrate.control.v1alpha1.Answer
-	(*KeyAnswer)(nil),              // 13: titrate.control.v1alpha1.KeyAnswer
-	(*KeyGateway)(nil),             // 14: titrate.control.v1alpha1.KeyGateway
-	(*Ack)(nil),                    // 15: titrate.control.v1alpha1.Ack
-	(*Configuration)(nil),          // 16: titrate.control.v1alpha1.Configuration
-	(*Leases)(nil),                 // 17: titrate.control.v1alpha1.Leases
-	(*FlowName)(nil),               // 18: titrate.control.v1alpha1.FlowName
-	(*Lease)(nil),                  // 19: titrate.control.v1alpha1.Lease
-	(*PoolLease)(nil),              // 20: titrate.control.v1alpha1.PoolLease
-	(*Bookings)(nil),               // 21: titrate.control.v1alpha1.Bookings
-	(*Booked)(nil),                 // 22: titrate.control.v1alpha1.Booked
-	(*Periods)(nil),                // 23: titrate.control.v1alpha1.Periods
-	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
-	(*v1alpha1.Selection)(nil),     // 25: titrate.quota.v1alpha1.Selection
-	(*v1alpha1.Activity)(nil),      // 26: titrate.quota.v1alpha1.Activity
-	(*v1alpha1.Decision)(nil),      // 27: titrate.quota.v1alpha1.Decision
-	(*v1alpha1.OwnerBucket)(nil),   // 28: titrate.quota.v1alpha1.OwnerBucket
-	(*v1alpha1.GatewayBucket)(nil), // 29: titrate.quota.v1alpha1.GatewayBucket
-	(*v1alpha1.Resource)(nil),      // 30: titrate.quota.v1alpha1.Resource
-	(v1alpha1.Bound)(0),            // 31: titrate.quota.v1alpha1.Bound
+	(*OtherSite)(nil),              // 7: titrate.control.v1alpha1.OtherSite
+	(*GatewayState)(nil),           // 8: titrate.control.v1alpha1.GatewayState
+	(*LeftOut)(nil),                // 9: titrate.control.v1alpha1.LeftOut
+	(*FlowReport)(nil),             // 10: titrate.control.v1alpha1.FlowReport
+	(*Question)(nil),               // 11: titrate.control.v1alpha1.Question
+	(*KeyQuestion)(nil),            // 12: titrate.control.v1alpha1.KeyQuestion
+	(*Answer)(nil),                 // 13: titrate.control.v1alpha1.Answer
+	(*KeyAnswer)(nil),              // 14: titrate.control.v1alpha1.KeyAnswer
+	(*KeyGateway)(nil),             // 15: titrate.control.v1alpha1.KeyGateway
+	(*Ack)(nil),                    // 16: titrate.control.v1alpha1.Ack
+	(*Configuration)(nil),          // 17: titrate.control.v1alpha1.Configuration
+	(*Leases)(nil),                 // 18: titrate.control.v1alpha1.Leases
+	(*FlowName)(nil),               // 19: titrate.control.v1alpha1.FlowName
+	(*Lease)(nil),                  // 20: titrate.control.v1alpha1.Lease
+	(*PoolLease)(nil),              // 21: titrate.control.v1alpha1.PoolLease
+	(*Bookings)(nil),               // 22: titrate.control.v1alpha1.Bookings
+	(*Booked)(nil),                 // 23: titrate.control.v1alpha1.Booked
+	(*Periods)(nil),                // 24: titrate.control.v1alpha1.Periods
+	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
+	(*v1alpha1.Selection)(nil),     // 26: titrate.quota.v1alpha1.Selection
+	(*v1alpha1.Activity)(nil),      // 27: titrate.quota.v1alpha1.Activity
+	(*v1alpha1.Decision)(nil),      // 28: titrate.quota.v1alpha1.Decision
+	(*v1alpha1.OwnerBucket)(nil),   // 29: titrate.quota.v1alpha1.OwnerBucket
+	(*v1alpha1.SiteClaim)(nil),     // 30: titrate.quota.v1alpha1.SiteClaim
+	(*v1alpha1.GatewayBucket)(nil), // 31: titrate.quota.v1alpha1.GatewayBucket
+	(*v1alpha1.Resource)(nil),      // 32: titrate.quota.v1alpha1.Resource
+	(v1alpha1.Bound)(0),            // 33: titrate.quota.v1alpha1.Bound
 }
 var file_titrate_control_v1alpha1_control_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.ConnectRequest.hello:type_name -> titrate.control.v1alpha1.Hello
 	5,  // 1: titrate.control.v1alpha1.ConnectRequest.report:type_name -> titrate.control.v1alpha1.Report
-	15, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
-	12, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
-	21, // 4: titrate.control.v1alpha1.ConnectRequest.bookings:type_name -> titrate.control.v1alpha1.Bookings
-	16, // 5: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
-	17, // 6: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
-	10, // 7: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
+	16, // 2: titrate.control.v1alpha1.ConnectRequest.ack:type_name -> titrate.control.v1alpha1.Ack
+	13, // 3: titrate.control.v1alpha1.ConnectRequest.answer:type_name -> titrate.control.v1alpha1.Answer
+	22, // 4: titrate.control.v1alpha1.ConnectRequest.bookings:type_name -> titrate.control.v1alpha1.Bookings
+	17, // 5: titrate.control.v1alpha1.ConnectResponse.configuration:type_name -> titrate.control.v1alpha1.Configuration
+	18, // 6: titrate.control.v1alpha1.ConnectResponse.leases:type_name -> titrate.control.v1alpha1.Leases
+	11, // 7: titrate.control.v1alpha1.ConnectResponse.question:type_name -> titrate.control.v1alpha1.Question
 	3,  // 8: titrate.control.v1alpha1.ConnectResponse.coordinators:type_name -> titrate.control.v1alpha1.Coordinators
-	22, // 9: titrate.control.v1alpha1.ConnectResponse.booked:type_name -> titrate.control.v1alpha1.Booked
-	23, // 10: titrate.control.v1alpha1.ConnectResponse.periods:type_name -> titrate.control.v1alpha1.Periods
+	23, // 9: titrate.control.v1alpha1.ConnectResponse.booked:type_name -> titrate.control.v1alpha1.Booked
+	24, // 10: titrate.control.v1alpha1.ConnectResponse.periods:type_name -> titrate.control.v1alpha1.Periods
 	4,  // 11: titrate.control.v1alpha1.Hello.replicas:type_name -> titrate.control.v1alpha1.Replica
-	20, // 12: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	19, // 13: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
-	24, // 14: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
-	9,  // 15: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
+	21, // 12: titrate.control.v1alpha1.Hello.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	20, // 13: titrate.control.v1alpha1.Hello.leases:type_name -> titrate.control.v1alpha1.Lease
+	25, // 14: titrate.control.v1alpha1.Report.interval:type_name -> google.protobuf.Duration
+	10, // 15: titrate.control.v1alpha1.Report.flows:type_name -> titrate.control.v1alpha1.FlowReport
 	4,  // 16: titrate.control.v1alpha1.Report.replicas:type_name -> titrate.control.v1alpha1.Replica
-	24, // 17: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
+	25, // 17: titrate.control.v1alpha1.Report.gossip_delay:type_name -> google.protobuf.Duration
 	6,  // 18: titrate.control.v1alpha1.Report.state:type_name -> titrate.control.v1alpha1.State
-	20, // 19: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	19, // 20: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
-	7,  // 21: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
-	8,  // 22: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	24, // 23: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
-	8,  // 24: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
-	25, // 25: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
-	11, // 26: titrate.control.v1alpha1.Question.key:type_name -> titrate.control.v1alpha1.KeyQuestion
-	26, // 27: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
-	26, // 28: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
-	27, // 29: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	24, // 30: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
-	13, // 31: titrate.control.v1alpha1.Answer.key:type_name -> titrate.control.v1alpha1.KeyAnswer
-	28, // 32: titrate.control.v1alpha1.KeyAnswer.owner:type_name -> titrate.quota.v1alpha1.OwnerBucket
-	14, // 33: titrate.control.v1alpha1.KeyAnswer.gateways:type_name -> titrate.control.v1alpha1.KeyGateway
-	29, // 34: titrate.control.v1alpha1.KeyGateway.bucket:type_name -> titrate.quota.v1alpha1.GatewayBucket
-	30, // 35: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
-	24, // 36: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
-	19, // 37: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
-	20, // 38: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
-	4,  // 39: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
-	18, // 40: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
-	31, // 41: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
-	0,  // 42: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
-	1,  // 43: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
-	43, // [43:44] is the sub-list for method output_type
-	42, // [42:43] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	21, // 19: titrate.control.v1alpha1.Report.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	20, // 20: titrate.control.v1alpha1.Report.leases:type_name -> titrate.control.v1alpha1.Lease
+	8,  // 21: titrate.control.v1alpha1.State.gateways:type_name -> titrate.control.v1alpha1.GatewayState
+	9,  // 22: titrate.control.v1alpha1.State.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	25, // 23: titrate.control.v1alpha1.State.way:type_name -> google.protobuf.Duration
+	7,  // 24: titrate.control.v1alpha1.State.sites:type_name -> titrate.control.v1alpha1.OtherSite
+	25, // 25: titrate.control.v1alpha1.OtherSite.way:type_name -> google.protobuf.Duration
+	9,  // 26: titrate.control.v1alpha1.GatewayState.left_out:type_name -> titrate.control.v1alpha1.LeftOut
+	26, // 27: titrate.control.v1alpha1.Question.selection:type_name -> titrate.quota.v1alpha1.Selection
+	12, // 28: titrate.control.v1alpha1.Question.key:type_name -> titrate.control.v1alpha1.KeyQuestion
+	27, // 29: titrate.control.v1alpha1.Answer.rows:type_name -> titrate.quota.v1alpha1.Activity
+	27, // 30: titrate.control.v1alpha1.Answer.other:type_name -> titrate.quota.v1alpha1.Activity
+	28, // 31: titrate.control.v1alpha1.Answer.decisions:type_name -> titrate.quota.v1alpha1.Decision
+	25, // 32: titrate.control.v1alpha1.Answer.back:type_name -> google.protobuf.Duration
+	14, // 33: titrate.control.v1alpha1.Answer.key:type_name -> titrate.control.v1alpha1.KeyAnswer
+	29, // 34: titrate.control.v1alpha1.KeyAnswer.owner:type_name -> titrate.quota.v1alpha1.OwnerBucket
+	15, // 35: titrate.control.v1alpha1.KeyAnswer.gateways:type_name -> titrate.control.v1alpha1.KeyGateway
+	30, // 36: titrate.control.v1alpha1.KeyAnswer.claims:type_name -> titrate.quota.v1alpha1.SiteClaim
+	31, // 37: titrate.control.v1alpha1.KeyGateway.bucket:type_name -> titrate.quota.v1alpha1.GatewayBucket
+	32, // 38: titrate.control.v1alpha1.Configuration.resources:type_name -> titrate.quota.v1alpha1.Resource
+	25, // 39: titrate.control.v1alpha1.Leases.soft_expiry:type_name -> google.protobuf.Duration
+	20, // 40: titrate.control.v1alpha1.Leases.leases:type_name -> titrate.control.v1alpha1.Lease
+	21, // 41: titrate.control.v1alpha1.Leases.pools:type_name -> titrate.control.v1alpha1.PoolLease
+	4,  // 42: titrate.control.v1alpha1.Leases.members:type_name -> titrate.control.v1alpha1.Replica
+	19, // 43: titrate.control.v1alpha1.Leases.removed:type_name -> titrate.control.v1alpha1.FlowName
+	33, // 44: titrate.control.v1alpha1.Lease.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	0,  // 45: titrate.control.v1alpha1.ControlService.Connect:input_type -> titrate.control.v1alpha1.ConnectRequest
+	1,  // 46: titrate.control.v1alpha1.ControlService.Connect:output_type -> titrate.control.v1alpha1.ConnectResponse
+	46, // [46:47] is the sub-list for method output_type
+	45, // [45:46] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_control_proto_init() }
@@ -2448,7 +2555,7 @@ func file_titrate_control_v1alpha1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_control_v1alpha1_control_proto_rawDesc), len(file_titrate_control_v1alpha1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -90,6 +90,7 @@ const (
 	Selection_LIMIT          Selection_By = 3 // of a tenant; its share of a pool is one of them
 	Selection_CLIENT         Selection_By = 4 // of a tenant: the clients that were limited the most
 	Selection_GATEWAY        Selection_By = 5
+	Selection_SITE           Selection_By = 6 // of the gateways' agents; agents without --site are of none
 )
 
 // Enum value maps for Selection_By.
@@ -101,6 +102,7 @@ var (
 		3: "LIMIT",
 		4: "CLIENT",
 		5: "GATEWAY",
+		6: "SITE",
 	}
 	Selection_By_value = map[string]int32{
 		"BY_UNSPECIFIED": 0,
@@ -109,6 +111,7 @@ var (
 		"LIMIT":          3,
 		"CLIENT":         4,
 		"GATEWAY":        5,
+		"SITE":           6,
 	}
 )
 
@@ -3260,6 +3263,7 @@ type Activity struct {
 	AdmittedParts []uint64             `protobuf:"varint,25,rep,packed,name=admitted_parts,json=admittedParts,proto3" json:"admitted_parts,omitempty"`
 	RefusedParts  []uint64             `protobuf:"varint,26,rep,packed,name=refused_parts,json=refusedParts,proto3" json:"refused_parts,omitempty"`
 	NewestPart    *durationpb.Duration `protobuf:"bytes,27,opt,name=newest_part,json=newestPart,proto3" json:"newest_part,omitempty"`
+	Site          string               `protobuf:"bytes,28,opt,name=site,proto3" json:"site,omitempty"` // of the gateways' agents
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3483,6 +3487,13 @@ func (x *Activity) GetNewestPart() *durationpb.Duration {
 	return nil
 }
 
+func (x *Activity) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
 // Which activity is meant, and how it is summed. An empty field means all.
 type Selection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3494,6 +3505,7 @@ type Selection struct {
 	Limit         string                 `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	Client        string                 `protobuf:"bytes,7,opt,name=client,proto3" json:"client,omitempty"`
 	Gateway       string                 `protobuf:"bytes,8,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	Site          string                 `protobuf:"bytes,9,opt,name=site,proto3" json:"site,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3580,6 +3592,13 @@ func (x *Selection) GetClient() string {
 func (x *Selection) GetGateway() string {
 	if x != nil {
 		return x.Gateway
+	}
+	return ""
+}
+
+func (x *Selection) GetSite() string {
+	if x != nil {
+		return x.Site
 	}
 	return ""
 }
@@ -3862,6 +3881,7 @@ type Decision struct {
 	Share         *ShareStep             `protobuf:"bytes,18,opt,name=share,proto3" json:"share,omitempty"`                             // absent: the pool is not known, or no configuration was there
 	Steps         []string               `protobuf:"bytes,19,rep,name=steps,proto3" json:"steps,omitempty"`                             // the decision in sentences, in its order
 	HeldBy        string                 `protobuf:"bytes,20,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`             // the limit that it waited for, or "tenant-share"; "": it did not wait
+	Site          string                 `protobuf:"bytes,21,opt,name=site,proto3" json:"site,omitempty"`                               // of the gateway's agent, which decided; "" = none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4032,6 +4052,13 @@ func (x *Decision) GetSteps() []string {
 func (x *Decision) GetHeldBy() string {
 	if x != nil {
 		return x.HeldBy
+	}
+	return ""
+}
+
+func (x *Decision) GetSite() string {
+	if x != nil {
+		return x.Site
 	}
 	return ""
 }
@@ -4452,6 +4479,7 @@ type GatewayPart struct {
 	Gateway       string                 `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	Demand        float64                `protobuf:"fixed64,2,opt,name=demand,proto3" json:"demand,omitempty"`
 	Admitted      float64                `protobuf:"fixed64,3,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Site          string                 `protobuf:"bytes,4,opt,name=site,proto3" json:"site,omitempty"` // of its agent; "" = none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4505,6 +4533,13 @@ func (x *GatewayPart) GetAdmitted() float64 {
 		return x.Admitted
 	}
 	return 0
+}
+
+func (x *GatewayPart) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
 }
 
 // One revision of the configuration, as the history has it.
@@ -5623,7 +5658,7 @@ func (*CheckRequest) Descriptor() ([]byte, []int) {
 
 type CheckResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one per category; gateways and pools only of a coordinator that leads.
+	// At least one per category; gateways, sites and pools only of a coordinator that leads, sites only if there are some.
 	Findings      []*Finding `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5669,7 +5704,7 @@ func (x *CheckResponse) GetFindings() []*Finding {
 // What is right or wrong.
 type Finding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Category      string                 `protobuf:"bytes,1,opt,name=category,proto3" json:"category,omitempty"` // etcd, configuration, security, leader, gateways, pools
+	Category      string                 `protobuf:"bytes,1,opt,name=category,proto3" json:"category,omitempty"` // etcd, configuration, security, leader, gateways, sites, pools
 	State         Finding_State          `protobuf:"varint,2,opt,name=state,proto3,enum=titrate.quota.v1alpha1.Finding_State" json:"state,omitempty"`
 	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	Advice        string                 `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"` // what to do; "" = nothing
@@ -5842,6 +5877,7 @@ type Gateway struct {
 	// When its agent was last reachable, if the agent is not connected any more and has not ended in order. The
 	// gateway goes on with what it has. It is shown for ten minutes.
 	Heard *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=heard,proto3" json:"heard,omitempty"`
+	Site  string                 `protobuf:"bytes,11,opt,name=site,proto3" json:"site,omitempty"` // of its agent, as --site says; "" = none
 	// Of its agent: keys of limits that it owns, so it hands out their tokens, slots or units of a quota to all gateways.
 	Owned int32 `protobuf:"varint,12,opt,name=owned,proto3" json:"owned,omitempty"`
 	// Of its agent: how old the claims of other agents typically are when they come there. Absent: not known.
@@ -5948,6 +5984,13 @@ func (x *Gateway) GetHeard() *timestamppb.Timestamp {
 		return x.Heard
 	}
 	return nil
+}
+
+func (x *Gateway) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
 }
 
 func (x *Gateway) GetOwned() int32 {
@@ -6322,12 +6365,14 @@ type Bucket struct {
 	Rate   float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"`   // tokens per second
 	Burst  float64                `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"` // tokens of a full bucket
 	Exact  bool                   `protobuf:"varint,5,opt,name=exact,proto3" json:"exact,omitempty"`  // the limit is EXACT: tokens travel. Else gateways announce what they have admitted
-	// Of an EXACT limit; absent: no agent owns the key, as nobody has used it for a minute.
-	Owner         *OwnerBucket     `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Of an EXACT limit, by site: each site that uses the key has an owner. Empty: no agent owns the key, as nobody has
+	// used it for a minute.
+	Owners        []*OwnerBucket   `protobuf:"bytes,6,rep,name=owners,proto3" json:"owners,omitempty"`
 	Gateways      []*GatewayBucket `protobuf:"bytes,7,rep,name=gateways,proto3" json:"gateways,omitempty"` // by name
 	Agents        int32            `protobuf:"varint,8,opt,name=agents,proto3" json:"agents,omitempty"`    // that were asked and know the question
 	Silent        []string         `protobuf:"bytes,9,rep,name=silent,proto3" json:"silent,omitempty"`     // those of them that did not answer
 	Sentence      string           `protobuf:"bytes,10,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	Claims        []*SiteClaim     `protobuf:"bytes,11,rep,name=claims,proto3" json:"claims,omitempty"` // of sites that use the key, as the others know them; by site and at
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6397,9 +6442,9 @@ func (x *Bucket) GetExact() bool {
 	return false
 }
 
-func (x *Bucket) GetOwner() *OwnerBucket {
+func (x *Bucket) GetOwners() []*OwnerBucket {
 	if x != nil {
-		return x.Owner
+		return x.Owners
 	}
 	return nil
 }
@@ -6432,19 +6477,96 @@ func (x *Bucket) GetSentence() string {
 	return ""
 }
 
-// The one bucket of an EXACT limit's key, at the agent that owns the key.
+func (x *Bucket) GetClaims() []*SiteClaim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// What one site uses of a limit's key, as another site counts it.
+type SiteClaim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`            // that claims
+	At            string                 `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`                // that takes it off the limit
+	Rate          float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"`          // claimed, per second
+	Reachable     bool                   `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"` // false: site is cut off from at, and goes on as it claimed last
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiteClaim) Reset() {
+	*x = SiteClaim{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiteClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiteClaim) ProtoMessage() {}
+
+func (x *SiteClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiteClaim.ProtoReflect.Descriptor instead.
+func (*SiteClaim) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *SiteClaim) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *SiteClaim) GetAt() string {
+	if x != nil {
+		return x.At
+	}
+	return ""
+}
+
+func (x *SiteClaim) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *SiteClaim) GetReachable() bool {
+	if x != nil {
+		return x.Reachable
+	}
+	return false
+}
+
+// The one bucket of an EXACT limit's key at a site, at the agent that owns the key there.
 type OwnerBucket struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Free          float64                `protobuf:"fixed64,2,opt,name=free,proto3" json:"free,omitempty"` // may be granted; negative: a debt
 	Out           float64                `protobuf:"fixed64,3,opt,name=out,proto3" json:"out,omitempty"`   // granted to gateways and not spent, as far as they have reported
+	Site          string                 `protobuf:"bytes,4,opt,name=site,proto3" json:"site,omitempty"`   // "" = of agents without --site
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OwnerBucket) Reset() {
 	*x = OwnerBucket{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6456,7 +6578,7 @@ func (x *OwnerBucket) String() string {
 func (*OwnerBucket) ProtoMessage() {}
 
 func (x *OwnerBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6469,7 +6591,7 @@ func (x *OwnerBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerBucket.ProtoReflect.Descriptor instead.
 func (*OwnerBucket) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{80}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *OwnerBucket) GetAgent() string {
@@ -6493,6 +6615,13 @@ func (x *OwnerBucket) GetOut() float64 {
 	return 0
 }
 
+func (x *OwnerBucket) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
 // What a gateway has of a bucket.
 type GatewayBucket struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -6511,13 +6640,14 @@ type GatewayBucket struct {
 	Whole         bool    `protobuf:"varint,10,opt,name=whole,proto3" json:"whole,omitempty"`       // it has the bucket itself, as the only gateway
 	Need          float64 `protobuf:"fixed64,11,opt,name=need,proto3" json:"need,omitempty"`        // tokens that it asks for; 0 = none
 	Recalled      bool    `protobuf:"varint,12,opt,name=recalled,proto3" json:"recalled,omitempty"` // it was asked to give back what it has, and has not answered
+	Site          string  `protobuf:"bytes,13,opt,name=site,proto3" json:"site,omitempty"`          // of its agent; "" = none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GatewayBucket) Reset() {
 	*x = GatewayBucket{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6529,7 +6659,7 @@ func (x *GatewayBucket) String() string {
 func (*GatewayBucket) ProtoMessage() {}
 
 func (x *GatewayBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6542,7 +6672,7 @@ func (x *GatewayBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayBucket.ProtoReflect.Descriptor instead.
 func (*GatewayBucket) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{81}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GatewayBucket) GetGateway() string {
@@ -6629,6 +6759,13 @@ func (x *GatewayBucket) GetRecalled() bool {
 	return false
 }
 
+func (x *GatewayBucket) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
 type GetPoolHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -6638,7 +6775,7 @@ type GetPoolHistoryRequest struct {
 
 func (x *GetPoolHistoryRequest) Reset() {
 	*x = GetPoolHistoryRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +6787,7 @@ func (x *GetPoolHistoryRequest) String() string {
 func (*GetPoolHistoryRequest) ProtoMessage() {}
 
 func (x *GetPoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +6800,7 @@ func (x *GetPoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{82}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetPoolHistoryRequest) GetName() string {
@@ -6686,7 +6823,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6698,7 +6835,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6711,7 +6848,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{83}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PoolHistory) GetPool() string {
@@ -6760,7 +6897,7 @@ type PoolSample struct {
 
 func (x *PoolSample) Reset() {
 	*x = PoolSample{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6772,7 +6909,7 @@ func (x *PoolSample) String() string {
 func (*PoolSample) ProtoMessage() {}
 
 func (x *PoolSample) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6785,7 +6922,7 @@ func (x *PoolSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolSample.ProtoReflect.Descriptor instead.
 func (*PoolSample) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{84}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PoolSample) GetTime() *timestamppb.Timestamp {
@@ -6862,7 +6999,7 @@ type TenantShare struct {
 
 func (x *TenantShare) Reset() {
 	*x = TenantShare{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6874,7 +7011,7 @@ func (x *TenantShare) String() string {
 func (*TenantShare) ProtoMessage() {}
 
 func (x *TenantShare) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6887,7 +7024,7 @@ func (x *TenantShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantShare.ProtoReflect.Descriptor instead.
 func (*TenantShare) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{85}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TenantShare) GetTenant() string {
@@ -6926,7 +7063,7 @@ type PlanBlockRequest struct {
 
 func (x *PlanBlockRequest) Reset() {
 	*x = PlanBlockRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6938,7 +7075,7 @@ func (x *PlanBlockRequest) String() string {
 func (*PlanBlockRequest) ProtoMessage() {}
 
 func (x *PlanBlockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6951,7 +7088,7 @@ func (x *PlanBlockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBlockRequest.ProtoReflect.Descriptor instead.
 func (*PlanBlockRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{86}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PlanBlockRequest) GetTenant() string {
@@ -6992,7 +7129,7 @@ type PlanBlockResponse struct {
 
 func (x *PlanBlockResponse) Reset() {
 	*x = PlanBlockResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7004,7 +7141,7 @@ func (x *PlanBlockResponse) String() string {
 func (*PlanBlockResponse) ProtoMessage() {}
 
 func (x *PlanBlockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7017,7 +7154,7 @@ func (x *PlanBlockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBlockResponse.ProtoReflect.Descriptor instead.
 func (*PlanBlockResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{87}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PlanBlockResponse) GetApply() *ApplyRequest {
@@ -7041,7 +7178,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7053,7 +7190,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7066,7 +7203,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{88}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -7108,7 +7245,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7120,7 +7257,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7133,7 +7270,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{89}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *FieldError) GetField() string {
@@ -7388,7 +7525,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\bgateways\x18\b \x03(\v2 .titrate.quota.v1alpha1.ActivityR\bgateways\x12\x1a\n" +
 	"\bsentence\x18\t \x01(\tR\bsentence\x12 \n" +
 	"\vconcurrency\x18\n" +
-	" \x01(\x03R\vconcurrency\"\x9a\a\n" +
+	" \x01(\x03R\vconcurrency\"\xae\a\n" +
 	"\bActivity\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
@@ -7419,7 +7556,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x0eadmitted_parts\x18\x19 \x03(\x04R\radmittedParts\x12#\n" +
 	"\rrefused_parts\x18\x1a \x03(\x04R\frefusedParts\x12:\n" +
 	"\vnewest_part\x18\x1b \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"newestPart\"\xc9\x03\n" +
+	"newestPart\x12\x12\n" +
+	"\x04site\x18\x1c \x01(\tR\x04site\"\xe7\x03\n" +
 	"\tSelection\x124\n" +
 	"\x02by\x18\x01 \x01(\x0e2$.titrate.quota.v1alpha1.Selection.ByR\x02by\x12=\n" +
 	"\x05order\x18\x02 \x01(\x0e2'.titrate.quota.v1alpha1.Selection.OrderR\x05order\x12\x1e\n" +
@@ -7429,7 +7567,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04pool\x18\x05 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\a \x01(\tR\x06client\x12\x18\n" +
-	"\agateway\x18\b \x01(\tR\agateway\"R\n" +
+	"\agateway\x18\b \x01(\tR\agateway\x12\x12\n" +
+	"\x04site\x18\t \x01(\tR\x04site\"\\\n" +
 	"\x02By\x12\x12\n" +
 	"\x0eBY_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -7438,7 +7577,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05LIMIT\x10\x03\x12\n" +
 	"\n" +
 	"\x06CLIENT\x10\x04\x12\v\n" +
-	"\aGATEWAY\x10\x05\"_\n" +
+	"\aGATEWAY\x10\x05\x12\b\n" +
+	"\x04SITE\x10\x06\"_\n" +
 	"\x05Order\x12\x15\n" +
 	"\x11ORDER_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aREFUSED\x10\x01\x12\f\n" +
@@ -7468,7 +7608,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"remembered\x18\x04 \x01(\x03R\n" +
 	"remembered\x12-\n" +
 	"\x04back\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04back\x12\x14\n" +
-	"\x05notes\x18\x06 \x03(\tR\x05notes\"\x83\x05\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"\x97\x05\n" +
 	"\bDecision\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\tR\arequest\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
@@ -7491,7 +7631,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06limits\x18\x11 \x03(\v2!.titrate.quota.v1alpha1.LimitStepR\x06limits\x127\n" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
 	"\x05steps\x18\x13 \x03(\tR\x05steps\x12\x17\n" +
-	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\"\xd8\x02\n" +
+	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\x12\x12\n" +
+	"\x04site\x18\x15 \x01(\tR\x04site\"\xd8\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -7536,11 +7677,12 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\bgateways\x18\x10 \x03(\v2#.titrate.quota.v1alpha1.GatewayPartR\bgateways\x12\x1a\n" +
 	"\bsentence\x18\x11 \x01(\tR\bsentence\x12<\n" +
 	"\bactivity\x18\x12 \x01(\v2 .titrate.quota.v1alpha1.ActivityR\bactivityB\x06\n" +
-	"\x04_max\"[\n" +
+	"\x04_max\"o\n" +
 	"\vGatewayPart\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x12\x16\n" +
 	"\x06demand\x18\x02 \x01(\x01R\x06demand\x12\x1a\n" +
-	"\badmitted\x18\x03 \x01(\x01R\badmitted\"\xd1\x02\n" +
+	"\badmitted\x18\x03 \x01(\x01R\badmitted\x12\x12\n" +
+	"\x04site\x18\x04 \x01(\tR\x04site\"\xd1\x02\n" +
 	"\bRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
 	"\bprevious\x18\x02 \x01(\x03R\bprevious\x12.\n" +
@@ -7654,7 +7796,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x13ListGatewaysRequest\"o\n" +
 	"\x14ListGatewaysResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12;\n" +
-	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\x8d\x03\n" +
+	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\xa1\x03\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
@@ -7667,7 +7809,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
 	"\bleft_out\x18\t \x01(\x05R\aleftOut\x120\n" +
 	"\x05heard\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\x12\x14\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\x12\x12\n" +
+	"\x04site\x18\v \x01(\tR\x04site\x12\x14\n" +
 	"\x05owned\x18\f \x01(\x05R\x05owned\x12/\n" +
 	"\x05delay\x18\r \x01(\v2\x19.google.protobuf.DurationR\x05delay\"\xe9\x01\n" +
 	"\x10ListUsageRequest\x12.\n" +
@@ -7700,23 +7843,30 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x04lost\x18\r \x01(\x05R\x04lost\"m\n" +
 	"\x10GetBucketRequest\x127\n" +
 	"\x04name\x18\x01 \x01(\tB#\xbaH r\x1e2\x1c^tenants/[^/]+/limits/[^/]+$R\x04name\x12 \n" +
-	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06client\"\xc0\x02\n" +
+	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x06client\"\xfd\x02\n" +
 	"\x06Bucket\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x12\n" +
 	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x14\n" +
 	"\x05burst\x18\x04 \x01(\x01R\x05burst\x12\x14\n" +
-	"\x05exact\x18\x05 \x01(\bR\x05exact\x129\n" +
-	"\x05owner\x18\x06 \x01(\v2#.titrate.quota.v1alpha1.OwnerBucketR\x05owner\x12A\n" +
+	"\x05exact\x18\x05 \x01(\bR\x05exact\x12;\n" +
+	"\x06owners\x18\x06 \x03(\v2#.titrate.quota.v1alpha1.OwnerBucketR\x06owners\x12A\n" +
 	"\bgateways\x18\a \x03(\v2%.titrate.quota.v1alpha1.GatewayBucketR\bgateways\x12\x16\n" +
 	"\x06agents\x18\b \x01(\x05R\x06agents\x12\x16\n" +
 	"\x06silent\x18\t \x03(\tR\x06silent\x12\x1a\n" +
 	"\bsentence\x18\n" +
-	" \x01(\tR\bsentence\"I\n" +
+	" \x01(\tR\bsentence\x129\n" +
+	"\x06claims\x18\v \x03(\v2!.titrate.quota.v1alpha1.SiteClaimR\x06claims\"a\n" +
+	"\tSiteClaim\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\tR\x02at\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x1c\n" +
+	"\treachable\x18\x04 \x01(\bR\treachable\"]\n" +
 	"\vOwnerBucket\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04free\x18\x02 \x01(\x01R\x04free\x12\x10\n" +
-	"\x03out\x18\x03 \x01(\x01R\x03out\"\xdc\x02\n" +
+	"\x03out\x18\x03 \x01(\x01R\x03out\x12\x12\n" +
+	"\x04site\x18\x04 \x01(\tR\x04site\"\xf0\x02\n" +
 	"\rGatewayBucket\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
@@ -7730,7 +7880,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05whole\x18\n" +
 	" \x01(\bR\x05whole\x12\x12\n" +
 	"\x04need\x18\v \x01(\x01R\x04need\x12\x1a\n" +
-	"\brecalled\x18\f \x01(\bR\brecalledB\a\n" +
+	"\brecalled\x18\f \x01(\bR\brecalled\x12\x12\n" +
+	"\x04site\x18\r \x01(\tR\x04siteB\a\n" +
 	"\x05_free\"A\n" +
 	"\x15GetPoolHistoryRequest\x12(\n" +
 	"\x04name\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^pools/[^/]+$R\x04name\"\xc0\x01\n" +
@@ -7839,7 +7990,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -7925,61 +8076,62 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*Usage)(nil),                 // 81: titrate.quota.v1alpha1.Usage
 	(*GetBucketRequest)(nil),      // 82: titrate.quota.v1alpha1.GetBucketRequest
 	(*Bucket)(nil),                // 83: titrate.quota.v1alpha1.Bucket
-	(*OwnerBucket)(nil),           // 84: titrate.quota.v1alpha1.OwnerBucket
-	(*GatewayBucket)(nil),         // 85: titrate.quota.v1alpha1.GatewayBucket
-	(*GetPoolHistoryRequest)(nil), // 86: titrate.quota.v1alpha1.GetPoolHistoryRequest
-	(*PoolHistory)(nil),           // 87: titrate.quota.v1alpha1.PoolHistory
-	(*PoolSample)(nil),            // 88: titrate.quota.v1alpha1.PoolSample
-	(*TenantShare)(nil),           // 89: titrate.quota.v1alpha1.TenantShare
-	(*PlanBlockRequest)(nil),      // 90: titrate.quota.v1alpha1.PlanBlockRequest
-	(*PlanBlockResponse)(nil),     // 91: titrate.quota.v1alpha1.PlanBlockResponse
-	(*Error)(nil),                 // 92: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 93: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 94: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 95: google.protobuf.FieldMask
-	(*Plan)(nil),                  // 96: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 97: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 98: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 99: titrate.quota.v1alpha1.Limit
-	(*Override)(nil),              // 100: titrate.quota.v1alpha1.Override
-	(Key)(0),                      // 101: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 102: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 103: google.protobuf.Duration
-	(Bound)(0),                    // 104: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 105: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 106: google.protobuf.Empty
+	(*SiteClaim)(nil),             // 84: titrate.quota.v1alpha1.SiteClaim
+	(*OwnerBucket)(nil),           // 85: titrate.quota.v1alpha1.OwnerBucket
+	(*GatewayBucket)(nil),         // 86: titrate.quota.v1alpha1.GatewayBucket
+	(*GetPoolHistoryRequest)(nil), // 87: titrate.quota.v1alpha1.GetPoolHistoryRequest
+	(*PoolHistory)(nil),           // 88: titrate.quota.v1alpha1.PoolHistory
+	(*PoolSample)(nil),            // 89: titrate.quota.v1alpha1.PoolSample
+	(*TenantShare)(nil),           // 90: titrate.quota.v1alpha1.TenantShare
+	(*PlanBlockRequest)(nil),      // 91: titrate.quota.v1alpha1.PlanBlockRequest
+	(*PlanBlockResponse)(nil),     // 92: titrate.quota.v1alpha1.PlanBlockResponse
+	(*Error)(nil),                 // 93: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 94: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 95: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 96: google.protobuf.FieldMask
+	(*Plan)(nil),                  // 97: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 98: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 99: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 100: titrate.quota.v1alpha1.Limit
+	(*Override)(nil),              // 101: titrate.quota.v1alpha1.Override
+	(Key)(0),                      // 102: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 103: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 104: google.protobuf.Duration
+	(Bound)(0),                    // 105: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 106: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 107: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	94,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	94,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	94,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	95,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	96,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
-	96,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	96,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	95,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
-	97,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	97,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	97,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	95,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	98,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	98,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	98,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	95,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	99,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	99,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	99,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	95,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	100, // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
-	100, // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
-	100, // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
-	95,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
-	94,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	97,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	98,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	99,  // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	96,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
-	100, // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
+	95,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	95,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	95,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	96,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	97,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
+	97,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	97,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	96,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
+	98,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	98,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	98,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	96,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	99,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	99,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	99,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	96,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	100, // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	100, // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	100, // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	96,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	101, // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
+	101, // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	101, // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	96,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
+	95,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	98,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	99,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	100, // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	97,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
+	101, // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
 	40,  // 30: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
 	42,  // 31: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
 	40,  // 32: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
@@ -7988,30 +8140,30 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	57,  // 35: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
 	47,  // 36: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
 	48,  // 37: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	101, // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	102, // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	102, // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	103, // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
 	48,  // 40: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 41: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	103, // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	103, // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	103, // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	104, // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	104, // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	104, // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
 	1,   // 45: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
 	2,   // 46: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
 	49,  // 47: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
 	48,  // 48: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 49: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
 	54,  // 50: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	103, // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	103, // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	103, // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	103, // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	104, // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	104, // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	104, // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	104, // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
 	55,  // 55: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
 	56,  // 56: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	103, // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	104, // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	104, // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	105, // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	58,  // 59: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
 	48,  // 60: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	105, // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	106, // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
 	40,  // 62: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
 	40,  // 63: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
 	59,  // 64: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
@@ -8025,122 +8177,123 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	71,  // 72: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
 	72,  // 73: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
 	44,  // 74: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	104, // 75: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	104, // 76: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	105, // 75: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	105, // 76: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
 	75,  // 77: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
 	3,   // 78: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
 	78,  // 79: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	105, // 80: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	105, // 81: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
-	103, // 82: titrate.quota.v1alpha1.Gateway.delay:type_name -> google.protobuf.Duration
+	106, // 80: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	106, // 81: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	104, // 82: titrate.quota.v1alpha1.Gateway.delay:type_name -> google.protobuf.Duration
 	81,  // 83: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
-	105, // 84: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
-	105, // 85: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
-	105, // 86: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
-	84,  // 87: titrate.quota.v1alpha1.Bucket.owner:type_name -> titrate.quota.v1alpha1.OwnerBucket
-	85,  // 88: titrate.quota.v1alpha1.Bucket.gateways:type_name -> titrate.quota.v1alpha1.GatewayBucket
-	103, // 89: titrate.quota.v1alpha1.GatewayBucket.reported:type_name -> google.protobuf.Duration
-	105, // 90: titrate.quota.v1alpha1.PoolHistory.since:type_name -> google.protobuf.Timestamp
-	103, // 91: titrate.quota.v1alpha1.PoolHistory.step:type_name -> google.protobuf.Duration
-	88,  // 92: titrate.quota.v1alpha1.PoolHistory.samples:type_name -> titrate.quota.v1alpha1.PoolSample
-	105, // 93: titrate.quota.v1alpha1.PoolSample.time:type_name -> google.protobuf.Timestamp
-	89,  // 94: titrate.quota.v1alpha1.PoolSample.tenants:type_name -> titrate.quota.v1alpha1.TenantShare
-	105, // 95: titrate.quota.v1alpha1.PlanBlockRequest.until:type_name -> google.protobuf.Timestamp
-	41,  // 96: titrate.quota.v1alpha1.PlanBlockResponse.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	93,  // 97: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 98: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 99: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 100: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 101: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 102: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 103: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 104: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 105: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 106: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 107: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 108: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 109: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 110: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 111: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 112: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 113: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 114: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 115: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 116: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 117: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 118: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 119: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 120: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 121: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 122: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	34,  // 123: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
-	35,  // 124: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
-	37,  // 125: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
-	38,  // 126: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
-	39,  // 127: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
-	41,  // 128: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	45,  // 129: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	61,  // 130: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	63,  // 131: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	65,  // 132: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	50,  // 133: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	67,  // 134: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	52,  // 135: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	73,  // 136: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	76,  // 137: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	82,  // 138: titrate.quota.v1alpha1.QuotaService.GetBucket:input_type -> titrate.quota.v1alpha1.GetBucketRequest
-	86,  // 139: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:input_type -> titrate.quota.v1alpha1.GetPoolHistoryRequest
-	90,  // 140: titrate.quota.v1alpha1.QuotaService.PlanBlock:input_type -> titrate.quota.v1alpha1.PlanBlockRequest
-	79,  // 141: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
-	94,  // 142: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 143: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	94,  // 144: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	94,  // 145: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	106, // 146: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	96,  // 147: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 148: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	96,  // 149: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	96,  // 150: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	106, // 151: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	97,  // 152: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 153: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	97,  // 154: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	97,  // 155: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	106, // 156: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	98,  // 157: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 158: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	98,  // 159: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	98,  // 160: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	106, // 161: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	99,  // 162: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 163: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	99,  // 164: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	99,  // 165: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	106, // 166: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	100, // 167: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
-	36,  // 168: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
-	100, // 169: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
-	100, // 170: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
-	106, // 171: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
-	43,  // 172: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	46,  // 173: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	62,  // 174: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	64,  // 175: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	66,  // 176: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	51,  // 177: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	69,  // 178: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	53,  // 179: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	74,  // 180: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	77,  // 181: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	83,  // 182: titrate.quota.v1alpha1.QuotaService.GetBucket:output_type -> titrate.quota.v1alpha1.Bucket
-	87,  // 183: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:output_type -> titrate.quota.v1alpha1.PoolHistory
-	91,  // 184: titrate.quota.v1alpha1.QuotaService.PlanBlock:output_type -> titrate.quota.v1alpha1.PlanBlockResponse
-	80,  // 185: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
-	142, // [142:186] is the sub-list for method output_type
-	98,  // [98:142] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	106, // 84: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
+	106, // 85: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
+	106, // 86: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
+	85,  // 87: titrate.quota.v1alpha1.Bucket.owners:type_name -> titrate.quota.v1alpha1.OwnerBucket
+	86,  // 88: titrate.quota.v1alpha1.Bucket.gateways:type_name -> titrate.quota.v1alpha1.GatewayBucket
+	84,  // 89: titrate.quota.v1alpha1.Bucket.claims:type_name -> titrate.quota.v1alpha1.SiteClaim
+	104, // 90: titrate.quota.v1alpha1.GatewayBucket.reported:type_name -> google.protobuf.Duration
+	106, // 91: titrate.quota.v1alpha1.PoolHistory.since:type_name -> google.protobuf.Timestamp
+	104, // 92: titrate.quota.v1alpha1.PoolHistory.step:type_name -> google.protobuf.Duration
+	89,  // 93: titrate.quota.v1alpha1.PoolHistory.samples:type_name -> titrate.quota.v1alpha1.PoolSample
+	106, // 94: titrate.quota.v1alpha1.PoolSample.time:type_name -> google.protobuf.Timestamp
+	90,  // 95: titrate.quota.v1alpha1.PoolSample.tenants:type_name -> titrate.quota.v1alpha1.TenantShare
+	106, // 96: titrate.quota.v1alpha1.PlanBlockRequest.until:type_name -> google.protobuf.Timestamp
+	41,  // 97: titrate.quota.v1alpha1.PlanBlockResponse.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	94,  // 98: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 99: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 100: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 101: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 102: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 103: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 104: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 105: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 106: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 107: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 108: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 109: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 110: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 111: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 112: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 113: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 114: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 115: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 116: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 117: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 118: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 119: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 120: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 121: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 122: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 123: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	34,  // 124: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
+	35,  // 125: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
+	37,  // 126: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
+	38,  // 127: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
+	39,  // 128: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
+	41,  // 129: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	45,  // 130: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	61,  // 131: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	63,  // 132: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	65,  // 133: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	50,  // 134: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	67,  // 135: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	52,  // 136: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	73,  // 137: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	76,  // 138: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	82,  // 139: titrate.quota.v1alpha1.QuotaService.GetBucket:input_type -> titrate.quota.v1alpha1.GetBucketRequest
+	87,  // 140: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:input_type -> titrate.quota.v1alpha1.GetPoolHistoryRequest
+	91,  // 141: titrate.quota.v1alpha1.QuotaService.PlanBlock:input_type -> titrate.quota.v1alpha1.PlanBlockRequest
+	79,  // 142: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	95,  // 143: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 144: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	95,  // 145: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	95,  // 146: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	107, // 147: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	97,  // 148: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 149: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	97,  // 150: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	97,  // 151: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	107, // 152: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	98,  // 153: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 154: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	98,  // 155: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	98,  // 156: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	107, // 157: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	99,  // 158: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 159: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	99,  // 160: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	99,  // 161: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	107, // 162: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	100, // 163: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 164: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	100, // 165: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	100, // 166: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	107, // 167: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	101, // 168: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
+	36,  // 169: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
+	101, // 170: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
+	101, // 171: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
+	107, // 172: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
+	43,  // 173: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	46,  // 174: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	62,  // 175: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	64,  // 176: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	66,  // 177: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	51,  // 178: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	69,  // 179: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	53,  // 180: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	74,  // 181: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	77,  // 182: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	83,  // 183: titrate.quota.v1alpha1.QuotaService.GetBucket:output_type -> titrate.quota.v1alpha1.Bucket
+	88,  // 184: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:output_type -> titrate.quota.v1alpha1.PoolHistory
+	92,  // 185: titrate.quota.v1alpha1.QuotaService.PlanBlock:output_type -> titrate.quota.v1alpha1.PlanBlockResponse
+	80,  // 186: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	143, // [143:187] is the sub-list for method output_type
+	99,  // [99:143] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -8158,14 +8311,14 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		(*Resource_Override)(nil),
 	}
 	file_titrate_quota_v1alpha1_service_proto_msgTypes[53].OneofWrappers = []any{}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[81].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[82].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   90,
+			NumMessages:   91,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -56,10 +56,17 @@ func (w Way) Beyond(most time.Duration) (n int) {
 	return n
 }
 
-// Way returns how far the other agents are.
-func (p *Peers) Way() (w Way) {
+// Way returns how far the other agents of this site are.
+func (p *Peers) Way() Way { return p.wayTo(func(at *peer) bool { return !at.abroad }) }
+
+// WayAbroad returns how far the agents of another site are: is reports whether an agent is of that site.
+func (p *Peers) WayAbroad(is func(name string) bool) Way {
+	return p.wayTo(func(at *peer) bool { return at.abroad && is(at.name) })
+}
+
+func (p *Peers) wayTo(counts func(*peer) bool) (w Way) {
 	for _, at := range p.ordered() {
-		if !at.alive || at.left || at.abroad {
+		if !at.alive || at.left || !counts(at) {
 			continue
 		}
 		w.Peers++
