@@ -17,7 +17,7 @@ var (
 	shots      = flag.String("shots", "", "folder that the screens are written to as pictures")
 	documented = flag.String("documents", "", "folder that the pictures of the documents are written to")
 	measured   = flag.Duration("measure", 2*time.Second, "time for which the coordinator's CPU is measured")
-	whole      = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide")
+	whole      = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide, and measure more")
 )
 
 // The console in a browser, at an installation under load. The parts share it, in this order.
@@ -46,7 +46,6 @@ func (b *browser) screens(t *testing.T) {
 	}{
 		{"fleet", "/", []string{"who fills api", "the pool is full", "gw-1", "gw-2", "current",
 			"Keys its agent owns", "callers show no certificate"}},
-		{"pool", "/pool/api", []string{"Known since", "Shares, by tenant", "acme", "dart", "What if"}},
 		{"top", "/top", []string{"dart", "refused now"}},
 		{"clients", "/top/CLIENT/REFUSED", []string{hostile, "dart-1"}},
 		{"tenants", "/tenants", []string{"acme", hostile, "2 tenants"}},
@@ -59,6 +58,7 @@ func (b *browser) screens(t *testing.T) {
 		{"changes", "/changes", []string{"8 created"}},
 		{"request", "/request/unknown", []string{`No gateway knows request "unknown"`}},
 		{"decision", "/request/" + refusedID, []string{"Refused: ", "per-client", "steps", "revision", "It arrives at gw-", "It may be sent again"}},
+		{"pool", "/pool/api", []string{"Known since", "Shares, by tenant", "acme", "dart", "What if"}},
 		{"missing", "/tenant/nobody", []string{"There is no such thing."}},
 	} {
 		b.screen(one.hash)

@@ -157,8 +157,8 @@ func answerOf(now state, path string) string {
 	return ""
 }
 
-// Every screen says in each state what it has: everything, nothing, not yet, not at all, not for this reader. Names
-// with HTML stay texts in all states.
+// Every screen says in each state what it has: everything, not at all, not for this reader; with -whole also nothing and
+// not yet. Names with HTML stay texts in all states.
 func TestStates(t *testing.T) {
 	api := &stated{}
 	api.now.Store(full)
@@ -173,7 +173,11 @@ func TestStates(t *testing.T) {
 	if *whole {
 		source = axe(t)
 	}
-	for _, now := range []state{full, empty, failing, forbidden, loading} {
+	states, late := []state{full, failing, forbidden}, everyScreen[:2]
+	if *whole {
+		states, late = append(states, empty, loading), everyScreen[:7]
+	}
+	for _, now := range states {
 		api.now.Store(now)
 		for _, s := range everyScreen {
 			b.screen("/request") // what was known of the screen is forgotten
@@ -193,13 +197,13 @@ func TestStates(t *testing.T) {
 		}
 	}
 	api.now.Store(full)
-	for _, s := range everyScreen[:7] {
+	for _, s := range late {
 		b.screen(s.hash)
 		b.shows(s.words[full])
 	}
 	pages.Close()
 	server.CloseClientConnections()
-	for _, s := range everyScreen[:7] {
+	for _, s := range late {
 		b.screen(s.hash)
 		if s.hash != "/tenants" { // it is read once
 			b.shows("Last news")
