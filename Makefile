@@ -224,7 +224,7 @@ console-shots: SHOTS = $(CURDIR)/bin/console
 console-shots: build envoy ## the console's test with pictures: those of docs, and each screen light, dark, narrow, wide in SHOTS=folder
 	@tools/sh/need.sh chromium
 	@mkdir -p $(SHOTS)
-	@cd e2e && TITRATE_E2E=1 TITRATE_AXE=$$(../tools/sh/console.sh axe) go test -count=1 -run TestConsole ./console -shots $(abspath $(SHOTS)) -documents $(CURDIR)/docs
+	@cd e2e && TITRATE_E2E=1 TITRATE_AXE=$$(../tools/sh/console.sh axe) go test -count=1 -v -run TestConsole ./console -whole -measure 20s -shots $(abspath $(SHOTS)) -documents $(CURDIR)/docs
 
 compare: build envoy $(RATELIMIT) ## rate limiters side by side: tables in README.md and docs/comparison.md; 7 minutes, or in pieces: ARGS='-only cpu'
 	@tools/sh/need.sh wrk redis-server

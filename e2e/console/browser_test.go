@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -80,7 +81,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 // evaluate returns the value of an expression of JavaScript.
 func evaluate[T any](b *browser, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, patience+5*time.Second) // an expression may wait for patience itself
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -95,20 +96,21 @@ func (b *browser) text() string { return evaluate[string](b, "document.body.inne
 // shows waits until the page has all of these words, without regard to case.
 func (b *browser) shows(words ...string) {
 	b.t.Helper()
-	missing := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		text := strings.ToLower(b.text())
-		missing = ""
-		for _, w := range words {
-			if !strings.Contains(text, strings.ToLower(w)) {
-				missing = w
-			}
-		}
-		if missing == "" {
-			return
-		}
+	wanted, err := json.Marshal(words)
+	if err != nil {
+		b.t.Fatal(err)
 	}
-	b.t.Fatalf("the page does not show %q:\n%s", missing, b.text())
+	if missing := evaluate[string](b, fmt.Sprintf(`new Promise((done) => {
+		const until = performance.now() + %d;
+		const look = () => {
+			const text = document.body.innerText.toLowerCase();
+			const missing = %s.find((w) => !text.includes(w.toLowerCase()));
+			if (missing === undefined || performance.now() > until) done(missing ?? ""); else setTimeout(look, 20);
+		};
+		look();
+	})`, patience.Milliseconds(), wanted)); missing != "" {
+		b.t.Fatalf("the page does not show %q:\n%s", missing, b.text())
+	}
 }
 
 // screen opens a screen by its address.

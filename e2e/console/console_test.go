@@ -17,7 +17,7 @@ var (
 	shots      = flag.String("shots", "", "folder that the screens are written to as pictures")
 	documented = flag.String("documents", "", "folder that the pictures of the documents are written to")
 	measured   = flag.Duration("measure", 2*time.Second, "time for which the coordinator's CPU is measured")
-	whole      = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide")
+	whole      = flag.Bool("whole", false, "check each screen in each state with axe, narrow and wide, and measure more")
 )
 
 // The console in a browser, at an installation under load. The parts share it, in this order.
@@ -30,6 +30,8 @@ func TestConsole(t *testing.T) {
 	t.Run("watchers", func(t *testing.T) { s.watchers(t) })
 	t.Run("block", func(t *testing.T) { b.on(t).block(t, s) })
 	t.Run("rollback", func(t *testing.T) { b.on(t).rollback(t, s) })
+	t.Run("what if", func(t *testing.T) { b.on(t).whatIf() })
+	t.Run("sets", func(t *testing.T) { b.on(t).sets(t, s) })
 	t.Run("roles", func(t *testing.T) { roles(t, tab(t, b.ctx, s.guarded)) })
 	other := tab(t, b.ctx, s.guarded)
 	t.Run("failover", func(t *testing.T) { b.on(t).failover(t, s, other.on(t)) })
@@ -42,18 +44,21 @@ func (b *browser) screens(t *testing.T) {
 		name, hash string
 		words      []string
 	}{
-		{"fleet", "/", []string{"who fills api", "the pool is full", "gw-1", "gw-2", "current", "callers show no certificate"}},
-		{"pool", "/pool/api", []string{"Known since", "by tenant", "acme", "dart", "What if"}},
+		{"fleet", "/", []string{"who fills api", "the pool is full", "gw-1", "gw-2", "current",
+			"Keys its agent owns", "callers show no certificate"}},
 		{"top", "/top", []string{"dart", "refused now"}},
 		{"clients", "/top/CLIENT/REFUSED", []string{hostile, "dart-1"}},
 		{"tenants", "/tenants", []string{"acme", hostile, "2 tenants"}},
-		{"tenant", "/tenant/dart", []string{"tenants/dart/limits/per-client", hostile, "2/s", "share"}},
+		{"tenant", "/tenant/dart", []string{"tenants/dart/limits/per-client", hostile, "2/s", "share", "by gateway",
+			"100,000 each month, UTC", "of 100,000", "of 10"}},
+		{"shadow", "/tenant/acme", []string{"Would have refused or held", "trial", "in the last minute"}},
 		{"choice", "/limit", []string{"dart-1", "Choose a client"}},
 		{"exact", "/limit/dart/per-client/dart-1", []string{"EXACT", "The one bucket, at agent gw-", "gw-1", "gw-2", "of 10 tokens"}},
 		{"local", "/limit/acme/per-client/acme-1", []string{"LOCAL", "gw-1", "gw-2", "knows of", "reported"}},
-		{"changes", "/changes", []string{"6 created"}},
+		{"changes", "/changes", []string{"8 created"}},
 		{"request", "/request/unknown", []string{`No gateway knows request "unknown"`}},
-		{"decision", "/request/" + refusedID, []string{"Refused: ", "per-client", "steps", "revision"}},
+		{"decision", "/request/" + refusedID, []string{"Refused: ", "per-client", "steps", "revision", "It arrives at gw-", "It may be sent again"}},
+		{"pool", "/pool/api", []string{"Known since", "Shares, by tenant", "acme", "dart", "What if"}},
 		{"missing", "/tenant/nobody", []string{"There is no such thing."}},
 	} {
 		b.screen(one.hash)
@@ -123,7 +128,7 @@ func (b *browser) block(t *testing.T, s *system) {
 func (b *browser) rollback(t *testing.T, s *system) {
 	b.screen("/changes")
 	b.shows("block client")
-	first := evaluate[string](b, `[...document.querySelectorAll("tbody a")].at(-1).textContent`)
+	first := b.first()
 	b.screen("/changes/" + first)
 	b.shows("What revision "+first+" changed", "Roll back to here")
 	b.press("Roll back to here")
@@ -135,6 +140,55 @@ func (b *browser) rollback(t *testing.T, s *system) {
 		t.Error("the limit of blocks is still there")
 	}
 	b.press("Changes allowed")
+}
+
+// first is the first of all revisions.
+func (b *browser) first() string {
+	b.t.Helper()
+	return evaluate[string](b, `[...document.querySelectorAll("table[aria-label=Revisions] tbody tr")].at(-1)
+		.querySelector("a").textContent`)
+}
+
+// whatIf plans a tenant more: it takes its part by weight, and nothing is stored.
+func (b *browser) whatIf() {
+	b.screen("/pool/api")
+	b.shows("A tenant more", "dart")
+	evaluate[string](b, `(() => { [...document.querySelectorAll("fieldset input")].forEach((input, i) => {
+		input.value = ["4", "1000"][i];
+		input.dispatchEvent(new Event("input"));
+	}); return "" })()`)
+	b.shows("A tenant more") // the button is enabled when the page is drawn
+	for end := time.Now().Add(patience); evaluate[bool](b,
+		`document.querySelector("form button").disabled`) && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	b.press("Plan")
+	b.shows("tenants/one-more created", "0/s → 1,000/s", "0/s → 1")
+	b.screen("/tenant/one-more")
+	b.shows("There is no such thing.")
+}
+
+// sets shows what belongs to a set, and what of it somebody else has changed, until the set is applied again.
+func (b *browser) sets(t *testing.T, s *system) {
+	const name = "tenants/dart/limits/extra"
+	api := s.api(t)
+	apply := func(set, rate string) {
+		t.Helper()
+		if _, err := api.Apply(t.Context(), &quotav1.ApplyRequest{Set: set, Resources: []*quotav1.Resource{{
+			Kind: &quotav1.Resource_Limit{Limit: &quotav1.Limit{Name: name, Rate: rate}}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("repo", "500/s")
+	apply("", "400/s")
+	b.screen("/changes")
+	b.shows("repo", "belongs to set repo", name, "open")
+	b.picture("conflict")
+	b.screen("/changes/set/repo")
+	b.shows("What belongs to set repo", "1 resource", name)
+	apply("repo", "600/s")
+	b.screen("/changes")
+	b.shows("belongs to set repo", "settled by")
 }
 
 // roles signs in as each role.
@@ -180,7 +234,7 @@ func roles(t *testing.T, b *browser) {
 			b.shows("Block for an hour")
 			b.screen("/changes")
 			b.shows("created")
-			first := evaluate[string](b, `[...document.querySelectorAll("tbody a")].at(-1).textContent`)
+			first := b.first()
 			b.screen("/changes/" + first)
 			b.shows("What revision " + first + " changed")
 			time.Sleep(time.Second) // the answer to whether it may

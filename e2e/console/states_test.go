@@ -32,11 +32,13 @@ var everyScreen = []struct {
 	{"/pool/api", map[state]string{empty: "There is no such thing", full: "Refused, marked, waiting"}},
 	{"/top/CLIENT/REFUSED", map[state]string{empty: "No request in the last minute", full: "Refused, two minutes"}},
 	{"/tenants", map[state]string{loading: "tenants so far", empty: "There is no tenant yet", full: "1 tenant"}},
-	{"/tenant/acme", map[state]string{empty: "It has no quota", full: "Clients that are limited the most"}},
+	{"/tenant/acme", map[state]string{empty: "Nothing is used in a period", full: "700 of 1,000"}},
 	{"/limit", map[state]string{empty: "No client was limited", full: "Refused, two minutes"}},
 	{"/limit/acme/l/c", map[state]string{empty: "There is no such thing", full: "is asked to give back"}},
-	{"/changes", map[state]string{empty: "The history is empty", full: "1 created"}},
-	{"/request/x", map[state]string{empty: "No gateway knows", full: "Limits at that moment"}},
+	{"/changes", map[state]string{empty: "No change in this list was made for a set", full: "belongs to set other"}},
+	{"/changes/7", map[state]string{empty: "There is no such thing", full: "What revision 7 changed"}},
+	{"/changes/set/mine", map[state]string{empty: "Nothing belongs to it", full: "2 resources"}},
+	{"/request/x", map[state]string{empty: "No gateway knows", full: "It may be sent again"}},
 }
 
 var wordsOf = map[state]string{loading: "Loading…", failing: "This could not be read.",
@@ -72,7 +74,7 @@ func (s *stated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 const activity = `{"tenant":"NAME","pool":"NAME","limit":"NAME","client":"NAME","gateway":"NAME","admitted":"60",
-	"waited":"1","marked":"1","shadowed":"1","refused":"60","error":"0","waitedSeconds":1,"window":"60s",
+	"waited":"1","marked":"1","shadowed":"1","limitShadowed":"0","refused":"60","error":"0","waitedSeconds":1,"window":"60s",
 	"newestPart":"5s","admittedParts":["9","9"],"refusedParts":["1","1"]}`
 
 // answerOf is the answer for a path, "" if there is none.
@@ -84,7 +86,7 @@ func answerOf(now state, path string) string {
 		return `"` + name + `":[` + one + `]`
 	}
 	const pool = `{"name":"pools/NAME","capacity":9,"sharing":"NAME","status":{"demand":12,"admitted":9,"fairRate":3,
-		"price":1,"capacity":9,"inFlight":1,"leader":"NAME"}}`
+		"price":1,"capacity":9,"inFlight":1,"leader":"NAME"},"set":"mine"}`
 	const sample = `"admitted":9,"demand":12,"capacity":9,"fairRate":3,"waiting":1,"marked":1,"refused":3,
 		"tenants":[{"tenant":"NAME","share":3,"admitted":3}]`
 	const why = `"explanations":[{"tenant":"NAME","pool":"pools/NAME","sentence":"NAME","boundBy":"NAME","gateways":[
@@ -111,9 +113,9 @@ func answerOf(now state, path string) string {
 			time.Now().Add(-10*time.Second).UTC().Format(time.RFC3339), sample))
 	case "/gateways":
 		return `{"revision":"7",` + list("gateways", `{"name":"NAME","agent":"NAME","revision":"7","behind":0,
-			"refused":"6","reason":"NAME","leftOut":0}`) + `}`
+			"refused":"6","reason":"NAME","leftOut":0,"site":"NAME","owned":3,"delay":"0.001s"}`) + `}`
 	case "/tenants":
-		return `{` + list("tenants", `{"name":"tenants/NAME","displayName":"NAME","weight":1}`) + `,"nextPageToken":""}`
+		return `{` + list("tenants", `{"name":"tenants/NAME","displayName":"NAME","weight":1,"set":"mine"}`) + `,"nextPageToken":""}`
 	case "/tenants/acme":
 		return `{"name":"tenants/acme","displayName":"NAME","weight":1,"plan":"","set":"NAME"}`
 	case "/tenants/acme:why":
@@ -125,27 +127,38 @@ func answerOf(now state, path string) string {
 		return `{` + list("quotas", `{"name":"tenants/acme/quotas/NAME","guaranteed":1,"mode":"NAME"}`) + `}`
 	case "/tenants/acme/limits":
 		return `{` + list("limits", `{"name":"tenants/acme/limits/NAME","key":"NAME","rate":"NAME","burst":1,"mode":"NAME",
-			"concurrency":"0","overrides":[{"client":"NAME","rate":"0","burst":1}]}`) + `}`
-	case "/tenants/acme/limits/l:bucket":
+			"concurrency":"0","quota":{"amount":1000,"per":"DAY","zone":"NAME"},
+			"overrides":[{"client":"NAME","rate":"0","burst":1}]}`) + `}`
+	case "/tenants/acme/usage":
+		return `{` + list("usage", `{"id":"1","limit":"tenants/acme/limits/NAME","client":"NAME","period":"NAME","amount":1000,
+			"begins":"2026-01-01T00:00:00Z","ends":"2026-02-01T00:00:00Z","admitted":700,"settled":700,"refused":5,
+			"booked":800,"final":true,"lost":1}`) + `,"nextPageToken":""}`
+	case "/plans", "/tenants/*/quotas", "/tenants/*/limits", "/tenants/*/overrides", "/tenants/acme/overrides":
+		return `{"nextPageToken":""}`
+	case "/tenants/acme/limits/l:bucket", "/tenants/acme/limits/" + hostile + ":bucket":
 		return some(`{"limit":"NAME","client":"NAME","rate":1,"burst":9,"exact":true,"sentence":"NAME","agents":2,
-			"silent":["NAME"],"owner":{"agent":"NAME","free":3,"out":2},"gateways":[{"gateway":"NAME","agent":"NAME",
+			"silent":["NAME"],"owners":[{"agent":"NAME","free":3,"out":2,"site":"NAME"}],"gateways":[{"gateway":"NAME","agent":"NAME",
 			"free":4,"rate":1,"admitted":1,"tokens":2,"granted":5,"returned":1,"whole":false,"need":1,"recalled":true},
 			{"gateway":"","agent":"NAME","rate":0,"admitted":0,"tokens":0,"granted":0,"returned":0,"whole":true,"need":0}]}`)
 	case "/revisions":
 		return `{` + list("revisions", `{"revision":"NAME","previous":"1","time":"2026-01-01T00:00:00Z","author":"NAME",
 			"message":"NAME","action":"NAME","set":"NAME","created":1,"updated":0,"deleted":0,"bytes":"1"}`) + `,"nextPageToken":""}`
+	case "/revisions/NAME", "/revisions/" + hostile, "/revisions/7":
+		return some(`{"revision":{"revision":"7","set":"mine","bytes":"1","author":"NAME"},"more":"0","changes":[
+			{"name":"pools/NAME","before":{"pool":{"name":"pools/NAME","capacity":8,"set":"other"}},
+			"after":{"pool":{"name":"pools/NAME","capacity":9,"set":"other"}}}]}`)
 	case "/requests/x":
 		return `{"agents":1,"silent":[],"remembered":"0",` + list("decisions", `{"request":"NAME","gateway":"NAME",
 			"tenant":"NAME","client":"NAME","pool":"NAME","ago":"1s","cost":1,"refused":true,"reason":"NAME","limit":"NAME",
-			"waited":"1s","heldBy":"NAME","revision":"7","steps":["NAME"],"limits":[{"limit":"NAME","client":"NAME",
-			"passes":false,"rate":1,"burst":1,"free":0,"exact":true,"concurrency":"0"}]}`) +
+			"waited":"1s","heldBy":"NAME","revision":"7","retryAfter":"2s","steps":["NAME"],"limits":[{"limit":"NAME","client":"NAME",
+			"passes":false,"rate":1,"burst":1,"free":0,"exact":true,"concurrency":"0","wait":"2s"}]}`) +
 			`,"notes":["No gateway knows request NAME"]}`
 	}
 	return ""
 }
 
-// Every screen says in each state what it has: everything, nothing, not yet, not at all, not for this reader. Names
-// with HTML stay texts in all states.
+// Every screen says in each state what it has: everything, not at all, not for this reader; with -whole also nothing and
+// not yet. Names with HTML stay texts in all states.
 func TestStates(t *testing.T) {
 	api := &stated{}
 	api.now.Store(full)
@@ -160,7 +173,11 @@ func TestStates(t *testing.T) {
 	if *whole {
 		source = axe(t)
 	}
-	for _, now := range []state{full, empty, failing, forbidden, loading} {
+	states, late := []state{full, failing, forbidden}, everyScreen[:2]
+	if *whole {
+		states, late = append(states, empty, loading), everyScreen[:7]
+	}
+	for _, now := range states {
 		api.now.Store(now)
 		for _, s := range everyScreen {
 			b.screen("/request") // what was known of the screen is forgotten
@@ -180,13 +197,13 @@ func TestStates(t *testing.T) {
 		}
 	}
 	api.now.Store(full)
-	for _, s := range everyScreen[:8] {
+	for _, s := range late {
 		b.screen(s.hash)
 		b.shows(s.words[full])
 	}
 	pages.Close()
 	server.CloseClientConnections()
-	for _, s := range everyScreen[:8] {
+	for _, s := range late {
 		b.screen(s.hash)
 		if s.hash != "/tenants" { // it is read once
 			b.shows("Last news")

@@ -28,6 +28,10 @@ spec: {capacity: 25}
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/per-client, spec: {rate: 2/s, burst: 10, precision: EXACT}}
 ---
 {apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/acme/limits/per-client, spec: {rate: 12/s, burst: 20, precision: LOCAL}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/acme/limits/trial, spec: {rate: 1/s, mode: SHADOW}}
+---
+{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/dart/limits/monthly, spec: {quota: {amount: 100000}}}
 `
 
 // hostile is a name that would run a script if a page took it for HTML.

@@ -42,7 +42,7 @@ func (present) States(context.Context, []string, []string) quota.States {
 }
 
 // Rehearse knows that acme loses in a smaller pool.
-func (present) Rehearse(_ context.Context, resources []*quotav1.Resource, _ []string) (*quota.Rehearsal, error) {
+func (present) Rehearse(_ context.Context, resources []*quotav1.Resource, _ []string, _ []*quotav1.SupposedDemand) (*quota.Rehearsal, error) {
 	r := &quota.Rehearsal{}
 	for _, e := range resources {
 		if p := e.GetPool(); p.GetName() == "pools/api" {

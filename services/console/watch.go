@@ -34,7 +34,7 @@ const (
 	// writeTime is the time for a watcher to take an answer; then it is dropped.
 	writeTime = 5 * time.Second
 	// mostQuestion bounds the body of a question, bytes; mostPaths and mostPath what it asks.
-	mostQuestion, mostPaths, mostPath = 8 << 10, 9, 1 << 10
+	mostQuestion, mostPaths, mostPath = 16 << 10, 16, 1 << 10
 	// mostAnswer bounds one answer, bytes: a page of 1000 resources has room.
 	mostAnswer = 4 << 20
 

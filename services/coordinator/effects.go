@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"path"
 	"slices"
 	"time"
 
@@ -17,15 +18,15 @@ import (
 
 // Rehearse says what a change would do to the shares, for the demand of now. Coordinators that share
 // the pools rehearse their own each.
-func (l *live) Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal,
-	error) {
-	out, err := l.ownRehearse(resources, deleted)
+func (l *live) Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string,
+	suppose []*quotav1.SupposedDemand) (*quota.Rehearsal, error) {
+	change := &controlv1.RehearseQuestion{Resources: resources, Deleted: deleted, Suppose: suppose}
+	out, err := l.ownRehearse(change)
 	s := l.sharing()
 	if err != nil || s == nil {
 		return out, err
 	}
-	question := &controlv1.AskRequest{Question: &controlv1.AskRequest_Rehearse{
-		Rehearse: &controlv1.RehearseQuestion{Resources: resources, Deleted: deleted}}}
+	question := &controlv1.AskRequest{Question: &controlv1.AskRequest_Rehearse{Rehearse: change}}
 	err = l.coordinator.peers.each(ctx, s, question, func(_ *election.Sharer, a *controlv1.AskResponse) {
 		out.Pools = append(out.Pools, a.GetRehearse().GetPools()...)
 		out.Flows = append(out.Flows, a.GetRehearse().GetFlows()...)
@@ -38,12 +39,16 @@ func (l *live) Rehearse(ctx context.Context, resources []*quotav1.Resource, dele
 }
 
 // ownRehearse rehearses the pools that are led here.
-func (l *live) ownRehearse(resources []*quotav1.Resource, deleted []string) (*quota.Rehearsal, error) {
-	now, next := l.coordinator.configuration.Rehearse(resources, deleted, time.Now())
+func (l *live) ownRehearse(c *controlv1.RehearseQuestion) (*quota.Rehearsal, error) {
+	now, next := l.coordinator.configuration.Rehearse(c.GetResources(), c.GetDeleted(), time.Now())
+	supposed := map[allocation.Flow]float64{}
+	for _, s := range c.GetSuppose() {
+		supposed[allocation.Flow{Tenant: path.Base(s.GetTenant()), Pool: path.Base(s.GetPool())}] = s.GetDemand()
+	}
 	if s := l.sharing(); s != nil {
 		now, next = now.Part(s.Leads), next.Part(s.Leads)
 	}
-	before, after := l.coordinator.loop.Rehearse(time.Now(), now, next)
+	before, after := l.coordinator.loop.Rehearse(time.Now(), now, next, supposed)
 	if before == nil {
 		return nil, cmp.Or(l.leads(), errSettling)
 	}

@@ -141,7 +141,7 @@ func (p *peers) Ask(_ context.Context, r *controlv1.AskRequest) (*controlv1.AskR
 		return &controlv1.AskResponse{Answer: &controlv1.AskResponse_Explain{
 			Explain: &controlv1.ExplainAnswer{Explanations: out}}}, unavailable(err)
 	case *controlv1.AskRequest_Rehearse:
-		out, err := l.ownRehearse(q.Rehearse.GetResources(), q.Rehearse.GetDeleted())
+		out, err := l.ownRehearse(q.Rehearse)
 		if err != nil {
 			return nil, unavailable(err)
 		}

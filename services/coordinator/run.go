@@ -108,7 +108,7 @@ func (c timedLoop) Hello(h *controlv1.Hello) *delivery.Receiver {
 // Report passes on the reports of an agent's gateways.
 func (c timedLoop) Report(agent string, r *controlv1.Report) (news bool) {
 	now := time.Now()
-	c.o.fleet.Report(now, agent, r.GetState())
+	c.o.fleet.Report(now, agent, r)
 	return c.loop.Report(now, agent, r)
 }
 

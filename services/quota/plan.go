@@ -35,8 +35,8 @@ func (s *Server) Plan(ctx context.Context, r *quotav1.PlanRequest) (*quotav1.Pla
 	}
 	out := &quotav1.PlanResponse{Revision: result.Revision, Changes: madeBy(changes, result), Warnings: warnings}
 	var rehearsal *Rehearsal
-	if len(out.Changes) > 0 {
-		rehearsal, err = s.rehearse(ctx, out.GetChanges(), result.Removed)
+	if len(out.Changes)+len(r.GetSuppose()) > 0 {
+		rehearsal, err = s.rehearse(ctx, out.GetChanges(), result.Removed, r.GetSuppose())
 	}
 	if err != nil {
 		out.EffectsUnknown = err.Error()
@@ -72,8 +72,8 @@ func (s *Server) planned(ctx context.Context, r *quotav1.PlanRequest) ([]store.C
 }
 
 // rehearse asks the leader what changes would do.
-func (s *Server) rehearse(ctx context.Context, changes []*quotav1.ResourceChange, removed []string) (*Rehearsal,
-	error) {
+func (s *Server) rehearse(ctx context.Context, changes []*quotav1.ResourceChange, removed []string,
+	suppose []*quotav1.SupposedDemand) (*Rehearsal, error) {
 	if s.live == nil {
 		return nil, fmt.Errorf("no coordinator leads here")
 	}
@@ -86,7 +86,7 @@ func (s *Server) rehearse(ctx context.Context, changes []*quotav1.ResourceChange
 			resources = append(resources, c.GetAfter())
 		}
 	}
-	r, err := s.live.Rehearse(ctx, resources, deleted)
+	r, err := s.live.Rehearse(ctx, resources, deleted, suppose)
 	if err != nil && grpcstatus.Code(err) != codes.Unknown {
 		err = fmt.Errorf("%s", grpcstatus.Convert(err).Message())
 	}

@@ -60,8 +60,9 @@ type Live interface {
 	// History returns the last hour of a pool, pools/x; nil if the pool is not known. An error is as that of Explain.
 	History(ctx context.Context, pool string) (*quotav1.PoolHistory, error)
 	// Rehearse says what would happen to shares if the resources were stored and the
-	// names deleted, for the demand of now. An error says why this coordinator does not know.
-	Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string) (*Rehearsal, error)
+	// names deleted, for the demand of now and what is supposed. An error says why this coordinator does not know.
+	Rehearse(ctx context.Context, resources []*quotav1.Resource, deleted []string, suppose []*quotav1.SupposedDemand) (
+		*Rehearsal, error)
 	// Findings says what is right and wrong with the installation.
 	Findings(ctx context.Context) []*quotav1.Finding
 	// Doubts returns why a resource may not do what it says: names that gateways do not know, gateways that do not

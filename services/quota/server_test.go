@@ -64,7 +64,7 @@ func (p *present) Decisions(context.Context, string) (*quotav1.FindDecisionsResp
 	return proto.CloneOf(p.decisions), p.err
 }
 
-func (p *present) Rehearse(context.Context, []*quotav1.Resource, []string) (*quota.Rehearsal, error) {
+func (p *present) Rehearse(context.Context, []*quotav1.Resource, []string, []*quotav1.SupposedDemand) (*quota.Rehearsal, error) {
 	return p.rehearsal, p.err
 }
 

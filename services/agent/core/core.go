@@ -226,7 +226,7 @@ func (c *Core) Tick(now time.Duration) Effects {
 	}
 	c.lapse(now)
 	c.setOwners(now)
-	if c.slots.HasKeys() || c.quotas.HasKeys() {
+	if c.slots.Keys()+c.quotas.Keys() > 0 {
 		c.slotPart(now)
 	}
 	c.forgetGateways(now)

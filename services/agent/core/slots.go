@@ -46,7 +46,7 @@ func (c *Core) slotPart(now time.Duration) {
 
 // beginSlots brings the part up to date before the first key. While there are keys, Tick does.
 func (c *Core) beginSlots(now time.Duration) {
-	if !c.slots.HasKeys() && !c.quotas.HasKeys() {
+	if c.slots.Keys()+c.quotas.Keys() == 0 {
 		c.slotPart(now)
 	}
 }

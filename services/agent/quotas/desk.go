@@ -321,9 +321,6 @@ func (d *Desk) SetAlone(alone bool) {
 	}
 }
 
-// HasKeys reports whether owners are here.
-func (d *Desk) HasKeys() bool { return len(d.keys) > 0 }
-
 // end has an owner give back what it has.
 func (d *Desk) end(k *key) { k.o.Close(outbox{d, k}) }
 
@@ -439,6 +436,9 @@ func (d *Desk) Take() (answers map[uint64][]*exchange.QuotaReplies, packets map[
 	d.bookings = nil
 	return answers, packets, bookings
 }
+
+// Keys is the number of keys that this agent owns.
+func (d *Desk) Keys() int { return len(d.keys) }
 
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {

@@ -79,9 +79,6 @@ func (d *Desk) SetPart(now time.Duration, reached, all int) {
 	}
 }
 
-// HasKeys reports whether owners are here.
-func (d *Desk) HasKeys() bool { return len(d.keys) > 0 }
-
 // part returns the slots of a limit that the owners here have.
 func (d *Desk) part(limit int64) int64 { return max(min(limit, 1), limit*d.reached/max(d.all, 1)) }
 

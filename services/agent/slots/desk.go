@@ -429,6 +429,9 @@ func (d *Desk) Take() (answers map[uint64][]*exchange.SlotReplies, packets map[s
 	return answers, packets
 }
 
+// Keys is the number of keys that this agent owns.
+func (d *Desk) Keys() int { return len(d.keys) }
+
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	s := d.stats

@@ -406,6 +406,9 @@ func (d *Desk) schedule(k *owned) {
 	}
 }
 
+// Keys is the number of keys that this agent owns.
+func (d *Desk) Keys() int { return len(d.owned) }
+
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	s := d.stats

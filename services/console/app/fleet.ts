@@ -3,7 +3,7 @@
 import type { History } from "./chart";
 import { h, type Content, type Tree } from "./dom";
 import { Hour } from "./hour";
-import { last, num, rate, time } from "./format";
+import { duration, last, num, rate, seconds, time } from "./format";
 import { badge, body, figures, known, link, section, Table, type Context, type Screen } from "./parts";
 import { byTenant, picture, Weights } from "./pools";
 import { t } from "./strings";
@@ -14,7 +14,7 @@ const pictured = 3; // pools whose picture is drawn; the others are in the table
 
 export function fleet(c: Context, history: History): Screen {
   const weights = new Weights(c.changed);
-  const hour = new Hour(c.changed, history), gateways = gatewayTable(c);
+  const hour = new Hour(c.changed, history), gateways = new Sites(c);
   const findings = findingTable(c);
   const others = poolTable(c);
   const pools = () => body<{ pools: Pool[] }>(c.live, poolsPath)?.pools ?? [];
@@ -82,18 +82,57 @@ function findingTable(c: Context): Table<Finding> {
   ], (f) => f.category + f.message, c.changed);
 }
 
-function gatewayTable(c: Context): Table<Gateway> {
-  const state = (g: Gateway): Content => {
-    if (g.heard) return badge(t.away(time(g.heard)), "warn");
-    if (g.refused !== "0") return badge(t.refuses(g.refused, g.reason), "bad");
-    if (g.behind > 0) return badge(t.behindBy(g.behind + (g.behindMore ? "+" : ""), time(g.behindSince)), "warn");
-    if (g.leftOut > 0) return badge(t.leftOut(g.leftOut), "warn");
-    return badge(t.current, "good");
-  };
-  return new Table<Gateway>(t.gateways, [
+// Sites has a table of gateways for each site. Without sites it is one table.
+class Sites {
+  private readonly tables = new Map<string, Table<Gateway>>();
+
+  constructor(private readonly c: Context) {}
+
+  view(all: Gateway[]): Content {
+    const sites = new Map<string, Gateway[]>();
+    for (const g of all) sites.set(g.site ?? "", [...sites.get(g.site ?? "") ?? [], g]);
+    return [
+      h("p", { class: "quiet" }, t.ownedHelp),
+      [...sites.keys()].sort().map((site) => h("div", { key: site }, (sites.size > 1 || site) &&
+        [h("h3", null, t.site(site)), h("p", { class: "quiet" }, sum(sites.get(site)!))],
+        this.table(site).view(sites.get(site)!))),
+    ];
+  }
+
+  private table(site: string): Table<Gateway> {
+    const known = this.tables.get(site) ?? gatewayTable(this.c, site ? `${t.gateways}, ${t.site(site)}` : t.gateways);
+    this.tables.set(site, known);
+    return known;
+  }
+}
+
+// sum says how the gateways of a site are. An agent has its keys once, however many gateways it has.
+function sum(gateways: Gateway[]): string {
+  const agents = new Map(gateways.map((g) => [g.agent, g.owned]));
+  return t.siteSum(num(gateways.length), num(gateways.filter((g) => kindOf(g) !== "good").length),
+    num([...agents.values()].reduce((a, b) => a + b, 0)));
+}
+
+function kindOf(g: Gateway): string {
+  return g.refused !== "0" && !g.heard ? "bad" : g.heard || g.behind > 0 || g.leftOut > 0 ? "warn" : "good";
+}
+
+function stateOf(g: Gateway): string {
+  if (g.heard) return t.away(time(g.heard));
+  if (g.refused !== "0") return t.refuses(g.refused, g.reason);
+  if (g.behind > 0) return t.behindBy(num(g.behind) + (g.behindMore ? "+" : ""));
+  return g.leftOut > 0 ? t.leftOut(g.leftOut) : t.current;
+}
+
+function gatewayTable(c: Context, title: string): Table<Gateway> {
+  const lag = (since: string | undefined) => since ? duration(Math.max(0, Date.now() - Date.parse(since)) / 1000) : "";
+  return new Table<Gateway>(title, [
     { title: t.gateway, cell: (g) => link(["top", "TENANT", "REFUSED", "gateway", g.name], g.name) },
     { title: t.agent, cell: (g) => g.agent },
-    { title: t.state, cell: state },
+    { title: t.state, cell: (g) => badge(stateOf(g), kindOf(g)) },
     { title: t.revision, number: true, cell: (g) => g.revision },
+    { title: t.lag, number: true, cell: (g) => lag(g.behindSince ?? g.heard) },
+    { title: t.claimsAge, number: true, cell: (g) => g.delay ? duration(seconds(g.delay)) : "" },
+    { title: t.owned, number: true, cell: (g) => g.heard ? "" : num(g.owned) },
   ], (g) => `${g.name} ${g.agent} ${g.revision}`, c.changed);
 }

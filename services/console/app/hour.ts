@@ -54,11 +54,12 @@ export class Hour {
   }
 }
 
-// tenants draws what those had that were admitted the most at the end.
+// tenants draws the tenants that were admitted the most at the end: what they got, and what they might have.
 function tenants(chart: (title: string, s: Sample[], l: { name: string; kind: string }[]) => Content,
   before: { s: PoolHistory["samples"][number]; at: number }[]): Content {
   const names = before.at(-1)!.s.tenants.map((x) => x.tenant);
-  return names.length > 0 && chart(t.historyShares, before.map(({ s, at }) => ({ at, values: names.map((n) =>
-    s.tenants.find((x) => x.tenant === n)?.admitted ?? NaN) })),
+  const draw = (title: string, of: "admitted" | "share") => chart(title, before.map(({ s, at }) => ({ at,
+    values: names.map((n) => s.tenants.find((x) => x.tenant === n)?.[of] ?? NaN) })),
   names.map((n, i) => ({ name: n, kind: kinds[i % kinds.length]! })));
+  return names.length > 0 && [draw(t.historyAdmitted, "admitted"), draw(t.historyShares, "share")];
 }

@@ -61,7 +61,7 @@ function open(parts: string[]): Screen {
     case "top": return top(context, rest);
     case "pool": return pool(context, history, rest[0] ?? "");
     case "limit": return picture(context, history, rest);
-    case "changes": return revisions(context, rest[0]);
+    case "changes": return revisions(context, rest);
     case "request": return request(context, rest[0]);
     default: return fleet(context, history);
   }

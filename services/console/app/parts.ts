@@ -113,7 +113,8 @@ export class Table<T> {
 export function meter(value: number, most: number, text: string, kind = "admitted"): Tree {
   const part = most > 0 ? Math.min(1, value / most) : 0;
   return h("span", { class: "meter" },
-    h("span", { class: "bar", "aria-hidden": "true" }, h("span", { class: kind, css: { width: `${part * 100}%` } })), text);
+    h("span", { class: "bar", "aria-hidden": "true" }, h("span", { class: kind, css: { width: `${part * 100}%` } })),
+    h("span", { class: "amount" }, text));
 }
 
 // spark draws what was asked for in parts of ten seconds.

@@ -13,8 +13,12 @@ const drawn = 12; // gateways with a picture
 
 // pictureLink leads from a client's row to its picture. A share of a pool is no bucket.
 export function pictureLink(tenant: string, limit: string, client: string, text: string): Content {
-  return tenant && tenant !== "-" && limit && limit !== "tenant-share" && limit !== "other"
-    ? link(["limit", tenant, limit, client], text) : text;
+  return isBucket(tenant, limit) ? link(["limit", tenant, limit, client], text) : text;
+}
+
+// isBucket is false of a share of a pool.
+export function isBucket(tenant: string, limit: string): boolean {
+  return tenant !== "" && tenant !== "-" && limit !== "" && limit !== "tenant-share" && limit !== "other";
 }
 
 // picture shows #/limit/TENANT/LIMIT/CLIENT, without them the choice.

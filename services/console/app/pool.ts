@@ -8,7 +8,7 @@ import { poolFigures, remember } from "./fleet";
 import { Hour } from "./hour";
 import { body, failed, figures, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
 import { Effects, stored } from "./plan";
-import { byTenant, picture, Weights } from "./pools";
+import { byTenant, found, picture, Weights } from "./pools";
 import { t } from "./strings";
 import { tenantName } from "./top";
 import type { Activity, Plan, Pool, Problem, Tenant, Top } from "./types";
@@ -52,6 +52,8 @@ class WhatIf {
   private capacity = "";
   private tenant = "";
   private weight = "";
+  private more = "";
+  private asks = "";
   private plan: Plan | null = null;
   private problem: Problem | null = null;
   private busy = false;
@@ -73,12 +75,22 @@ class WhatIf {
         const x = await stored<Tenant>(`/tenants/${encodeURIComponent(this.tenant)}`);
         resources.push({ tenant: { ...x, weight: Number(this.weight) } });
       }
-      this.plan = await post<Plan>(":plan", { apply: { resources } });
+      const suppose: unknown[] = [];
+      if (this.more && this.asks) {
+        const tenant = `tenants/${await unused()}`;
+        resources.push({ tenant: { name: tenant, weight: Number(this.more) } });
+        suppose.push({ tenant, pool: `pools/${this.id}`, demand: Number(this.asks) });
+      }
+      this.plan = await post<Plan>(":plan", { apply: { resources }, suppose });
     } catch (e) {
       this.problem = problemOf(e);
     }
     this.busy = false;
     this.c.changed();
+  }
+
+  private asked(): boolean {
+    return Boolean(this.capacity || this.tenant && this.weight || this.more && this.asks);
   }
 
   view(p: Pool, tenants: string[]): Content {
@@ -95,9 +107,19 @@ class WhatIf {
         } }, h("option", { value: "" }, t.noneSelected), tenants.filter((x) => x !== "-").sort().map((x) =>
           h("option", { key: x, value: x }, last(x))))),
         number(t.weight, this.weight, "", (v) => { this.weight = v; }),
-        h("button", { type: "submit", class: "primary",
-          disabled: this.busy || !(this.capacity || this.tenant && this.weight) }, t.plan)),
+        h("fieldset", null, h("legend", null, t.oneMore),
+          number(t.oneMoreWeight, this.more, "", (v) => { this.more = v; }),
+          number(t.oneMoreDemand, this.asks, "", (v) => { this.asks = v; })),
+        h("button", { type: "submit", class: "primary", disabled: this.busy || !this.asked() }, t.plan)),
       this.problem && failed(this.problem), this.busy && loading(), this.plan && this.effects.view(this.plan),
     ];
+  }
+}
+
+// unused is a name that no tenant has.
+async function unused(): Promise<string> {
+  for (let n = 0; ; n++) {
+    const name = t.oneMoreName(n);
+    if (!await found<Tenant>(`/tenants/${name}`)) return name;
   }
 }

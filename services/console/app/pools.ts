@@ -43,7 +43,7 @@ export class Weights {
 }
 
 // found is a resource, or undefined if there is none.
-async function found<T>(path: string): Promise<T | undefined> {
+export async function found<T>(path: string): Promise<T | undefined> {
   try {
     return await get<T>(path);
   } catch (e) {

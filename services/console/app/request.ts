@@ -51,18 +51,50 @@ function answer(r: Decisions, limits: Table<LimitStep>): Content {
   ];
 }
 
+interface Moment { at: number; texts: string[] } // at in seconds after the request has come
+
+// events are what happened to a request, and what may happen after it, in order of time.
+function events(d: Decision): Moment[] {
+  const waited = seconds(d.waited), held = limitName(d.heldBy), later: Moment[] = [];
+  for (const l of d.limits) if (l.wait && !l.passes) later.push({ at: waited + seconds(l.wait), texts: [t.wouldPass(l.limit)] });
+  if (d.retryAfter) later.push({ at: waited + seconds(d.retryAfter), texts: [t.mayRepeat] });
+  later.sort((a, b) => a.at - b.at);
+  return waited > 0 ? [{ at: 0, texts: [t.arrives(d.gateway), t.waits(held)] }, { at: waited, texts: d.steps }, ...later]
+    : [{ at: 0, texts: [t.arrives(d.gateway), ...d.steps] }, ...later];
+}
+
+const clockTime = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit",
+  fractionalSecondDigits: 3, hourCycle: "h23" });
+const opened = new WeakMap<Decision, number>(); // when its age was known, ms
+
+// clock is when a request came, in the reader's zone.
+function clock(d: Decision, waited: number): string {
+  const known = opened.get(d) ?? Date.now();
+  opened.set(d, known);
+  return clockTime.format(new Date(known - (seconds(d.ago) + waited) * 1000));
+}
+
+// line draws how long a request waited, and for how long it is not to be sent again.
+function line(waited: number, retry: number): Content {
+  const all = waited + retry;
+  const part = (kind: string, length: number) => length > 0 && h("div", { class: kind,
+    css: { "flex-grow": String(Math.max(length / all, .04)) } }, `${t.segments[kind] ?? ""} ${duration(length)}`);
+  return all > 0 && h("div", { class: "line-of-time", role: "img",
+    "aria-label": t.lineTitle(duration(waited), retry > 0 ? duration(retry) : "") }, part("waited", waited),
+  h("div", { class: "decided" }), part("retry", retry));
+}
+
 function decision(d: Decision, i: number, limits: Table<LimitStep>): Tree {
   const waited = seconds(d.waited);
   return h("article", { key: `${d.gateway} ${i}`, class: "card" },
     h("h2", null, t.decisionAt(d.gateway, duration(seconds(d.ago)))),
     h("p", null, badge(t.outcome(d.refused, d.reason), d.refused ? "bad" : "good"), " ",
       d.marked && badge(t.marked, "warn"), " ", d.shadowed && badge(t.shadowed, "warn")),
-    figures([[t.client, d.client], [t.pool, d.pool], [t.limit, limitName(d.limit)], [t.revision, d.revision]]),
+    figures([[t.siteOf, d.site], [t.client, d.client], [t.pool, d.pool], [t.limit, limitName(d.limit)], [t.revision, d.revision]]),
     h("p", null, link(["tenant", d.tenant], d.tenant)),
-    h("h3", null, t.stepsTitle),
-    h("ol", { class: "steps" }, d.steps.map((s) => h("li", null, s))),
-    waited > 0 && h("p", null, t.waitedFor(duration(waited), limitName(d.heldBy))),
-    d.retryAfter && h("p", null, t.retryAfter(duration(seconds(d.retryAfter)))),
+    h("h3", null, t.stepsTitle), line(waited, seconds(d.retryAfter)), h("ol", { class: "timeline" }, events(d).map((e) =>
+      h("li", null, h("span", { class: "at" }, e.at === 0 ? clock(d, waited) : `+${duration(e.at)}`),
+        h("div", null, e.texts.map((s) => h("p", null, s)))))),
     d.share && h("p", null, t.shareThen(rate(d.share.share), rate(d.share.rate), d.share.waiting)),
     d.limits.length > 0 && [h("h3", null, t.limitsThen), limits.view(d.limits)]);
 }

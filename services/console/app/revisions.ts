@@ -1,21 +1,23 @@
-// Changes: the history, what a revision changed, and the way back with its plan.
+// Changes: the history, what a revision changed, and the way back with its plan; sets and conflicts.
 
 import { get, may, post, problemOf } from "./api";
 import { h, type Content } from "./dom";
 import { num, time } from "./format";
 import { failed, known, link, loading, section, Table, type Context, type Screen } from "./parts";
 import { diff, propose, requestID } from "./plan";
+import { Conflicts, Contents, setsOf, setTable, type Detail } from "./sets";
 import { t } from "./strings";
-import type { Change, Problem, Revision } from "./types";
+import type { Problem, Revision } from "./types";
 
-interface Detail { revision: Revision; changes: Change[]; more: string }
 interface Page { revisions: Revision[]; nextPageToken: string }
 
 const page = 50;
 const path = `/revisions?page_size=${page}`;
 
-// revisions shows #/changes/REVISION, without a revision the list alone.
-export function revisions(c: Context, chosen: string | undefined): Screen {
+// revisions shows #/changes/REVISION or #/changes/set/SET, without them the list alone.
+export function revisions(c: Context, given: string[]): Screen {
+  const set = given[0] === "set" ? given[1] ?? "" : "", chosen = set ? undefined : given[0];
+  const contents = set ? new Contents(c, set) : null, sets = setTable(c), conflicts = new Conflicts(c);
   let older: Revision[] = [], token: string | null = null, problem: Problem | null = null;
   let detail: Detail | null = null, mayRollback = false;
   may("rollback", "pools/x").then((yes) => { mayRollback = yes; c.changed(); }, () => { /* then it may not */ });
@@ -29,7 +31,7 @@ export function revisions(c: Context, chosen: string | undefined): Screen {
     { title: t.who, cell: (r) => r.author },
     { title: t.what, cell: (r) => `${r.action}: ${t.counts(r.created, r.updated, r.deleted)}` },
     { title: t.message, cell: (r) => r.message },
-    { title: t.set, cell: (r) => r.set },
+    { title: t.set, cell: (r) => r.set && link(["changes", "set", r.set], r.set) },
   ], (r) => r.revision, c.changed);
   const more = async (from: string) => {
     try {
@@ -49,12 +51,19 @@ export function revisions(c: Context, chosen: string | undefined): Screen {
       h("h1", null, t.changes),
       problem && failed(problem),
       chosen && section(t.diffOf(chosen), detail ? shown(c, detail, mayRollback) : !problem && loading()),
+      contents && section(t.setOf(set), contents.view()),
       section(t.revisions, known<Page>(c.live, path, (r) => {
         const all = [...r.revisions, ...older.filter((o) => !r.revisions.some((x) => x.revision === o.revision))];
         const from = token ?? r.nextPageToken;
         return [all.length === 0 ? h("p", { class: "quiet" }, t.noRevisions) : table.view(all),
           from && h("button", { type: "button", onclick: () => void more(from) }, t.older)];
       })),
+      known<Page>(c.live, path, (r) => {
+        const named = setsOf([...r.revisions, ...older]);
+        return [section(t.sets, h("p", { class: "quiet" }, t.setsHelp),
+          named.length > 0 ? sets.view(named) : h("p", { class: "quiet" }, t.noSets)),
+        section(t.conflicts, conflicts.view(r.revisions))];
+      }),
     ],
   };
 }

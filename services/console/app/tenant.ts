@@ -6,23 +6,25 @@ import { badge, body, figures, known, link, meter, section, spark, Table, type C
 import { pictureLink } from "./picture";
 import { limitName } from "./top";
 import { blockButton } from "./block";
+import { calendar, Left, usageTable } from "./usage";
 import { t } from "./strings";
 import type { Activity, Explanation, Limit, LimitExplanation, ListedOverride, Override, Quota, Tenant, TenantPlan,
-  Why } from "./types";
+  Usage, Why } from "./types";
 
 export function tenant(c: Context, id: string, client: string | undefined): Screen {
   const name = `/tenants/${encodeURIComponent(id)}`;
   const why = `${name}:why${client ? `?client=${encodeURIComponent(client)}` : ""}`, shadow = `${name}:why?shadow=true`;
   const quotas = `${name}/quotas?page_size=100`, limits = `${name}/limits?page_size=100`;
   const apart = `${name}/overrides?page_size=100`;
+  const used = `${name}/usage?period=present&page_size=200${client ? `&client=${encodeURIComponent(client)}` : ""}`;
   const tables = { quotas: quotaTable(c), limits: limitTable(c), clients: clientTable(c, id), overrides: overrideTable(c),
-    gateways: gatewayTable(c) };
+    gateways: gatewayTable(c), usage: usageTable(c), shadow: shadowTable(c) };
   const plan = () => body<Tenant>(c.live, name)?.plan ?? "", planPath = () => `/plans/${encodeURIComponent(plan())}`;
   const planQuotas = () => `${planPath()}/quotas?page_size=100`;
   const planLimits = () => `${planPath()}/limits?page_size=100`;
   return {
     title: `${t.tenant} ${id}`,
-    paths: () => [why, quotas, limits, shadow, name, apart, ...plan() ? [planPath(), planQuotas(), planLimits()] : []],
+    paths: () => [why, quotas, limits, used, shadow, name, apart, ...plan() ? [planPath(), planQuotas(), planLimits()] : []],
     view: () => [
       h("h1", null, `${t.tenant} `, h("bdi", null, id)),
       client && h("p", null, t.ofClient(client), ". ", link(["tenant", id], t.allClients)),
@@ -49,8 +51,13 @@ export function tenant(c: Context, id: string, client: string | undefined): Scre
             tables.overrides)],
           plan() && known(c.live, planLimits(), () => null)];
       })),
-      section(t.shadow, known<Why>(c.live, shadow, (w) => sentences([...w.notes,
-        ...w.explanations.map((e) => e.sentence), ...w.limits.map((l) => l.sentence)], t.none))),
+      section(t.periods, known<{ usage: Usage[] }>(c.live, used, (r) => r.usage.length === 0
+        ? h("p", { class: "quiet" }, t.noUsage) : tables.usage.view(r.usage))),
+      section(t.shadow, known<Why>(c.live, shadow, (w) => {
+        const all = shadowed(w);
+        return [all.length > 0 && tables.shadow.view(all), sentences([...w.notes,
+          ...w.explanations.map((e) => e.sentence), ...w.limits.map((l) => l.sentence)], t.none)];
+      })),
     ],
   };
 }
@@ -77,7 +84,9 @@ function sentences(all: string[], none: string): Content {
     : h("ul", { class: "sentences" }, all.map((s) => h("li", null, s)));
 }
 
-function shareCard(e: Explanation, gateways: Table<Explanation["gateways"][number]>): Tree {
+interface Part { gateway: string; demand: number; admitted: number; share: number } // share over all gateways
+
+function shareCard(e: Explanation, gateways: Table<Part>): Tree {
   return h("article", { key: e.pool, class: "card" },
     h("h3", null, link(["pool", last(e.pool)], last(e.pool)), " ", e.stale && badge("stale", "warn")),
     h("p", null, e.sentence),
@@ -86,7 +95,8 @@ function shareCard(e: Explanation, gateways: Table<Explanation["gateways"][numbe
       [t.weight, num(e.weight)], [t.guaranteed, e.guaranteed > 0 ? rate(e.guaranteed) : null],
       [t.max, e.max === undefined ? null : rate(e.max)], [t.capacity, rate(e.capacity)]]),
     e.activity && usage(e.activity),
-    e.gateways.length > 0 && h("details", null, h("summary", null, t.byGateway), gateways.view(e.gateways)));
+    e.gateways.length > 0 && h("details", { open: e.gateways.length <= 10 }, h("summary", null, t.byGateway),
+      gateways.view(e.gateways.map((g) => ({ ...g, share: e.share })))));
 }
 
 function usage(a: Activity): Tree {
@@ -106,15 +116,38 @@ function limitCard(l: LimitExplanation): Content {
       `${g.gateway}: ${t.refusedRate} ${rate(per(g, g.refused))}`))));
 }
 
-function gatewayTable(c: Context): Table<Explanation["gateways"][number]> {
-  return new Table(t.byGateway, [
+function gatewayTable(c: Context): Table<Part> {
+  return new Table<Part>(t.byGateway, [
     { title: t.gateway, cell: (g) => g.gateway },
     { title: t.demand, number: true, cell: (g) => rate(g.demand) },
-    { title: t.admitted, number: true, cell: (g) => rate(g.admitted) },
+    { title: t.admitted, number: true, cell: (g) => meter(g.admitted, g.share, t.usedOf(num(g.admitted), rate(g.share))) },
   ], (g) => g.gateway, c.changed);
 }
 
+// Shadowed is what SHADOW has let pass of a limit or a share in the last minute.
+interface Shadowed { what: string; activity: Activity; gateways: Activity[] }
+
+function shadowed(w: Why): Shadowed[] {
+  const shares = w.explanations.flatMap((e) => e.activity ? [{ what: last(e.pool), activity: e.activity, gateways: [],
+    n: Number(e.activity.shadowed) - Number(e.activity.limitShadowed) }] : []);
+  const limits = w.limits.flatMap((l) => l.activity ? [{ what: last(l.limit), activity: l.activity, gateways: l.gateways,
+    n: Number(l.activity.shadowed) }] : []);
+  return [...shares, ...limits].filter((s) => s.n > 0).map((s) => ({ ...s, activity: { ...s.activity,
+    shadowed: String(s.n) } }));
+}
+
+function shadowTable(c: Context): Table<Shadowed> {
+  const count = (a: Activity) => t.wouldCount(num(Number(a.shadowed)), rate(per(a, a.shadowed)));
+  return new Table<Shadowed>(t.shadow, [
+    { title: t.whatShadows, cell: (s) => s.what },
+    { title: t.wouldRefuse, cell: (s) => count(s.activity) },
+    { title: t.wouldAt, cell: (s) => s.gateways.filter((g) => g.shadowed !== "0").map((g) =>
+      h("div", null, `${g.gateway}: ${num(Number(g.shadowed))}`)) },
+  ], (s) => s.what, c.changed);
+}
+
 function clientTable(c: Context, id: string): Table<Activity> {
+  const left = new Left(c, id);
   return new Table<Activity>(t.clients, [
     { title: t.client, cell: (a) => link(["tenant", id, a.client], a.client) },
     { title: t.limit, cell: (a) => pictureLink(id, a.limit, a.client, limitName(a.limit)) },
@@ -122,6 +155,7 @@ function clientTable(c: Context, id: string): Table<Activity> {
     { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
     { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
     { title: t.waited, number: true, cell: (a) => duration(a.waitedSeconds) },
+    { title: t.left, number: true, cell: (a) => left.view(a) },
     { title: t.action, cell: (a) => blockButton(c, a.tenant || id, a.client) },
   ], (a) => `${a.client} ${a.limit} ${a.pool}`, c.changed);
 }
@@ -145,7 +179,7 @@ function limitTable(c: Context): Table<Limit> {
   return new Table<Limit>(t.limits, [
     { title: t.limit, cell: (l) => last(l.name) },
     { title: t.origin, cell: origin },
-    { title: t.rate, cell: (l) => Number(l.concurrency) ? t.concurrency(l.concurrency) : l.rate },
+    { title: t.rate, cell: allowed },
     { title: t.burst, number: true, cell: (l) => l.burst ? num(l.burst) : "" },
     { title: t.key, cell: (l) => t.keyOf[l.key] ?? l.key },
     { title: t.mode, cell: (l) => badge(l.mode, l.mode === "ENFORCE" ? "" : "warn") },
@@ -153,6 +187,12 @@ function limitTable(c: Context): Table<Limit> {
     { title: t.until, cell: (l) => time(l.until) },
     { title: t.warnings, cell: (l) => l.status?.warnings.join(" ") },
   ], (l) => l.name, c.changed);
+}
+
+// allowed is what a limit lets a client have.
+function allowed(l: Limit): string {
+  if (l.quota) return calendar(l.quota);
+  return Number(l.concurrency) ? t.concurrency(l.concurrency) : l.rate;
 }
 
 type Own = ListedOverride & { limit: string };
@@ -169,9 +209,10 @@ function overrideTable(c: Context): Table<Own> {
 
 // overrides are those in limits, and the first of those that are apart.
 function overrides(limits: Limit[], apart: Override[], table: Table<Own>): Content {
-  const all = [...limits.flatMap((l) => l.overrides.map((o) => ({ ...o, limit: last(l.name) }))),
-    ...apart.map((o) => ({ ...o, rate: o.rate || (Number(o.concurrency) ? t.concurrency(o.concurrency) : num(o.amount)),
-      limit: o.name.split("/")[3] ?? "", client: decodeURIComponent(last(o.name)) }))];
+  const own = (o: ListedOverride | Override, limit: string, client: string): Own => ({ ...o, limit, client,
+    rate: o.rate || (Number(o.concurrency) ? t.concurrency(o.concurrency) : num(o.amount)) });
+  const all = [...limits.flatMap((l) => l.overrides.map((o) => own(o, last(l.name), o.client))),
+    ...apart.map((o) => own(o, o.name.split("/")[3] ?? "", decodeURIComponent(last(o.name))))];
   return all.length > 0 && h("details", { open: all.length <= 10 }, h("summary", null, t.overrides), table.view(all));
 }
 

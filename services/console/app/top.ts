@@ -10,7 +10,7 @@ import { t } from "./strings";
 import type { Activity, Top } from "./types";
 
 const rows = 200;
-const only = ["tenant", "pool", "limit", "client", "gateway"] as const;
+const only = ["tenant", "pool", "limit", "client", "gateway", "site"] as const;
 
 export function tenantName(name: string): string { return name === "-" ? t.unknownTenant : name; }
 
@@ -38,7 +38,7 @@ export function top(c: Context, given: string[]): Screen {
     go(by, order);
   };
   const table = new Table<Activity>(t.limited, columns(c, by), (a) =>
-    `${a.tenant} ${a.pool} ${a.limit} ${a.client} ${a.gateway}`, c.changed);
+    `${a.tenant} ${a.pool} ${a.limit} ${a.client} ${a.gateway} ${a.site}`, c.changed);
   return {
     title: t.limited,
     paths: () => [path],
@@ -88,6 +88,7 @@ function named(a: Activity, by: string): Content {
     case "POOL": return link(["pool", a.pool], a.pool);
     case "LIMIT": return limitName(a.limit);
     case "CLIENT": return link(["tenant", a.tenant, a.client], a.client);
+    case "SITE": return link(["top", "TENANT", "REFUSED", "site", a.site ?? ""], t.site(a.site ?? ""));
     case "GATEWAY": return link(["top", "TENANT", "REFUSED", "gateway", a.gateway], a.gateway);
     default: return link(["tenant", a.tenant], tenantName(a.tenant));
   }

@@ -7,28 +7,37 @@ export interface PoolStatus {
   demand: number; admitted: number; price: number; fairRate: number; capacity: number; inFlight: number;
   infeasibleGuarantees: boolean; leader: string; inForce: number; gateways: number;
 }
-export interface Pool { name: string; capacity: number; sharing: string; adaptive?: unknown; status?: PoolStatus }
+export interface Pool { name: string; capacity: number; sharing: string; set: string; adaptive?: unknown; status?: PoolStatus }
 export interface Tenant {
   name: string; displayName: string; weight: number; plan: string; set: string; updateTime?: string;
   status?: { warnings: string[]; inForce: number; gateways: number };
 }
-export interface TenantPlan { name: string; weight: number }
+export interface TenantPlan { name: string; weight: number; set: string }
 export interface Quota {
-  name: string; guaranteed: number; max?: number; weight?: number; mode: string; until?: string;
+  name: string; guaranteed: number; max?: number; weight?: number; mode: string; until?: string; set: string;
   status?: { demand: number; share: number; admitted: number; boundBy: string; stale: boolean; warnings: string[] };
 }
-export interface ListedOverride { client: string; rate: string; burst: number; until?: string }
+export interface ListedOverride {
+  client: string; rate: string; burst: number; concurrency: string; amount: number; until?: string;
+}
 export interface Override {
-  name: string; rate: string; burst: number; concurrency: string; amount: number; until?: string;
+  name: string; rate: string; burst: number; concurrency: string; amount: number; until?: string; set: string;
 }
 export interface Limit {
   name: string; key: string; rate: string; burst: number; overrides: ListedOverride[]; mode: string; concurrency: string;
-  until?: string; etag?: string; status?: { warnings: string[]; precision: string; precisionWhy: string };
+  quota?: CalendarQuota; until?: string; etag?: string; set: string;
+  status?: { warnings: string[]; precision: string; precisionWhy: string };
+}
+export interface CalendarQuota { amount: number; per: string; zone: string; startsOn: string; onLoss: string }
+export interface Usage {
+  id: string; limit: string; client: string; period: string; begins?: string; ends?: string; amount: number;
+  admitted: number; refused: number; settled: number; booked: number; final: boolean; lost: number;
 }
 
 export interface Activity {
-  tenant: string; pool: string; limit: string; client: string; gateway: string;
-  admitted: string; waited: string; marked: string; shadowed: string; refused: string; error: string;
+  tenant: string; pool: string; limit: string; client: string; gateway: string; site?: string;
+  admitted: string; waited: string; marked: string; shadowed: string; limitShadowed: string; refused: string;
+  error: string;
   waitedSeconds: number; window?: string; since?: string;
   admittedParts: string[]; refusedParts: string[]; newestPart?: string;
 }
@@ -49,7 +58,7 @@ export interface Why {
 
 export interface Gateway {
   name: string; agent: string; revision: string; behind: number; behindMore: boolean; behindSince?: string;
-  refused: string; reason: string; leftOut: number; heard?: string;
+  refused: string; reason: string; leftOut: number; heard?: string; site?: string; owned: number; delay?: string;
 }
 export interface Gateways { revision: string; gateways: Gateway[] }
 export interface Finding { category: string; state: string; message: string; advice: string }
@@ -78,7 +87,7 @@ export interface LimitStep {
   wait?: string; exact: boolean; concurrency: string;
 }
 export interface Decision {
-  request: string; gateway: string; tenant: string; client: string; pool: string; ago?: string; cost: number;
+  request: string; gateway: string; site?: string; tenant: string; client: string; pool: string; ago?: string; cost: number;
   refused: boolean; marked: boolean; shadowed: boolean; reason: string; limit: string; retryAfter?: string;
   waited?: string; revision: string; limits: LimitStep[]; steps: string[]; heldBy: string;
   share?: { share: number; rate: number; demand: number; credit: number; waiting: string };

@@ -1,18 +1,27 @@
 package allocation
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Rehearse returns what the next round would decide under another configuration, if nothing is reported before it: the
 // law of the package comment on the demand that is known now. The allocator stays as it is.
 //
 // A tenant that the configuration no longer has counts as Unknown. What tenants ask for that
-// are Unknown now stays Unknown: it is not known which of them asks for what.
-func (al *Allocator) Rehearse(c *Config) *Outcome {
+// are Unknown now stays Unknown: it is not known which of them asks for what. Supposed demands take the place of those
+// that are known.
+func (al *Allocator) Rehearse(c *Config, supposed map[Flow]float64) *Outcome {
 	next := New(al.params)
 	next.Configure(c)
 	next.collecting = al.collecting
 	for _, f := range al.order {
 		next.adopt(f)
+	}
+	for key, demand := range supposed {
+		if c.Has(key.Pool) {
+			next.newFlow(time.Time{}, c.resolve(key)).demand = estimate{mean: demand, samples: 1}
+		}
 	}
 	for name, state := range al.pools {
 		copied := *state

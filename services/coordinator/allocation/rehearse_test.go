@@ -3,6 +3,7 @@ package allocation_test
 import (
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -42,8 +43,8 @@ func TestRehearsalIsTheNextRound(t *testing.T) {
 			at = at.Add(every)
 			loop.Step(at)
 		}
-		same := loop.Rehearse(now)
-		want := loop.Rehearse(next)
+		same := loop.Rehearse(now, nil)
+		want := loop.Rehearse(next, nil)
 		compare(t, "the configuration in force", same, loop.Step(at))
 		for name := range now.Tenants { // another set of names is another demand of the unknown
 			if _, stays := next.Tenants[name]; !stays {
@@ -53,6 +54,29 @@ func TestRehearsalIsTheNextRound(t *testing.T) {
 		loop.Configure(next)
 		compare(t, "another configuration", want, loop.Step(at))
 	})
+}
+
+// A tenant that is new gets its part of a full pool for the demand that is supposed, and what flows have for their
+// noise. The others get what is left.
+func TestSupposedDemand(t *testing.T) {
+	now := &allocation.Config{Pools: []allocation.Pool{{Name: "api", Capacity: 90}}, Tenants: map[string]float64{"a": 1}}
+	next := &allocation.Config{Pools: now.Pools, Tenants: map[string]float64{"a": 1, "new": 2}}
+	loop := allocation.New(allocation.Defaults())
+	loop.Configure(now)
+	for i := range 5 {
+		at := epoch.Add(time.Duration(i) * every)
+		loop.Observe(at, "agent", report("a", 300))
+		loop.Step(at)
+	}
+	for demand, want := range map[float64]struct{ least, most, rest float64 }{10: {10, 15, 80}, 300: {59, 61, 30}} {
+		supposed := map[allocation.Flow]float64{flowOf("new"): demand, {Tenant: "new", Pool: "other"}: 9}
+		o := loop.Rehearse(next, supposed)
+		got, rest := o.Flow(flowOf("new")), o.Flow(flowOf("a"))
+		if got.Demand != demand || got.Share < want.least || got.Share > want.most || math.Abs(rest.Share-want.rest) > 2 ||
+			len(o.Flows) != 2 {
+			t.Errorf("of %v it gets %+v, the other %+v, of %d flows", demand, got, rest, len(o.Flows))
+		}
+	}
 }
 
 func compare(t *rapid.T, what string, a, b *allocation.Outcome) {

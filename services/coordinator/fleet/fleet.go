@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -54,16 +55,18 @@ type Fleet struct {
 type known struct {
 	state *controlv1.State
 	heard time.Time
+	owned int32                // keys
+	delay *durationpb.Duration // of claims
 }
 
-// Report stores an agent's state; nil means that the state has not changed.
-func (f *Fleet) Report(now time.Time, agent string, s *controlv1.State) {
+// Report stores what an agent reports. Without a state the state has not changed.
+func (f *Fleet) Report(now time.Time, agent string, r *controlv1.Report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now = now
-	a := f.states[agent]
+	a, s := f.states[agent], r.GetState()
 	if a != nil {
-		a.heard = now
+		a.heard, a.owned, a.delay = now, r.GetOwned(), r.GetGossipDelay()
 	}
 	if s == nil {
 		return
@@ -74,7 +77,7 @@ func (f *Fleet) Report(now time.Time, agent string, s *controlv1.State) {
 	if f.states == nil {
 		f.states = map[string]*known{}
 	}
-	f.states[agent], f.view = &known{s, now}, nil
+	f.states[agent], f.view = &known{s, now, r.GetOwned(), r.GetGossipDelay()}, nil
 }
 
 // Hello forgets the agent's state: the agent has opened a new stream. Of agents that are not connected
@@ -185,8 +188,13 @@ func (f *Fleet) InForce(connected []string, m resource.Message) (inForce, gatewa
 func (f *Fleet) Gateways(connected []string) []*quotav1.Gateway {
 	v := f.of(connected)
 	out := make([]*quotav1.Gateway, len(v.gateways))
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for i, g := range v.gateways {
 		out[i] = proto.CloneOf(g)
+		if a := f.states[g.GetAgent()]; a != nil && g.GetHeard() == nil {
+			out[i].Owned, out[i].Delay = a.owned, a.delay
+		}
 	}
 	return out
 }

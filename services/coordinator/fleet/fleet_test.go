@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -14,19 +16,24 @@ import (
 
 var start = time.Unix(1e9, 0)
 
+// report reports an agent's state; nil means that it has not changed.
+func report(f *Fleet, now time.Time, agent string, s *controlv1.State) {
+	f.Report(now, agent, &controlv1.Report{State: s})
+}
+
 func fleet() *Fleet {
 	f := &Fleet{}
-	f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
+	report(f, start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
 		{Name: "gw-1", NamesKnown: true, Identities: []string{"ip", "user"}, Classes: []string{"writes"},
 			Costs: []string{"output"}},
 		{Name: "gw-2", NamesKnown: true, Identities: []string{"ip"}, LeftOutTotal: 3,
 			LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "new", Reason: "is newer"}}},
 		{Name: "gw-3"},
 	}})
-	f.Report(start, "b", &controlv1.State{LeftOutTotal: 1,
+	report(f, start, "b", &controlv1.State{LeftOutTotal: 1,
 		LeftOut:  []*controlv1.LeftOut{{Tenant: "acme", Limit: "quotas/api", Reason: "is wrong"}},
 		Gateways: []*controlv1.GatewayState{{Name: "gw-4", Refused: 9, Reason: "too large"}}})
-	f.Report(start, "gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true,
+	report(f, start, "gone", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-9", NamesKnown: true,
 		Identities: []string{"usr"}}}})
 	return f
 }
@@ -108,7 +115,7 @@ func TestDoubts(t *testing.T) {
 // Rate limit services and gateways of older releases do not hold limits with a concurrency.
 func TestDoubtsAboutConcurrency(t *testing.T) {
 	f := &Fleet{}
-	f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
+	report(f, start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{
 		{Name: "gw-1", Revision: 3, Features: []string{"concurrency"}}, {Name: "rls-1", Revision: 3}, {Name: "begins"}}})
 	flight := &quotav1.Limit{Name: "tenants/acme/limits/a", Concurrency: 2}
 	doubts, known := f.Doubts([]string{"a"}, flight)
@@ -124,9 +131,9 @@ func TestDoubtsAboutConcurrency(t *testing.T) {
 func TestInForce(t *testing.T) {
 	reported := func(connected ...string) *Fleet {
 		f := fleet()
-		f.Report(start, "c", &controlv1.State{LeftOutTotal: 65, LeftOut: []*controlv1.LeftOut{{Tenant: "bolt", Limit: "x"}},
+		report(f, start, "c", &controlv1.State{LeftOutTotal: 65, LeftOut: []*controlv1.LeftOut{{Tenant: "bolt", Limit: "x"}},
 			Gateways: []*controlv1.GatewayState{{Name: "gw-5", Revision: 20}}})
-		f.Report(start, "d", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
+		report(f, start, "d", &controlv1.State{LeftOutTotal: 1, LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
 			Gateways: []*controlv1.GatewayState{{Name: "gw-7", Revision: 16}, {Name: "gw-6", Revision: 17, LeftOutTotal: 2,
 				LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Limit: "a"}, {Tenant: "bolt", Limit: "quotas/api"}}}}})
 		for _, agent := range []string{"a", "b", "c", "d", "gone"} {
@@ -164,6 +171,21 @@ func TestInForce(t *testing.T) {
 	}
 }
 
+// A gateway is listed with what its agent reported last of the keys that it owns and of the way of claims.
+func TestOwners(t *testing.T) {
+	f := fleet()
+	f.Report(start, "a", &controlv1.Report{Owned: 7, GossipDelay: durationpb.New(time.Second)})
+	for _, g := range f.Gateways([]string{"a", "b"}) {
+		owned, delay := int32(0), time.Duration(0)
+		if g.GetAgent() == "a" {
+			owned, delay = 7, time.Second
+		}
+		if g.GetOwned() != owned || g.GetDelay().AsDuration() != delay {
+			t.Errorf("%v, want %d keys and %v", g, owned, delay)
+		}
+	}
+}
+
 // The gateways of an agent that is lost are shown with what they have, until the agent comes back, another
 // agent has them, or ten minutes have passed. Nothing else of what the agent reported counts.
 func TestLostAgents(t *testing.T) {
@@ -184,20 +206,20 @@ func TestLostAgents(t *testing.T) {
 		"others come":   {hello("c", "a", "c"), 0, "gw-1 6, gw-2 5 lost; in force 1 of 2"},
 		"it comes back": {hello("b", "a", "b"), 0, "gw-1 6; in force 1 of 1"},
 		"it left":       {func(f *Fleet) { f.Left("b") }, 0, "gw-1 6; in force 1 of 1"},
-		"another has its gateway": {func(f *Fleet) { f.Report(start, "a", one("gw-2", 6)) }, 0,
+		"another has its gateway": {func(f *Fleet) { report(f, start, "a", one("gw-2", 6)) }, 0,
 			"gw-2 6; in force 1 of 1"},
 		"another that had its gateway is lost": {func(f *Fleet) {
-			f.Report(start.Add(-time.Second), "c", one("gw-2", 4))
+			report(f, start.Add(-time.Second), "c", one("gw-2", 4))
 		}, 0, "gw-1 6, gw-2 5 lost; in force 1 of 2"},
 		"long ago":           {func(*Fleet) {}, Kept, "gw-1 6; in force 1 of 1"},
 		"another leads now":  {func(f *Fleet) { f.Forget() }, 0, "; in force 0 of 0"},
 		"asked before, long": {func(f *Fleet) { f.Gateways([]string{"a"}) }, Kept + 1, "gw-1 6; in force 1 of 1"},
 	} {
 		f := &Fleet{}
-		f.Report(start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-1", Revision: 6}}})
-		f.Report(start, "b", one("gw-2", 5))
+		report(f, start, "a", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-1", Revision: 6}}})
+		report(f, start, "b", one("gw-2", 5))
 		c.then(f)
-		f.Report(start.Add(c.after), "a", nil)
+		report(f, start.Add(c.after), "a", nil)
 		var said []string
 		for _, g := range f.Gateways([]string{"a"}) {
 			text := fmt.Sprint(g.GetName(), " ", g.GetRevision())
@@ -227,16 +249,16 @@ func TestGatewayOfALostAgentEnds(t *testing.T) {
 		return s
 	}
 	for name, end := range map[string]func(*Fleet){
-		"the gateway": func(f *Fleet) { f.Report(start.Add(time.Minute), "b", had("gw-2")) },
+		"the gateway": func(f *Fleet) { report(f, start.Add(time.Minute), "b", had("gw-2")) },
 		"the agent": func(f *Fleet) {
-			f.Report(start.Add(time.Minute), "c", nil)
+			report(f, start.Add(time.Minute), "c", nil)
 			f.Left("b")
-			f.Report(start.Add(time.Minute), "b", had("gw-2"))
+			report(f, start.Add(time.Minute), "b", had("gw-2"))
 		},
 	} {
 		f := &Fleet{}
-		f.Report(start, "a", had("gw-1", "gw-3")) // and is lost
-		f.Report(start.Add(10*time.Second), "b", had("gw-1", "gw-2"))
+		report(f, start, "a", had("gw-1", "gw-3")) // and is lost
+		report(f, start.Add(10*time.Second), "b", had("gw-1", "gw-2"))
 		end(f)
 		var names []string
 		for _, g := range f.Gateways([]string{"b"}) {
@@ -254,7 +276,7 @@ func TestLostAgentsAreBounded(t *testing.T) {
 	for i := range 2 * mostLost {
 		agent := fmt.Sprint("agent-", i)
 		f.Hello(agent, func() []string { return []string{agent} })
-		f.Report(start, agent, &controlv1.State{LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
+		report(f, start, agent, &controlv1.State{LeftOut: []*controlv1.LeftOut{{Tenant: "acme"}},
 			Gateways: []*controlv1.GatewayState{{Name: agent, Identities: []string{"ip"}}}})
 	}
 	if n := len(f.states); n > mostLost+2 {
@@ -303,7 +325,7 @@ func TestDoubtsFollowTheReports(t *testing.T) {
 	}
 	check("all know the identity", 0, "a", "b")
 	check("one that does not has connected", 1, "a", "b", "gone")
-	f.Report(start, "b", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-4", NamesKnown: true}},
+	report(f, start, "b", &controlv1.State{Gateways: []*controlv1.GatewayState{{Name: "gw-4", NamesKnown: true}},
 		LeftOut: []*controlv1.LeftOut{{Tenant: "acme", Reason: "is wrong"}}})
 	check("one has reported other names, and that it leaves out the tenant", 2, "a", "b")
 	f.Hello("b", func() []string { return []string{"a", "b"} })
@@ -323,7 +345,7 @@ func BenchmarkDoubts(b *testing.B) {
 			for k := range 3 {
 				g.LeftOut = append(g.LeftOut, &controlv1.LeftOut{Tenant: fmt.Sprintf("t%d", k), Limit: "a", Reason: "is newer"})
 			}
-			f.Report(start, name, &controlv1.State{Gateways: []*controlv1.GatewayState{g}})
+			report(f, start, name, &controlv1.State{Gateways: []*controlv1.GatewayState{g}})
 		}
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {

@@ -27,7 +27,7 @@ func TestPrecision(t *testing.T) {
 	const unsaid, local, exact = quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL, quotav1.Precision_EXACT
 	check("no agent has said", plain(nil), unsaid, "")
 	for _, a := range []string{"a", "b"} {
-		f.Report(start, a, &controlv1.State{Exact: true, ExactWhy: "agents within 2ms",
+		report(f, start, a, &controlv1.State{Exact: true, ExactWhy: "agents within 2ms",
 			Way: durationpb.New(400 * time.Microsecond)})
 	}
 	check("all are near", plain(nil), exact, "agents within 2ms: 400µs")
@@ -35,9 +35,9 @@ func TestPrecision(t *testing.T) {
 	check("SHADOW", plain(func(l *quotav1.Limit) { l.Mode = quotav1.Mode_SHADOW }), local, "it is SHADOW")
 	check("stated", plain(func(l *quotav1.Limit) { l.Precision = local }), local, "")
 	check("OFF", plain(func(l *quotav1.Limit) { l.Mode = quotav1.Mode_OFF }), unsaid, "")
-	f.Report(start, "b", &controlv1.State{ExactWhy: "3ms to a, beyond --exact-within 2ms"})
+	report(f, start, "b", &controlv1.State{ExactWhy: "3ms to a, beyond --exact-within 2ms"})
 	check("they are LOCAL at one of two", plain(nil), local, "3ms to a, beyond --exact-within 2ms (agent b)")
-	f.Report(start, "c", &controlv1.State{Exact: true, ExactWhy: "agents within 2ms"})
+	report(f, start, "c", &controlv1.State{Exact: true, ExactWhy: "agents within 2ms"})
 	agents = append(agents, "c")
 	check("they are LOCAL at one of three", plain(nil), exact,
 		"agents within 2ms: 400µs; LOCAL at some: 3ms to a, beyond --exact-within 2ms (agent b)")

@@ -13,7 +13,7 @@ import (
 func TestSites(t *testing.T) {
 	f := &Fleet{}
 	report := func(agent, site string, far bool, others ...*controlv1.OtherSite) {
-		f.Report(start, agent, &controlv1.State{Site: site, Far: far, ExactWhy: agent, Sites: others,
+		report(f, start, agent, &controlv1.State{Site: site, Far: far, ExactWhy: agent, Sites: others,
 			Gateways: []*controlv1.GatewayState{{Name: "gw-" + agent}}})
 	}
 	us := func(reachable bool, way time.Duration) *controlv1.OtherSite {

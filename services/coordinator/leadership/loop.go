@@ -298,15 +298,17 @@ func (l *Loop) Step(now time.Time) bool {
 	return true
 }
 
-// Rehearse returns what the next round would decide under two configurations, nil if this
+// Rehearse returns what the next round would decide under two configurations, under the second also for demands that are
+// supposed, nil if this
 // coordinator does not lead, or does not know the demand yet.
-func (l *Loop) Rehearse(now time.Time, a, b *allocation.Config) (*allocation.Outcome, *allocation.Outcome) {
+func (l *Loop) Rehearse(now time.Time, a, b *allocation.Config, supposed map[allocation.Flow]float64) (*allocation.Outcome,
+	*allocation.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.allocator == nil || l.outcome == nil && !l.alone(now) {
 		return nil, nil
 	}
-	return l.allocator.Rehearse(a), l.allocator.Rehearse(b)
+	return l.allocator.Rehearse(a, nil), l.allocator.Rehearse(b, supposed)
 }
 
 // alone reports whether there is no agent whose demand might not be known yet.

@@ -625,6 +625,7 @@ type Report struct {
 	// their last leader's leases, each pool with its epoch. The new leader goes on from there.
 	Pools         []*PoolLease `protobuf:"bytes,8,rep,name=pools,proto3" json:"pools,omitempty"`
 	Leases        []*Lease     `protobuf:"bytes,9,rep,name=leases,proto3" json:"leases,omitempty"`
+	Owned         int32        `protobuf:"varint,10,opt,name=owned,proto3" json:"owned,omitempty"` // keys of limits whose tokens, slots or units of a quota this agent hands out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +721,13 @@ func (x *Report) GetLeases() []*Lease {
 		return x.Leases
 	}
 	return nil
+}
+
+func (x *Report) GetOwned() int32 {
+	if x != nil {
+		return x.Owned
+	}
+	return 0
 }
 
 // What the agent and its gateways have made of the configuration. Complete: it replaces what was
@@ -2259,7 +2267,7 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
-	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xcf\x03\n" +
+	"\x06gossip\x18\x03 \x01(\tR\x06gossip\"\xe5\x03\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12:\n" +
@@ -2269,7 +2277,9 @@ const file_titrate_control_v1alpha1_control_proto_rawDesc = "" +
 	"\x05state\x18\x06 \x01(\v2\x1f.titrate.control.v1alpha1.StateR\x05state\x12\x18\n" +
 	"\achanges\x18\a \x01(\bR\achanges\x129\n" +
 	"\x05pools\x18\b \x03(\v2#.titrate.control.v1alpha1.PoolLeaseR\x05pools\x127\n" +
-	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\"\xf0\x02\n" +
+	"\x06leases\x18\t \x03(\v2\x1f.titrate.control.v1alpha1.LeaseR\x06leases\x12\x14\n" +
+	"\x05owned\x18\n" +
+	" \x01(\x05R\x05owned\"\xf0\x02\n" +
 	"\x05State\x12B\n" +
 	"\bgateways\x18\x01 \x03(\v2&.titrate.control.v1alpha1.GatewayStateR\bgateways\x12<\n" +
 	"\bleft_out\x18\x02 \x03(\v2!.titrate.control.v1alpha1.LeftOutR\aleftOut\x12$\n" +

@@ -591,9 +591,10 @@ func (x *ExplainAnswer) GetExplanations() []*v1alpha1.Explanation {
 
 // What a change would do to the shares of the pools that are led there.
 type RehearseQuestion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resources     []*v1alpha1.Resource   `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
-	Deleted       []string               `protobuf:"bytes,2,rep,name=deleted,proto3" json:"deleted,omitempty"`
+	state         protoimpl.MessageState     `protogen:"open.v1"`
+	Resources     []*v1alpha1.Resource       `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	Deleted       []string                   `protobuf:"bytes,2,rep,name=deleted,proto3" json:"deleted,omitempty"`
+	Suppose       []*v1alpha1.SupposedDemand `protobuf:"bytes,3,rep,name=suppose,proto3" json:"suppose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -638,6 +639,13 @@ func (x *RehearseQuestion) GetResources() []*v1alpha1.Resource {
 func (x *RehearseQuestion) GetDeleted() []string {
 	if x != nil {
 		return x.Deleted
+	}
+	return nil
+}
+
+func (x *RehearseQuestion) GetSuppose() []*v1alpha1.SupposedDemand {
+	if x != nil {
+		return x.Suppose
 	}
 	return nil
 }
@@ -882,10 +890,11 @@ const file_titrate_control_v1alpha1_peer_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\"X\n" +
 	"\rExplainAnswer\x12G\n" +
-	"\fexplanations\x18\x01 \x03(\v2#.titrate.quota.v1alpha1.ExplanationR\fexplanations\"l\n" +
+	"\fexplanations\x18\x01 \x03(\v2#.titrate.quota.v1alpha1.ExplanationR\fexplanations\"\xae\x01\n" +
 	"\x10RehearseQuestion\x12>\n" +
 	"\tresources\x18\x01 \x03(\v2 .titrate.quota.v1alpha1.ResourceR\tresources\x12\x18\n" +
-	"\adeleted\x18\x02 \x03(\tR\adeleted\"\x84\x01\n" +
+	"\adeleted\x18\x02 \x03(\tR\adeleted\x12@\n" +
+	"\asuppose\x18\x03 \x03(\v2&.titrate.quota.v1alpha1.SupposedDemandR\asuppose\"\x84\x01\n" +
 	"\x0eRehearseAnswer\x128\n" +
 	"\x05pools\x18\x01 \x03(\v2\".titrate.quota.v1alpha1.PoolEffectR\x05pools\x128\n" +
 	"\x05flows\x18\x02 \x03(\v2\".titrate.quota.v1alpha1.FlowEffectR\x05flows\"\x12\n" +
@@ -915,27 +924,28 @@ func file_titrate_control_v1alpha1_peer_proto_rawDescGZIP() []byte {
 
 var file_titrate_control_v1alpha1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_titrate_control_v1alpha1_peer_proto_goTypes = []any{
-	(*AskRequest)(nil),           // 0: titrate.control.v1alpha1.AskRequest
-	(*AskResponse)(nil),          // 1: titrate.control.v1alpha1.AskResponse
-	(*StateQuestion)(nil),        // 2: titrate.control.v1alpha1.StateQuestion
-	(*StateAnswer)(nil),          // 3: titrate.control.v1alpha1.StateAnswer
-	(*PoolState)(nil),            // 4: titrate.control.v1alpha1.PoolState
-	(*QuotaState)(nil),           // 5: titrate.control.v1alpha1.QuotaState
-	(*ExplainQuestion)(nil),      // 6: titrate.control.v1alpha1.ExplainQuestion
-	(*ExplainAnswer)(nil),        // 7: titrate.control.v1alpha1.ExplainAnswer
-	(*RehearseQuestion)(nil),     // 8: titrate.control.v1alpha1.RehearseQuestion
-	(*RehearseAnswer)(nil),       // 9: titrate.control.v1alpha1.RehearseAnswer
-	(*FindingsQuestion)(nil),     // 10: titrate.control.v1alpha1.FindingsQuestion
-	(*HistoryQuestion)(nil),      // 11: titrate.control.v1alpha1.HistoryQuestion
-	(*FindingsAnswer)(nil),       // 12: titrate.control.v1alpha1.FindingsAnswer
-	(*v1alpha1.PoolHistory)(nil), // 13: titrate.quota.v1alpha1.PoolHistory
-	(*v1alpha1.PoolStatus)(nil),  // 14: titrate.quota.v1alpha1.PoolStatus
-	(*v1alpha1.QuotaStatus)(nil), // 15: titrate.quota.v1alpha1.QuotaStatus
-	(*v1alpha1.Explanation)(nil), // 16: titrate.quota.v1alpha1.Explanation
-	(*v1alpha1.Resource)(nil),    // 17: titrate.quota.v1alpha1.Resource
-	(*v1alpha1.PoolEffect)(nil),  // 18: titrate.quota.v1alpha1.PoolEffect
-	(*v1alpha1.FlowEffect)(nil),  // 19: titrate.quota.v1alpha1.FlowEffect
-	(*v1alpha1.Finding)(nil),     // 20: titrate.quota.v1alpha1.Finding
+	(*AskRequest)(nil),              // 0: titrate.control.v1alpha1.AskRequest
+	(*AskResponse)(nil),             // 1: titrate.control.v1alpha1.AskResponse
+	(*StateQuestion)(nil),           // 2: titrate.control.v1alpha1.StateQuestion
+	(*StateAnswer)(nil),             // 3: titrate.control.v1alpha1.StateAnswer
+	(*PoolState)(nil),               // 4: titrate.control.v1alpha1.PoolState
+	(*QuotaState)(nil),              // 5: titrate.control.v1alpha1.QuotaState
+	(*ExplainQuestion)(nil),         // 6: titrate.control.v1alpha1.ExplainQuestion
+	(*ExplainAnswer)(nil),           // 7: titrate.control.v1alpha1.ExplainAnswer
+	(*RehearseQuestion)(nil),        // 8: titrate.control.v1alpha1.RehearseQuestion
+	(*RehearseAnswer)(nil),          // 9: titrate.control.v1alpha1.RehearseAnswer
+	(*FindingsQuestion)(nil),        // 10: titrate.control.v1alpha1.FindingsQuestion
+	(*HistoryQuestion)(nil),         // 11: titrate.control.v1alpha1.HistoryQuestion
+	(*FindingsAnswer)(nil),          // 12: titrate.control.v1alpha1.FindingsAnswer
+	(*v1alpha1.PoolHistory)(nil),    // 13: titrate.quota.v1alpha1.PoolHistory
+	(*v1alpha1.PoolStatus)(nil),     // 14: titrate.quota.v1alpha1.PoolStatus
+	(*v1alpha1.QuotaStatus)(nil),    // 15: titrate.quota.v1alpha1.QuotaStatus
+	(*v1alpha1.Explanation)(nil),    // 16: titrate.quota.v1alpha1.Explanation
+	(*v1alpha1.Resource)(nil),       // 17: titrate.quota.v1alpha1.Resource
+	(*v1alpha1.SupposedDemand)(nil), // 18: titrate.quota.v1alpha1.SupposedDemand
+	(*v1alpha1.PoolEffect)(nil),     // 19: titrate.quota.v1alpha1.PoolEffect
+	(*v1alpha1.FlowEffect)(nil),     // 20: titrate.quota.v1alpha1.FlowEffect
+	(*v1alpha1.Finding)(nil),        // 21: titrate.quota.v1alpha1.Finding
 }
 var file_titrate_control_v1alpha1_peer_proto_depIdxs = []int32{
 	2,  // 0: titrate.control.v1alpha1.AskRequest.state:type_name -> titrate.control.v1alpha1.StateQuestion
@@ -954,16 +964,17 @@ var file_titrate_control_v1alpha1_peer_proto_depIdxs = []int32{
 	15, // 13: titrate.control.v1alpha1.QuotaState.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
 	16, // 14: titrate.control.v1alpha1.ExplainAnswer.explanations:type_name -> titrate.quota.v1alpha1.Explanation
 	17, // 15: titrate.control.v1alpha1.RehearseQuestion.resources:type_name -> titrate.quota.v1alpha1.Resource
-	18, // 16: titrate.control.v1alpha1.RehearseAnswer.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	19, // 17: titrate.control.v1alpha1.RehearseAnswer.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	20, // 18: titrate.control.v1alpha1.FindingsAnswer.findings:type_name -> titrate.quota.v1alpha1.Finding
-	0,  // 19: titrate.control.v1alpha1.PeerService.Ask:input_type -> titrate.control.v1alpha1.AskRequest
-	1,  // 20: titrate.control.v1alpha1.PeerService.Ask:output_type -> titrate.control.v1alpha1.AskResponse
-	20, // [20:21] is the sub-list for method output_type
-	19, // [19:20] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 16: titrate.control.v1alpha1.RehearseQuestion.suppose:type_name -> titrate.quota.v1alpha1.SupposedDemand
+	19, // 17: titrate.control.v1alpha1.RehearseAnswer.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	20, // 18: titrate.control.v1alpha1.RehearseAnswer.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	21, // 19: titrate.control.v1alpha1.FindingsAnswer.findings:type_name -> titrate.quota.v1alpha1.Finding
+	0,  // 20: titrate.control.v1alpha1.PeerService.Ask:input_type -> titrate.control.v1alpha1.AskRequest
+	1,  // 21: titrate.control.v1alpha1.PeerService.Ask:output_type -> titrate.control.v1alpha1.AskResponse
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_titrate_control_v1alpha1_peer_proto_init() }

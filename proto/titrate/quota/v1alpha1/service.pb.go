@@ -249,7 +249,7 @@ func (x Finding_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Finding_State.Descriptor instead.
 func (Finding_State) EnumDescriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70, 0}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{71, 0}
 }
 
 type GetPoolRequest struct {
@@ -5108,7 +5108,9 @@ type PlanRequest struct {
 	// What would be applied; validate_only does not count.
 	Apply *ApplyRequest `protobuf:"bytes,1,opt,name=apply,proto3" json:"apply,omitempty"`
 	// Instead: the revision to go back to.
-	Rollback      int64 `protobuf:"varint,2,opt,name=rollback,proto3" json:"rollback,omitempty"`
+	Rollback int64 `protobuf:"varint,2,opt,name=rollback,proto3" json:"rollback,omitempty"`
+	// Demands after the change, in place of those of now: a tenant that is new asks for nothing yet.
+	Suppose       []*SupposedDemand `protobuf:"bytes,3,rep,name=suppose,proto3" json:"suppose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5157,6 +5159,75 @@ func (x *PlanRequest) GetRollback() int64 {
 	return 0
 }
 
+func (x *PlanRequest) GetSuppose() []*SupposedDemand {
+	if x != nil {
+		return x.Suppose
+	}
+	return nil
+}
+
+// What a tenant would ask a pool for.
+type SupposedDemand struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Pool   string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Cost units per second.
+	Demand        float64 `protobuf:"fixed64,3,opt,name=demand,proto3" json:"demand,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SupposedDemand) Reset() {
+	*x = SupposedDemand{}
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SupposedDemand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SupposedDemand) ProtoMessage() {}
+
+func (x *SupposedDemand) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SupposedDemand.ProtoReflect.Descriptor instead.
+func (*SupposedDemand) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *SupposedDemand) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SupposedDemand) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *SupposedDemand) GetDemand() float64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
 type PlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// That the plan is for: apply it with this expected_revision.
@@ -5176,7 +5247,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5188,7 +5259,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[64]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5201,7 +5272,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{64}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PlanResponse) GetRevision() int64 {
@@ -5272,7 +5343,7 @@ type PoolEffect struct {
 
 func (x *PoolEffect) Reset() {
 	*x = PoolEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5284,7 +5355,7 @@ func (x *PoolEffect) String() string {
 func (*PoolEffect) ProtoMessage() {}
 
 func (x *PoolEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[65]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5297,7 +5368,7 @@ func (x *PoolEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolEffect.ProtoReflect.Descriptor instead.
 func (*PoolEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{65}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PoolEffect) GetPool() string {
@@ -5389,7 +5460,7 @@ type FlowEffect struct {
 
 func (x *FlowEffect) Reset() {
 	*x = FlowEffect{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +5472,7 @@ func (x *FlowEffect) String() string {
 func (*FlowEffect) ProtoMessage() {}
 
 func (x *FlowEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[66]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +5485,7 @@ func (x *FlowEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowEffect.ProtoReflect.Descriptor instead.
 func (*FlowEffect) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{66}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FlowEffect) GetTenant() string {
@@ -5500,7 +5571,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5512,7 +5583,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[67]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5525,7 +5596,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{67}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Guard) GetName() string {
@@ -5557,7 +5628,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5569,7 +5640,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[68]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5582,7 +5653,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{68}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
 }
 
 type CheckResponse struct {
@@ -5595,7 +5666,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5607,7 +5678,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[69]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5620,7 +5691,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{69}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CheckResponse) GetFindings() []*Finding {
@@ -5643,7 +5714,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5655,7 +5726,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[70]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5668,7 +5739,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{70}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Finding) GetCategory() string {
@@ -5707,7 +5778,7 @@ type ListGatewaysRequest struct {
 
 func (x *ListGatewaysRequest) Reset() {
 	*x = ListGatewaysRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5719,7 +5790,7 @@ func (x *ListGatewaysRequest) String() string {
 func (*ListGatewaysRequest) ProtoMessage() {}
 
 func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[71]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5732,7 +5803,7 @@ func (x *ListGatewaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGatewaysRequest.ProtoReflect.Descriptor instead.
 func (*ListGatewaysRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{71}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{72}
 }
 
 type ListGatewaysResponse struct {
@@ -5747,7 +5818,7 @@ type ListGatewaysResponse struct {
 
 func (x *ListGatewaysResponse) Reset() {
 	*x = ListGatewaysResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5759,7 +5830,7 @@ func (x *ListGatewaysResponse) String() string {
 func (*ListGatewaysResponse) ProtoMessage() {}
 
 func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[72]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5772,7 +5843,7 @@ func (x *ListGatewaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGatewaysResponse.ProtoReflect.Descriptor instead.
 func (*ListGatewaysResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{72}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListGatewaysResponse) GetRevision() int64 {
@@ -5805,15 +5876,19 @@ type Gateway struct {
 	LeftOut     int32                  `protobuf:"varint,9,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // limits and quotas of the revision in force that it, or its agent, does not enforce
 	// When its agent was last reachable, if the agent is not connected any more and has not ended in order. The
 	// gateway goes on with what it has. It is shown for ten minutes.
-	Heard         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=heard,proto3" json:"heard,omitempty"`
-	Site          string                 `protobuf:"bytes,11,opt,name=site,proto3" json:"site,omitempty"` // of its agent, as --site says; "" = none
+	Heard *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=heard,proto3" json:"heard,omitempty"`
+	Site  string                 `protobuf:"bytes,11,opt,name=site,proto3" json:"site,omitempty"` // of its agent, as --site says; "" = none
+	// Of its agent: keys of limits that it owns, so it hands out their tokens, slots or units of a quota to all gateways.
+	Owned int32 `protobuf:"varint,12,opt,name=owned,proto3" json:"owned,omitempty"`
+	// Of its agent: how old the claims of other agents typically are when they come there. Absent: not known.
+	Delay         *durationpb.Duration `protobuf:"bytes,13,opt,name=delay,proto3" json:"delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[73]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5825,7 +5900,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[73]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5838,7 +5913,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{73}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Gateway) GetName() string {
@@ -5918,6 +5993,20 @@ func (x *Gateway) GetSite() string {
 	return ""
 }
 
+func (x *Gateway) GetOwned() int32 {
+	if x != nil {
+		return x.Owned
+	}
+	return 0
+}
+
+func (x *Gateway) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// tenants/x, or tenants/* for all.
@@ -5937,7 +6026,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[74]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5949,7 +6038,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[74]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5962,7 +6051,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{74}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListUsageRequest) GetParent() string {
@@ -6018,7 +6107,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[75]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6030,7 +6119,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[75]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6043,7 +6132,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{75}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListUsageResponse) GetUsage() []*Usage {
@@ -6088,7 +6177,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[76]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6100,7 +6189,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[76]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6113,7 +6202,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{76}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Usage) GetId() string {
@@ -6226,7 +6315,7 @@ type GetBucketRequest struct {
 
 func (x *GetBucketRequest) Reset() {
 	*x = GetBucketRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6238,7 +6327,7 @@ func (x *GetBucketRequest) String() string {
 func (*GetBucketRequest) ProtoMessage() {}
 
 func (x *GetBucketRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[77]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6251,7 +6340,7 @@ func (x *GetBucketRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBucketRequest.ProtoReflect.Descriptor instead.
 func (*GetBucketRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{77}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetBucketRequest) GetName() string {
@@ -6290,7 +6379,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6302,7 +6391,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[78]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6315,7 +6404,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{78}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Bucket) GetLimit() string {
@@ -6408,7 +6497,7 @@ type SiteClaim struct {
 
 func (x *SiteClaim) Reset() {
 	*x = SiteClaim{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[79]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6420,7 +6509,7 @@ func (x *SiteClaim) String() string {
 func (*SiteClaim) ProtoMessage() {}
 
 func (x *SiteClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[79]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6433,7 +6522,7 @@ func (x *SiteClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiteClaim.ProtoReflect.Descriptor instead.
 func (*SiteClaim) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{79}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SiteClaim) GetSite() string {
@@ -6477,7 +6566,7 @@ type OwnerBucket struct {
 
 func (x *OwnerBucket) Reset() {
 	*x = OwnerBucket{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6489,7 +6578,7 @@ func (x *OwnerBucket) String() string {
 func (*OwnerBucket) ProtoMessage() {}
 
 func (x *OwnerBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[80]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6502,7 +6591,7 @@ func (x *OwnerBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerBucket.ProtoReflect.Descriptor instead.
 func (*OwnerBucket) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{80}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *OwnerBucket) GetAgent() string {
@@ -6558,7 +6647,7 @@ type GatewayBucket struct {
 
 func (x *GatewayBucket) Reset() {
 	*x = GatewayBucket{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6570,7 +6659,7 @@ func (x *GatewayBucket) String() string {
 func (*GatewayBucket) ProtoMessage() {}
 
 func (x *GatewayBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[81]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6583,7 +6672,7 @@ func (x *GatewayBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayBucket.ProtoReflect.Descriptor instead.
 func (*GatewayBucket) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{81}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GatewayBucket) GetGateway() string {
@@ -6686,7 +6775,7 @@ type GetPoolHistoryRequest struct {
 
 func (x *GetPoolHistoryRequest) Reset() {
 	*x = GetPoolHistoryRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6698,7 +6787,7 @@ func (x *GetPoolHistoryRequest) String() string {
 func (*GetPoolHistoryRequest) ProtoMessage() {}
 
 func (x *GetPoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[82]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6711,7 +6800,7 @@ func (x *GetPoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{82}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetPoolHistoryRequest) GetName() string {
@@ -6734,7 +6823,7 @@ type PoolHistory struct {
 
 func (x *PoolHistory) Reset() {
 	*x = PoolHistory{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6746,7 +6835,7 @@ func (x *PoolHistory) String() string {
 func (*PoolHistory) ProtoMessage() {}
 
 func (x *PoolHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[83]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6759,7 +6848,7 @@ func (x *PoolHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistory.ProtoReflect.Descriptor instead.
 func (*PoolHistory) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{83}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PoolHistory) GetPool() string {
@@ -6808,7 +6897,7 @@ type PoolSample struct {
 
 func (x *PoolSample) Reset() {
 	*x = PoolSample{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6820,7 +6909,7 @@ func (x *PoolSample) String() string {
 func (*PoolSample) ProtoMessage() {}
 
 func (x *PoolSample) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[84]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6833,7 +6922,7 @@ func (x *PoolSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolSample.ProtoReflect.Descriptor instead.
 func (*PoolSample) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{84}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PoolSample) GetTime() *timestamppb.Timestamp {
@@ -6910,7 +6999,7 @@ type TenantShare struct {
 
 func (x *TenantShare) Reset() {
 	*x = TenantShare{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6922,7 +7011,7 @@ func (x *TenantShare) String() string {
 func (*TenantShare) ProtoMessage() {}
 
 func (x *TenantShare) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[85]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6935,7 +7024,7 @@ func (x *TenantShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantShare.ProtoReflect.Descriptor instead.
 func (*TenantShare) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{85}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TenantShare) GetTenant() string {
@@ -6974,7 +7063,7 @@ type PlanBlockRequest struct {
 
 func (x *PlanBlockRequest) Reset() {
 	*x = PlanBlockRequest{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6986,7 +7075,7 @@ func (x *PlanBlockRequest) String() string {
 func (*PlanBlockRequest) ProtoMessage() {}
 
 func (x *PlanBlockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[86]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6999,7 +7088,7 @@ func (x *PlanBlockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBlockRequest.ProtoReflect.Descriptor instead.
 func (*PlanBlockRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{86}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PlanBlockRequest) GetTenant() string {
@@ -7040,7 +7129,7 @@ type PlanBlockResponse struct {
 
 func (x *PlanBlockResponse) Reset() {
 	*x = PlanBlockResponse{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7052,7 +7141,7 @@ func (x *PlanBlockResponse) String() string {
 func (*PlanBlockResponse) ProtoMessage() {}
 
 func (x *PlanBlockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[87]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7065,7 +7154,7 @@ func (x *PlanBlockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBlockResponse.ProtoReflect.Descriptor instead.
 func (*PlanBlockResponse) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{87}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PlanBlockResponse) GetApply() *ApplyRequest {
@@ -7089,7 +7178,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7101,7 +7190,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[88]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7114,7 +7203,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{88}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Error) GetStatus() int32 {
@@ -7156,7 +7245,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7168,7 +7257,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[89]
+	mi := &file_titrate_quota_v1alpha1_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7181,7 +7270,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{89}
+	return file_titrate_quota_v1alpha1_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *FieldError) GetField() string {
@@ -7638,10 +7727,15 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^[0-9A-Za-z._-]{0,128}$R\trequestId\"p\n" +
 	"\x10RollbackResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
-	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\"n\n" +
+	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\"\xba\x01\n" +
 	"\vPlanRequest\x12:\n" +
 	"\x05apply\x18\x01 \x01(\v2$.titrate.quota.v1alpha1.ApplyRequestR\x05apply\x12#\n" +
-	"\brollback\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\brollback\"\xfd\x02\n" +
+	"\brollback\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\brollback\x12J\n" +
+	"\asuppose\x18\x03 \x03(\v2&.titrate.quota.v1alpha1.SupposedDemandB\b\xbaH\x05\x92\x01\x02\x10dR\asuppose\"\x9d\x01\n" +
+	"\x0eSupposedDemand\x12.\n" +
+	"\x06tenant\x18\x01 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06tenant\x12(\n" +
+	"\x04pool\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f2\r^pools/[^/]+$R\x04pool\x121\n" +
+	"\x06demand\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x06demand\"\xfd\x02\n" +
 	"\fPlanResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12@\n" +
 	"\achanges\x18\x02 \x03(\v2&.titrate.quota.v1alpha1.ResourceChangeR\achanges\x128\n" +
@@ -7702,7 +7796,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x13ListGatewaysRequest\"o\n" +
 	"\x14ListGatewaysResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12;\n" +
-	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\xda\x02\n" +
+	"\bgateways\x18\x02 \x03(\v2\x1f.titrate.quota.v1alpha1.GatewayR\bgateways\"\xa1\x03\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
@@ -7716,7 +7810,9 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\bleft_out\x18\t \x01(\x05R\aleftOut\x120\n" +
 	"\x05heard\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x05heard\x12\x12\n" +
-	"\x04site\x18\v \x01(\tR\x04site\"\xe9\x01\n" +
+	"\x04site\x18\v \x01(\tR\x04site\x12\x14\n" +
+	"\x05owned\x18\f \x01(\x05R\x05owned\x12/\n" +
+	"\x05delay\x18\r \x01(\v2\x19.google.protobuf.DurationR\x05delay\"\xe9\x01\n" +
 	"\x10ListUsageRequest\x12.\n" +
 	"\x06parent\x18\x01 \x01(\tB\x16\xbaH\x13r\x112\x0f^tenants/[^/]+$R\x06parent\x12\x1d\n" +
 	"\x05limit\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18?R\x05limit\x12 \n" +
@@ -7894,7 +7990,7 @@ func file_titrate_quota_v1alpha1_service_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_titrate_quota_v1alpha1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
 var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(ApplyResponse_Outcome)(0),    // 0: titrate.quota.v1alpha1.ApplyResponse.Outcome
 	(Selection_By)(0),             // 1: titrate.quota.v1alpha1.Selection.By
@@ -7964,77 +8060,78 @@ var file_titrate_quota_v1alpha1_service_proto_goTypes = []any{
 	(*RollbackRequest)(nil),       // 65: titrate.quota.v1alpha1.RollbackRequest
 	(*RollbackResponse)(nil),      // 66: titrate.quota.v1alpha1.RollbackResponse
 	(*PlanRequest)(nil),           // 67: titrate.quota.v1alpha1.PlanRequest
-	(*PlanResponse)(nil),          // 68: titrate.quota.v1alpha1.PlanResponse
-	(*PoolEffect)(nil),            // 69: titrate.quota.v1alpha1.PoolEffect
-	(*FlowEffect)(nil),            // 70: titrate.quota.v1alpha1.FlowEffect
-	(*Guard)(nil),                 // 71: titrate.quota.v1alpha1.Guard
-	(*CheckRequest)(nil),          // 72: titrate.quota.v1alpha1.CheckRequest
-	(*CheckResponse)(nil),         // 73: titrate.quota.v1alpha1.CheckResponse
-	(*Finding)(nil),               // 74: titrate.quota.v1alpha1.Finding
-	(*ListGatewaysRequest)(nil),   // 75: titrate.quota.v1alpha1.ListGatewaysRequest
-	(*ListGatewaysResponse)(nil),  // 76: titrate.quota.v1alpha1.ListGatewaysResponse
-	(*Gateway)(nil),               // 77: titrate.quota.v1alpha1.Gateway
-	(*ListUsageRequest)(nil),      // 78: titrate.quota.v1alpha1.ListUsageRequest
-	(*ListUsageResponse)(nil),     // 79: titrate.quota.v1alpha1.ListUsageResponse
-	(*Usage)(nil),                 // 80: titrate.quota.v1alpha1.Usage
-	(*GetBucketRequest)(nil),      // 81: titrate.quota.v1alpha1.GetBucketRequest
-	(*Bucket)(nil),                // 82: titrate.quota.v1alpha1.Bucket
-	(*SiteClaim)(nil),             // 83: titrate.quota.v1alpha1.SiteClaim
-	(*OwnerBucket)(nil),           // 84: titrate.quota.v1alpha1.OwnerBucket
-	(*GatewayBucket)(nil),         // 85: titrate.quota.v1alpha1.GatewayBucket
-	(*GetPoolHistoryRequest)(nil), // 86: titrate.quota.v1alpha1.GetPoolHistoryRequest
-	(*PoolHistory)(nil),           // 87: titrate.quota.v1alpha1.PoolHistory
-	(*PoolSample)(nil),            // 88: titrate.quota.v1alpha1.PoolSample
-	(*TenantShare)(nil),           // 89: titrate.quota.v1alpha1.TenantShare
-	(*PlanBlockRequest)(nil),      // 90: titrate.quota.v1alpha1.PlanBlockRequest
-	(*PlanBlockResponse)(nil),     // 91: titrate.quota.v1alpha1.PlanBlockResponse
-	(*Error)(nil),                 // 92: titrate.quota.v1alpha1.Error
-	(*FieldError)(nil),            // 93: titrate.quota.v1alpha1.FieldError
-	(*Pool)(nil),                  // 94: titrate.quota.v1alpha1.Pool
-	(*fieldmaskpb.FieldMask)(nil), // 95: google.protobuf.FieldMask
-	(*Plan)(nil),                  // 96: titrate.quota.v1alpha1.Plan
-	(*Tenant)(nil),                // 97: titrate.quota.v1alpha1.Tenant
-	(*Quota)(nil),                 // 98: titrate.quota.v1alpha1.Quota
-	(*Limit)(nil),                 // 99: titrate.quota.v1alpha1.Limit
-	(*Override)(nil),              // 100: titrate.quota.v1alpha1.Override
-	(Key)(0),                      // 101: titrate.quota.v1alpha1.Key
-	(Mode)(0),                     // 102: titrate.quota.v1alpha1.Mode
-	(*durationpb.Duration)(nil),   // 103: google.protobuf.Duration
-	(Bound)(0),                    // 104: titrate.quota.v1alpha1.Bound
-	(*timestamppb.Timestamp)(nil), // 105: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 106: google.protobuf.Empty
+	(*SupposedDemand)(nil),        // 68: titrate.quota.v1alpha1.SupposedDemand
+	(*PlanResponse)(nil),          // 69: titrate.quota.v1alpha1.PlanResponse
+	(*PoolEffect)(nil),            // 70: titrate.quota.v1alpha1.PoolEffect
+	(*FlowEffect)(nil),            // 71: titrate.quota.v1alpha1.FlowEffect
+	(*Guard)(nil),                 // 72: titrate.quota.v1alpha1.Guard
+	(*CheckRequest)(nil),          // 73: titrate.quota.v1alpha1.CheckRequest
+	(*CheckResponse)(nil),         // 74: titrate.quota.v1alpha1.CheckResponse
+	(*Finding)(nil),               // 75: titrate.quota.v1alpha1.Finding
+	(*ListGatewaysRequest)(nil),   // 76: titrate.quota.v1alpha1.ListGatewaysRequest
+	(*ListGatewaysResponse)(nil),  // 77: titrate.quota.v1alpha1.ListGatewaysResponse
+	(*Gateway)(nil),               // 78: titrate.quota.v1alpha1.Gateway
+	(*ListUsageRequest)(nil),      // 79: titrate.quota.v1alpha1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 80: titrate.quota.v1alpha1.ListUsageResponse
+	(*Usage)(nil),                 // 81: titrate.quota.v1alpha1.Usage
+	(*GetBucketRequest)(nil),      // 82: titrate.quota.v1alpha1.GetBucketRequest
+	(*Bucket)(nil),                // 83: titrate.quota.v1alpha1.Bucket
+	(*SiteClaim)(nil),             // 84: titrate.quota.v1alpha1.SiteClaim
+	(*OwnerBucket)(nil),           // 85: titrate.quota.v1alpha1.OwnerBucket
+	(*GatewayBucket)(nil),         // 86: titrate.quota.v1alpha1.GatewayBucket
+	(*GetPoolHistoryRequest)(nil), // 87: titrate.quota.v1alpha1.GetPoolHistoryRequest
+	(*PoolHistory)(nil),           // 88: titrate.quota.v1alpha1.PoolHistory
+	(*PoolSample)(nil),            // 89: titrate.quota.v1alpha1.PoolSample
+	(*TenantShare)(nil),           // 90: titrate.quota.v1alpha1.TenantShare
+	(*PlanBlockRequest)(nil),      // 91: titrate.quota.v1alpha1.PlanBlockRequest
+	(*PlanBlockResponse)(nil),     // 92: titrate.quota.v1alpha1.PlanBlockResponse
+	(*Error)(nil),                 // 93: titrate.quota.v1alpha1.Error
+	(*FieldError)(nil),            // 94: titrate.quota.v1alpha1.FieldError
+	(*Pool)(nil),                  // 95: titrate.quota.v1alpha1.Pool
+	(*fieldmaskpb.FieldMask)(nil), // 96: google.protobuf.FieldMask
+	(*Plan)(nil),                  // 97: titrate.quota.v1alpha1.Plan
+	(*Tenant)(nil),                // 98: titrate.quota.v1alpha1.Tenant
+	(*Quota)(nil),                 // 99: titrate.quota.v1alpha1.Quota
+	(*Limit)(nil),                 // 100: titrate.quota.v1alpha1.Limit
+	(*Override)(nil),              // 101: titrate.quota.v1alpha1.Override
+	(Key)(0),                      // 102: titrate.quota.v1alpha1.Key
+	(Mode)(0),                     // 103: titrate.quota.v1alpha1.Mode
+	(*durationpb.Duration)(nil),   // 104: google.protobuf.Duration
+	(Bound)(0),                    // 105: titrate.quota.v1alpha1.Bound
+	(*timestamppb.Timestamp)(nil), // 106: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 107: google.protobuf.Empty
 }
 var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
-	94,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
-	94,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	94,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
-	95,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
-	96,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
-	96,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	96,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
-	95,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
-	97,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
-	97,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	97,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	95,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
-	98,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
-	98,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	98,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
-	95,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
-	99,  // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
-	99,  // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	99,  // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
-	95,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
-	100, // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
-	100, // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
-	100, // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
-	95,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
-	94,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
-	97,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
-	98,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
-	99,  // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
-	96,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
-	100, // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
+	95,  // 0: titrate.quota.v1alpha1.ListPoolsResponse.pools:type_name -> titrate.quota.v1alpha1.Pool
+	95,  // 1: titrate.quota.v1alpha1.CreatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	95,  // 2: titrate.quota.v1alpha1.UpdatePoolRequest.pool:type_name -> titrate.quota.v1alpha1.Pool
+	96,  // 3: titrate.quota.v1alpha1.UpdatePoolRequest.update_mask:type_name -> google.protobuf.FieldMask
+	97,  // 4: titrate.quota.v1alpha1.ListPlansResponse.plans:type_name -> titrate.quota.v1alpha1.Plan
+	97,  // 5: titrate.quota.v1alpha1.CreatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	97,  // 6: titrate.quota.v1alpha1.UpdatePlanRequest.plan:type_name -> titrate.quota.v1alpha1.Plan
+	96,  // 7: titrate.quota.v1alpha1.UpdatePlanRequest.update_mask:type_name -> google.protobuf.FieldMask
+	98,  // 8: titrate.quota.v1alpha1.ListTenantsResponse.tenants:type_name -> titrate.quota.v1alpha1.Tenant
+	98,  // 9: titrate.quota.v1alpha1.CreateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	98,  // 10: titrate.quota.v1alpha1.UpdateTenantRequest.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	96,  // 11: titrate.quota.v1alpha1.UpdateTenantRequest.update_mask:type_name -> google.protobuf.FieldMask
+	99,  // 12: titrate.quota.v1alpha1.ListQuotasResponse.quotas:type_name -> titrate.quota.v1alpha1.Quota
+	99,  // 13: titrate.quota.v1alpha1.CreateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	99,  // 14: titrate.quota.v1alpha1.UpdateQuotaRequest.quota:type_name -> titrate.quota.v1alpha1.Quota
+	96,  // 15: titrate.quota.v1alpha1.UpdateQuotaRequest.update_mask:type_name -> google.protobuf.FieldMask
+	100, // 16: titrate.quota.v1alpha1.ListLimitsResponse.limits:type_name -> titrate.quota.v1alpha1.Limit
+	100, // 17: titrate.quota.v1alpha1.CreateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	100, // 18: titrate.quota.v1alpha1.UpdateLimitRequest.limit:type_name -> titrate.quota.v1alpha1.Limit
+	96,  // 19: titrate.quota.v1alpha1.UpdateLimitRequest.update_mask:type_name -> google.protobuf.FieldMask
+	101, // 20: titrate.quota.v1alpha1.ListOverridesResponse.overrides:type_name -> titrate.quota.v1alpha1.Override
+	101, // 21: titrate.quota.v1alpha1.CreateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	101, // 22: titrate.quota.v1alpha1.UpdateOverrideRequest.override:type_name -> titrate.quota.v1alpha1.Override
+	96,  // 23: titrate.quota.v1alpha1.UpdateOverrideRequest.update_mask:type_name -> google.protobuf.FieldMask
+	95,  // 24: titrate.quota.v1alpha1.Resource.pool:type_name -> titrate.quota.v1alpha1.Pool
+	98,  // 25: titrate.quota.v1alpha1.Resource.tenant:type_name -> titrate.quota.v1alpha1.Tenant
+	99,  // 26: titrate.quota.v1alpha1.Resource.quota:type_name -> titrate.quota.v1alpha1.Quota
+	100, // 27: titrate.quota.v1alpha1.Resource.limit:type_name -> titrate.quota.v1alpha1.Limit
+	97,  // 28: titrate.quota.v1alpha1.Resource.plan:type_name -> titrate.quota.v1alpha1.Plan
+	101, // 29: titrate.quota.v1alpha1.Resource.override:type_name -> titrate.quota.v1alpha1.Override
 	40,  // 30: titrate.quota.v1alpha1.ApplyRequest.resources:type_name -> titrate.quota.v1alpha1.Resource
 	42,  // 31: titrate.quota.v1alpha1.ApplyRequest.deletions:type_name -> titrate.quota.v1alpha1.Deletion
 	40,  // 32: titrate.quota.v1alpha1.ApplyResponse.resources:type_name -> titrate.quota.v1alpha1.Resource
@@ -8043,30 +8140,30 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	57,  // 35: titrate.quota.v1alpha1.WhyResponse.explanations:type_name -> titrate.quota.v1alpha1.Explanation
 	47,  // 36: titrate.quota.v1alpha1.WhyResponse.limits:type_name -> titrate.quota.v1alpha1.LimitExplanation
 	48,  // 37: titrate.quota.v1alpha1.WhyResponse.clients:type_name -> titrate.quota.v1alpha1.Activity
-	101, // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
-	102, // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
+	102, // 38: titrate.quota.v1alpha1.LimitExplanation.key:type_name -> titrate.quota.v1alpha1.Key
+	103, // 39: titrate.quota.v1alpha1.LimitExplanation.mode:type_name -> titrate.quota.v1alpha1.Mode
 	48,  // 40: titrate.quota.v1alpha1.LimitExplanation.activity:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 41: titrate.quota.v1alpha1.LimitExplanation.gateways:type_name -> titrate.quota.v1alpha1.Activity
-	103, // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
-	103, // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
-	103, // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
+	104, // 42: titrate.quota.v1alpha1.Activity.window:type_name -> google.protobuf.Duration
+	104, // 43: titrate.quota.v1alpha1.Activity.since:type_name -> google.protobuf.Duration
+	104, // 44: titrate.quota.v1alpha1.Activity.newest_part:type_name -> google.protobuf.Duration
 	1,   // 45: titrate.quota.v1alpha1.Selection.by:type_name -> titrate.quota.v1alpha1.Selection.By
 	2,   // 46: titrate.quota.v1alpha1.Selection.order:type_name -> titrate.quota.v1alpha1.Selection.Order
 	49,  // 47: titrate.quota.v1alpha1.TopRequest.selection:type_name -> titrate.quota.v1alpha1.Selection
 	48,  // 48: titrate.quota.v1alpha1.TopResponse.rows:type_name -> titrate.quota.v1alpha1.Activity
 	48,  // 49: titrate.quota.v1alpha1.TopResponse.other:type_name -> titrate.quota.v1alpha1.Activity
 	54,  // 50: titrate.quota.v1alpha1.FindDecisionsResponse.decisions:type_name -> titrate.quota.v1alpha1.Decision
-	103, // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
-	103, // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
-	103, // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
-	103, // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
+	104, // 51: titrate.quota.v1alpha1.FindDecisionsResponse.back:type_name -> google.protobuf.Duration
+	104, // 52: titrate.quota.v1alpha1.Decision.ago:type_name -> google.protobuf.Duration
+	104, // 53: titrate.quota.v1alpha1.Decision.retry_after:type_name -> google.protobuf.Duration
+	104, // 54: titrate.quota.v1alpha1.Decision.waited:type_name -> google.protobuf.Duration
 	55,  // 55: titrate.quota.v1alpha1.Decision.limits:type_name -> titrate.quota.v1alpha1.LimitStep
 	56,  // 56: titrate.quota.v1alpha1.Decision.share:type_name -> titrate.quota.v1alpha1.ShareStep
-	103, // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
-	104, // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
+	104, // 57: titrate.quota.v1alpha1.LimitStep.wait:type_name -> google.protobuf.Duration
+	105, // 58: titrate.quota.v1alpha1.Explanation.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	58,  // 59: titrate.quota.v1alpha1.Explanation.gateways:type_name -> titrate.quota.v1alpha1.GatewayPart
 	48,  // 60: titrate.quota.v1alpha1.Explanation.activity:type_name -> titrate.quota.v1alpha1.Activity
-	105, // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
+	106, // 61: titrate.quota.v1alpha1.Revision.time:type_name -> google.protobuf.Timestamp
 	40,  // 62: titrate.quota.v1alpha1.ResourceChange.before:type_name -> titrate.quota.v1alpha1.Resource
 	40,  // 63: titrate.quota.v1alpha1.ResourceChange.after:type_name -> titrate.quota.v1alpha1.Resource
 	59,  // 64: titrate.quota.v1alpha1.ListRevisionsResponse.revisions:type_name -> titrate.quota.v1alpha1.Revision
@@ -8074,127 +8171,129 @@ var file_titrate_quota_v1alpha1_service_proto_depIdxs = []int32{
 	60,  // 66: titrate.quota.v1alpha1.GetRevisionResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
 	60,  // 67: titrate.quota.v1alpha1.RollbackResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
 	41,  // 68: titrate.quota.v1alpha1.PlanRequest.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	60,  // 69: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
-	69,  // 70: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
-	70,  // 71: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
-	71,  // 72: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
-	44,  // 73: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
-	104, // 74: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
-	104, // 75: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
-	74,  // 76: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
-	3,   // 77: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
-	77,  // 78: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
-	105, // 79: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
-	105, // 80: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
-	80,  // 81: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
-	105, // 82: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
-	105, // 83: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
-	105, // 84: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
-	84,  // 85: titrate.quota.v1alpha1.Bucket.owners:type_name -> titrate.quota.v1alpha1.OwnerBucket
-	85,  // 86: titrate.quota.v1alpha1.Bucket.gateways:type_name -> titrate.quota.v1alpha1.GatewayBucket
-	83,  // 87: titrate.quota.v1alpha1.Bucket.claims:type_name -> titrate.quota.v1alpha1.SiteClaim
-	103, // 88: titrate.quota.v1alpha1.GatewayBucket.reported:type_name -> google.protobuf.Duration
-	105, // 89: titrate.quota.v1alpha1.PoolHistory.since:type_name -> google.protobuf.Timestamp
-	103, // 90: titrate.quota.v1alpha1.PoolHistory.step:type_name -> google.protobuf.Duration
-	88,  // 91: titrate.quota.v1alpha1.PoolHistory.samples:type_name -> titrate.quota.v1alpha1.PoolSample
-	105, // 92: titrate.quota.v1alpha1.PoolSample.time:type_name -> google.protobuf.Timestamp
-	89,  // 93: titrate.quota.v1alpha1.PoolSample.tenants:type_name -> titrate.quota.v1alpha1.TenantShare
-	105, // 94: titrate.quota.v1alpha1.PlanBlockRequest.until:type_name -> google.protobuf.Timestamp
-	41,  // 95: titrate.quota.v1alpha1.PlanBlockResponse.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
-	93,  // 96: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
-	4,   // 97: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
-	5,   // 98: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
-	7,   // 99: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
-	8,   // 100: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
-	9,   // 101: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
-	10,  // 102: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
-	11,  // 103: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
-	13,  // 104: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
-	14,  // 105: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
-	15,  // 106: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
-	16,  // 107: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
-	17,  // 108: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
-	19,  // 109: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
-	20,  // 110: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
-	21,  // 111: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
-	22,  // 112: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
-	23,  // 113: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
-	25,  // 114: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
-	26,  // 115: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
-	27,  // 116: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
-	28,  // 117: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
-	29,  // 118: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
-	31,  // 119: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
-	32,  // 120: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
-	33,  // 121: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
-	34,  // 122: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
-	35,  // 123: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
-	37,  // 124: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
-	38,  // 125: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
-	39,  // 126: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
-	41,  // 127: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
-	45,  // 128: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
-	61,  // 129: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
-	63,  // 130: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
-	65,  // 131: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
-	50,  // 132: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
-	67,  // 133: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
-	52,  // 134: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
-	72,  // 135: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
-	75,  // 136: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
-	81,  // 137: titrate.quota.v1alpha1.QuotaService.GetBucket:input_type -> titrate.quota.v1alpha1.GetBucketRequest
-	86,  // 138: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:input_type -> titrate.quota.v1alpha1.GetPoolHistoryRequest
-	90,  // 139: titrate.quota.v1alpha1.QuotaService.PlanBlock:input_type -> titrate.quota.v1alpha1.PlanBlockRequest
-	78,  // 140: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
-	94,  // 141: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
-	6,   // 142: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
-	94,  // 143: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
-	94,  // 144: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
-	106, // 145: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
-	96,  // 146: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
-	12,  // 147: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
-	96,  // 148: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	96,  // 149: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
-	106, // 150: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
-	97,  // 151: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	18,  // 152: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
-	97,  // 153: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	97,  // 154: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
-	106, // 155: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
-	98,  // 156: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
-	24,  // 157: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
-	98,  // 158: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	98,  // 159: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
-	106, // 160: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
-	99,  // 161: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
-	30,  // 162: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
-	99,  // 163: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	99,  // 164: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
-	106, // 165: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
-	100, // 166: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
-	36,  // 167: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
-	100, // 168: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
-	100, // 169: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
-	106, // 170: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
-	43,  // 171: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
-	46,  // 172: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
-	62,  // 173: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
-	64,  // 174: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
-	66,  // 175: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
-	51,  // 176: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
-	68,  // 177: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
-	53,  // 178: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
-	73,  // 179: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
-	76,  // 180: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
-	82,  // 181: titrate.quota.v1alpha1.QuotaService.GetBucket:output_type -> titrate.quota.v1alpha1.Bucket
-	87,  // 182: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:output_type -> titrate.quota.v1alpha1.PoolHistory
-	91,  // 183: titrate.quota.v1alpha1.QuotaService.PlanBlock:output_type -> titrate.quota.v1alpha1.PlanBlockResponse
-	79,  // 184: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
-	141, // [141:185] is the sub-list for method output_type
-	97,  // [97:141] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	68,  // 69: titrate.quota.v1alpha1.PlanRequest.suppose:type_name -> titrate.quota.v1alpha1.SupposedDemand
+	60,  // 70: titrate.quota.v1alpha1.PlanResponse.changes:type_name -> titrate.quota.v1alpha1.ResourceChange
+	70,  // 71: titrate.quota.v1alpha1.PlanResponse.pools:type_name -> titrate.quota.v1alpha1.PoolEffect
+	71,  // 72: titrate.quota.v1alpha1.PlanResponse.flows:type_name -> titrate.quota.v1alpha1.FlowEffect
+	72,  // 73: titrate.quota.v1alpha1.PlanResponse.guards:type_name -> titrate.quota.v1alpha1.Guard
+	44,  // 74: titrate.quota.v1alpha1.PlanResponse.warnings:type_name -> titrate.quota.v1alpha1.Warning
+	105, // 75: titrate.quota.v1alpha1.FlowEffect.bound_before:type_name -> titrate.quota.v1alpha1.Bound
+	105, // 76: titrate.quota.v1alpha1.FlowEffect.bound_after:type_name -> titrate.quota.v1alpha1.Bound
+	75,  // 77: titrate.quota.v1alpha1.CheckResponse.findings:type_name -> titrate.quota.v1alpha1.Finding
+	3,   // 78: titrate.quota.v1alpha1.Finding.state:type_name -> titrate.quota.v1alpha1.Finding.State
+	78,  // 79: titrate.quota.v1alpha1.ListGatewaysResponse.gateways:type_name -> titrate.quota.v1alpha1.Gateway
+	106, // 80: titrate.quota.v1alpha1.Gateway.behind_since:type_name -> google.protobuf.Timestamp
+	106, // 81: titrate.quota.v1alpha1.Gateway.heard:type_name -> google.protobuf.Timestamp
+	104, // 82: titrate.quota.v1alpha1.Gateway.delay:type_name -> google.protobuf.Duration
+	81,  // 83: titrate.quota.v1alpha1.ListUsageResponse.usage:type_name -> titrate.quota.v1alpha1.Usage
+	106, // 84: titrate.quota.v1alpha1.Usage.begins:type_name -> google.protobuf.Timestamp
+	106, // 85: titrate.quota.v1alpha1.Usage.ends:type_name -> google.protobuf.Timestamp
+	106, // 86: titrate.quota.v1alpha1.Usage.reset_time:type_name -> google.protobuf.Timestamp
+	85,  // 87: titrate.quota.v1alpha1.Bucket.owners:type_name -> titrate.quota.v1alpha1.OwnerBucket
+	86,  // 88: titrate.quota.v1alpha1.Bucket.gateways:type_name -> titrate.quota.v1alpha1.GatewayBucket
+	84,  // 89: titrate.quota.v1alpha1.Bucket.claims:type_name -> titrate.quota.v1alpha1.SiteClaim
+	104, // 90: titrate.quota.v1alpha1.GatewayBucket.reported:type_name -> google.protobuf.Duration
+	106, // 91: titrate.quota.v1alpha1.PoolHistory.since:type_name -> google.protobuf.Timestamp
+	104, // 92: titrate.quota.v1alpha1.PoolHistory.step:type_name -> google.protobuf.Duration
+	89,  // 93: titrate.quota.v1alpha1.PoolHistory.samples:type_name -> titrate.quota.v1alpha1.PoolSample
+	106, // 94: titrate.quota.v1alpha1.PoolSample.time:type_name -> google.protobuf.Timestamp
+	90,  // 95: titrate.quota.v1alpha1.PoolSample.tenants:type_name -> titrate.quota.v1alpha1.TenantShare
+	106, // 96: titrate.quota.v1alpha1.PlanBlockRequest.until:type_name -> google.protobuf.Timestamp
+	41,  // 97: titrate.quota.v1alpha1.PlanBlockResponse.apply:type_name -> titrate.quota.v1alpha1.ApplyRequest
+	94,  // 98: titrate.quota.v1alpha1.Error.fields:type_name -> titrate.quota.v1alpha1.FieldError
+	4,   // 99: titrate.quota.v1alpha1.QuotaService.GetPool:input_type -> titrate.quota.v1alpha1.GetPoolRequest
+	5,   // 100: titrate.quota.v1alpha1.QuotaService.ListPools:input_type -> titrate.quota.v1alpha1.ListPoolsRequest
+	7,   // 101: titrate.quota.v1alpha1.QuotaService.CreatePool:input_type -> titrate.quota.v1alpha1.CreatePoolRequest
+	8,   // 102: titrate.quota.v1alpha1.QuotaService.UpdatePool:input_type -> titrate.quota.v1alpha1.UpdatePoolRequest
+	9,   // 103: titrate.quota.v1alpha1.QuotaService.DeletePool:input_type -> titrate.quota.v1alpha1.DeletePoolRequest
+	10,  // 104: titrate.quota.v1alpha1.QuotaService.GetPlan:input_type -> titrate.quota.v1alpha1.GetPlanRequest
+	11,  // 105: titrate.quota.v1alpha1.QuotaService.ListPlans:input_type -> titrate.quota.v1alpha1.ListPlansRequest
+	13,  // 106: titrate.quota.v1alpha1.QuotaService.CreatePlan:input_type -> titrate.quota.v1alpha1.CreatePlanRequest
+	14,  // 107: titrate.quota.v1alpha1.QuotaService.UpdatePlan:input_type -> titrate.quota.v1alpha1.UpdatePlanRequest
+	15,  // 108: titrate.quota.v1alpha1.QuotaService.DeletePlan:input_type -> titrate.quota.v1alpha1.DeletePlanRequest
+	16,  // 109: titrate.quota.v1alpha1.QuotaService.GetTenant:input_type -> titrate.quota.v1alpha1.GetTenantRequest
+	17,  // 110: titrate.quota.v1alpha1.QuotaService.ListTenants:input_type -> titrate.quota.v1alpha1.ListTenantsRequest
+	19,  // 111: titrate.quota.v1alpha1.QuotaService.CreateTenant:input_type -> titrate.quota.v1alpha1.CreateTenantRequest
+	20,  // 112: titrate.quota.v1alpha1.QuotaService.UpdateTenant:input_type -> titrate.quota.v1alpha1.UpdateTenantRequest
+	21,  // 113: titrate.quota.v1alpha1.QuotaService.DeleteTenant:input_type -> titrate.quota.v1alpha1.DeleteTenantRequest
+	22,  // 114: titrate.quota.v1alpha1.QuotaService.GetQuota:input_type -> titrate.quota.v1alpha1.GetQuotaRequest
+	23,  // 115: titrate.quota.v1alpha1.QuotaService.ListQuotas:input_type -> titrate.quota.v1alpha1.ListQuotasRequest
+	25,  // 116: titrate.quota.v1alpha1.QuotaService.CreateQuota:input_type -> titrate.quota.v1alpha1.CreateQuotaRequest
+	26,  // 117: titrate.quota.v1alpha1.QuotaService.UpdateQuota:input_type -> titrate.quota.v1alpha1.UpdateQuotaRequest
+	27,  // 118: titrate.quota.v1alpha1.QuotaService.DeleteQuota:input_type -> titrate.quota.v1alpha1.DeleteQuotaRequest
+	28,  // 119: titrate.quota.v1alpha1.QuotaService.GetLimit:input_type -> titrate.quota.v1alpha1.GetLimitRequest
+	29,  // 120: titrate.quota.v1alpha1.QuotaService.ListLimits:input_type -> titrate.quota.v1alpha1.ListLimitsRequest
+	31,  // 121: titrate.quota.v1alpha1.QuotaService.CreateLimit:input_type -> titrate.quota.v1alpha1.CreateLimitRequest
+	32,  // 122: titrate.quota.v1alpha1.QuotaService.UpdateLimit:input_type -> titrate.quota.v1alpha1.UpdateLimitRequest
+	33,  // 123: titrate.quota.v1alpha1.QuotaService.DeleteLimit:input_type -> titrate.quota.v1alpha1.DeleteLimitRequest
+	34,  // 124: titrate.quota.v1alpha1.QuotaService.GetOverride:input_type -> titrate.quota.v1alpha1.GetOverrideRequest
+	35,  // 125: titrate.quota.v1alpha1.QuotaService.ListOverrides:input_type -> titrate.quota.v1alpha1.ListOverridesRequest
+	37,  // 126: titrate.quota.v1alpha1.QuotaService.CreateOverride:input_type -> titrate.quota.v1alpha1.CreateOverrideRequest
+	38,  // 127: titrate.quota.v1alpha1.QuotaService.UpdateOverride:input_type -> titrate.quota.v1alpha1.UpdateOverrideRequest
+	39,  // 128: titrate.quota.v1alpha1.QuotaService.DeleteOverride:input_type -> titrate.quota.v1alpha1.DeleteOverrideRequest
+	41,  // 129: titrate.quota.v1alpha1.QuotaService.Apply:input_type -> titrate.quota.v1alpha1.ApplyRequest
+	45,  // 130: titrate.quota.v1alpha1.QuotaService.Why:input_type -> titrate.quota.v1alpha1.WhyRequest
+	61,  // 131: titrate.quota.v1alpha1.QuotaService.ListRevisions:input_type -> titrate.quota.v1alpha1.ListRevisionsRequest
+	63,  // 132: titrate.quota.v1alpha1.QuotaService.GetRevision:input_type -> titrate.quota.v1alpha1.GetRevisionRequest
+	65,  // 133: titrate.quota.v1alpha1.QuotaService.Rollback:input_type -> titrate.quota.v1alpha1.RollbackRequest
+	50,  // 134: titrate.quota.v1alpha1.QuotaService.Top:input_type -> titrate.quota.v1alpha1.TopRequest
+	67,  // 135: titrate.quota.v1alpha1.QuotaService.Plan:input_type -> titrate.quota.v1alpha1.PlanRequest
+	52,  // 136: titrate.quota.v1alpha1.QuotaService.FindDecisions:input_type -> titrate.quota.v1alpha1.FindDecisionsRequest
+	73,  // 137: titrate.quota.v1alpha1.QuotaService.Check:input_type -> titrate.quota.v1alpha1.CheckRequest
+	76,  // 138: titrate.quota.v1alpha1.QuotaService.ListGateways:input_type -> titrate.quota.v1alpha1.ListGatewaysRequest
+	82,  // 139: titrate.quota.v1alpha1.QuotaService.GetBucket:input_type -> titrate.quota.v1alpha1.GetBucketRequest
+	87,  // 140: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:input_type -> titrate.quota.v1alpha1.GetPoolHistoryRequest
+	91,  // 141: titrate.quota.v1alpha1.QuotaService.PlanBlock:input_type -> titrate.quota.v1alpha1.PlanBlockRequest
+	79,  // 142: titrate.quota.v1alpha1.QuotaService.ListUsage:input_type -> titrate.quota.v1alpha1.ListUsageRequest
+	95,  // 143: titrate.quota.v1alpha1.QuotaService.GetPool:output_type -> titrate.quota.v1alpha1.Pool
+	6,   // 144: titrate.quota.v1alpha1.QuotaService.ListPools:output_type -> titrate.quota.v1alpha1.ListPoolsResponse
+	95,  // 145: titrate.quota.v1alpha1.QuotaService.CreatePool:output_type -> titrate.quota.v1alpha1.Pool
+	95,  // 146: titrate.quota.v1alpha1.QuotaService.UpdatePool:output_type -> titrate.quota.v1alpha1.Pool
+	107, // 147: titrate.quota.v1alpha1.QuotaService.DeletePool:output_type -> google.protobuf.Empty
+	97,  // 148: titrate.quota.v1alpha1.QuotaService.GetPlan:output_type -> titrate.quota.v1alpha1.Plan
+	12,  // 149: titrate.quota.v1alpha1.QuotaService.ListPlans:output_type -> titrate.quota.v1alpha1.ListPlansResponse
+	97,  // 150: titrate.quota.v1alpha1.QuotaService.CreatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	97,  // 151: titrate.quota.v1alpha1.QuotaService.UpdatePlan:output_type -> titrate.quota.v1alpha1.Plan
+	107, // 152: titrate.quota.v1alpha1.QuotaService.DeletePlan:output_type -> google.protobuf.Empty
+	98,  // 153: titrate.quota.v1alpha1.QuotaService.GetTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	18,  // 154: titrate.quota.v1alpha1.QuotaService.ListTenants:output_type -> titrate.quota.v1alpha1.ListTenantsResponse
+	98,  // 155: titrate.quota.v1alpha1.QuotaService.CreateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	98,  // 156: titrate.quota.v1alpha1.QuotaService.UpdateTenant:output_type -> titrate.quota.v1alpha1.Tenant
+	107, // 157: titrate.quota.v1alpha1.QuotaService.DeleteTenant:output_type -> google.protobuf.Empty
+	99,  // 158: titrate.quota.v1alpha1.QuotaService.GetQuota:output_type -> titrate.quota.v1alpha1.Quota
+	24,  // 159: titrate.quota.v1alpha1.QuotaService.ListQuotas:output_type -> titrate.quota.v1alpha1.ListQuotasResponse
+	99,  // 160: titrate.quota.v1alpha1.QuotaService.CreateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	99,  // 161: titrate.quota.v1alpha1.QuotaService.UpdateQuota:output_type -> titrate.quota.v1alpha1.Quota
+	107, // 162: titrate.quota.v1alpha1.QuotaService.DeleteQuota:output_type -> google.protobuf.Empty
+	100, // 163: titrate.quota.v1alpha1.QuotaService.GetLimit:output_type -> titrate.quota.v1alpha1.Limit
+	30,  // 164: titrate.quota.v1alpha1.QuotaService.ListLimits:output_type -> titrate.quota.v1alpha1.ListLimitsResponse
+	100, // 165: titrate.quota.v1alpha1.QuotaService.CreateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	100, // 166: titrate.quota.v1alpha1.QuotaService.UpdateLimit:output_type -> titrate.quota.v1alpha1.Limit
+	107, // 167: titrate.quota.v1alpha1.QuotaService.DeleteLimit:output_type -> google.protobuf.Empty
+	101, // 168: titrate.quota.v1alpha1.QuotaService.GetOverride:output_type -> titrate.quota.v1alpha1.Override
+	36,  // 169: titrate.quota.v1alpha1.QuotaService.ListOverrides:output_type -> titrate.quota.v1alpha1.ListOverridesResponse
+	101, // 170: titrate.quota.v1alpha1.QuotaService.CreateOverride:output_type -> titrate.quota.v1alpha1.Override
+	101, // 171: titrate.quota.v1alpha1.QuotaService.UpdateOverride:output_type -> titrate.quota.v1alpha1.Override
+	107, // 172: titrate.quota.v1alpha1.QuotaService.DeleteOverride:output_type -> google.protobuf.Empty
+	43,  // 173: titrate.quota.v1alpha1.QuotaService.Apply:output_type -> titrate.quota.v1alpha1.ApplyResponse
+	46,  // 174: titrate.quota.v1alpha1.QuotaService.Why:output_type -> titrate.quota.v1alpha1.WhyResponse
+	62,  // 175: titrate.quota.v1alpha1.QuotaService.ListRevisions:output_type -> titrate.quota.v1alpha1.ListRevisionsResponse
+	64,  // 176: titrate.quota.v1alpha1.QuotaService.GetRevision:output_type -> titrate.quota.v1alpha1.GetRevisionResponse
+	66,  // 177: titrate.quota.v1alpha1.QuotaService.Rollback:output_type -> titrate.quota.v1alpha1.RollbackResponse
+	51,  // 178: titrate.quota.v1alpha1.QuotaService.Top:output_type -> titrate.quota.v1alpha1.TopResponse
+	69,  // 179: titrate.quota.v1alpha1.QuotaService.Plan:output_type -> titrate.quota.v1alpha1.PlanResponse
+	53,  // 180: titrate.quota.v1alpha1.QuotaService.FindDecisions:output_type -> titrate.quota.v1alpha1.FindDecisionsResponse
+	74,  // 181: titrate.quota.v1alpha1.QuotaService.Check:output_type -> titrate.quota.v1alpha1.CheckResponse
+	77,  // 182: titrate.quota.v1alpha1.QuotaService.ListGateways:output_type -> titrate.quota.v1alpha1.ListGatewaysResponse
+	83,  // 183: titrate.quota.v1alpha1.QuotaService.GetBucket:output_type -> titrate.quota.v1alpha1.Bucket
+	88,  // 184: titrate.quota.v1alpha1.QuotaService.GetPoolHistory:output_type -> titrate.quota.v1alpha1.PoolHistory
+	92,  // 185: titrate.quota.v1alpha1.QuotaService.PlanBlock:output_type -> titrate.quota.v1alpha1.PlanBlockResponse
+	80,  // 186: titrate.quota.v1alpha1.QuotaService.ListUsage:output_type -> titrate.quota.v1alpha1.ListUsageResponse
+	143, // [143:187] is the sub-list for method output_type
+	99,  // [99:143] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_service_proto_init() }
@@ -8212,14 +8311,14 @@ func file_titrate_quota_v1alpha1_service_proto_init() {
 		(*Resource_Override)(nil),
 	}
 	file_titrate_quota_v1alpha1_service_proto_msgTypes[53].OneofWrappers = []any{}
-	file_titrate_quota_v1alpha1_service_proto_msgTypes[81].OneofWrappers = []any{}
+	file_titrate_quota_v1alpha1_service_proto_msgTypes[82].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_service_proto_rawDesc), len(file_titrate_quota_v1alpha1_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   90,
+			NumMessages:   91,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
