@@ -210,9 +210,10 @@ robustness: bin/robustness envoy ## a whole installation broken at random, under
 
 fleet: N ?= 16
 fleet: KEYS ?= 1000
-fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'; N=3 KEYS=100000 ARGS=-exact: EXACT keys when agents change
+fleet: SITES ?= 1
+fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'; N=3 KEYS=100000 ARGS=-exact: EXACT keys when agents change; N=32 SITES=3 KEYS=20000: sites with slow links between them
 	@cd e2e && go build -o ../bin/fleet ./fleet
-	@bin/fleet -n $(N) -keys $(KEYS) $(ARGS)
+	@bin/fleet -n $(N) -sites $(SITES) -keys $(KEYS) $(ARGS)
 
 observe: DURATION =
 observe: build envoy ## an installation under load with a real Prometheus that scrapes it; until Ctrl-C, or DURATION=1m

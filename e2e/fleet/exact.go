@@ -68,8 +68,8 @@ func (f *fleet) attach(ctx context.Context, members []*member) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("not within %v", f.o.within))
 	defer cancel()
 	return each(members, func(m *member) error {
-		g := exact.New(exact.Options{Socket: f.rig.Socket(m.name), Name: m.name, Place: slices.Index(f.members, m),
-			Gateways: f.o.agents, Keys: f.o.keys, Split: f.o.split()})
+		g := exact.New(exact.Options{Socket: m.rig.Socket(m.name), Name: m.name, Place: slices.Index(f.members, m),
+			Gateways: f.o.agents, Keys: f.o.keysEach(), Split: f.o.split()})
 		m.exact = &exactMember{Gateway: g}
 		select {
 		case <-g.Ready():
@@ -238,8 +238,8 @@ func (f *fleet) endExact(t *Tokens) {
 	}
 }
 
-// agreeExact waits until all agents have found each other and have their gateways, and returns how long that
-// took.
+// agreeExact waits until all agents have found each other, receive all other sites and have their gateways. It
+// returns how long that took.
 func (f *fleet) agreeExact(ctx context.Context, began time.Time) (seconds float64, err error) {
 	for {
 		agreed, err := f.agreed(ctx)
@@ -264,7 +264,7 @@ func (f *fleet) agreed(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		has, err := parseMetrics(page)
-		if err != nil || int(has[peers]) != len(all)-1 || !m.exact.Linked() {
+		if err != nil || int(has[peers]) != len(all)-1 || int(has[reachable]) != f.o.sites-1 || !m.exact.Linked() {
 			return false, err
 		}
 	}

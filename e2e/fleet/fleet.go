@@ -58,17 +58,20 @@ type fleet struct {
 	tokens  tally
 	quiet   float64 // token messages/s while nothing happens
 	traffic *traffic
+	sites   *region // nil: one site
 }
 
 // member is an agent with its gateway: synthetic, or an Envoy.
 type member struct {
 	name, gossip, web string
+	site              int
+	rig               *rig.Rig // that the agent runs in
 	agent             *installation.Server
 	running           bool
 	gateway           *workload.Gateway // nil: an Envoy
 	filter            *filter.Filter    // nil: an Envoy, or not linked
 	envoy             *rig.Envoy        // nil: synthetic
-	exact             *exactMember      // of a fleet with EXACT keys; nil: there is none
+	exact             *exactMember      // of a fleet with EXACT keys, or of several sites; nil: there is none
 }
 
 // url returns the URL of a page of the agent.
@@ -93,6 +96,9 @@ func newFleet(ctx context.Context, o options) (f *fleet, err error) {
 			err = errors.Join(err, f.close())
 		}
 	}()
+	if o.sites > 1 {
+		return f, f.startSites(ctx)
+	}
 	if err := f.startCentre(ctx); err != nil {
 		return f, err
 	}
@@ -120,10 +126,18 @@ func (f *fleet) startClaims(ctx context.Context) (err error) {
 
 // memory returns the memory of an agent; with EXACT keys, of the agent and its gateway.
 func (o *options) memory() int {
-	if o.exact {
-		return memory + o.keys*exactMemory
+	if o.exact || o.sites > 1 {
+		return memory + o.keysEach()*exactMemory
 	}
 	return memory
+}
+
+// keysEach returns the number of EXACT keys of a gateway.
+func (o *options) keysEach() int {
+	if o.sites > 1 {
+		return o.keys * o.sites / o.agents
+	}
+	return o.keys
 }
 
 // fits reports whether the machine has the memory for so many agents.
@@ -180,7 +194,10 @@ func (f *fleet) startAgents(ctx context.Context, n, synthetic int) error {
 	}
 	known := len(f.members)
 	for i := range n {
-		m := &member{name: fmt.Sprintf("gw-%d", known+i), gossip: ports[2*i], web: ports[2*i+1]}
+		m := &member{name: fmt.Sprintf("gw-%d", known+i), rig: f.rig, gossip: ports[2*i], web: ports[2*i+1]}
+		if f.sites != nil {
+			f.sites.place(m, known+i)
+		}
 		if i < synthetic {
 			m.gateway = f.work.Gateways[f.linked()]
 		}
@@ -228,8 +245,12 @@ func (f *fleet) startAgent(ctx context.Context, m *member) (err error) {
 			peers = append(peers, other.gossip)
 		}
 	}
-	m.agent = f.rig.Agent(m.name, f.in.API(), m.web, peers, "--fault-injection",
-		"--isolation-split-after", f.o.split().String(), "--claims-forget-after", f.o.forget.String())
+	more := []string{"--fault-injection", "--isolation-split-after", f.o.split().String(), "--claims-forget-after",
+		f.o.forget.String()}
+	if f.sites != nil {
+		more = append(more, "--insecure", "--site", siteName(m.site))
+	}
+	m.agent = m.rig.Agent(m.name, f.in.API(), m.web, peers, more...)
 	m.agent.Env = frugal
 	err = m.agent.Start(ctx)
 	m.running = err == nil
@@ -290,6 +311,10 @@ func (f *fleet) close() error {
 			m.filter.Close()
 		}
 	}
+	if f.sites != nil { // before the gateways
+		f.sites.stop()
+		f.sites.asking.Wait()
+	}
 	f.closeExact()
-	return f.rig.Close()
+	return errors.Join(f.sites.close(), f.rig.Close())
 }

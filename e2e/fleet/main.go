@@ -20,6 +20,9 @@
 // Measured is then the cost of a change of the agents: token messages, links, and requests that no owner
 // decides (exact.go).
 //
+// With -sites the agents are of several sites with slow links between them, and the same gateways have clients at all
+// sites. Measured is what clients get beside one bucket, the traffic between sites, and the effect of a cut (sites.go).
+//
 // The figures of a phase are from its event to its end, per agent. CPU is the kernel's figure for the process,
 // bytes and packets are the agent's own metrics.
 package main
@@ -30,7 +33,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +44,8 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/fleet/demand"
+	"github.com/titrate/titrate/e2e/robustness/wire"
 )
 
 // Exit statuses.
@@ -54,6 +61,8 @@ var errVoid = errors.New("VOID")
 type options struct {
 	rig      rig.Options
 	exact    bool
+	sites    int
+	cut      time.Duration
 	agents   int
 	envoys   int
 	keys     int
@@ -84,6 +93,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if o.sites > 1 && os.Getenv(insideVariable) == "" {
+		os.Exit(again(ctx))
+	}
 	if err := play(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
 		if errors.Is(err, errVoid) {
@@ -91,6 +103,32 @@ func main() {
 		}
 		os.Exit(exitFailed)
 	}
+}
+
+// insideVariable is set for the process that has a network namespace of its own.
+const insideVariable = "TITRATE_FLEET_INSIDE"
+
+// again runs this program with the same arguments in a network namespace, and returns its exit status.
+func again(ctx context.Context) (status int) {
+	runtime.LockOSThread() // the kernel kills the process when the thread ends that has started it
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		return exitFailed
+	}
+	cmd := exec.CommandContext(ctx, self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), insideVariable+"=1")
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = os.Stdout, os.Stderr, wire.Own()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	if err = cmd.Run(); cmd.ProcessState == nil {
+		fmt.Fprintln(os.Stderr, "fleet: -sites needs a network namespace:", err)
+		return exitFailed
+	}
+	if status = cmd.ProcessState.ExitCode(); status < 0 {
+		status = exitFailed
+	}
+	return status
 }
 
 const helpText = `fleet starts N real agents, a coordinator and etcd on loopback, with synthetic gateways and a
@@ -114,22 +152,26 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.rig.Module, "module", "bin/libtitrate.so", "the filter's `file`")
 	f.StringVar(&o.rig.Titrate, "titrate", "bin/titrate", "titrate's `binary`")
 	f.BoolVar(&o.exact, "exact", false, "keys of an EXACT limit instead of claims")
+	f.IntVar(&o.sites, "sites", 1, "sites of the agents, with slow links between them (needs a network namespace)")
+	f.DurationVar(&o.cut, "cut", 30*time.Second, "with -sites: time for which a site is cut off")
 	f.IntVar(&o.agents, "n", 16, "agents at the beginning, those of the Envoys included")
 	f.IntVar(&o.envoys, "envoys", 3, "agents that have a real Envoy, with traffic, as their gateway; 0 is none")
-	f.IntVar(&o.keys, "keys", 1000, "contended keys of the synthetic gateways; with -exact keys of each gateway")
+	f.IntVar(&o.keys, "keys", 1000, "contended keys of the synthetic gateways; with -exact keys of each gateway; with "+
+		"-sites keys that all sites use")
 	f.IntVar(&o.users, "users", 3, "synthetic gateways that use a key; 0: all of them")
-	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together")
+	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together (with -sites .05)")
 	f.IntVar(&o.part, "part", 0, "agents that join, leave, crash and are cut off (default an eighth of -n)")
-	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase")
+	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase, with -sites of the first four (60s)")
 	f.DurationVar(&o.hold, "hold", 5*time.Second, "time that each other phase goes on after all sums are right")
 	f.DurationVar(&o.forget, "forget", exchange.DefaultForgetAfter,
 		"the agents' --claims-forget-after, at least 2s; --isolation-split-after is two thirds of it, the "+
 			"coordinator's --membership four thirds")
 	f.DurationVar(&o.within, "within", 15*time.Second,
 		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
-	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run; then there is no verdict")
-	phases := f.String("phases", "", fmt.Sprintf("the `phases` to run, in their order: some of %s; with -exact of %s "+
-		"(default all)", strings.Join(namesOf(phases), ","), strings.Join(namesOf(exactPhases), ",")))
+	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run, then it has no verdict (with -sites 15m)")
+	phases := f.String("phases", "", fmt.Sprintf("the `phases` to run, in their order: some of %s; with -exact of %s; "+
+		"with -sites of %s (default all)", strings.Join(namesOf(phases), ","), strings.Join(namesOf(exactPhases), ","),
+		strings.Join(namesOf(sitePhases), ",")))
 	f.StringVar(&o.output, "o", "table", "output: table, json or csv")
 	sweep := f.String("sweep", "", "run the steady phase alone for each of these `numbers` of agents, such as 4,8,16")
 	byKeys := f.String("sweep-keys", "", "the same for each of these `numbers` of keys, with -n agents")
@@ -144,8 +186,11 @@ func parse(args []string) (o options, err error) {
 	if *phases != "" {
 		o.phases = strings.Split(*phases, ",")
 	}
-	if o.exact {
+	if o.exact || o.sites > 1 {
 		o.envoys = 0
+	}
+	if o.sites > 1 {
+		o.ofSites(f)
 	}
 	if o.sweep, err = numbers("-sweep", *sweep, "agents"); err != nil {
 		return o, err
@@ -165,6 +210,21 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("%q is no flag", f.Arg(0))
 	}
 	return o, o.check()
+}
+
+// ofSites sets the defaults of several sites, except those of flags that were given.
+func (o *options) ofSites(f *flag.FlagSet) {
+	given := map[string]bool{}
+	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["rate"] {
+		o.rate = .05
+	}
+	if !given["steady"] {
+		o.steady = time.Minute
+	}
+	if !given["timeout"] {
+		o.timeout = 15 * time.Minute
+	}
 }
 
 // sweeps reports whether several fleets run, one after the other.
@@ -203,6 +263,11 @@ func (o options) runs() (all []options) {
 
 // check returns the first mistake of the options.
 func (o *options) check() error {
+	if o.sites > 1 {
+		if err := o.checkSites(); err != nil {
+			return err
+		}
+	}
 	names := namesOf(o.kind())
 	for _, p := range o.phases {
 		if !slices.Contains(names, p) {
@@ -250,9 +315,33 @@ func (o *options) checkExact() error {
 	return nil
 }
 
+// leastOfSite is the number of agents of a site, of which one may end.
+const leastOfSite = 2
+
+// checkSites returns the first mistake of the options of a run with several sites.
+func (o *options) checkSites() error {
+	switch {
+	case o.exact || o.sweeps():
+		return errors.New("-sites: want no -exact, no -sweep and no -sweep-keys")
+	case o.sites > demand.MostSites || o.agents < leastOfSite*o.sites:
+		return fmt.Errorf("-sites %d with %d agents: want 2 to %d sites, of %d agents or more each", o.sites, o.agents,
+			demand.MostSites, leastOfSite)
+	case o.keys > mostExact:
+		return fmt.Errorf("-sites with %d keys: want %d at most", o.keys, mostExact)
+	case o.cut < time.Second:
+		return errors.New("want a -cut of 1s or more")
+	case slices.Contains(o.phases, "leave") && !slices.Contains(o.phases, "join"):
+		return errors.New("-phases: leave needs join, since the agent that has joined leaves")
+	}
+	return nil
+}
+
 // kind are the phases that there are.
 func (o *options) kind() []phase {
-	if o.exact {
+	switch {
+	case o.sites > 1:
+		return sitePhases
+	case o.exact:
 		return exactPhases
 	}
 	return phases

@@ -35,6 +35,9 @@ func write(to io.Writer, o options, all []*Result) error {
 	for _, r := range all {
 		if !o.sweeps() {
 			fmt.Fprintf(to, "\n%s", r.phaseTable().Aligned())
+			if r.Sites > 1 {
+				fmt.Fprintf(to, "\n%s", r.clientTable().Aligned())
+			}
 			fmt.Fprintf(to, "\n%s", r.useTable().Aligned())
 			fmt.Fprintf(to, "\n%s", r.machineTable().Aligned())
 		}
@@ -71,6 +74,9 @@ func word(pass bool) string {
 
 // what describes the run.
 func (r *Result) what() string {
+	if r.Sites > 1 {
+		return fmt.Sprintf("%d agents in %d sites, %d keys at all sites, each at %g/s", r.Agents, r.Sites, r.Keys, r.Rate)
+	}
 	if r.Exact {
 		return fmt.Sprintf("%d agents, %d keys of EXACT limits at the gateway of each", r.Agents, r.Keys)
 	}
@@ -83,7 +89,10 @@ func (r *Result) what() string {
 }
 
 func (r *Result) phaseTable() *markdown.Section {
-	if r.Exact {
+	switch {
+	case r.Sites > 1:
+		return r.siteTable()
+	case r.Exact:
 		return r.exactTable()
 	}
 	t := &markdown.Section{Title: r.what(), Head: []string{"phase", "agents at its end", "s", "sums right after, s",
@@ -277,7 +286,10 @@ func amount(v float64) string {
 
 // ready returns the condition before the first phase.
 func (r *Result) ready() string {
-	if r.Exact {
+	switch {
+	case r.Sites > 1:
+		return "all sites know all keys"
+	case r.Exact:
 		return "each client has asked once"
 	}
 	return "all sums are right"

@@ -7,6 +7,8 @@ import (
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/e2e/bench/rig"
+	"github.com/titrate/titrate/e2e/fleet/demand"
+	"github.com/titrate/titrate/e2e/fleet/wan"
 	"github.com/titrate/titrate/e2e/fleet/workload"
 	"github.com/titrate/titrate/lab/judge"
 )
@@ -26,6 +28,9 @@ type phase struct {
 	unnoticed bool
 	// repair is the time after which the counts are right, too, once the claims are.
 	repair time.Duration
+	// link is the way between sites, nil: the usual one. clients are those of the phase. Both are of several sites.
+	link    *wan.Link
+	clients func(*fleet) []*demand.Client
 }
 
 // phases in their order.

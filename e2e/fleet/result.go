@@ -19,9 +19,10 @@ type Result struct {
 	Agents  int      `json:"agents"` // at the beginning
 	Envoys  int      `json:"envoys"`
 	Keys    int      `json:"keys"`
-	Users   int      `json:"users"` // of a key; 0: all synthetic gateways
-	Rate    float64  `json:"rate"`  // requests/s of a key
-	Exact   bool     `json:"exact"` // The keys belong to an EXACT limit, Keys of them at each gateway
+	Users   int      `json:"users"`           // of a key; 0: all synthetic gateways
+	Rate    float64  `json:"rate"`            // requests/s of a key
+	Exact   bool     `json:"exact"`           // The keys belong to an EXACT limit, Keys of them at each gateway
+	Sites   int      `json:"sites,omitempty"` // of the agents; 0: one. Keys are clients at all sites
 	Start   float64  `json:"startSeconds"`
 	Seconds float64  `json:"seconds"`
 	Phases  []Phase  `json:"phases"`
@@ -57,7 +58,8 @@ type Phase struct {
 	Late       float64 `json:"lateSeconds"`     // that claims or sums came late over a link, the most
 	Reconnects int     `json:"reconnects"`      // links that ended by themselves and came back
 
-	Tokens *Tokens `json:"tokens,omitempty"` // of EXACT keys
+	Tokens *Tokens    `json:"tokens,omitempty"` // of EXACT keys
+	Sites  *SitePhase `json:"sites,omitempty"`  // of several sites
 
 	Use         Use     `json:"perAgent"`
 	Coordinator float64 `json:"coordinatorCores"`
@@ -119,6 +121,9 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 	}
 	r = &Result{Agents: o.agents, Envoys: o.envoys, Keys: o.keys, Users: o.users, Rate: o.rate,
 		Exact: o.exact}
+	if o.sites > 1 {
+		r.Sites, r.Users = o.sites, o.sites
+	}
 	f, err := newFleet(ctx, o)
 	if err != nil {
 		return nil, err
@@ -164,7 +169,10 @@ func (r *Result) late(err error, took, before time.Duration) (*Result, error) {
 
 // begun waits until all agents have found each other.
 func (f *fleet) begun(ctx context.Context) error {
-	if f.o.exact {
+	switch {
+	case f.o.sites > 1:
+		return f.beginSites(ctx)
+	case f.o.exact:
 		return f.registered(ctx)
 	}
 	return f.agree(ctx, time.Now(), &Phase{Name: "start", Bound: f.o.timeout.Seconds(),
@@ -174,7 +182,10 @@ func (f *fleet) begun(ctx context.Context) error {
 // playAll goes through the phases that are asked for.
 func (f *fleet) playAll(ctx context.Context, r *Result) error {
 	play := f.play
-	if f.o.exact {
+	switch {
+	case f.o.sites > 1:
+		play = f.playSites
+	case f.o.exact:
 		play = f.playExact
 	}
 	for _, p := range f.o.kind() {
@@ -190,6 +201,11 @@ func (f *fleet) playAll(ctx context.Context, r *Result) error {
 			f.rig.Say("%-14s %3d agents, which agree after %.2f s; %.2f messages per key, %d links lost, %.2f %% "+
 				"decided by owners, %d refused", p.name, played.Agents, t.Agreed, t.PerKey, t.Lost, 100*t.Decided,
 				t.Refused)
+			continue
+		}
+		if s := played.Sites; s != nil {
+			f.rig.Say("%-9s %3d agents, which agree after %.2f s; %s/s from one site to another, %.2f %% decided by owners",
+				p.name, played.Agents, s.Agreed, amount(s.Pair.Most), 100*s.Decided)
 			continue
 		}
 		f.rig.Say("%-9s %3d agents, sums right after %.2f s, members after %.1f s; per agent %.3f cores, %s/s out",
@@ -212,9 +228,12 @@ func (f *fleet) finish(ctx context.Context, r *Result) error {
 		}
 	}
 	for i := range r.Phases {
-		if p := &r.Phases[i]; r.Exact {
+		switch p := &r.Phases[i]; {
+		case r.Sites > 1:
+			r.judgeSites(p)
+		case r.Exact:
 			r.judgeExact(p)
-		} else {
+		default:
 			r.judgePhase(p)
 		}
 	}

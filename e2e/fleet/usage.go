@@ -47,6 +47,9 @@ const (
 	asked      = "titrate_agent_tokens_asked_total"
 	granted    = "titrate_agent_tokens_messages_total grant"
 	recalled   = "titrate_agent_tokens_messages_total recall"
+	reachable  = "titrate_agent_site_reachable" // other sites
+	siteKeys   = "titrate_agent_site_keys"
+	waiting    = "titrate_agent_site_waiting"
 )
 
 var (

@@ -76,7 +76,7 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 	r.Findings = slices.Concat(all.disturbance.findings, all.watcher.findings, s.deaths())
 	r.Stalled = check.Stalled(check.Span{To: all.end}, all.stalls).Seconds()
 	r.answered(records, all.stalls)
-	r.admitted(records, all.stalls, all.watcher.delay(r.Faults))
+	r.admitted(records, all.stalls, all.watcher.delay(r.Faults), s.world.Sites())
 	r.inFlight(s.load.Stays("flies"))
 	r.quotas(s.quotas, records)
 	r.entitled(records, check.Quiet(r.Faults, settled, all.end, shortest), all.stalls)
@@ -168,7 +168,7 @@ func (r *Result) count(records []load.Record) {
 }
 
 // admitted judges each limit and the pool over all gateways, at all times.
-func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time.Duration) {
+func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time.Duration, sites int) {
 	most := world.Gateways
 	longest := time.Duration(0)
 	for i := range r.Faults {
@@ -183,7 +183,8 @@ func (r *Result) admitted(records []load.Record, stalls []check.Span, delay time
 		if slices.ContainsFunc(clients, func(c load.Client) bool { return of(&c) && spared(&c) }) {
 			faults = check.Unsparing(faults)
 		}
-		x := check.Admitted(arrivals(records, of), limits[name].bound(most, lag, delay), faults, stalls)
+		x := check.Admitted(arrivals(records, of), limits[name].over(sites, limits[name].bound(most, lag, delay), lag),
+			faults, stalls)
 		r.excess("limit, excess", name, x)
 	}
 	x := check.Admitted(arrivals(records, func(c *load.Client) bool { return c.Pool == "" }), poolBound(), r.Faults,
@@ -210,6 +211,16 @@ func (l limit) bound(gateways int, lag, way time.Duration) check.Bound {
 	if l.exact {
 		b.Slack, b.Cold, b.Ledgers = limit.ExactSlack(way), 0, slack+cold+l.burst
 	}
+	return b
+}
+
+// lossLag is the additional time of a claim between sites while packets are lost.
+const lossLag = 250 * time.Millisecond
+
+// over returns the bound of a limit over so many sites, from that within one: each other site may admit a burst more,
+// and what it admits before it knows of the others (docs/how-to/two-regions.md).
+func (l limit) over(sites int, b check.Bound, lag time.Duration) check.Bound {
+	b.Slack += float64(sites-1) * (l.burst + l.rate*(lag+lossLag).Seconds())
 	return b
 }
 

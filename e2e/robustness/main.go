@@ -108,6 +108,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.results, "results", "",
 		"`directory` in which each run's result is kept as JSON; it is made if there is none")
 	f.BoolVar(&o.world.Share, "share-pools", true, "the coordinators share the pools (co1 leads api, co2 found)")
+	f.IntVar(&o.world.Sites, "sites", 1, "sites of the gateways, 1 or 2: with 2 the links between sites take 40 ms and "+
+		"lose 1 %, and partition-sites is one more kind of faults")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
 	f.StringVar(&summary, "summary", "",
@@ -131,13 +133,16 @@ func parse(args []string) (o options, err error) {
 	if o.faults != "" {
 		names = strings.Split(o.faults, ",")
 	}
-	if o.kinds, err = fault.Select(names); err != nil {
+	if o.kinds, err = fault.Select(names, o.world.Sites > 1); err != nil {
 		return o, err
 	}
 	if o.seeds, err = parseSeeds(seeds, seed); err != nil {
 		return o, err
 	}
 	known := o.output == "table" || o.output == "json"
+	if o.world.Sites < 1 || o.world.Sites > 2 {
+		return o, fmt.Errorf("-sites %d: want 1 or 2", o.world.Sites)
+	}
 	if o.duration < 20*time.Second || o.parallel < 1 || o.crowd < 0 || !known || f.NArg() > 0 {
 		return o, errors.New("needs -duration ≥ 20s, -parallel ≥ 1, -clients ≥ 0, -o table or json, and nothing else")
 	}

@@ -63,7 +63,7 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r = &Result{Seed: o.seeds[0], Seconds: o.duration.Seconds(), Only: o.faults, Version: version(ctx, o.world.Titrate)}
+	r = &Result{Seed: o.seeds[0], Seconds: o.duration.Seconds(), Only: o.only(), Version: version(ctx, o.world.Titrate)}
 	s.judge(ctx, r, &seen{d, watcher.done(), <-stalls, end, recovery, o.crowd})
 	return r, s.seconds(filepath.Join(os.TempDir(), "seconds.csv"))
 }

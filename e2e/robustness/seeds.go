@@ -52,12 +52,20 @@ func all(ctx context.Context, o options) error {
 	return o.verdict(ctx, results)
 }
 
+// only returns how a run differs from one of all faults, "" if it does not.
+func (o *options) only() string {
+	if o.world.Sites <= 1 {
+		return o.faults
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d sites %s", o.world.Sites, o.faults))
+}
+
 // stopGrace is the time that a run has to tidy up after a signal.
 const stopGrace = 30 * time.Second
 
 // one runs a seed in a separate process and network namespace.
 func (o *options) one(ctx context.Context, seed uint64, dir string) *Result {
-	r := &Result{Seed: seed, Seconds: o.duration.Seconds(), Only: o.faults, Logs: dir}
+	r := &Result{Seed: seed, Seconds: o.duration.Seconds(), Only: o.only(), Logs: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		r.Error = err.Error()
 		return r
@@ -119,7 +127,8 @@ func (o *options) cores() int { return max(1, runtime.NumCPU()/o.parallel) }
 func (o *options) args(seed uint64) []string {
 	return []string{"-envoy", o.world.Envoy, "-module", o.world.Module, "-titrate", o.world.Titrate,
 		"-duration", o.duration.String(), "-seed", strconv.FormatUint(seed, 10), "-faults", o.faults,
-		"-clients", strconv.Itoa(o.crowd), "-share-pools=" + strconv.FormatBool(o.world.Share)}
+		"-clients", strconv.Itoa(o.crowd), "-share-pools=" + strconv.FormatBool(o.world.Share),
+		"-sites", strconv.Itoa(o.world.Sites)}
 }
 
 // progress returns the writer of a run's lines: with many seeds each line names its seed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -44,6 +45,9 @@ func (o *options) replay(seed uint64) string {
 	}
 	if !o.world.Share {
 		args = append(args, "-share-pools=false")
+	}
+	if o.world.Sites > 1 {
+		args = append(args, fmt.Sprintf("-sites %d", o.world.Sites))
 	}
 	if args != nil {
 		command += fmt.Sprintf(" ARGS='%s'", strings.Join(args, " "))
@@ -159,7 +163,7 @@ func listKinds(to io.Writer) {
 // kindRows are the kinds of faults: name, what it does, how long it lasts, grace,
 // what it excuses besides.
 func kindRows() (rows [][5]string) {
-	for _, k := range fault.Kinds {
+	for _, k := range slices.Concat(fault.Kinds, fault.OfSites) {
 		var besides []string
 		for _, b := range []struct {
 			is   bool

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +23,8 @@ type Options struct {
 	Name string
 	// Ports has the ports, also those of the first gateways. nil has free ones, and no gateway.
 	Ports *PortPlan
+	// Host is the address that coordinators' APIs listen on; "" is 127.0.0.1.
+	Host string
 	// Documents are applied before the first gateway starts. "" applies nothing.
 	Documents string
 	// Upstream are arguments of the upstream; nil starts none.
@@ -67,7 +71,7 @@ func (r *Rig) New(o Options) (in *Installation, err error) {
 	for _, port := range p.gossip {
 		in.gossip = append(in.gossip, Address(port))
 	}
-	in.addCoordinator(strings.TrimSuffix("coordinator-"+o.Name, "-"), Address(p.coordinator), Address(p.coordinatorWeb))
+	in.addCoordinator(strings.TrimSuffix("coordinator-"+o.Name, "-"), in.at(Address(p.coordinator)), Address(p.coordinatorWeb))
 	return in, nil
 }
 
@@ -75,9 +79,17 @@ func (r *Rig) New(o Options) (in *Installation, err error) {
 func (in *Installation) AddCoordinator(name string) error {
 	free, err := Addresses(2)
 	if err == nil {
-		in.addCoordinator(name, free[0], free[1])
+		in.addCoordinator(name, in.at(free[0]), free[1])
 	}
 	return err
+}
+
+// at returns the address of an API whose port is free on loopback.
+func (in *Installation) at(loopback string) string {
+	if in.o.Host == "" {
+		return loopback
+	}
+	return net.JoinHostPort(in.o.Host, strconv.Itoa(Port(loopback)))
 }
 
 func (in *Installation) addCoordinator(name, api, web string) {

@@ -7,8 +7,8 @@
 //	plan      the requests: each client stays below its limit
 //	Gateway   asks its engine, and counts the outcomes
 //
-// Each client has a gateway. One client of twenty goes to all gateways in turn. Pause stops a gateway, as
-// SIGSTOP stops a process; its sockets fill meanwhile.
+// Requests of other plans go in with Ask. Each client has a gateway. One client of twenty goes to all gateways in
+// turn. Pause stops a gateway, as SIGSTOP stops a process; its sockets fill meanwhile.
 package exact
 
 import (
@@ -66,8 +66,10 @@ type Gateway struct {
 
 	requests, refused atomic.Uint64
 	late              atomic.Int64
+	tickets           atomic.Uint64
 	mu                sync.Mutex
-	first             string // refusal
+	waiting           map[uint64]func(*limiter.Outcome) // requests, by ticket
+	first             string                            // refusal
 	wrong             error
 }
 
@@ -82,7 +84,8 @@ type Counts struct {
 // New links a gateway to its agent, and keeps it linked.
 func New(o Options) *Gateway {
 	bell := agentlink.NewBell()
-	g := &Gateway{o: o, plan: plan{home: o.Place, gateways: o.Gateways, keys: o.Keys}, end: func() {}}
+	g := &Gateway{o: o, plan: plan{home: o.Place, gateways: o.Gateways, keys: o.Keys}, end: func() {},
+		waiting: map[uint64]func(*limiter.Outcome){}}
 	g.engine = limiter.New(limiter.Options{Keys: max(1024, 4*o.Keys), Replica: o.Name, Start: enforcer.Now(),
 		Ask: bell.Ring})
 	g.enforcer = enforcer.New(enforcer.Options{Engine: g.engine, FailurePolicy: limiter.BootOpen, Deliver: g.ended,
@@ -177,18 +180,40 @@ func (g *Gateway) live(ctx context.Context, all []*Gateway) {
 func (g *Gateway) ask(home int, r request) {
 	request := limiter.Request{Tenant: Tenants[r.client%len(Tenants)], Client: fmt.Sprintf("c-%d-%d", home, r.client),
 		Pool: Pool, Cost: r.cost}
-	out := g.enforcer.Decide(&request)
-	if out.Verdict == limiter.Wait {
-		out, _ = g.enforcer.Enqueue(&request, 1)
-	}
+	g.Ask(&request, func(out *limiter.Outcome) { g.judge(request.Client, out) })
 	g.requests.Add(1)
-	g.judge(request.Client, &out)
+}
+
+// Ask asks the engine about a request. done is called once with the outcome, which is no Wait: before Ask returns, or
+// later if the request waits.
+func (g *Gateway) Ask(r *limiter.Request, done func(*limiter.Outcome)) {
+	out := g.enforcer.Decide(r)
+	if out.Verdict == limiter.Wait {
+		ticket := g.tickets.Add(1)
+		g.mu.Lock()
+		g.waiting[ticket] = done
+		g.mu.Unlock()
+		if out, _ = g.enforcer.Enqueue(r, ticket); out.Verdict == limiter.Wait {
+			return
+		}
+		g.take(ticket)
+	}
+	done(&out)
+}
+
+// take returns what is to be done at the end of a request that waits.
+func (g *Gateway) take(ticket uint64) (done func(*limiter.Outcome)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	done = g.waiting[ticket]
+	delete(g.waiting, ticket)
+	return done
 }
 
 // ended takes the outcomes of requests that have waited.
 func (g *Gateway) ended(events []limiter.Event) {
 	for i := range events {
-		g.judge(events[i].Client, &events[i].Outcome)
+		g.take(events[i].Ticket)(&events[i].Outcome)
 	}
 }
 

@@ -3,6 +3,7 @@ package exact
 import (
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ func TestCounts(t *testing.T) {
 func TestRefusalsWithoutAgent(t *testing.T) {
 	g := unlinked(t, -1)
 	refuse := func() uint64 {
-		g.ended([]limiter.Event{{Client: "c", Outcome: limiter.Outcome{Verdict: limiter.Reject}}})
+		g.judge("c", &limiter.Outcome{Verdict: limiter.Reject})
 		return g.Counts().Refused
 	}
 	if g.Alone(true); refuse() != 0 {
@@ -54,6 +55,23 @@ func TestRefusalsWithoutAgent(t *testing.T) {
 	}
 	if g.Alone(false); refuse() != 1 {
 		t.Error("a refusal does not count, with an agent")
+	}
+}
+
+// A request that waits ends once, with the outcome of its event.
+func TestEndOfAWait(t *testing.T) {
+	g := unlinked(t, 0)
+	var got []limiter.Verdict
+	g.waiting[7] = func(out *limiter.Outcome) { got = append(got, out.Verdict) }
+	g.ended([]limiter.Event{{Ticket: 7, Outcome: limiter.Outcome{Verdict: limiter.Reject}}})
+	if !slices.Equal(got, []limiter.Verdict{limiter.Reject}) || len(g.waiting) > 0 {
+		t.Errorf("%v, %d wait", got, len(g.waiting))
+	}
+	g.Ask(&limiter.Request{Tenant: Tenants[0], Client: "other", Pool: Pool, Cost: 1}, func(out *limiter.Outcome) {
+		got = append(got, out.Verdict)
+	})
+	if len(got) != 2 || got[1] != limiter.Admit || len(g.waiting) > 0 {
+		t.Errorf("%v, %d wait", got, len(g.waiting))
 	}
 }
 

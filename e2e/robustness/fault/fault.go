@@ -44,6 +44,9 @@ type Scene interface {
 	Alone(do func() error) error
 }
 
+// OfSites are more kinds, for gateways of several sites.
+var OfSites = []Kind{partitionSites}
+
 // Fault is one of a kind, with its target.
 type Fault interface {
 	// What it does and to whom.

@@ -40,6 +40,16 @@ var partitionMesh = Kind{
 	},
 }
 
+var partitionSites = Kind{
+	Name: "partition-sites", Does: "with `-sites 2`: the gateways of one site and of the other are cut off from each " +
+		"other; coordinators reach all",
+	Touches: "network", Shortest: 5 * second, Longest: 35 * second, Grace: cutOff,
+	Draw: func(_ *rand.Rand, s Scene) Fault {
+		return disturb(s, "cut the sites off from each other", wire.Fault{Cut: true},
+			func(from, to *wire.Host, _ wire.Packet) bool { return s.World().Abroad(from, to) })
+	},
+}
+
 var partitionCoordinator = Kind{
 	Name:    "partition-coordinator",
 	Does:    "a coordinator, leading or not, is cut off from etcd, the other and the agents",

@@ -87,14 +87,18 @@ func Print(w io.Writer, events []Event) {
 	}
 }
 
-// Select gives the kinds of the given names, all without any.
-func Select(names []string) ([]Kind, error) {
+// Select gives the kinds of the given names, all without any. sites says that the gateways are of several sites.
+func Select(names []string, sites bool) ([]Kind, error) {
+	kinds := slices.Clone(Kinds)
+	if sites {
+		kinds = append(kinds, OfSites...)
+	}
 	if len(names) == 0 {
-		return Kinds, nil
+		return kinds, nil
 	}
 	var found []Kind
 	for _, n := range names {
-		matching := slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return !k.named(n) })
+		matching := slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !k.named(n) })
 		if len(matching) == 0 {
 			return nil, fmt.Errorf("no kind of faults is called %q: see -list", n)
 		}

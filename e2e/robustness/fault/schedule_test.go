@@ -2,6 +2,7 @@ package fault
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -36,20 +37,25 @@ func TestSchedule(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	kinds, err := Select([]string{"kill", "restart-envoy"})
+	kinds, err := Select([]string{"kill", "restart-envoy"}, false)
 	if err != nil || len(kinds) < 4 {
 		t.Errorf("%d kinds, %v", len(kinds), err)
 	}
-	if _, err := Select([]string{"kil"}); err == nil {
+	if _, err := Select([]string{"kil"}, false); err == nil {
 		t.Error("half a word is a name")
 	}
-	if all, err := Select(nil); err != nil || len(all) != len(Kinds) {
-		t.Errorf("%d kinds, %v", len(all), err)
+	for sites, want := range map[bool]int{false: len(Kinds), true: len(Kinds) + len(OfSites)} {
+		if all, err := Select(nil, sites); err != nil || len(all) != want {
+			t.Errorf("%d kinds, %v", len(all), err)
+		}
+		if _, err := Select([]string{"partition-sites"}, sites); (err == nil) != sites {
+			t.Errorf("with sites %v: %v", sites, err)
+		}
 	}
 }
 
 func TestKindsAreWhole(t *testing.T) {
-	for _, k := range Kinds {
+	for _, k := range slices.Concat(Kinds, OfSites) {
 		if k.Name == "" || k.Does == "" || k.Touches == "" || k.Draw == nil || k.Longest < k.Shortest {
 			t.Errorf("%+v", k)
 		}

@@ -47,6 +47,8 @@ type Rule func(from, to *Host, p Packet) (Fault, bool)
 type Packet struct {
 	// From and To are ports of TCP or UDP, 0 of others.
 	From, To uint16
+	// Size is the packet's with its headers, bytes.
+	Size int
 }
 
 // Switch connects the hosts.
@@ -183,7 +185,7 @@ func (s *Switch) deliver(from *Host, packet []byte) {
 	}
 	var delay time.Duration
 	for _, rule := range *s.active.Load() {
-		fault, applies := rule(from, to, ports(packet))
+		fault, applies := rule(from, to, fields(packet))
 		if !applies {
 			continue
 		}
@@ -206,8 +208,9 @@ func (s *Switch) deliver(from *Host, packet []byte) {
 	_, _ = to.tun.Write(packet) // a host that has gone, or its queue is full: the packet is lost
 }
 
-// ports of a packet.
-func ports(packet []byte) (p Packet) {
+// fields of a packet.
+func fields(packet []byte) (p Packet) {
+	p.Size = len(packet)
 	header := int(packet[0]&15) * 4
 	if proto := packet[9]; (proto == unix.IPPROTO_TCP || proto == unix.IPPROTO_UDP) && len(packet) >= header+4 {
 		p.From, p.To = binary.BigEndian.Uint16(packet[header:]), binary.BigEndian.Uint16(packet[header+2:])

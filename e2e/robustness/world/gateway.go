@@ -52,7 +52,11 @@ func (w *World) AddGateway(ctx context.Context) (*Gateway, error) {
 	}
 	g := &Gateway{Name: name, Host: h, world: w, away: true}
 	web := address(h, agentPort)
-	g.Agent = w.server(h, r, r.Agent(name, w.coordinatorAddresses(), web, w.seeds(g), "--insecure"))
+	site, more := w.o.site(n)
+	w.mu.Lock()
+	w.sites[h] = site
+	w.mu.Unlock()
+	g.Agent = w.server(h, r, r.Agent(name, w.coordinatorAddresses(), web, w.seeds(g), append(more, "--insecure")...))
 	g.Agent.metrics = "http://" + web + "/metrics"
 	if err := g.Agent.Start(ctx); err != nil {
 		return nil, err
@@ -85,6 +89,7 @@ func (w *World) RemoveGateway(g *Gateway) error {
 	gone := func(s *Server) bool { return s == g.Agent || s == g.Envoy }
 	w.servers = slices.DeleteFunc(w.servers, gone)
 	w.gateways = slices.DeleteFunc(w.gateways, func(other *Gateway) bool { return other == g })
+	delete(w.sites, g.Host)
 	w.mu.Unlock()
 	err := errors.Join(g.Envoy.Stop(), g.Agent.Stop(), w.Switch.Remove(g.Host))
 	g.forgetShared()

@@ -53,6 +53,7 @@ const UpstreamPort = 9000
 type Options struct {
 	installation.Programs
 	Share    bool // the coordinators share the pools
+	Sites    int  // of the gateways, with slow links between them; 1 has none
 	Progress io.Writer
 }
 
@@ -74,6 +75,7 @@ type World struct {
 	rigs         []*rig.Rig
 	hosts        map[*rig.Rig]*wire.Host
 	gateways     []*Gateway
+	sites        map[*wire.Host]int // of gateways
 	gatewaysEver int
 	liars        int // ever
 	restored     int // how often etcd was
@@ -84,7 +86,7 @@ type World struct {
 // New starts the installation in the network namespace that this process is in,
 // which must be its own. Close ends it, also after an error.
 func New(ctx context.Context, o Options) (*World, error) {
-	w := &World{o: o, hosts: map[*rig.Rig]*wire.Host{}, base: os.Getpid() % 10_000_000 * 100}
+	w := &World{o: o, hosts: map[*rig.Rig]*wire.Host{}, sites: map[*wire.Host]int{}, base: os.Getpid() % 10_000_000 * 100}
 	var err error
 	if w.self, err = os.Executable(); err != nil {
 		return w, err
@@ -93,6 +95,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 		return w, err
 	}
 	w.clocks = w.tryClock()
+	w.Switch.Disturb(w.farther)
 	for _, step := range []func(context.Context) error{w.startEtcd, w.startCoordinators} {
 		if err := step(ctx); err != nil {
 			return w, err
