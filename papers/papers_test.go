@@ -3,7 +3,9 @@ package papers
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/titrate/titrate/papers/comparison"
@@ -88,6 +90,9 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	findings := map[string][]*experiment.Finding{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, p := range All() {
 		for _, e := range p.Experiments {
 			if e.Run == nil {
@@ -99,9 +104,17 @@ func TestDocument(t *testing.T) {
 				}
 				continue
 			}
-			findings[e.Name] = e.Run(false).Findings
+			all.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				found := e.Run(false).Findings
+				mu.Lock()
+				defer mu.Unlock()
+				findings[e.Name] = found
+			})
 		}
 	}
+	all.Wait()
 	for _, p := range All() {
 		for _, line := range strings.Split(p.Rows(findings), "\n") {
 			if line != "" && !strings.Contains(string(raw), line+"\n") {

@@ -9,6 +9,7 @@ import (
 // The page about changes, from the first apply to the rollback, as it stands.
 func TestGuideChanges(t *testing.T) {
 	b := need(t)
+	t.Parallel()
 	said := guide.Run(t, b.clone(t, nil), script(t, "../../docs/changes.md", "To try it", "Apply, with a reason",
 		"Plan first", "Look back", "Go back", "Several coordinators"))
 	contains(t, said, "capacity: 300 -> 100", "exit status 1",

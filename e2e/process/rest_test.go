@@ -9,6 +9,7 @@ import (
 // The page about the API over HTTP, with curl, as it stands.
 func TestGuideRest(t *testing.T) {
 	b := need(t)
+	t.Parallel()
 	said := guide.Run(t, b.clone(t, nil), script(t, "../../docs/rest.md", "To try it", "Create, change, delete",
 		"Several at once, plans and history", "What happens now", "Errors"))
 	contains(t, said, `"name":"tenants/acme/quotas/api"`, `"code":"ABORTED"`, `"outcomes":["CREATED"`,

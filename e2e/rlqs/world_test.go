@@ -2,6 +2,7 @@ package rlqs
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -55,6 +56,15 @@ type envoy struct {
 	refused  atomic.Int64
 	failed   atomic.Int64
 	slowest  atomic.Int64 // nanoseconds
+}
+
+// TestMain runs all tests at once, whatever the number of processors: they wait for Envoys' reports most of the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
 // newWorld starts an installation whose agents have so many Envoys each.
