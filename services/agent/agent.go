@@ -33,15 +33,11 @@ type Agent struct {
 
 	configuring sync.Mutex // of streams that bring configurations; locked before the others
 
-	offering sync.Mutex // guards offer and unsaved; never locked while mu is
-	offer    applied.Offer
-	unsaved  unsaved
+	offers
 
 	server *linkserver.Server
 	gossip *gossip.Node
 	stream *stream.Group
-	rls    *rls.Server  // nil: there is none
-	rlqs   *rlqs.Server // nil: there is none
 	listeners
 
 	booksAt  atomic.Pointer[controlled] // the stream to the coordinator that takes bookings; nil: there is none
@@ -71,7 +67,15 @@ type snapshots struct {
 	saveFailures atomic.Int64   // since one was written
 }
 
+type offers struct {
+	offering sync.Mutex // guards offer and unsaved; never locked while Agent.mu is
+	offer    applied.Offer
+	unsaved  unsaved
+}
+
 type listeners struct {
+	rls     *rls.Server  // nil: there is none
+	rlqs    *rlqs.Server // nil: there is none
 	rlsAt   net.Listener // of rls
 	rlqsAt  net.Listener // of rlqs
 	adminAt net.Listener

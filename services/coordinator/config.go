@@ -54,18 +54,7 @@ type Config struct {
 
 	// EtcdEndpoints are host:port or URLs of etcd's members. Required.
 	EtcdEndpoints []string
-	// EtcdSecurity are the TLS files for etcd.
-	EtcdSecurity telemetry.Security
-	// EtcdUser and the file with its password, for an etcd with authentication; without
-	// a file the password is in the environment, see store.PasswordEnv.
-	EtcdUser, EtcdPasswordFile string
-	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
-	Prefix string
-	// HistoryKeep is the number of revisions of the configuration that are kept for history and rollback. Default 200,
-	// negative = none. HistoryBytes bounds the space in etcd of their changes, compressed. Default 64 MiB. The oldest
-	// go first; a change that takes more alone is kept without its diff, and no rollback goes over it.
-	HistoryKeep  int
-	HistoryBytes int64
+	StoreConfig
 	// SessionTTL is the time for which a dead leader keeps the lead. Default 5 s.
 	SessionTTL time.Duration
 
@@ -94,6 +83,33 @@ type Config struct {
 	// ShutdownTimeout bounds a stop in order. Default 5 s.
 	ShutdownTimeout time.Duration
 
+	AccessConfig
+	// Webhook is sent an event when a client has used a part of a calendar quota that the limit names.
+	Webhook webhook.Config
+
+	Security telemetry.Security
+	Meters   telemetry.Meters
+	Log      *slog.Logger
+}
+
+// StoreConfig has the settings about what is kept in etcd.
+type StoreConfig struct {
+	// EtcdSecurity are the TLS files for etcd.
+	EtcdSecurity telemetry.Security
+	// EtcdUser and the file with its password, for an etcd with authentication; without
+	// a file the password is in the environment, see store.PasswordEnv.
+	EtcdUser, EtcdPasswordFile string
+	// Prefix of everything that Titrate keeps in etcd. Default /titrate.
+	Prefix string
+	// HistoryKeep is the number of revisions of the configuration that are kept for history and rollback. Default 200,
+	// negative = none. HistoryBytes bounds the space in etcd of their changes, compressed. Default 64 MiB. The oldest
+	// go first; a change that takes more alone is kept without its diff, and no rollback goes over it.
+	HistoryKeep  int
+	HistoryBytes int64
+}
+
+// AccessConfig says who may do what, and where changes are noted.
+type AccessConfig struct {
 	// AccessPolicy is the file that grants roles to client certificates, see package access. Empty: agents alone are
 	// let in, by the form of their certificates. Without a CA in Security there are no certificates, and any client
 	// that can connect may do everything.
@@ -107,14 +123,8 @@ type Config struct {
 	JWT    access.JWT
 	// AuditLog is the file that the JSON lines about changes are appended to. Empty: they go to Log.
 	AuditLog string
-	// Webhook is sent an event when a client has used a part of a calendar quota that the limit names.
-	Webhook webhook.Config
 	// AuditRequired makes a change fail, before it is stored, whose line AuditLog does not take.
 	AuditRequired bool
-
-	Security telemetry.Security
-	Meters   telemetry.Meters
-	Log      *slog.Logger
 }
 
 // Coordinator is one process of the coordinator, its ports open.
@@ -136,21 +146,25 @@ type Coordinator struct {
 	metrics       *telemetry.Metrics
 	traces        changeTraces
 	logs          *telemetry.Logs // nil: none are sent
-	admin         *telemetry.Admin
-	server        *grpc.Server
-	agents        *grpc.Server // for the control stream: server, or a separate one
-	guard         *access.Guard
-	intake        *intake.Intake
-	audit         *audit.File   // nil without Config.AuditLog
-	rest          *http.Server  // nil without Config.Rest
-	console       consoleServer // zero without Config.Console
-	health        *health.Server
-	tidying       sync.WaitGroup // the store, after an election
-	deciding      sync.WaitGroup // on claims
-	decide        func()         // begins to decide on claims
+	servers
+	guard    *access.Guard
+	audit    *audit.File    // nil without Config.AuditLog
+	tidying  sync.WaitGroup // the store, after an election
+	deciding sync.WaitGroup // on claims
+	decide   func()         // begins to decide on claims
 
 	instruments   instruments
 	suspectLogged time.Time // when the log last named a suspect agent
+}
+
+type servers struct {
+	admin   *telemetry.Admin
+	server  *grpc.Server
+	agents  *grpc.Server  // for the control stream: server, or a separate one
+	rest    *http.Server  // nil without Config.Rest
+	console consoleServer // zero without Config.Console
+	intake  *intake.Intake
+	health  *health.Server
 
 	grpcListener, adminListener net.Listener
 	agentListener               net.Listener // nil where agents have no separate one
@@ -230,22 +244,17 @@ func (c *Config) check() error {
 		bad("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",
 			c.Streams.Streams, c.Streams.PerIdentity)
 	}
-	if err := c.JWT.Check(); err != nil {
-		wrong = append(wrong, err)
-	}
-	if err := c.Webhook.Check(); err != nil {
-		wrong = append(wrong, err)
-	}
+	wrong = append(wrong, c.JWT.Check(), c.Webhook.Check())
 	if c.AuditRequired && c.AuditLog == "" {
 		bad("--audit-required is about the file of --audit-log: give that, too")
 	}
 	if c.HistoryBytes < 0 {
 		bad("--history-bytes %d: want 1 at least", c.HistoryBytes)
 	}
-	if len(wrong) == 0 {
-		return nil
+	if err := errors.Join(wrong...); err != nil {
+		return fmt.Errorf("%w: %w", ErrSettings, err)
 	}
-	return fmt.Errorf("%w: %w", ErrSettings, errors.Join(wrong...))
+	return nil
 }
 
 // Complete fills in defaults, checks everything, opens the ports and connects the
@@ -272,141 +281,3 @@ func (c Config) Complete(ctx context.Context) (*Coordinator, error) {
 	ok = true
 	return o, nil
 }
-
-// open opens the ports.
-func (o *Coordinator) open(ctx context.Context) (err error) {
-	c := &o.config
-	if o.grpcListener, err = o.listen(ctx, "--listen", c.Listen); err != nil {
-		return err
-	}
-	flag, agents := "--listen", o.grpcListener
-	if c.ListenAgents != "" {
-		if o.agentListener, err = o.listen(ctx, "--listen-agents", c.ListenAgents); err != nil {
-			return err
-		}
-		flag, agents = "--listen-agents", o.agentListener
-	}
-	if c.Rest != "" {
-		if o.restListener, err = o.listen(ctx, "--rest", c.Rest); err != nil {
-			return err
-		}
-	}
-	if c.Console != "" {
-		if o.console.listener, err = o.listen(ctx, "--console", c.Console); err != nil {
-			return err
-		}
-	}
-	if o.adminListener, err = c.Security.Listen(ctx, "--admin", c.Admin); err != nil {
-		return err
-	}
-	if c.Advertise != "" {
-		return nil
-	}
-	address := agents.Addr().(*net.TCPAddr)
-	if address.IP.IsUnspecified() {
-		return fmt.Errorf("%s opens every interface: say with --advertise host:port how agents reach this coordinator",
-			flag)
-	}
-	c.Advertise = address.String()
-	return nil
-}
-
-// listen opens a port for calls.
-func (o *Coordinator) listen(ctx context.Context, flag, address string) (net.Listener, error) {
-	if err := o.checkCallersKnown(flag, address); err != nil {
-		return nil, err
-	}
-	return o.config.Security.Listen(ctx, flag, address)
-}
-
-// connect makes etcd's client, which dials in the background.
-func (o *Coordinator) connect(context.Context) error {
-	c := &o.config
-	secure, err := c.EtcdSecurity.TLSCredentials()
-	if err != nil {
-		return fmt.Errorf("TLS for etcd: %w", err)
-	}
-	password, err := store.Password(c.EtcdUser, c.EtcdPasswordFile)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrSettings, err)
-	}
-	o.client, err = store.Dial(store.Access{Endpoints: c.EtcdEndpoints, TLS: secure, User: c.EtcdUser,
-		Password: password, Observe: o.instruments.called})
-	if err != nil {
-		return fmt.Errorf("--etcd-endpoints: %w", err)
-	}
-	o.store = store.Open(o.client, c.Prefix+"/v1alpha1/").LogTo(c.Log).
-		Retain(store.Retention{Revisions: c.HistoryKeep, Bytes: c.HistoryBytes})
-	o.elector = election.New(election.Config{
-		Client: o.client, Prefix: c.Prefix + "/election", Address: c.Advertise, TTL: c.SessionTTL, Log: o.log,
-		Share: c.SharePools, Name: c.Name,
-	})
-	return nil
-}
-
-// observe makes metrics and the admin server.
-func (o *Coordinator) observe(ctx context.Context) (err error) {
-	o.config.Meters.Log = o.log
-	if o.metrics, err = o.config.Meters.Open(ctx); err != nil {
-		return err
-	}
-	if err = o.instruments.define(o.meter()); err != nil {
-		return err
-	}
-	if o.traces.sender, err = o.config.Meters.OpenTraces(ctx, o.metrics); err != nil {
-		return err
-	}
-	if o.log, o.logs, err = o.config.Meters.OpenLogs(ctx, o.log, o.metrics); err != nil {
-		return err
-	}
-	if o.admin, err = telemetry.NewAdmin(o.metrics, o.config.Security, o.log); err != nil {
-		return err
-	}
-	return o.admin.Files("etcd tls", o.config.EtcdSecurity)
-}
-
-// release undoes what Complete began.
-func (o *Coordinator) release() {
-	for _, l := range []net.Listener{o.grpcListener, o.agentListener, o.restListener, o.console.listener,
-		o.adminListener} {
-		if l != nil {
-			l.Close()
-		}
-	}
-	if o.client != nil {
-		o.client.Close()
-	}
-	if o.peers != nil {
-		o.peers.close()
-	}
-	if o.metrics != nil {
-		closing, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if err := errors.Join(o.traces.sender.Close(closing), o.logs.Close(closing),
-			o.metrics.Close(closing)); err != nil {
-			o.log.Debug("metrics, traces or logs not flushed", "error", err)
-		}
-	}
-}
-
-// Address returns the address of the gRPC server.
-func (o *Coordinator) Address() string { return o.grpcListener.Addr().String() }
-
-// AgentAddress returns the address of the server for agents.
-func (o *Coordinator) AgentAddress() string {
-	if o.agentListener == nil {
-		return o.Address()
-	}
-	return o.agentListener.Addr().String()
-}
-
-// RestAddress returns the address of the admin API over HTTP, "" without Config.Rest.
-func (o *Coordinator) RestAddress() string {
-	if o.restListener == nil {
-		return ""
-	}
-	return o.restListener.Addr().String()
-}
-
-// AdminAddress returns the address of the HTTP server.
-func (o *Coordinator) AdminAddress() string { return o.adminListener.Addr().String() }

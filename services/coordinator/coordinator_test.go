@@ -47,8 +47,9 @@ func startWith(t testing.TB, endpoint, prefix, name string, caller credentials.T
 	set func(*coordinator.Config)) *running {
 	t.Helper()
 	config := coordinator.Config{
-		Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Name: name, EtcdEndpoints: []string{endpoint}, Prefix: prefix,
-		SessionTTL: 2 * time.Second, Round: 50 * time.Millisecond, Settle: 300 * time.Millisecond,
+		Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Name: name, EtcdEndpoints: []string{endpoint},
+		StoreConfig: coordinator.StoreConfig{Prefix: prefix},
+		SessionTTL:  2 * time.Second, Round: 50 * time.Millisecond, Settle: 300 * time.Millisecond,
 		ShutdownTimeout: 2 * time.Second, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)).With("coordinator", name),
 	}
 	set(&config)

@@ -154,7 +154,7 @@ func TestTokensNeedTLS(t *testing.T) {
 		{func(c *coordinator.Config) { c.JWT.Issuer = "x" }, "give --jwks"},
 	} {
 		config := coordinator.Config{EtcdEndpoints: []string{"127.0.0.1:1"}, Listen: "0.0.0.0:0", Admin: "127.0.0.1:0",
-			Advertise: "x:1", Tokens: tokens, Log: slog.New(slog.DiscardHandler)}
+			Advertise: "x:1", AccessConfig: coordinator.AccessConfig{Tokens: tokens}, Log: slog.New(slog.DiscardHandler)}
 		c.set(&config)
 		o, err := config.Complete(t.Context())
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -84,27 +84,32 @@ type Peers struct {
 	nearnessNew bool              // a peer says something else than before
 }
 
-// typical is the delay that is typical, and when it was found out.
-type typical struct {
-	delay time.Duration
-	at    time.Duration
-	known bool
-}
-
-// typicalEvery is the time for which a typical delay holds where finding it out takes a while.
-const typicalEvery = time.Second
-
 // peer is another agent.
 type peer struct {
-	name        string
-	number      int32
-	place       int // in the list of peers by name
-	address     string
-	alive       bool   // according to memberlist
-	version     uint8  // of the gossip with it; 0: none in common
-	life        uint64 // counts the peer's processes, as seen from here
-	failed      time.Duration
-	left        bool          // it announced its end
+	name    string
+	number  int32
+	place   int // in the list of peers by name
+	address string
+	alive   bool   // according to memberlist
+	version uint8  // of the gossip with it; 0: none in common
+	life    uint64 // counts the peer's processes, as seen from here
+	failed  time.Duration
+	left    bool // it announced its end
+	received
+	resend    int           // in so many packets it is asked to send everything again
+	resent    time.Duration // when it asked for that last
+	seq       uint64        // latest sent to it
+	sent      time.Duration // when
+	busy      time.Duration // until then it is sent to each period
+	refreshed time.Duration // up to then what it knows was sent again in turn
+	delays    Delay
+	box       delivery.Box
+	nearness  gossipv1.Nearness // as it says
+	abroad    bool              // at another site
+}
+
+// received says what has come of a peer.
+type received struct {
 	incarnation uint64        // as it says
 	heard       time.Duration // 0 = never
 	promised    time.Duration // it speaks again within this
@@ -112,16 +117,6 @@ type peer struct {
 	earlier     uint64        // which before: bit i is lastSeq−1−i
 	lastAt      time.Duration // when lastSeq came
 	owesAck     bool          // it carried records
-	resend      int           // in so many packets it is asked to send everything again
-	resent      time.Duration // when it asked for that last
-	seq         uint64        // latest sent to it
-	sent        time.Duration // when
-	busy        time.Duration // until then it is sent to each period
-	refreshed   time.Duration // up to then what it knows was sent again in turn
-	delays      Delay
-	box         delivery.Box
-	nearness    gossipv1.Nearness // as it says
-	abroad      bool              // at another site
 }
 
 // NewPeers returns no peers. An agent that was unreachable for the time forgotten may have forgotten what it was sent.
@@ -374,48 +369,7 @@ func (p *Peers) isHeard(now time.Duration, at *peer) bool {
 	return at.heard > 0 && now-at.heard < 3*max(Idle*p.period, at.promised)
 }
 
-// Late is the longest time that claims and sums wait for their turn, here and at the peers: beyond half a period only
-// if an agent's budget is used up.
-func (p *Peers) Late(now time.Duration) time.Duration {
-	return p.longest(now, &p.lates) + p.budget.late
-}
-
 // Delay is the largest one-way delay over the reachable peers.
 func (p *Peers) Delay(now time.Duration) time.Duration {
 	return p.longest(now, &p.delays)
-}
-
-// longest returns the longest of times that are kept below 0, over the reachable peers. The others are taken out: their
-// next packet puts them in again.
-func (p *Peers) longest(now time.Duration, of *deadlines) time.Duration {
-	for {
-		n, d, ok := of.first()
-		if !ok || p.isHeard(now, p.numbered[n]) {
-			return -d
-		}
-		of.remove(n)
-	}
-}
-
-// TypicalDelay is the lower median over the reachable peers. One slow or paused peer does not change it much. With many
-// peers it is up to typicalEvery old.
-func (p *Peers) TypicalDelay(now time.Duration) time.Duration {
-	if t := &p.typical; len(p.by) <= busyPeers || !t.known || now-t.at >= typicalEvery {
-		*t = typical{p.median(now), now, true}
-	}
-	return p.typical.delay
-}
-
-func (p *Peers) median(now time.Duration) time.Duration {
-	var all []time.Duration
-	for _, at := range p.by {
-		if p.isHeard(now, at) {
-			all = append(all, at.delays.Value())
-		}
-	}
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[(len(all)-1)/2]
 }
