@@ -23,15 +23,15 @@ compiler() { [ "$1" = "$(go env GOHOSTARCH)" ] && echo gcc || echo "$([ "$1" = a
 
 for arch in amd64 arm64; do
   echo "building for $arch"
-  export GOOS=linux GOARCH=$arch GOFLAGS=-tags=grpcnotrace
+  export GOOS=linux GOARCH=$arch
   built="-s -w -X github.com/titrate/titrate/services/command.built=$version"
-  (cd services && CGO_ENABLED=0 go build -trimpath -ldflags="$built" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
-  (cd lab && CGO_ENABLED=0 go build -trimpath -ldflags="$built" -o "$dir/titrate-lab-linux-$arch" ./cmd/titrate-lab)
+  (cd services && CGO_ENABLED=0 go build -trimpath -tags=grpcnotrace -ldflags="$built" -o "$dir/titrate-linux-$arch" ./cmd/titrate)
+  (cd lab && CGO_ENABLED=0 go build -trimpath -tags=grpcnotrace -ldflags="$built" -o "$dir/titrate-lab-linux-$arch" ./cmd/titrate-lab)
   (cd envoy-filter && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$dir/install-linux-$arch" ./install)
   (cd envoy-filter && CGO_ENABLED=1 CC=$(compiler $arch) go build -trimpath -ldflags='-s -w' -buildmode=c-shared \
     -o "$dir/libtitrate-linux-$arch.so" . && rm -f "$dir/libtitrate-linux-$arch.h")
 done
-unset GOOS GOARCH GOFLAGS
+unset GOOS GOARCH
 
 (cd tools/release && GOWORK=off go build -o "$dir/.release" .)
 about=(-version "$version" -time "$time" -revision "$revision")
