@@ -234,10 +234,38 @@ func checkPods(t *testing.T, object runtime.Object) {
 	}
 }
 
+// Each agent of the chart, wherever it runs, is of the site of the values.
+func TestSite(t *testing.T) {
+	for name, args := range valuesFiles(t) {
+		agents := 0
+		for _, object := range decode(t, render(t, append(slices.Clone(args), "--set", "gossip.site=eu-1")...)) {
+			spec := podsOf(object)
+			if spec == nil {
+				continue
+			}
+			for _, c := range append(spec.Containers, spec.InitContainers...) {
+				if len(c.Args) == 0 || c.Args[0] != "agent" {
+					continue
+				}
+				if agents++; !slices.Contains(c.Args, "--site=eu-1") {
+					t.Errorf("%s: container %s has no site: %q", name, c.Name, c.Args)
+				}
+			}
+		}
+		if agents == 0 {
+			t.Errorf("%s: no agent", name)
+		}
+		if text := render(t, args...); strings.Contains(text, "--site") {
+			t.Errorf("%s: a site that no value names", name)
+		}
+	}
+}
+
 func TestBadValuesAreRefused(t *testing.T) {
 	for _, set := range []string{"gateway.replicas=0", "gateway.upstream.pool=NOT OK", "gateway.bootPolicy=MAYBE",
 		"gatway.replicas=1",
-		"etcd.replicas=2", "backup.keep=0", "gossip.period=fast"} {
+		"etcd.replicas=2", "backup.keep=0", "gossip.period=fast", "gossip.site=e u",
+		"gossip.site=-eu"} {
 		out, err := helm(t, "template", "demo", "--kube-version", "1.31.0", "--set", set)
 		field := strings.Split(strings.Split(set, "=")[0], ".")
 		if err == nil || !strings.Contains(out, field[len(field)-1]) && !strings.Contains(out, field[0]) {

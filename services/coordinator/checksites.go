@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -14,23 +15,8 @@ func (f *facts) ofSites() (out []*quotav1.Finding) {
 	const name = "sites"
 	several := len(f.sites) > 1 || len(f.sites) == 1 && len(f.sites[0].Others) > 0
 	for i := range f.sites {
-		s := &f.sites[i]
-		if several && s.Name == "" && len(s.Gateways) > 0 {
-			out = append(out, doubtful(name, "give their agents --site; until then they are a site of their own",
-				"%s without a site among sites: %s", wording.Count(len(s.Gateways), "gateway"),
-				firstOf(s.Gateways, func(g string) string { return g })))
-		}
-		if several && s.Far > 0 {
-			out = append(out, doubtful(name, "give agents that are far from each other another --site",
-				"%s of %s are far from others there, so that limits which state no precision may be LOCAL: %s",
-				wording.Count(s.Far, "agent"), nameOf(s.Name), s.Why))
-		}
-		for _, o := range s.Others {
-			if o.Cut > 0 {
-				out = append(out, doubtful(name, "look at the network between them: UDP and TCP of --gossip. Meanwhile each "+
-					"site keeps to what the others left it", "%s is cut off from %s: %d of %s do not receive it",
-					nameOf(o.Name), nameOf(s.Name), o.Cut, wording.Count(s.Agents, "agent")))
-			}
+		if several {
+			out = append(out, siteTrouble(&f.sites[i])...)
 		}
 	}
 	switch {
@@ -47,6 +33,29 @@ func (f *facts) ofSites() (out []*quotav1.Finding) {
 	return out
 }
 
+// siteTrouble judges one of several sites.
+func siteTrouble(s *fleet.Site) (out []*quotav1.Finding) {
+	const name = "sites"
+	if s.Name == "" && len(s.Gateways) > 0 {
+		out = append(out, doubtful(name, "give their agents --site; until then they are a site of their own",
+			"%s without a site among sites: %s", wording.Count(len(s.Gateways), "gateway"),
+			firstOf(s.Gateways, func(g string) string { return g })))
+	}
+	if s.Far > 0 {
+		out = append(out, doubtful(name, "give agents that are far from each other another --site",
+			"%s of %s are far from others there, so that limits which state no precision may be LOCAL: %s",
+			wording.Count(s.Far, "agent"), nameOf(s.Name), s.Why))
+	}
+	for _, o := range s.Others {
+		if o.Cut > 0 {
+			out = append(out, doubtful(name, "look at the network between them: UDP and TCP of --gossip. Meanwhile each "+
+				"site keeps to what the others left it", "%s is cut off from %s: %d of %s do not receive it",
+				nameOf(o.Name), nameOf(s.Name), o.Cut, wording.Count(s.Agents, "agent")))
+		}
+	}
+	return out
+}
+
 // siteSentence says which sites there are, and how far they are from each other.
 func (f *facts) siteSentence() string {
 	var all, ways []string
@@ -54,7 +63,8 @@ func (f *facts) siteSentence() string {
 		s := &f.sites[i]
 		all = append(all, fmt.Sprintf("%s with %s", nameOf(s.Name), wording.Count(len(s.Gateways), "gateway")))
 		for _, o := range s.Others {
-			if o.Way > 0 && (s.Name < o.Name || !has(f.sites, o.Name)) {
+			known := slices.ContainsFunc(f.sites, func(s fleet.Site) bool { return s.Name == o.Name })
+			if o.Way > 0 && (s.Name < o.Name || !known) {
 				ways = append(ways, fmt.Sprintf("%s from %s to %s", o.Way, nameOf(s.Name), nameOf(o.Name)))
 			}
 		}
@@ -64,15 +74,6 @@ func (f *facts) siteSentence() string {
 		text += "; one way " + strings.Join(ways, ", ") + "; only ways between sites are long"
 	}
 	return text
-}
-
-func has(sites []fleet.Site, name string) bool {
-	for i := range sites {
-		if sites[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // nameOf names a site in a sentence.

@@ -40,6 +40,7 @@ type measurements struct {
 	state          election.State
 	connected      []string // agents
 	fleet          fleet.Summary
+	sites          []fleet.Site
 	revision       int64
 	trouble        config.Trouble
 	delivery       delivery.Stats
@@ -54,7 +55,7 @@ func (o *Coordinator) measure() measurements {
 		m.pools, m.flows, m.suspects = out.Pools, top(out.Flows, o.config.TopTenants), out.Suspects
 	}
 	m.state, _ = o.elector.State()
-	m.fleet = o.fleet.Summary(m.connected)
+	m.fleet, m.sites = o.fleet.Summary(m.connected), o.fleet.Sites(m.connected)
 	known, _, _ := o.configuration.Allocation()
 	m.revision = known.Revision
 	m.ledger = o.ledger.Stats()

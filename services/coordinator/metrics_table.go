@@ -7,9 +7,22 @@ import (
 	"github.com/titrate/titrate/services/console"
 	"github.com/titrate/titrate/services/coordinator/allocation"
 	"github.com/titrate/titrate/services/coordinator/election"
+	"github.com/titrate/titrate/services/coordinator/fleet"
 	"github.com/titrate/titrate/services/intake"
 	"github.com/titrate/titrate/services/telemetry"
 )
+
+// ofSites reads a metric of each site, where agents have sites.
+func ofSites(read func(*fleet.Site) float64) func(measurements, telemetry.Put) {
+	return func(m measurements, put telemetry.Put) {
+		if len(m.sites) == 1 && m.sites[0].Name == "" {
+			return
+		}
+		for i := range m.sites {
+			put(read(&m.sites[i]), attribute.String("site", m.sites[i].Name))
+		}
+	}
+}
 
 // ownMetrics are about this coordinator and the configuration.
 var ownMetrics = []telemetry.Instrument[measurements]{
@@ -39,6 +52,15 @@ var ownMetrics = []telemetry.Instrument[measurements]{
 		Read: telemetry.One(func(m measurements) int { return m.fleet.LeftOut })},
 	{Name: "titrate_gateways_refusing", Help: "Gateways that refuse a configuration and keep an older one.",
 		Read: telemetry.One(func(m measurements) int { return m.fleet.Refusing })},
+	{Name: "titrate_site_gateways", Labels: []string{"site"},
+		Help: "Gateways of the agents of a site that are connected here. Only with sites.",
+		Read: ofSites(func(s *fleet.Site) float64 { return float64(len(s.Gateways)) })},
+	{Name: "titrate_site_cut_off", Labels: []string{"site"},
+		Help: "Agents of a site that do not receive another site. Only with sites.",
+		Read: ofSites(func(s *fleet.Site) float64 { return float64(s.Cut()) })},
+	{Name: "titrate_site_far", Labels: []string{"site"},
+		Help: "Agents of a site that find the others there too far for EXACT limits. Only with sites.",
+		Read: ofSites(func(s *fleet.Site) float64 { return float64(s.Far) })},
 	{Name: "titrate_configuration_held",
 		Help: "1 while the configuration in etcd is gone or incomplete: what gateways have stays in force until " +
 			"titrate recover.", Read: telemetry.Is(func(m measurements) bool { return m.trouble.Held != "" })},

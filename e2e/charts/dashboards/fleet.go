@@ -5,7 +5,7 @@ func fleet() dashboard {
 	return dashboard{name: "fleet", title: "Titrate: fleet",
 		help: "Whether the installation is sound, and what all gateways do together.",
 		rows: []row{{"Now", fleetNow()}, {"Requests", fleetRequests()}, {"Configuration and shares", fleetShares()},
-			{"Agents among each other", fleetGossip()}}}
+			{"Agents among each other", fleetGossip()}, {"Sites", fleetSites()}}}
 }
 
 func fleetNow() []panel {
@@ -93,5 +93,20 @@ func fleetGossip() []panel {
 		{"Traffic between agents", "Datagrams of all agents together, without the headers of IP and UDP.",
 			bytesPerSecond,
 			lines, []query{{"{{direction}}", sum("direction", rate(in("titrate_agent_gossip_bytes_total")))}}},
+	}
+}
+
+func fleetSites() []panel {
+	return []panel{
+		{"Gateways by site", "Where agents have --site.", count,
+			lines, []query{{"{{site}}", most("site", in("titrate_site_gateways"))}}},
+		{"Sites cut off", "Agents that do not receive another site, and agents far from others of their own site. " +
+			"Right is 0.", count, lines, []query{
+			{"cut off, {{site}}", most("site", in("titrate_site_cut_off"))},
+			{"too far, {{site}}", most("site", in("titrate_site_far"))}}},
+		{"Keys used at two sites", "Summed over agents.", count, lines,
+			[]query{{"with {{site}}", sum("site", in("titrate_agent_site_keys"))}}},
+		{"Records waiting between sites", "While they wait, sites learn later what the others admit.", count, lines,
+			[]query{{"to {{site}}", sum("site", in("titrate_agent_site_waiting"))}}},
 	}
 }

@@ -82,7 +82,6 @@ type otherAgents struct {
 	abroad       []string                 // agents of other sites that are alive
 	waysAbroad   map[string]time.Duration // to the farthest agent of a site, as the coordinator is sent it
 	left         map[string]bool          // by agent that is not alive: it left in order
-	lost         map[string]bool          // sites of which no agent is alive, and one that had failed is forgotten
 }
 
 // linked are the gateways of this agent.
@@ -120,7 +119,7 @@ func New(o Options) *Core {
 		activity: activity.New(o.Site),
 		near:     newNearness(o.ExactWithin),
 		otherAgents: otherAgents{peers: peers, lives: map[string]uint64{}, sites: map[string]string{},
-			left: map[string]bool{}, lost: map[string]bool{}},
+			left: map[string]bool{}},
 		linked: linked{gateways: map[Process]*gateway{}, links: map[Link]*gateway{},
 			processes: map[uint64]*gateway{}},
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),

@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -71,7 +70,6 @@ func (c *Core) bySite(all []string) (here []string, others []aggregation.Site) {
 			continue
 		}
 		c.abroad = append(c.abroad, name)
-		delete(c.lost, site)
 		i, ok := slices.BinarySearchFunc(others, site, func(s aggregation.Site, name string) int {
 			return cmp.Compare(s.Name, name)
 		})
@@ -83,9 +81,10 @@ func (c *Core) bySite(all []string) (here []string, others []aggregation.Site) {
 	return here, others
 }
 
-// lostSites are the sites of which an agent has failed that is not known to be of another site since.
+// lostSites are the sites of which an agent has failed that has not come back at another site. A failed agent is
+// remembered for longer than the claims of a site that is cut off.
 func (c *Core) lostSites() map[string]bool {
-	lost := maps.Clone(c.lost)
+	lost := map[string]bool{}
 	for name, site := range c.sites {
 		if c.hasFailed(name) {
 			lost[site] = true
@@ -108,9 +107,6 @@ func (c *Core) Round(now time.Duration, soon bool) (out []schedule.Outgoing, for
 	c.aggregator.SetDelay(c.peers.Delay(now), c.peers.Late(now))
 	out, forgotten = c.peers.Round(now, soon, false, c.aggregator)
 	for _, name := range forgotten {
-		if c.hasFailed(name) {
-			c.lost[c.sites[name]] = true
-		}
 		delete(c.lives, name)
 		delete(c.sites, name)
 		delete(c.left, name)

@@ -26,6 +26,14 @@ type OtherSite struct {
 	Way  time.Duration // the longest; 0: not known
 }
 
+// Cut returns how many agents of the site do not receive the site that most of them do not receive.
+func (s *Site) Cut() (most int) {
+	for _, o := range s.Others {
+		most = max(most, o.Cut)
+	}
+	return most
+}
+
 // sites are the sites by name.
 type sites map[string]*Site
 
