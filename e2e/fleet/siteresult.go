@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -111,6 +112,12 @@ func (r *Result) judgeSites(p *Phase) {
 	if s.Cut == 0 { // a client that goes to all sites may be refused what a site that is cut off claimed last
 		r.atMost("clients of the crowd, requests refused", p.Name, float64(s.Refused), 0, "requests", "")
 	}
+	if s.Steady && !s.proves() {
+		r.Void = cmp.Or(r.Void, fmt.Sprintf("the machine is too slow for %d agents and %d keys: in the phase %s clients "+
+			"were up to %.0f ms late, and packets within a site took up to %.0f ms, so that a burst too much would pass "+
+			"unnoticed", r.Agents, r.Keys, p.Name, 1000*s.Late, 1000*s.SiteDelay))
+		return
+	}
 	for i := range s.Clients {
 		c := &s.Clients[i]
 		name := fmt.Sprintf("%s, %g/s: ", c.Name, c.Rate)
@@ -125,11 +132,6 @@ func (r *Result) judgeSites(p *Phase) {
 		if c.Offered == 0 {
 			r.Void = fmt.Sprintf("client %s sent nothing in the phase %s", c.Name, p.Name)
 		}
-	}
-	if s.Steady && !s.proves() && r.Void == "" {
-		r.Void = fmt.Sprintf("the machine is too slow for %d agents and %d keys: in the phase %s clients were up to "+
-			"%.0f ms late, and packets within a site took up to %.0f ms, so that a burst too much would pass unnoticed",
-			r.Agents, r.Keys, p.Name, 1000*s.Late, 1000*s.SiteDelay)
 	}
 }
 

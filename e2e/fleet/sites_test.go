@@ -64,19 +64,20 @@ func TestJudgeSites(t *testing.T) {
 		change func(*SitePhase, *SiteClient)
 		want   string
 	}{
-		"good":      {func(*SitePhase, *SiteClient) {}, "PASS"},
-		"agreement": {func(s *SitePhase, _ *SiteClient) { s.Agreed = 16 }, "FAIL"},
-		"keys":      {func(s *SitePhase, _ *SiteClient) { s.Keys = .9 }, "FAIL"},
-		"bytes":     {func(s *SitePhase, _ *SiteClient) { s.Pair.Most = 101e3 }, "FAIL"},
-		"crowd":     {func(s *SitePhase, _ *SiteClient) { s.Refused = 1 }, "FAIL"},
-		"excess":    {func(_ *SitePhase, c *SiteClient) { c.Excess = 9 }, "FAIL"},
-		"wrongly":   {func(_ *SitePhase, c *SiteClient) { c.Wrongful = 1 }, "FAIL"},
-		"too much":  {func(_ *SitePhase, c *SiteClient) { c.Admitted = 1011 }, "FAIL"},
-		"little":    {func(_ *SitePhase, c *SiteClient) { c.Admitted = 989 }, "FAIL"},
-		"cut":       {func(s *SitePhase, c *SiteClient) { s.Cut, s.Steady, c.Offered = 30, false, 1006 }, "FAIL"},
-		"nobody":    {func(_ *SitePhase, c *SiteClient) { c.Offered = 0 }, "VOID"},
-		"slow":      {func(_ *SitePhase, c *SiteClient) { c.Bound = 100 }, "VOID"},
-		"slow, bad": {func(s *SitePhase, c *SiteClient) { c.Bound, s.Refused = 100, 1 }, "FAIL"},
+		"good":       {func(*SitePhase, *SiteClient) {}, "PASS"},
+		"agreement":  {func(s *SitePhase, _ *SiteClient) { s.Agreed = 16 }, "FAIL"},
+		"keys":       {func(s *SitePhase, _ *SiteClient) { s.Keys = .9 }, "FAIL"},
+		"bytes":      {func(s *SitePhase, _ *SiteClient) { s.Pair.Most = 101e3 }, "FAIL"},
+		"crowd":      {func(s *SitePhase, _ *SiteClient) { s.Refused = 1 }, "FAIL"},
+		"excess":     {func(_ *SitePhase, c *SiteClient) { c.Excess = 9 }, "FAIL"},
+		"wrongly":    {func(_ *SitePhase, c *SiteClient) { c.Wrongful = 1 }, "FAIL"},
+		"too much":   {func(_ *SitePhase, c *SiteClient) { c.Admitted = 1011 }, "FAIL"},
+		"little":     {func(_ *SitePhase, c *SiteClient) { c.Admitted = 989 }, "FAIL"},
+		"cut":        {func(s *SitePhase, c *SiteClient) { s.Cut, s.Steady, c.Offered = 30, false, 1006 }, "FAIL"},
+		"nobody":     {func(_ *SitePhase, c *SiteClient) { c.Offered = 0 }, "VOID"},
+		"slow":       {func(_ *SitePhase, c *SiteClient) { c.Bound = 100 }, "VOID"},
+		"slow, late": {func(_ *SitePhase, c *SiteClient) { c.Bound, c.Wrongful = 100, 1 }, "VOID"},
+		"slow, bad":  {func(s *SitePhase, c *SiteClient) { c.Bound, s.Refused = 100, 1 }, "FAIL"},
 	} {
 		s := &SitePhase{Steady: true, Keys: 1, Clients: []SiteClient{{Name: "home", Rate: 100, Burst: 100, Load: 1.5,
 			Sites: 1, Bound: 8, Figures: demand.Figures{Offered: 1500, Admitted: 1000, Central: 1000}}}}
@@ -127,6 +128,9 @@ func TestSites(t *testing.T) {
 	var out bytes.Buffer
 	_ = write(&out, o, []*Result{r})
 	t.Log(out.String())
+	if r.Void != "" && !r.failed() {
+		t.Skip(r.Void)
+	}
 	for _, c := range r.Checks {
 		if !c.Pass {
 			t.Errorf("%s, %s: %v %s, want %v; %s", c.Name, c.Phase, c.Figure, c.Unit, c.Most, c.Why)
