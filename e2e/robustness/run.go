@@ -43,7 +43,10 @@ func inside(ctx context.Context, o options, file string) error {
 func play(ctx context.Context, o options) (r *Result, err error) {
 	events := fault.Schedule(o.seeds[0], o.duration, o.kinds)
 	s := &scene{quotas: quotasOf(o.duration)}
-	defer func() { err = errors.Join(err, s.close()) }()
+	if o.world.Zones, err = os.MkdirTemp("", "titrate-zones-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(o.world.Zones)) }()
 	if err := s.build(ctx, o.world); err != nil {
 		return nil, err
 	}
@@ -51,6 +54,9 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	fault.Print(os.Stderr, events)
 	loaded, unload := context.WithCancel(ctx)
 	defer unload()
+	if err := s.daily(ctx, o.world.Zones, o.duration); err != nil {
+		return nil, err
+	}
 	s.begin(loaded, o.seeds[0], o.crowd)
 	go s.api.Count(loaded, changeEvery)
 	stalls := s.stalls(loaded)
