@@ -43,10 +43,14 @@ func inside(ctx context.Context, o options, file string) error {
 func play(ctx context.Context, o options) (r *Result, err error) {
 	events := fault.Schedule(o.seeds[0], o.duration, o.kinds)
 	s := &scene{quotas: quotasOf(o.duration)}
-	if o.world.Zones, err = os.MkdirTemp("", "titrate-zones-"); err != nil {
+	zones, err := os.MkdirTemp("", "titrate-zones-")
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(o.world.Zones)) }()
+	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(zones)) }()
+	if err := os.Setenv("ZONEINFO", zones); err != nil { // this process reads documents, and coordinators inherit it
+		return nil, err
+	}
 	if err := s.build(ctx, o.world); err != nil {
 		return nil, err
 	}
@@ -54,7 +58,7 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	fault.Print(os.Stderr, events)
 	loaded, unload := context.WithCancel(ctx)
 	defer unload()
-	if err := s.daily(ctx, o.world.Zones, o.duration); err != nil {
+	if err := s.daily(ctx, zones, o.duration); err != nil {
 		return nil, err
 	}
 	s.begin(loaded, o.seeds[0], o.crowd)

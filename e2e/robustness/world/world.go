@@ -52,8 +52,7 @@ const UpstreamPort = 9000
 // Options name the programs.
 type Options struct {
 	installation.Programs
-	Share    bool   // the coordinators share the pools
-	Zones    string // directory of time zones that the coordinators know besides their own
+	Share    bool // the coordinators share the pools
 	Progress io.Writer
 }
 
@@ -168,7 +167,6 @@ func (w *World) startCoordinators(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.Env = append(r.Env, "ZONEINFO="+w.o.Zones)
 		web := address(h, coordinatorWebPort)
 		more := []string{"--insecure"}
 		if w.o.Share {
