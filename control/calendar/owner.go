@@ -251,14 +251,22 @@ func (o *Owner) Ask(now int64, from Peer, m Ask, out Outbox) {
 		out.Reply(from, o.replyBefore(now, u, m))
 		return
 	}
-	if m.Unbooked > 0 && m.Granter != o.life && m.Period != 0 {
+	if m.Period != 0 {
+		o.learn(m)
+	}
+	o.serve(now, out)
+}
+
+// learn takes in what a gateway knows of other owners' grants.
+func (o *Owner) learn(m Ask) {
+	a := &o.now
+	if m.Unbooked > 0 && m.Granter != o.life {
 		a.exclude(interval{max(0, m.Known-m.Unbooked), m.Known})
 	}
-	if m.Known > a.said && m.Period != 0 {
+	if m.Known > a.said {
 		a.others = max(a.others, min(m.Known, o.terms.Amount))
 		a.high = max(a.high, a.others)
 	}
-	o.serve(now, out)
 }
 
 // isAhead reports whether a period is the one that this agent learns next.

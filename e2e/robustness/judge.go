@@ -79,6 +79,7 @@ func (s *scene) judge(ctx context.Context, r *Result, all *seen) {
 	r.admitted(records, all.stalls, all.watcher.delay(r.Faults), s.world.Sites())
 	r.inFlight(s.load.Stays("flies"))
 	r.quotas(s.quotas, records)
+	r.daily(s.quotas, s.turn, records)
 	r.entitled(records, check.Quiet(r.Faults, settled, all.end, shortest), all.stalls)
 	r.spared(records, check.Quiet(check.Unsparing(r.Faults), settled, all.end, shortest))
 	r.asNew(all.again)

@@ -133,7 +133,8 @@ func TestBoundOverSites(t *testing.T) {
 }
 
 func TestTenantsAreThoseOfTheDocuments(t *testing.T) {
-	documents := documents + quotasOf(time.Minute).documents(time.Now())
+	q := quotasOf(time.Minute)
+	documents := documents + q.documents(time.Now()) + q.daily()
 	for _, c := range clients {
 		if !strings.Contains(documents, "tenants/"+c.Tenant+",") {
 			t.Errorf("no tenant %s in the documents", c.Tenant)

@@ -43,7 +43,14 @@ func inside(ctx context.Context, o options, file string) error {
 func play(ctx context.Context, o options) (r *Result, err error) {
 	events := fault.Schedule(o.seeds[0], o.duration, o.kinds)
 	s := &scene{quotas: quotasOf(o.duration)}
-	defer func() { err = errors.Join(err, s.close()) }()
+	zones, err := os.MkdirTemp("", "titrate-zones-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(zones)) }()
+	if err := os.Setenv("ZONEINFO", zones); err != nil { // this process reads documents, and coordinators inherit it
+		return nil, err
+	}
 	if err := s.build(ctx, o.world); err != nil {
 		return nil, err
 	}
@@ -51,6 +58,9 @@ func play(ctx context.Context, o options) (r *Result, err error) {
 	fault.Print(os.Stderr, events)
 	loaded, unload := context.WithCancel(ctx)
 	defer unload()
+	if err := s.daily(ctx, zones, o.duration); err != nil {
+		return nil, err
+	}
 	s.begin(loaded, o.seeds[0], o.crowd)
 	go s.api.Count(loaded, changeEvery)
 	stalls := s.stalls(loaded)

@@ -134,6 +134,7 @@ var clients = append([]load.Client{
 		Stays: [2]time.Duration{50 * time.Millisecond, 10 * time.Second}},
 	{Tenant: "metered", Name: "metered", Pool: "crowd", Rate: quotaRate},
 	{Tenant: "booked", Name: "booked", Pool: "crowd", Rate: quotaRate},
+	{Tenant: "daily", Name: "daily", Pool: "crowd", Rate: quotaRate},
 }, watchdogs()...)
 
 // watchdogs ask once a second at every gateway.
@@ -165,6 +166,7 @@ type scene struct {
 	api    *calls.API
 	load   *load.Load
 	quotas quotas
+	turn   time.Duration // since the load's start: when the day of the quota "daily" ends
 }
 
 // World, Configure and Delete are for faults.

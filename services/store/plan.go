@@ -377,7 +377,8 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-// set returns the writes of the plan: resources as they are stored, with etag and time. The plan has these from then on.
+// set returns the writes of the plan: resources as they are stored, with etag and time. The plan has these from then
+// on.
 func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 	var set changeSet
 	for _, name := range p.order {

@@ -205,8 +205,8 @@ func (t *translator) metadata(n *ratelimitconfig.Node) {
 	}
 }
 
-// numbers gives a limit a rate or, of weeks, months and years, a calendar's quota. Values next to a key without a value that
-// have other numbers become overrides.
+// numbers gives a limit a rate or, of weeks, months and years, a calendar's quota. Values next to a key without a value
+// that have other numbers become overrides.
 func (t *translator) numbers(l *quotav1.Limit, parent *ratelimitconfig.Node, path []*ratelimitconfig.Node) {
 	n := path[len(path)-1]
 	var values []*ratelimitconfig.Node
@@ -261,8 +261,8 @@ var begins = map[quotav1.CalendarQuota_Per]string{
 	quotav1.CalendarQuota_YEAR:  "each year begins on 1 January; a year of ratelimit has 365 days",
 }
 
-// calendar is the quota of a limit of weeks, months or years, and a note that says so. It is nil for other limits, and where a
-// value next to the limit's key needs another period, which an override cannot have.
+// calendar is the quota of a limit of weeks, months or years, and a note that says so. It is nil for other limits, and
+// where a value next to the limit's key needs another period, which an override cannot have.
 func (t *translator) calendar(n *ratelimitconfig.Node, values []*ratelimitconfig.Node) *quotav1.CalendarQuota {
 	per, ok := periods[n.Limit.Unit]
 	if !ok || n.Limit.Requests == 0 {

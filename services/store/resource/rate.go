@@ -57,21 +57,11 @@ func Blocks(rate string) bool {
 
 // isNumber reports whether a text that strconv reads is digits, with a fraction and an exponent if wanted: 1.5e3.
 func isNumber(s string) bool {
-	whole, fraction, hasPoint := strings.Cut(s, ".")
-	rest := &whole
-	if hasPoint {
-		rest = &fraction
-	}
-	if i := strings.IndexAny(*rest, "eE"); i >= 0 {
-		exponent := (*rest)[i+1:]
-		if *rest = (*rest)[:i]; !isDigits(strings.TrimLeft(exponent, "+-")) {
-			return false
-		}
-	}
-	return isDigits(whole) && (!hasPoint || isDigits(fraction))
+	_, after, hasPoint := strings.Cut(s, ".")
+	return startsWithDigit(s) && (!hasPoint || startsWithDigit(after)) && strings.Trim(s, "0123456789.eE+-") == ""
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func startsWithDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
 // parseRate takes a rate apart: the amount, and the seconds of its window.
 func parseRate(s string) (amount, seconds float64, err error) {
