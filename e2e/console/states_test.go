@@ -160,6 +160,7 @@ func answerOf(now state, path string) string {
 // Every screen says in each state what it has: everything, not at all, not for this reader. With -whole it is also
 // nothing and not yet. Names with HTML stay texts in all states.
 func TestStates(t *testing.T) {
+	t.Parallel()
 	api := &stated{}
 	api.now.Store(full)
 	pages, err := console.New(api)
