@@ -64,6 +64,7 @@ func large(w http.ResponseWriter, r *http.Request) {
 
 // Lists of 10,000 tenants and 100 gateways have only the rows in the document that are seen.
 func TestLargeInstallation(t *testing.T) {
+	t.Parallel()
 	pages, err := console.New(http.HandlerFunc(large))
 	if err != nil {
 		t.Fatal(err)

@@ -157,9 +157,10 @@ func answerOf(now state, path string) string {
 	return ""
 }
 
-// Every screen says in each state what it has: everything, not at all, not for this reader; with -whole also nothing and
-// not yet. Names with HTML stay texts in all states.
+// Every screen says in each state what it has: everything, not at all, not for this reader. With -whole it is also
+// nothing and not yet. Names with HTML stay texts in all states.
 func TestStates(t *testing.T) {
+	t.Parallel()
 	api := &stated{}
 	api.now.Store(full)
 	pages, err := console.New(api)

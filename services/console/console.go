@@ -83,7 +83,7 @@ type file struct {
 	plain, packed []byte
 }
 
-// load reads the site. Size returns what it takes on the way to a browser.
+// load reads the site.
 func load() (map[string]*file, error) {
 	entries, err := fs.ReadDir(site, "site")
 	if err != nil {

@@ -4,6 +4,7 @@ import type { Activity } from "./types";
 
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const date = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
 const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium" });
 
 export function num(n: number): string {
@@ -15,6 +16,12 @@ export function rate(n: number): string { return `${num(n)}/s`; }
 export function time(text: string | undefined): string {
   const t = new Date(text ?? NaN);
   return isNaN(t.getTime()) ? "" : moment.format(t);
+}
+
+// day is a time without its hour, if it is midnight for the reader.
+export function day(text: string | undefined): string {
+  const t = new Date(text ?? NaN);
+  return t.getHours() + t.getMinutes() + t.getSeconds() === 0 ? date.format(t) : time(text);
 }
 
 // seconds reads a duration such as "0.1s"; 0 if there is none.

@@ -92,9 +92,10 @@ function decision(d: Decision, i: number, limits: Table<LimitStep>): Tree {
       d.marked && badge(t.marked, "warn"), " ", d.shadowed && badge(t.shadowed, "warn")),
     figures([[t.siteOf, d.site], [t.client, d.client], [t.pool, d.pool], [t.limit, limitName(d.limit)], [t.revision, d.revision]]),
     h("p", null, link(["tenant", d.tenant], d.tenant)),
-    h("h3", null, t.stepsTitle), line(waited, seconds(d.retryAfter)), h("ol", { class: "timeline" }, events(d).map((e) =>
+    line(waited, seconds(d.retryAfter)),
+    h("details", { open: i === 0 }, h("summary", null, t.stepsTitle), h("ol", { class: "timeline" }, events(d).map((e) =>
       h("li", null, h("span", { class: "at" }, e.at === 0 ? clock(d, waited) : `+${duration(e.at)}`),
         h("div", null, e.texts.map((s) => h("p", null, s)))))),
     d.share && h("p", null, t.shareThen(rate(d.share.share), rate(d.share.rate), d.share.waiting)),
-    d.limits.length > 0 && [h("h3", null, t.limitsThen), limits.view(d.limits)]);
+    d.limits.length > 0 && [h("h3", null, t.limitsThen), limits.view(d.limits)]));
 }

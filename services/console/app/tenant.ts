@@ -108,12 +108,13 @@ function usage(a: Activity): Tree {
 function limitCard(l: LimitExplanation): Content {
   const a = l.activity;
   return a && h("article", { key: l.limit, class: "card" }, h("h3", null, l.limit),
-    figures([[t.mode, l.mode], [t.rate, Number(l.concurrency) ? t.concurrency(l.concurrency) : rate(l.rate)],
+    figures([[t.mode, l.mode], [t.rate, Number(l.concurrency) ? t.concurrency(l.concurrency) : l.rate ? rate(l.rate) : null],
       [t.burst, l.burst ? num(l.burst) : null], [t.key, t.keyOf[l.key] ?? l.key],
       [t.refusedRate, rate(per(a, a.refused))], [t.waited, rate(per(a, a.waited))],
       [t.shadowed, a.shadowed === "0" ? null : rate(per(a, a.shadowed))]]),
     l.gateways.length > 0 && h("ul", { class: "sentences" }, l.gateways.map((g) => h("li", null,
-      `${g.gateway}: ${t.refusedRate} ${rate(per(g, g.refused))}`))));
+      `${g.gateway}: ${t.refusedRate} ${rate(per(g, g.refused))}${
+        g.shadowed === "0" ? "" : `, ${t.shadowed} ${rate(per(g, g.shadowed))}`}`))));
 }
 
 function gatewayTable(c: Context): Table<Part> {
@@ -183,10 +184,14 @@ function limitTable(c: Context): Table<Limit> {
     { title: t.burst, number: true, cell: (l) => l.burst ? num(l.burst) : "" },
     { title: t.key, cell: (l) => t.keyOf[l.key] ?? l.key },
     { title: t.mode, cell: (l) => badge(l.mode, l.mode === "ENFORCE" ? "" : "warn") },
-    { title: t.precision, cell: (l) => h("span", { title: l.status?.precisionWhy ?? null }, l.status?.precision ?? "") },
+    { title: t.precision, cell: (l) => h("span", { title: l.status?.precisionWhy ?? null }, precision(l)) },
     { title: t.until, cell: (l) => time(l.until) },
     { title: t.warnings, cell: (l) => l.status?.warnings.join(" ") },
   ], (l) => l.name, c.changed);
+}
+
+function precision(l: Limit): string {
+  return l.status?.precision === "PRECISION_UNSPECIFIED" ? "" : l.status?.precision ?? "";
 }
 
 // allowed is what a limit lets a client have.

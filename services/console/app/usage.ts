@@ -2,7 +2,7 @@
 
 import { get } from "./api";
 import { h, type Content } from "./dom";
-import { last, num, time } from "./format";
+import { day, last, num } from "./format";
 import { badge, meter, Table, type Context } from "./parts";
 import { t } from "./strings";
 import { isBucket } from "./picture";
@@ -18,7 +18,7 @@ export function usageTable(c: Context): Table<Usage> {
   return new Table<Usage>(t.periods, [
     { title: t.limit, cell: (u) => last(u.limit) },
     { title: t.client, cell: (u) => u.client || h("em", null, t.wholeTenant) },
-    { title: t.period, cell: (u) => [t.periodOf(u.period, time(u.begins), time(u.ends)), " ",
+    { title: t.period, cell: (u) => [t.periodOf(u.period, day(u.begins), day(u.ends)), " ",
       u.final && badge(t.ended, ""), u.lost > 0 && badge(t.lostReports(num(u.lost)), "warn")] },
     { title: t.used, number: true, cell: (u) => meter(u.settled, u.amount, t.usedOf(num(u.settled), num(u.amount))) },
     { title: t.left, number: true, cell: (u) => num(Math.max(0, u.amount - u.settled)) },

@@ -9,8 +9,8 @@ import (
 // law of the package comment on the demand that is known now. The allocator stays as it is.
 //
 // A tenant that the configuration no longer has counts as Unknown. What tenants ask for that
-// are Unknown now stays Unknown: it is not known which of them asks for what. Supposed demands take the place of those
-// that are known.
+// are Unknown now stays Unknown: it is not known which of them asks for what. Supposed demands take the place of what
+// is known.
 func (al *Allocator) Rehearse(c *Config, supposed map[Flow]float64) *Outcome {
 	next := New(al.params)
 	next.Configure(c)

@@ -298,11 +298,10 @@ func (l *Loop) Step(now time.Time) bool {
 	return true
 }
 
-// Rehearse returns what the next round would decide under two configurations, under the second also for demands that are
-// supposed, nil if this
-// coordinator does not lead, or does not know the demand yet.
-func (l *Loop) Rehearse(now time.Time, a, b *allocation.Config, supposed map[allocation.Flow]float64) (*allocation.Outcome,
-	*allocation.Outcome) {
+// Rehearse returns what the next round would decide under two configurations. Supposed demands are of the second one.
+// It is nil if this coordinator does not lead, or does not know the demand yet.
+func (l *Loop) Rehearse(now time.Time, a, b *allocation.Config, supposed map[allocation.Flow]float64) (
+	before, after *allocation.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.allocator == nil || l.outcome == nil && !l.alone(now) {

@@ -5109,7 +5109,7 @@ type PlanRequest struct {
 	Apply *ApplyRequest `protobuf:"bytes,1,opt,name=apply,proto3" json:"apply,omitempty"`
 	// Instead: the revision to go back to.
 	Rollback int64 `protobuf:"varint,2,opt,name=rollback,proto3" json:"rollback,omitempty"`
-	// Demands after the change, in place of those of now: a tenant that is new asks for nothing yet.
+	// Demands after the change, in place of what is asked for now: a tenant that is new asks for nothing yet.
 	Suppose       []*SupposedDemand `protobuf:"bytes,3,rep,name=suppose,proto3" json:"suppose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
