@@ -274,7 +274,8 @@ func (t *top) screen(ctx context.Context, client *client, out io.Writer) error {
 
 func (t *top) obey(key string) {
 	if by, is := map[string]quotav1.Selection_By{"t": quotav1.Selection_TENANT, "p": quotav1.Selection_POOL,
-		"l": quotav1.Selection_LIMIT, "c": quotav1.Selection_CLIENT, "g": quotav1.Selection_GATEWAY, "@": quotav1.Selection_SITE}[key]; is {
+		"l": quotav1.Selection_LIMIT, "c": quotav1.Selection_CLIENT, "g": quotav1.Selection_GATEWAY,
+		"@": quotav1.Selection_SITE}[key]; is {
 		t.selection.By = by
 	}
 	if order, is := map[string]quotav1.Selection_Order{"r": quotav1.Selection_REFUSED,

@@ -75,8 +75,8 @@ func bucketSentence(b *quotav1.Bucket) string {
 }
 
 func ownerSentence(o *quotav1.OwnerBucket, burst string) string {
-	return fmt.Sprintf("agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they have not spent.",
-		o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
+	return fmt.Sprintf("agent %s owns the bucket. Of %s tokens it may grant %s; gateways have %s that they have not "+
+		"spent.", o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
 }
 
 // siteName names a site in a sentence.

@@ -1,6 +1,6 @@
 // Package toplist sums the outcomes of requests by tenant, pool, limit, client, gateway or site, and picks the names
-// with the most. An agent does that for its gateways, and the coordinator for all agents; so an agent sends few rows, however
-// many it has.
+// with the most. An agent does that for its gateways, and the coordinator for all agents; so an agent sends few rows,
+// however many it has.
 //
 // # Invariants
 //

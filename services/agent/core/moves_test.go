@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -10,6 +11,17 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
+
+// addAgents begins so many agents.
+func (f *fleet) addAgents(n int) {
+	for i := range n {
+		f.agents = append(f.agents, &fleetAgent{name: fmt.Sprintf("agent-%03d", i), admitted: map[uint64]float64{},
+			claim: map[uint64]float64{}, sums: map[uint64]exchange.KeySum{}, charged: map[uint64]float64{},
+			refilled: map[uint64]float64{}})
+		f.places[f.agents[i].name] = i
+		f.begin(i)
+	}
+}
 
 // move restarts an agent in order at another site; its gateway lives on.
 func (f *fleet) move(i int, site string) {
