@@ -1,5 +1,5 @@
-// Package calendar has quotas of a period of a calendar: a cost that a key may use in a day, week, month or year of
-// a time zone, over all gateways.
+// Package calendar has quotas of a period of a calendar: a cost that a key may use in a period, over all gateways.
+// A period is a day, week, month or year of a time zone.
 //
 // # Model
 //

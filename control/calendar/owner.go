@@ -269,7 +269,7 @@ func (o *Owner) learn(m Ask) {
 	}
 }
 
-// isAhead reports whether a period is the one that this agent learns next.
+// isAhead reports whether a period is the next for this agent.
 func (o *Owner) isAhead(period int64) bool {
 	return period != 0 && (o.now.period == 0 || period == o.now.period+1)
 }

@@ -141,8 +141,8 @@ func TestParted(t *testing.T) {
 	}
 }
 
-// lostDebt plays an owner that is lost with the store away, and the next one, which books before it knows of all that
-// the first one granted by its own count.
+// lostDebt plays an owner that is lost with the store away, and the next one. That books before it knows of all units
+// that the first one granted by its own count.
 func lostDebt(t *testing.T, seed uint64, without rule) *world {
 	w := newWorld(t, seed, 400*Unit, without)
 	a := w.agent()

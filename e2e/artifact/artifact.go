@@ -16,7 +16,8 @@ func Programs(t *testing.T) installation.Programs {
 	return installation.Programs{
 		Titrate: File(t, "TITRATE_BIN", "../../bin/titrate", "make build"),
 		Module:  File(t, "TITRATE_MODULE", "../../bin/libtitrate.so", "make build"),
-		Envoy:   File(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-"+installation.EnvoyVersion, "envoy"), "make envoy"),
+		Envoy: File(t, "ENVOY_BIN", filepath.Join(cache, "titrate", "envoy-"+installation.EnvoyVersion, "envoy"),
+			"make envoy"),
 	}
 }
 

@@ -21,7 +21,7 @@
 // decides (exact.go).
 //
 // With -sites the agents are of several sites with slow links between them, and the same gateways have clients at all
-// sites. Measured is what clients get beside one bucket, the traffic between sites, and the effect of a cut (sites.go).
+// sites. It measures what clients get beside one bucket, the traffic between sites, and the effect of a cut (sites.go).
 //
 // The figures of a phase are from its event to its end, per agent. CPU is the kernel's figure for the process,
 // bytes and packets are the agent's own metrics.
@@ -161,14 +161,14 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.users, "users", 3, "synthetic gateways that use a key; 0: all of them")
 	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together (with -sites .05)")
 	f.IntVar(&o.part, "part", 0, "agents that join, leave, crash and are cut off (default an eighth of -n)")
-	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase, with -sites of the first four (60s)")
+	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase; with -sites of the first four: 60s")
 	f.DurationVar(&o.hold, "hold", 5*time.Second, "time that each other phase goes on after all sums are right")
 	f.DurationVar(&o.forget, "forget", exchange.DefaultForgetAfter,
 		"the agents' --claims-forget-after, at least 2s; --isolation-split-after is two thirds of it, the "+
 			"coordinator's --membership four thirds")
 	f.DurationVar(&o.within, "within", 15*time.Second,
 		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
-	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run, then it has no verdict (with -sites 15m)")
+	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run, which then has no verdict; -sites: 15m")
 	phases := f.String("phases", "", fmt.Sprintf("the `phases` to run, in their order: some of %s; with -exact of %s; "+
 		"with -sites of %s (default all)", strings.Join(namesOf(phases), ","), strings.Join(namesOf(exactPhases), ","),
 		strings.Join(namesOf(sitePhases), ",")))

@@ -75,7 +75,8 @@ func word(pass bool) string {
 // what describes the run.
 func (r *Result) what() string {
 	if r.Sites > 1 {
-		return fmt.Sprintf("%d agents in %d sites, %d keys at all sites, each at %g/s", r.Agents, r.Sites, r.Keys, r.Rate)
+		return fmt.Sprintf("%d agents in %d sites, %d keys at all sites, each at %g/s", r.Agents, r.Sites, r.Keys,
+			r.Rate)
 	}
 	if r.Exact {
 		return fmt.Sprintf("%d agents, %d keys of EXACT limits at the gateway of each", r.Agents, r.Keys)

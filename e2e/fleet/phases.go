@@ -28,7 +28,8 @@ type phase struct {
 	unnoticed bool
 	// repair is the time after which the counts are right, too, once the claims are.
 	repair time.Duration
-	// link is the way between sites, nil: the usual one. clients are those of the phase. Both are of several sites.
+	// link is the way between sites, nil: the usual one. clients returns the load of the phase. A run of one site has
+	// neither.
 	link    *wan.Link
 	clients func(*fleet) []*demand.Client
 }

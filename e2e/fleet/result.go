@@ -204,7 +204,8 @@ func (f *fleet) playAll(ctx context.Context, r *Result) error {
 			continue
 		}
 		if s := played.Sites; s != nil {
-			f.rig.Say("%-9s %3d agents, which agree after %.2f s; %s/s from one site to another, %.2f %% decided by owners",
+			f.rig.Say("%-9s %3d agents, which agree after %.2f s; %s/s from one site to another, %.2f %% decided by "+
+				"owners",
 				p.name, played.Agents, s.Agreed, amount(s.Pair.Most), 100*s.Decided)
 			continue
 		}

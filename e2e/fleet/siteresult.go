@@ -13,16 +13,16 @@ import (
 // Bounds of a fleet of several sites.
 const (
 	leastAbroad = .99 // of the crowd's keys are known at all sites
-	// mostPair is what one site sends to another, bytes/s, with the headers of IP.
+	// mostPair bounds the traffic from one site to another, bytes/s, with the headers of IP.
 	mostPair = 100_000
 	// mostKept is the part of the requests of a client of one site that may be refused while a site is cut off, %.
 	mostKept = .5
-	// mostOff is the part by which a client above its limit may get more or less than one bucket admits, %, once it
-	// has asked for repaid.
+	// mostOff bounds the difference between what a client above its limit gets and one bucket admits, %. It counts once
+	// the client has asked for the time repaid.
 	mostOff = 1
 	repaid  = 50 * time.Second
-	// cutPart is the part of a limit's rate that sites may admit in addition while one is cut off: what none of them
-	// claimed at the beginning, and the noise of claims.
+	// cutPart is the part of a limit's rate that sites may admit in addition while one is cut off. It allows for the
+	// rate that none of them claimed at the beginning, and for the noise of claims.
 	cutPart = .2
 	// siteBytes and siteRecord are the product's bound on records between two sites, bytes/s, and a record's size.
 	siteBytes, siteRecord = 96 << 10, 64
@@ -39,7 +39,7 @@ type SitePhase struct {
 	Agreed  float64      `json:"agreedSeconds"` // from the event, or its end, until all agents know all others
 	Cut     float64      `json:"cutSeconds,omitempty"`
 	Clients []SiteClient `json:"clients"`
-	// Pair is what one site sent to another, bytes/s with the headers of IP: the mean of all pairs, and the most.
+	// Pair is the traffic from one site to another, bytes/s with the headers of IP: mean of all pairs, and most.
 	Pair      Figure  `json:"pairBytesPerSecond"`
 	Keys      float64 `json:"keysAbroad"`       // part of the crowd's keys that are known at all sites
 	Waiting   float64 `json:"waitingRecords"`   // at one agent, the most
@@ -113,9 +113,9 @@ func (r *Result) judgeSites(p *Phase) {
 		r.atMost("clients of the crowd, requests refused", p.Name, float64(s.Refused), 0, "requests", "")
 	}
 	if s.Steady && !s.proves() {
-		r.Void = cmp.Or(r.Void, fmt.Sprintf("the machine is too slow for %d agents and %d keys: in the phase %s clients "+
-			"were up to %.0f ms late, and packets within a site took up to %.0f ms, so that a burst too much would pass "+
-			"unnoticed", r.Agents, r.Keys, p.Name, 1000*s.Late, 1000*s.SiteDelay))
+		r.Void = cmp.Or(r.Void, fmt.Sprintf("the machine is too slow for %d agents and %d keys: in the phase %s "+
+			"clients were up to %.0f ms late, and packets within a site took up to %.0f ms, so that a burst too much "+
+			"would pass unnoticed", r.Agents, r.Keys, p.Name, 1000*s.Late, 1000*s.SiteDelay))
 		return
 	}
 	for i := range s.Clients {

@@ -248,8 +248,8 @@ func (f *fleet) runClient(ctx context.Context, c *clients, client *demand.Client
 		home := f.sites.homes[site]
 		c.sent.Add(1)
 		arrived := time.Since(f.start)
-		f.sites.ask(home[r.IntN(min(probed, len(home)))], &limiter.Request{Tenant: client.Limit.Tenant, Client: client.Name,
-			Pool: exact.Pool, Cost: 1}, func(out *limiter.Outcome) {
+		f.sites.ask(home[r.IntN(min(probed, len(home)))], &limiter.Request{Tenant: client.Limit.Tenant,
+			Client: client.Name, Pool: exact.Pool, Cost: 1}, func(out *limiter.Outcome) {
 			ended := arrived
 			if out.Waited > 0 {
 				ended = time.Since(f.start)

@@ -8,10 +8,10 @@ import (
 // reports is the time of two reports, and a moment.
 const reports = 11 * time.Second
 
-// Loads come at random times: bounds are four standard deviations of their numbers away, or more. The greatest sum
-// within limit is the one that docs/how-to/rate-limit-quota.md promises.
+// Loads come at random times: bounds are four standard deviations of their numbers away, or more. The bound of
+// the sum is a promise of docs/how-to/rate-limit-quota.md.
 
-// limit is that of each client, requests/s and its burst, and over what the sum of shares may be of it.
+// limit is the rate of each client, requests/s, and its burst. The sum of shares is at most over times the limit.
 const limit, over = 100, 1.06
 
 // most returns the promised bound of the sum over a time, requests/s.

@@ -218,8 +218,8 @@ func (l limit) bound(gateways int, lag, way time.Duration) check.Bound {
 // lossLag is the additional time of a claim between sites while packets are lost.
 const lossLag = 250 * time.Millisecond
 
-// over returns the bound of a limit over so many sites, from that within one: each other site may admit a burst more,
-// and what it admits before it knows of the others (docs/how-to/two-regions.md).
+// over returns the bound of a limit over so many sites, from the bound within one site. Each other site may admit a
+// burst more, and what it admits before it knows of the others (docs/how-to/two-regions.md).
 func (l limit) over(sites int, b check.Bound, lag time.Duration) check.Bound {
 	b.Slack += float64(sites-1) * (l.burst + l.rate*(lag+lossLag).Seconds())
 	return b

@@ -108,8 +108,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.results, "results", "",
 		"`directory` in which each run's result is kept as JSON; it is made if there is none")
 	f.BoolVar(&o.world.Share, "share-pools", true, "the coordinators share the pools (co1 leads api, co2 found)")
-	f.IntVar(&o.world.Sites, "sites", 1, "sites of the gateways, 1 or 2: with 2 the links between sites take 40 ms and "+
-		"lose 1 %, and partition-sites is one more kind of faults")
+	f.IntVar(&o.world.Sites, "sites", 1, "sites of the gateways, 1 or 2: with 2 the links between sites take 40 ms "+
+		"and lose 1 %, and partition-sites is one more kind of faults")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs also of runs that passed")
 	f.BoolVar(&list, "list", false, "list the kinds of faults and end")
 	f.StringVar(&summary, "summary", "",

@@ -71,7 +71,8 @@ func (r *Rig) New(o Options) (in *Installation, err error) {
 	for _, port := range p.gossip {
 		in.gossip = append(in.gossip, Address(port))
 	}
-	in.addCoordinator(strings.TrimSuffix("coordinator-"+o.Name, "-"), in.at(Address(p.coordinator)), Address(p.coordinatorWeb))
+	in.addCoordinator(strings.TrimSuffix("coordinator-"+o.Name, "-"), in.at(Address(p.coordinator)),
+		Address(p.coordinatorWeb))
 	return in, nil
 }
 

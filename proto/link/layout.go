@@ -360,8 +360,8 @@ func codeQuotaAsk(c *coder, a *exchange.QuotaAsk) {
 		c.u64("list", v)
 	}
 	integer(c, "list.period", &a.Period)
-	for _, v := range []*exchange.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known, &a.Unbooked,
-		&a.Admitted, &a.Refused, &a.Settled} {
+	for _, v := range []*exchange.Units{&a.Brought, &a.Received, &a.Returned, &a.Has, &a.Want, &a.Ahead, &a.Known,
+		&a.Unbooked, &a.Admitted, &a.Refused, &a.Settled} {
 		integer(c, "list", v)
 	}
 	c.u32("list.number", &a.Number)

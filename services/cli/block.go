@@ -94,7 +94,7 @@ func (b *block) command(name, short, long, example string, fill func(context.Con
 	return cmd
 }
 
-// flags are those that block, unblock and reset have.
+// flags adds the flags of block, unblock and reset.
 func (b *block) flags(cmd *cobra.Command) {
 	b.c.flags(cmd)
 	b.output.Flag(cmd)

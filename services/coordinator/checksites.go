@@ -24,8 +24,8 @@ func (f *facts) ofSites() (out []*quotav1.Finding) {
 	case several:
 		out = append(out, fine(name, "%s", f.siteSentence()))
 	case len(f.sites) == 1 && f.sites[0].Far > 0 && f.sites[0].Name == "":
-		out = append(out, fine(name, "agents are far from each other, so limits which state no precision are LOCAL (%s); "+
-			"with --site limits are EXACT within each site", f.sites[0].Why))
+		out = append(out, fine(name, "agents are far from each other, so limits which state no precision are LOCAL "+
+			"(%s); with --site limits are EXACT within each site", f.sites[0].Why))
 	case len(f.sites) == 1 && f.sites[0].Far > 0:
 		out = append(out, fine(name, "agents of %s are far from each other, so limits which state no precision are "+
 			"LOCAL there (%s)", nameOf(f.sites[0].Name), f.sites[0].Why))
@@ -48,8 +48,8 @@ func siteTrouble(s *fleet.Site) (out []*quotav1.Finding) {
 	}
 	for _, o := range s.Others {
 		if o.Cut > 0 {
-			out = append(out, doubtful(name, "look at the network between them: UDP and TCP of --gossip. Meanwhile each "+
-				"site keeps to what the others left it", "%s is cut off from %s: %d of %s do not receive it",
+			out = append(out, doubtful(name, "look at the network between them: UDP and TCP of --gossip. Meanwhile "+
+				"each site keeps to what the others left it", "%s is cut off from %s: %d of %s do not receive it",
 				nameOf(o.Name), nameOf(s.Name), o.Cut, wording.Count(s.Agents, "agent")))
 		}
 	}

@@ -91,7 +91,8 @@ func siteName(site string) string {
 func claimSentences(claims []*quotav1.SiteClaim) string {
 	var all strings.Builder
 	for _, c := range claims {
-		fmt.Fprintf(&all, " For %s, %s takes %s off the limit", siteName(c.GetSite()), siteName(c.GetAt()), rate(c.GetRate()))
+		fmt.Fprintf(&all, " For %s, %s takes %s off the limit", siteName(c.GetSite()), siteName(c.GetAt()),
+			rate(c.GetRate()))
 		if !c.GetReachable() {
 			all.WriteString(", as claimed last: the way between them is cut")
 		}

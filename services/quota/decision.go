@@ -58,8 +58,8 @@ func (s *Server) claimsNow(ctx context.Context, d *quotav1.Decision) []string {
 	}
 	there := slices.DeleteFunc(b.GetClaims(), func(c *quotav1.SiteClaim) bool { return c.GetAt() != d.GetSite() })
 	if len(there) == 0 {
-		return []string{fmt.Sprintf("Site %s decided by its own numbers: no other site uses limit %s for this client now.",
-			d.GetSite(), l.GetLimit())}
+		return []string{fmt.Sprintf("Site %s decided by its own numbers: no other site uses limit %s for this "+
+			"client now.", d.GetSite(), l.GetLimit())}
 	}
 	return []string{fmt.Sprintf("Site %s decided.%s That is as of now.", d.GetSite(), claimSentences(there))}
 }

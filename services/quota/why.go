@@ -55,7 +55,7 @@ func (s *Server) Why(ctx context.Context, r *quotav1.WhyRequest) (*quotav1.WhyRe
 	return w.out, nil
 }
 
-// bucketNote says, where several sites use the bucket of a client at a limit, which site has what of it.
+// bucketNote says, where several sites use the bucket of a client at a limit, how much each site has.
 func (s *Server) bucketNote(ctx context.Context, r *quotav1.WhyRequest) []string {
 	if r.GetLimit() == "" || r.GetClient() == "" || r.GetShadow() {
 		return nil

@@ -105,7 +105,7 @@ type watcher struct {
 	history     History
 	lost        string // why what follows is of another history
 	undelivered int64  // etcd revision of a head that the watch had not delivered at the last check
-	checked     int64  // next at the last check: a watch that is behind, and moves, is not silent
+	checked     int64  // next at the last check: a watch that is behind, and moves, still delivers
 	unread      rate.Sometimes
 }
 

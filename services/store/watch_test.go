@@ -326,8 +326,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// A watch that is behind, as after a change of 400,000 resources, and moves is not taken for one that delivers nothing:
-// the whole configuration would be read again.
+// A watch that is behind, as after a change of 400,000 resources, and moves, is kept: else the whole
+// configuration would be read again.
 func TestASlowWatchIsNotGivenUp(t *testing.T) {
 	s := storetest.Open(t)
 	apply(t, s, puts(pool("api", 1))...)

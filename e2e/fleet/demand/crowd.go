@@ -2,7 +2,7 @@ package demand
 
 import "time"
 
-// Crowd has so many clients, each at all sites. Rate is what each asks for, requests per second.
+// Crowd has so many clients, each at all sites. Each asks for Rate requests per second.
 type Crowd struct {
 	Keys, Sites int
 	Rate        float64

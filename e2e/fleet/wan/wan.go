@@ -7,7 +7,7 @@
 //	site i   all agents of the site, which reach each other at once
 //
 // Packets between two sites, and between a site and the coordinators, take the way of a [Link]. Packets of this
-// program's own, such as those that fetch agents' pages, pass at once.
+// program's own, which fetch agents' pages, pass at once.
 package wan
 
 import (

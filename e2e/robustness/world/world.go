@@ -86,7 +86,8 @@ type World struct {
 // New starts the installation in the network namespace that this process is in,
 // which must be its own. Close ends it, also after an error.
 func New(ctx context.Context, o Options) (*World, error) {
-	w := &World{o: o, hosts: map[*rig.Rig]*wire.Host{}, sites: map[*wire.Host]int{}, base: os.Getpid() % 10_000_000 * 100}
+	w := &World{o: o, hosts: map[*rig.Rig]*wire.Host{}, sites: map[*wire.Host]int{},
+		base: os.Getpid() % 10_000_000 * 100}
 	var err error
 	if w.self, err = os.Executable(); err != nil {
 		return w, err

@@ -30,8 +30,8 @@ func (t *Aggregator) orphan(now time.Duration, s *site) {
 	}
 }
 
-// endOrphans ends the claims that no other owner has confirmed: after handover if their owner is of another site now,
-// else after T2, as those of a gateway that is unreachable.
+// endOrphans ends the claims that no other owner has confirmed. If their owner is of another site now, they end after
+// handover, else after T2, as do claims of a gateway that is unreachable.
 func (t *Aggregator) endOrphans(now time.Duration, s *site) {
 	if !s.orphans || len(s.owners.names) == 0 {
 		return

@@ -43,7 +43,7 @@ type SiteStatus struct {
 	Waiting   int // records that wait to be sent there
 }
 
-// SiteClaim is what another site claims of a key.
+// SiteClaim is the claim of another site to a key.
 type SiteClaim struct {
 	Name      string
 	Rate      float64 // cost units/s

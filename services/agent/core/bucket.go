@@ -33,12 +33,14 @@ func (c *Core) bucket(now time.Duration, q *controlv1.KeyQuestion) *controlv1.Ke
 		out.Owner = &quotav1.OwnerBucket{Agent: c.o.Name, Free: book.Free, Out: book.Out, Site: c.o.Site}
 		for _, u := range book.Uses {
 			out.Gateways = append(out.Gateways, &controlv1.KeyGateway{Process: u.Number, Owned: true,
-				Bucket: &quotav1.GatewayBucket{Agent: u.Agent, Site: c.o.Site, Tokens: cost(u.Out), Granted: cost(u.Granted),
-					Returned: cost(u.Returned), Need: cost(u.Need), Whole: u.Whole, Recalled: u.Recalled}})
+				Bucket: &quotav1.GatewayBucket{Agent: u.Agent, Site: c.o.Site, Tokens: cost(u.Out),
+					Granted: cost(u.Granted), Returned: cost(u.Returned), Need: cost(u.Need),
+					Whole: u.Whole, Recalled: u.Recalled}})
 		}
 	}
 	for _, s := range c.aggregator.SiteClaims(b.Key) {
-		out.Claims = append(out.Claims, &quotav1.SiteClaim{Site: s.Name, At: c.o.Site, Rate: s.Rate, Reachable: s.Reachable})
+		claim := &quotav1.SiteClaim{Site: s.Name, At: c.o.Site, Rate: s.Rate, Reachable: s.Reachable}
+		out.Claims = append(out.Claims, claim)
 	}
 	return out
 }

@@ -76,8 +76,8 @@ func toAsk(a *exchange.QuotaAsk) *gossipv1.QuotaAsk {
 	return &gossipv1.QuotaAsk{Key: a.Key, Tenant: a.Tenant, Limit: a.Limit, Client: []byte(a.Client), Owner: a.Owner,
 		Session: a.Session, Number: a.Number, Heard: a.Heard, Period: a.Period, Brought: int64(a.Brought),
 		Received: int64(a.Received), Returned: int64(a.Returned), Has: int64(a.Has), Want: int64(a.Want),
-		Ahead: int64(a.Ahead), Known: int64(a.Known), Unbooked: int64(a.Unbooked), Granter: a.Granter, Admitted: int64(a.Admitted), Refused: int64(a.Refused),
-		Settled: int64(a.Settled), Ended: a.Ended}
+		Ahead: int64(a.Ahead), Known: int64(a.Known), Unbooked: int64(a.Unbooked), Granter: a.Granter,
+		Admitted: int64(a.Admitted), Refused: int64(a.Refused), Settled: int64(a.Settled), Ended: a.Ended}
 }
 
 func fromAsk(m *gossipv1.QuotaAsk) exchange.QuotaAsk {
@@ -95,20 +95,22 @@ func fromAsk(m *gossipv1.QuotaAsk) exchange.QuotaAsk {
 func toReply(t *exchange.QuotaReply) *gossipv1.QuotaReply {
 	return &gossipv1.QuotaReply{Key: t.Key, Owner: t.Owner, Session: t.Session, Number: t.Number, Seen: t.Seen,
 		Period: t.Period, Granted: int64(t.Granted), Left: t.Left, Amount: int64(t.Amount),
-		Remaining: int64(t.Remaining), Known: int64(t.Known), Unbooked: int64(t.Unbooked), Refuse: t.Refuse, Recall: t.Recall, Begin: t.Begin}
+		Remaining: int64(t.Remaining), Known: int64(t.Known), Unbooked: int64(t.Unbooked), Refuse: t.Refuse,
+		Recall: t.Recall, Begin: t.Begin}
 }
 
 func fromReply(m *gossipv1.QuotaReply) exchange.QuotaReply {
 	return exchange.QuotaReply{Key: m.GetKey(), Reply: calendar.Reply{Owner: m.GetOwner(), Session: m.GetSession(),
 		Number: m.GetNumber(), Seen: m.GetSeen(), Period: m.GetPeriod(), Granted: calendar.Units(m.GetGranted()),
 		Left: m.GetLeft(), Amount: calendar.Units(m.GetAmount()), Remaining: calendar.Units(m.GetRemaining()),
-		Known: calendar.Units(m.GetKnown()), Unbooked: calendar.Units(m.GetUnbooked()), Refuse: m.GetRefuse(), Recall: m.GetRecall(), Begin: m.GetBegin()}}
+		Known: calendar.Units(m.GetKnown()), Unbooked: calendar.Units(m.GetUnbooked()), Refuse: m.GetRefuse(),
+		Recall: m.GetRecall(), Begin: m.GetBegin()}}
 }
 
 // inRange reports whether the numbers of a message can be those of a correct gateway.
 func inRange(a *calendar.Ask) bool {
-	for _, n := range []calendar.Units{a.Brought, a.Received, a.Returned, a.Want, a.Ahead, a.Known, a.Unbooked, a.Admitted,
-		a.Refused} {
+	for _, n := range []calendar.Units{a.Brought, a.Received, a.Returned, a.Want, a.Ahead, a.Known, a.Unbooked,
+		a.Admitted, a.Refused} {
 		if n < 0 || n > calendar.MaxUnits {
 			return false
 		}

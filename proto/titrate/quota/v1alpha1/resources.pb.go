@@ -1808,7 +1808,7 @@ type CalendarQuota struct {
 	Per CalendarQuota_Per `protobuf:"varint,2,opt,name=per,proto3,enum=titrate.quota.v1alpha1.CalendarQuota_Per" json:"per,omitempty"`
 	// Time zone by its IANA name, such as Europe/Berlin. Default UTC.
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	// First day of a period: MON to SUN of a WEEK, 1 to 28 of a MONTH; the first month of a YEAR, 1 to 12; a DAY has
+	// First day of a period: MON to SUN of a WEEK, 1 to 28 of a MONTH. The first month of a YEAR, 1 to 12. A DAY has
 	// none. Default MON, or 1.
 	StartsOn string `protobuf:"bytes,4,opt,name=starts_on,json=startsOn,proto3" json:"starts_on,omitempty"`
 	// Parts of the amount at which a webhook says how much is used, in rising order: [0.8, 1]. Default none.
