@@ -255,7 +255,7 @@ func TestSite(t *testing.T) {
 		if agents == 0 {
 			t.Errorf("%s: no agent", name)
 		}
-		if text := render(t, args...); strings.Contains(text, "--site") {
+		if text := render(t, args...); strings.Contains(text, "--site=") {
 			t.Errorf("%s: a site that no value names", name)
 		}
 	}

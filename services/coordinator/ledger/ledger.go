@@ -50,8 +50,9 @@ const (
 	mostWaiting = 200_000
 	// tick is the interval of housekeeping: a shard each, so all of them within five minutes.
 	tick = time.Second
-	// finishFor bounds the time in which use is stored when the leadership ends.
-	finishFor = 2 * time.Second
+	// finishFor bounds the time in which use is stored when the leadership ends: less than a stop in order may take. A
+	// disk that is busy for two seconds is not rare.
+	finishFor = 4 * time.Second
 )
 
 // ErrAway says that the ledger is led elsewhere, or not read from etcd yet.
