@@ -165,6 +165,7 @@ func (p prometheus) lacks(name string) bool {
 		name == "titrate_calendar_quota_used" || strings.HasPrefix(name, "titrate_usage_events_") ||
 		strings.HasPrefix(name, "titrate_audit_") ||
 		name == "titrate_plan_default_total" || strings.HasPrefix(name, "titrate_agent_site_") ||
+		strings.HasPrefix(name, "titrate_site_") ||
 		strings.HasPrefix(name, "titrate_rls_") || strings.HasPrefix(name, "titrate_rlqs_") || strings.HasPrefix(name, "titrate_rest_") ||
 		strings.HasPrefix(name, "titrate_operator_") || strings.HasPrefix(name, "titrate_report_"))
 }

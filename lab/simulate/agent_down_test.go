@@ -67,6 +67,7 @@ func (d *down) play(t *testing.T, precision quotav1.Precision, rate float64, dem
 // This holds at each gateway while it has its part by weight, and at the gateway of that agent until the
 // others use its claimed rate.
 func TestAgentDownRefusesNothing(t *testing.T) {
+	t.Parallel()
 	each, one := scenario.Route{Kind: scenario.RoundRobin}, scenario.Route{Kind: scenario.Pinned, Replica: "gw-1"}
 	for _, precision := range []quotav1.Precision{quotav1.Precision_LOCAL, quotav1.Precision_EXACT} {
 		for _, d := range downs() {
@@ -83,6 +84,7 @@ func TestAgentDownRefusesNothing(t *testing.T) {
 
 // The same by chance, and with gateways whose weights and traffic differ.
 func TestAgentDownRefusesNothingByChance(t *testing.T) {
+	t.Parallel()
 	byWeight := scenario.Route{Weights: map[string]float64{"gw-1": 3, "gw-2": 2, "gw-3": 1}}
 	for _, precision := range []quotav1.Precision{quotav1.Precision_LOCAL, quotav1.Precision_EXACT} {
 		for _, d := range downs() {
@@ -100,6 +102,7 @@ func TestAgentDownRefusesNothingByChance(t *testing.T) {
 // when clients ask each of them for the whole limit. For a STRICT limit the others reserve the gateway's part
 // until the coordinator declares the gateway dead.
 func TestAgentDownAdmitsNoMoreThanItsPart(t *testing.T) {
+	t.Parallel()
 	const rate, burst = 100., 50.
 	for _, strict := range []bool{false, true} {
 		for _, d := range downs() {

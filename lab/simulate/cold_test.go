@@ -24,6 +24,7 @@ func local(duration time.Duration, gateways int, seed uint64, rate string) *scen
 // once. All these requests are debt: when the client comes again, after the time of two bursts, it gets no more
 // than it has repaid.
 func TestColdGatewaysForgetNoDebt(t *testing.T) {
+	t.Parallel()
 	const rate, burst, rounds, seeds = 10, 10, 5, 20
 	for _, k := range []int{2, 3, 5, 10} {
 		for _, gap := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
@@ -52,6 +53,7 @@ func TestColdGatewaysForgetNoDebt(t *testing.T) {
 // Two sides of a cut admit up to a bucket each. After the cut the excess is repaid: a client that always asks
 // for twice its limit has got as much as a central bucket admits, within the slack.
 func TestDebtOfACutIsRepaid(t *testing.T) {
+	t.Parallel()
 	const rate, burst, begins, seeds = 5, 10, 10 * time.Second, 20
 	slack, _ := judge.Limit{Rate: rate, Burst: burst}.Slack(3, judge.Lag(3, 20*time.Millisecond, false))
 	for _, cut := range []time.Duration{4080 * time.Millisecond, 8 * time.Second} {

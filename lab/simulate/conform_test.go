@@ -63,6 +63,7 @@ func (w *watched) Advance(now time.Duration) {
 
 // Every system keeps the rules of package system, with all kinds of events.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	all := Options{Baselines: Baselines()}
 	contenders, err := all.contenders()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 // a second after the cut has ended there is one owner again, and one bucket: no gateway still uses the bucket
 // of the owner before.
 func TestExactAfterACut(t *testing.T) {
+	t.Parallel()
 	const rate, burst, cut = 100, 100, 20 * time.Second
 	for _, lone := range []string{"gw-1", "gw-2", "gw-3"} {
 		s := scenario.New(45*time.Second, 3)

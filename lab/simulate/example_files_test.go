@@ -198,6 +198,7 @@ func (c *claim) named(system string) *measure.System {
 // Every example of the lab keeps its promises. All baselines run the same requests, except those of the large
 // fleet, which is also cut short.
 func TestExamplesTeachWhatIsSo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays every example with all baselines")
 	}

@@ -60,6 +60,7 @@ func near(got, want, off float64) bool { return math.Abs(got-want) <= off }
 
 // Who admits everything is over by all that is too much.
 func TestFiguresOfOpen(t *testing.T) {
+	t.Parallel()
 	k := ruled(t, limited(1, 20*time.Second, 100, 50, scenario.Constant(150), scenario.Route{}), open).Keys[0]
 	if !near(k.WorstExcess, 50*20-50, 2) || !near(k.HighestSecond, 150, 1) || !near(k.AboveMean, 150, .1) ||
 		!near(k.AboveCentral, 102.5, .1) || k.AboveSeconds != 20 || k.Wrongful != 0 {
@@ -73,6 +74,7 @@ func TestFiguresOfOpen(t *testing.T) {
 
 // The central bucket is the reference: nothing is wrong with it.
 func TestFiguresOfCentral(t *testing.T) {
+	t.Parallel()
 	s := limited(3, 20*time.Second, 100, 50, scenario.Poisson(150), scenario.Route{})
 	s.Events = []scenario.Event{applied(10*time.Second, limit("acme", "each", 30, 5))}
 	x := ruled(t, s, central)
@@ -87,6 +89,7 @@ func TestFiguresOfCentral(t *testing.T) {
 
 // Who rejects everything is wrong each time that the client is within its limit.
 func TestFiguresOfClosed(t *testing.T) {
+	t.Parallel()
 	closed := func(*traffic.Request) limiter.Reason { return limiter.ClientLimit }
 	k := ruled(t, limited(1, 20*time.Second, 100, 50, scenario.Constant(50), scenario.Route{}), closed).Keys[0]
 	if k.Within != 1000 || k.Wrongful != 1000 || k.WrongfulShare != 1 || k.WorstExcess != -50 {
@@ -102,6 +105,7 @@ func TestFiguresOfClosed(t *testing.T) {
 
 // Entitlements are the weighted max-min shares; if two are swapped, the check fails.
 func TestFiguresOfShares(t *testing.T) {
+	t.Parallel()
 	s := shared(1, 30*time.Second)
 	for i, rate := range []float64{300, 200, 20} {
 		s.Clients[i].Demand = scenario.Constant(rate)

@@ -16,6 +16,7 @@ import (
 // now and then. Requests that gateways only assumed of each other are no debt: the client asked for more before
 // the cut.
 func TestAHealRefusesNothingBelowTheLimit(t *testing.T) {
+	t.Parallel()
 	seeds := []uint64{180, 242, 292, 1114, 1221, 1305, 1476, 1533} // were refused because of assumed requests
 	for seed := range uint64(40) {
 		seeds = append(seeds, seed)

@@ -182,6 +182,7 @@ func (l *lied) check(t *testing.T, what string, names bool) {
 // values that others have sent there. These are their keys, processes, sessions and names. Each second packet
 // is correct.
 func TestALiarInOneFieldOfItsPackets(t *testing.T) {
+	t.Parallel()
 	for _, path := range liar.Fields((&gossipv1.Packet{}).ProtoReflect().Descriptor()) {
 		if path == "agent" {
 			continue // a packet is sealed by the agent that it names
@@ -210,6 +211,7 @@ func TestALiarInOneFieldOfItsPackets(t *testing.T) {
 
 // The same with several fields at once, drawn again for each packet.
 func TestALiarInManyFieldsOfItsPackets(t *testing.T) {
+	t.Parallel()
 	paths := slices.DeleteFunc(liar.Fields((&gossipv1.Packet{}).ProtoReflect().Descriptor()), func(path string) bool {
 		return path == "agent" || strings.HasSuffix(path, ".key")
 	})
@@ -235,6 +237,7 @@ func TestALiarInManyFieldsOfItsPackets(t *testing.T) {
 // What an agent has sent is played again at any time: that changes nothing, also where the seal of the packets
 // does not keep it away.
 func TestPacketsPlayedAgain(t *testing.T) {
+	t.Parallel()
 	var recorded []*gossipv1.Packet
 	l := playLies(t, soon, func(n int, _ *liar.Liar, p *gossipv1.Packet) []*gossipv1.Packet {
 		recorded = append(recorded, proto.CloneOf(p))

@@ -80,6 +80,7 @@ func limiting() (paths []string) {
 // A gateway sets each field of its messages to values at, below and beyond its bounds, and to values that others have
 // sent there. Each second message is correct. The others are admitted no more than beside an agent that lies.
 func TestALiarInOneFieldOfItsLink(t *testing.T) {
+	t.Parallel()
 	for _, path := range limiting() {
 		l := playGateway(t, forgottenAfter(path), func(n int, bad *liar.Gateway, m link.Message) []link.Message {
 			if n%2 == 0 {
@@ -101,6 +102,7 @@ func TestALiarInOneFieldOfItsLink(t *testing.T) {
 
 // The same with several fields at once, drawn again for each message.
 func TestALiarInManyFieldsOfItsLink(t *testing.T) {
+	t.Parallel()
 	paths := slices.DeleteFunc(limiting(), func(path string) bool { return strings.HasSuffix(path, ".Key") })
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 8))
@@ -116,6 +118,7 @@ func TestALiarInManyFieldsOfItsLink(t *testing.T) {
 
 // What a gateway has sent is played again at any time, to the same link: that admits nothing more, and refuses nobody.
 func TestLinkPlayedAgain(t *testing.T) {
+	t.Parallel()
 	var recorded []link.Message
 	l := playGateway(t, soon, func(n int, _ *liar.Gateway, m link.Message) []link.Message {
 		recorded = append(recorded, m)

@@ -34,6 +34,7 @@ func bursts(client string, n int, at ...time.Duration) (d scenario.Demand) {
 // another limit of the same tenant, have one burst over all three gateways as before, while it lasts and
 // after it.
 func TestInventedNamesTakeNothingFromOthers(t *testing.T) {
+	t.Parallel()
 	const flood = 30 * time.Second
 	s := scenario.New(flood+10*time.Second, 3)
 	s.Gossip.Delay, s.Lead = 250*time.Microsecond, 15*time.Second
@@ -82,6 +83,7 @@ func keyOf(t *testing.T, r *Result, client string) measure.Key {
 // gateways as before, during the flood and after it. (What happens when the limit has used up its part of the
 // room: control/budget, services/agent/tokens: TestNoRoom.)
 func TestNamesOfASlowLimitTakeNothingFromOthers(t *testing.T) {
+	t.Parallel()
 	const flood = 40 * time.Second
 	othersAreExact(t, flood+20*time.Second, "5/h", invented(182, 0, flood), 12*time.Second, 30*time.Second,
 		flood+10*time.Second)
@@ -90,6 +92,7 @@ func TestNamesOfASlowLimitTakeNothingFromOthers(t *testing.T) {
 // An attacker sends 12 requests a second in the mean: each 150 s so many new names at once that its limit has
 // asked too much, and then waits. Clients of another tenant have one burst all the time.
 func TestAPatientAttackerTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
 	const every, attack = 150 * time.Second, 1400 * time.Millisecond
 	var names scenario.Demand
 	var at []time.Duration

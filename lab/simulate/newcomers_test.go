@@ -45,6 +45,7 @@ func equal(n int, part float64) []float64 {
 // that has been idle: 0.03 % by chance (40 seeds). If they ask for the whole pool, chance exceeds the pool now and then
 // once shares are measured. There only the first half second counts.
 func TestNewcomersHaveTheRoom(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		watch  time.Duration
@@ -84,6 +85,7 @@ func TestNewcomersHaveTheRoom(t *testing.T) {
 // Tenants that begin together and ask for three times a pool get the pool, and at most the bound of
 // the guarantees. For two rounds the unused capacity may be used in addition to the idle shares.
 func TestNewcomersKeepThePool(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		law    quotav1.Aqm
 		pinned bool

@@ -26,6 +26,7 @@ const (
 // LOCAL and for limits that are EXACT while agents are near. (During the cut, gateways without a majority go by
 // ledgers, others by tokens.)
 func TestRepaidHoweverAgentsRejoin(t *testing.T) {
+	t.Parallel()
 	for _, precision := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {
 		for gateways := 2; gateways <= 3; gateways++ {
 			limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
@@ -135,6 +136,7 @@ func unpaid(admitted []time.Duration, from time.Duration) (debt, most float64) {
 // A gateway that begins to use a key after a cut repays with the others. Its owner may not know of the last burst of
 // the debt: that is sent with the requests of gateways that know it.
 func TestAGatewayThatComesLaterRepaysToo(t *testing.T) {
+	t.Parallel()
 	limit := judge.Limit{Rate: repaidRate, Burst: repaidBurst}
 	most, _ := limit.Slack(3, judge.Lag(3, 10*time.Millisecond, false))
 	for seed := range uint64(24) {

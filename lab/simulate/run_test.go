@@ -135,6 +135,7 @@ func mustJSON(t *testing.T, v any) string {
 }
 
 func TestSameSeedSameBytes(t *testing.T) {
+	t.Parallel()
 	s := eventful()
 	first := mustJSON(t, run(t, s, Options{Series: true}))
 	for range 3 {
@@ -150,6 +151,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 
 // All that can happen happens, and every request has its fate.
 func TestEventful(t *testing.T) {
+	t.Parallel()
 	x := run(t, eventful(), Options{}).Systems[0]
 	if x.Requests.Abandoned == 0 || x.Requests.Lost == 0 || x.Requests.Rejected == 0 || len(x.Settling) != 12 {
 		t.Errorf("%+v, %d events", x.Requests, len(x.Settling))
@@ -158,6 +160,7 @@ func TestEventful(t *testing.T) {
 
 // One replica is an exact GCRA: it agrees with the central bucket on every request.
 func TestOneReplicaIsExact(t *testing.T) {
+	t.Parallel()
 	for _, demand := range []scenario.Demand{scenario.Poisson(15), scenario.Constant(30),
 		scenario.OnOff(60, time.Second, 3*time.Second)} {
 		k := run(t, limited(1, 30*time.Second, 10, 10, demand, scenario.Route{}), Options{}).Systems[0].Keys[0]
@@ -169,6 +172,7 @@ func TestOneReplicaIsExact(t *testing.T) {
 
 // A limit over three gateways with loads 6:3:1 keeps both sides of the guarantee.
 func TestLimitOverThree(t *testing.T) {
+	t.Parallel()
 	route := scenario.Route{Weights: map[string]float64{"gw-1": 6, "gw-2": 3, "gw-3": 1}}
 	above := run(t, limited(3, time.Minute, 100, 100, scenario.Poisson(200), route), Options{}).Systems[0].Keys[0]
 	if off := above.AboveMean/above.AboveCentral - 1; math.Abs(off) > .02 {
@@ -186,6 +190,7 @@ func TestLimitOverThree(t *testing.T) {
 
 // A pool is shared by weighted max-min within 5 %, and used.
 func TestPoolShared(t *testing.T) {
+	t.Parallel()
 	x := run(t, shared(3, 30*time.Second), Options{}).Systems[0]
 	for _, f := range x.Flows {
 		if f.WorstDeviation > .05 || f.LeastServed < .9 {
@@ -231,6 +236,7 @@ func settles(t *testing.T, s *scenario.Scenario, within float64, events ...scena
 }
 
 func TestPartitionAndHeal(t *testing.T) {
+	t.Parallel()
 	settles(t, shared(3, 30*time.Second), 3,
 		scenario.Event{At: 10 * time.Second, Kind: scenario.Partition,
 			Groups: [][]string{{"gw-1"}, {"gw-2", "gw-3", scenario.Coordinator}}},
@@ -238,15 +244,18 @@ func TestPartitionAndHeal(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Join, Replica: "gw-4"})
 }
 
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	settles(t, shared(4, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Leave,
 		Replica: "gw-4"})
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	settles(t, shared(3, 24*time.Second), 3, scenario.Event{At: 10 * time.Second, Kind: scenario.Restart,
 		Replica: "gw-2"})
 }
@@ -255,6 +264,7 @@ func TestRestart(t *testing.T) {
 // Otherwise this gateway would admit the whole limit, 10/s more. For the five seconds after T2 the others use
 // the whole limit, and this gateway has its part by weight.
 func TestAgentLost(t *testing.T) {
+	t.Parallel()
 	s := limited(3, 40*time.Second, 10, 10, scenario.Poisson(90), scenario.Route{})
 	s.Events = []scenario.Event{
 		{At: 10 * time.Second, Kind: scenario.AgentLost, Replica: "gw-1"},
@@ -268,17 +278,20 @@ func TestAgentLost(t *testing.T) {
 }
 
 func TestCoordinatorLost(t *testing.T) {
+	t.Parallel()
 	settles(t, shared(3, 30*time.Second), 3,
 		scenario.Event{At: 10 * time.Second, Kind: scenario.CoordinatorLost},
 		scenario.Event{At: 18 * time.Second, Kind: scenario.CoordinatorBack})
 }
 
 func TestCapacityChange(t *testing.T) {
+	t.Parallel()
 	settles(t, shared(3, 24*time.Second), 3, applied(10*time.Second, &quotav1.Pool{Name: "pools/api", Capacity: 150}))
 }
 
 // A limit that changes is in force within two seconds, in both directions.
 func TestLimitChange(t *testing.T) {
+	t.Parallel()
 	s := limited(3, 30*time.Second, 200, 50, scenario.Poisson(600), scenario.Route{})
 	s.Events = []scenario.Event{
 		applied(10*time.Second, limit("acme", "each", 400, 50)),
@@ -303,6 +316,7 @@ func TestLimitChange(t *testing.T) {
 // The rates of a crashed gateway are reserved until ForgetAfter, and its part of the shares until the
 // coordinator removes it from the members, half a minute later. Until then the others keep their own shares.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	s := shared(3, 60*time.Second)
 	s.Events = []scenario.Event{{At: 10 * time.Second, Kind: scenario.Crash, Replica: "gw-2"}}
 	x := run(t, s, Options{}).Systems[0]
@@ -338,6 +352,7 @@ func TestProgressAndCancel(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
+	t.Parallel()
 	s := limited(1, 2*time.Second, 1, 1, scenario.Constant(1), scenario.Route{})
 	if _, err := Run(context.Background(), s, Options{Baselines: []string{"magic"}}); err == nil ||
 		!bytes.Contains([]byte(err.Error()), []byte(`"magic"`)) {

@@ -13,6 +13,7 @@ import (
 // which the third gets requests. The gateway without an agent does not learn of them and keeps its half: the
 // two others share the other half.
 func TestGatewayWithoutAgentMakesNoRoom(t *testing.T) {
+	t.Parallel()
 	const begins = 20 * time.Second
 	s := scenario.New(begins+8*time.Second, 3)
 	s.Warmup, s.Gossip.Delay = 5*time.Second, 2*time.Millisecond

@@ -29,6 +29,7 @@ var atSite1 = scenario.Route{Weights: map[string]float64{"gw-1": 1, "gw-2": 1}}
 // Within a site limits are EXACT, whatever the way between sites. Over sites nobody within the limit is refused, the
 // excess is within (S−1)·(b + r·δ), and it is repaid.
 func TestSites(t *testing.T) {
+	t.Parallel()
 	const sites = 3
 	precisions := []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL}
 	for _, apart := range []time.Duration{12500 * time.Microsecond, 40 * time.Millisecond, 125 * time.Millisecond} {
@@ -62,6 +63,7 @@ func TestSites(t *testing.T) {
 
 // One of three sites is cut off. Clients within the limit are hardly refused, and the excess is bounded.
 func TestSiteCutOff(t *testing.T) {
+	t.Parallel()
 	const rate, burst, begins = 100, 100, 20 * time.Second
 	for _, cut := range []time.Duration{30 * time.Second, 6 * time.Minute} {
 		for _, p := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {

@@ -39,6 +39,7 @@ func smallPool(seed uint64, demand func(rate float64) scenario.Demand) *scenario
 // Gateways lose part of a small share, and small demands are noisy: tenants beyond their
 // share get it all the same, and not at the cost of the others.
 func TestSmallPoolIsShared(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		demand   func(float64) scenario.Demand

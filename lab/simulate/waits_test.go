@@ -14,6 +14,7 @@ import (
 // However requests come together by chance, a tenant that asks for more than its share waits for its delay
 // target at most in the mean of five seconds. It is the load of the demo, 30 times.
 func TestWaitsOfSaturatedTenants(t *testing.T) {
+	t.Parallel()
 	const target = 200 * time.Millisecond
 	for seed := range uint64(30) {
 		s := scenario.New(10*time.Second, 3)
