@@ -138,6 +138,8 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	case l.GetUnasked():
 		out += "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this " +
 			"new one"
+	case l.GetParted():
+		out += "; it is EXACT, and the gateway has a standing part of the one bucket, so it asks the owner for more only"
 	case l.GetExact():
 		out += "; it is EXACT, so that is the one bucket of all gateways"
 	}
