@@ -29,6 +29,7 @@ type Division struct {
 	wanted    int
 	adopted   Plan
 	adoptedOf map[string]Seen // the statements in adopted
+	apart     bool            // see Apart
 	begun     bool            // a gateway has had parts, as far as is known here
 	newest    bool            // mine was made before that
 	planFresh bool            // adopted was adopted before that
@@ -98,6 +99,8 @@ const (
 	agentsSettle = second
 	// hearFor is the longest time for which statements of other agents are waited for.
 	hearFor = 15 * second
+	// apartBy is a number of gateways of which none has a part, see Params.Part.
+	apartBy = 1 << 20
 	// MostDivided bounds the processes of one agent that have parts, so that a statement fits a packet.
 	MostDivided = 100
 )
@@ -119,6 +122,10 @@ func (d *Division) After(before *Division) {
 func (d *Division) SetAgents(now int64, others []string) {
 	d.alive, d.moved = slices.Clone(others), now
 }
+
+// Apart notes that other sites use the same buckets. Owners charge each other what their sites admit, and do not know
+// what parts admit: so no gateway gets one from now on.
+func (d *Division) Apart() { d.apart = true }
 
 // Began notes that an agent has begun a new life: its next statement is later than all before.
 func (d *Division) Began(agent string) {
@@ -243,6 +250,9 @@ func (d *Division) want(now int64) int {
 	for _, h := range d.others {
 		n += len(h.Processes)
 	}
+	if d.apart && n > 0 {
+		n = apartBy
+	}
 	if n != d.counted {
 		d.counted, d.countedAt = n, now
 	}
@@ -260,7 +270,9 @@ func (d *Division) want(now int64) int {
 }
 
 // early reports whether it is too early for the first parts.
-func (d *Division) early(now int64) bool { return !d.begun && now-d.countedAt < firstAfter }
+func (d *Division) early(now int64) bool {
+	return !d.begun && (d.apart || now-d.countedAt < firstAfter)
+}
 
 // state makes another statement if there is something else to say. Owners count no parts before it is time for the
 // first ones.

@@ -346,6 +346,35 @@ func TestFirstGatewaysBeginTogether(t *testing.T) {
 	}
 }
 
+// Where other sites use the buckets no gateway has a part, also one that comes later. Agents notice that one after
+// another, and meanwhile nothing is divided twice.
+func TestNoPartsOverSites(t *testing.T) {
+	for _, at := range []int64{0, 20 * second} {
+		a := newAgents(uint64(at), .1)
+		for i := range 3 {
+			name := fmt.Sprint("a", i)
+			a.start(name)
+			a.connect(a.list[name])
+			a.at(at+int64(i)*second/3, a.list[name].d.Apart)
+		}
+		a.at(30*second, func() { a.connect(a.list["a1"]) })
+		for a.now < 60*second && a.failed == "" {
+			a.run(a.now + 20*millisecond)
+			a.check()
+		}
+		if a.failed != "" || (a.full > 0) != (at > 0) {
+			t.Errorf("apart at %d s: %s; %g began full", at/second, a.failed, a.full)
+		}
+		for _, x := range a.list {
+			for _, by := range x.uses {
+				if _, has := (Params{Rate: 1e6, Burst: 1e6 * Token}).Part(by); has {
+					t.Errorf("apart at %d s: a gateway divides by %d", at/second, by)
+				}
+			}
+		}
+	}
+}
+
 // TestManyAgentsDivide: 400 gateways of 20 agents agree within seconds.
 func TestManyAgentsDivide(t *testing.T) {
 	a := newAgents(1, .01)

@@ -322,7 +322,7 @@ func (o *Owner) PartAnswer(now int64, from Peer, a PartAnswer, out Outbox) {
 	o.serve(now, out)
 }
 
-// minds renews calls while the key is in use, and recalls what gateways have of called parts before these go back.
+// minds renews calls while the key is in use, calls parts if there is debt, and recalls what gateways have of called parts before these go back.
 func (o *Owner) minds(now int64, out Outbox) {
 	if !o.divided() || !o.granting() {
 		return
@@ -339,6 +339,9 @@ func (o *Owner) minds(now int64, out Outbox) {
 		if v.until-now <= beforeLapse {
 			o.recallWhere(out, func(u *user) bool { return u.exclusive || u.out() > 0 })
 		}
+	}
+	if o.b.free(o.p) < 0 { // the debt is of the whole bucket, though nobody may wait for the parts
+		o.callParts(now, out)
 	}
 	if !o.allIn() && slices.ContainsFunc(o.users, func(u user) bool { return u.exclusive }) {
 		o.callParts(now, out) // what an earlier owner has called

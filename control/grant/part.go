@@ -127,11 +127,11 @@ func (s *Standing) Resize(p Params, at int64, from, to int) {
 	}
 }
 
-// Rescale carries a part over to a limit whose bucket fills in another time: as large a part of it is spent.
-func (s *Standing) Rescale(at int64, from, to float64) {
-	if missing := float64(max(0, s.Full-at)); missing > 0 && from > 0 {
-		s.put(at, math.Ceil(missing*to/from))
-	}
+// Rescale carries a part over to another rate and burst of its limit, as an owner's bucket is: as much is spent, or of
+// a smaller burst as large a part. The numbers are those of the limit, or of the part, alike.
+func (s *Standing) Rescale(at int64, fromRate, fromBurst, toRate, toBurst float64) {
+	missing := float64(max(0, s.Full-at)) * fromRate / toRate * min(1, toBurst/fromBurst)
+	s.put(at, math.Ceil(missing))
 }
 
 // put has the part be full so long after at. What was before is forgotten.

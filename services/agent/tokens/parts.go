@@ -37,6 +37,7 @@ type parts struct {
 	division *grant.Division
 	begun    uint64 // divisions
 	changed  bool   // something that division has not looked at
+	apart    bool   // see Apart
 	stepped  time.Duration
 	seconds  int
 
@@ -84,6 +85,9 @@ func (d *Desk) beginDivision(now time.Duration) {
 	if p.division = grant.NewDivision(int64(now), d.o.Agent, d.o.Life+p.begun); before != nil {
 		p.division.After(before)
 	}
+	if p.apart {
+		p.division.Apart()
+	}
 	p.begun++
 	p.changed = true
 	clear(p.said)
@@ -92,6 +96,14 @@ func (d *Desk) beginDivision(now time.Duration) {
 	for process, l := range d.locals {
 		l.given = 0
 		p.division.Connect(process)
+	}
+}
+
+// Apart notes that there are other sites, see [grant.Division.Apart]. One that is cut off is one still.
+func (d *Desk) Apart() {
+	if !d.parts.apart {
+		d.parts.apart, d.parts.changed = true, true
+		d.parts.division.Apart()
 	}
 }
 

@@ -106,6 +106,26 @@ func TestAgentsDivide(t *testing.T) {
 	}
 }
 
+// Gateways of agents that know of another site have no parts any more, and get none after a pause of their agent.
+func TestNoPartsOverSites(t *testing.T) {
+	f := divided(t)
+	now := settled + 15*time.Second
+	f.play(settled, now)
+	f.desks["a"].Apart()
+	f.desks["b"].Apart()
+	by := f.play(now, now+2*time.Second)
+	for range 2 {
+		for process, d := range by {
+			if _, has := (grant.Params{Rate: 1, Burst: 1e5 * grant.Token}).Part(int(d.Gateways)); has {
+				t.Errorf("process %d divides by %d", process, d.Gateways)
+			}
+		}
+		now += 20 * time.Second
+		f.desks["a"].beginDivision(now)
+		by = f.play(now, now+15*time.Second)
+	}
+}
+
 // Until it is time for the first parts owners count none: the whole bucket is there, also when an agent is cut off.
 func TestOwnersCountNoPartsBeforeTheFirst(t *testing.T) {
 	f := divided(t)

@@ -68,9 +68,22 @@ func (e *eras) number() uint32 { return e.first + uint32(len(e.list)) - 1 }
 // record is a part.
 type record struct {
 	grant.Standing
-	filling float64 // how long it takes to fill, by the numbers of then
-	learned int64   // when others were known to have spent the bucket
-	era     uint32
+	rate, burst float32 // of the limit, as of then: cost units/s, cost units
+	learned     int64   // when others were known to have spent the bucket
+	era         uint32
+}
+
+// goesBy puts numbers of the limit in force, and reports whether they were already.
+func (r *record) goesBy(p grant.Params) (already bool) {
+	rate, burst := float32(p.Rate), float32(p.Burst)/grant.Token
+	already = r.rate == rate && r.burst == burst
+	r.rate, r.burst = rate, burst
+	return already
+}
+
+// filling is how long an empty part takes to fill, nanoseconds.
+func (r *record) filling() int64 {
+	return int64(min(float64(r.burst)/float64(r.rate)*1e9, math.MaxInt64/8))
 }
 
 // away is a part that its owner has called.
@@ -173,7 +186,8 @@ func (sh *shard[W]) isAway(key uint64, now int64, e *eras) bool {
 // back is the part when the call has lapsed. If there were no parts meanwhile, its owner may have counted it as gone,
 // and not pay for it: it is empty.
 func (a *away) back(now int64, e *eras) record {
-	r := record{Standing: a.Back(), filling: a.params.Filling(), era: e.number()}
+	r := record{Standing: a.Back(), era: e.number()}
+	r.goesBy(a.params)
 	first := int(int32(a.era - e.first))
 	paused := first < 0
 	for _, during := range e.list[max(0, first):] {
@@ -190,11 +204,10 @@ func (a *away) back(now int64, e *eras) record {
 
 // standing returns a part that is not away.
 func (sh *shard[W]) standing(k *Key, p grant.Params, now int64, e *eras) record {
-	filling := p.Filling()
 	r, known := sh.parts[k.Hash]
 	at := int(int32(r.era - e.first))
-	if known && r.filling != filling {
-		r.Rescale(now, r.filling, filling)
+	if was := r; !r.goesBy(p) && known {
+		r.Rescale(now, float64(was.rate), float64(was.burst), float64(r.rate), float64(r.burst))
 	}
 	if !known || at < 0 {
 		if at = 0; e.list[0].gateways > 0 { // what was before is not known any more
@@ -203,9 +216,9 @@ func (sh *shard[W]) standing(k *Key, p grant.Params, now int64, e *eras) record 
 	}
 	r.carry(p, e.list[at:])
 	if !known {
-		r.Unknown(now - grant.PastFor(int64(filling)))
+		r.Unknown(now - grant.PastFor(r.filling()))
 	}
-	r.filling, r.era = filling, e.number()
+	r.era = e.number()
 	return r
 }
 
@@ -332,7 +345,7 @@ func (s *Store[W]) sweepParts(sh *shard[W], now int64) {
 		}
 	}
 	for key, r := range sh.parts {
-		if e.settles(&r) < now-grant.PastFor(int64(r.filling)) {
+		if e.settles(&r) < now-grant.PastFor(r.filling()) {
 			delete(sh.parts, key)
 		}
 	}
@@ -341,7 +354,7 @@ func (s *Store[W]) sweepParts(sh *shard[W], now int64) {
 // settles returns since when a part is what it would be if nothing were known of it; never while there are no parts.
 func (e *eras) settles(r *record) int64 {
 	at, full := int(int32(r.era-e.first)), max(r.Full, r.learned, e.list[0].from)
-	filling := int64(r.filling)
+	filling := r.filling()
 	switch {
 	case at < 0:
 		return 0

@@ -403,7 +403,8 @@ func (s *Store[W]) Owe(k *Key, now, cost int64) {
 	s.change(k, now, cost, func(en *entry[W]) { en.g.Owe(now, cost) })
 }
 
-// Spend is Owe for cost that was admitted elsewhere: a key that is not known here is registered at its owner.
+// Spend is Owe for cost that was admitted elsewhere. What the key's part does not cover its owner is sent, and a key that
+// is not known here is registered there.
 func (s *Store[W]) Spend(k *Key, now, cost int64) {
 	if _, _, done := s.unasked(k, 0); done {
 		return
@@ -411,6 +412,9 @@ func (s *Store[W]) Spend(k *Key, now, cost int64) {
 	sh := s.shard(k.Hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if en := sh.keys[k.Hash]; (en == nil || !en.g.HasBucket()) && s.takePart(sh, k, now, cost) {
+		return
+	}
 	if en := s.obtain(sh, k, now, 1); en != nil {
 		s.use(en, k, now)
 		en.g.Spend(now, cost)
