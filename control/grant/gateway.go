@@ -470,9 +470,6 @@ func (g *Gateway) Silent() bool { return g.silent }
 // Unowned reports whether the owner has answered, within the last 5 s, that it has no room for the key.
 func (g *Gateway) Unowned(now int64) bool { return now < g.unowned }
 
-// HasBucket reports whether the gateway has the bucket itself.
-func (g *Gateway) HasBucket() bool { return g.exclusive }
-
 // Open reports whether a question that was asked is not answered yet.
 func (g *Gateway) Open() bool { return g.open }
 

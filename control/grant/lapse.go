@@ -20,3 +20,6 @@ func (g *Gateway) lapse(now int64) {
 	g.returned += max(0, g.tokens())
 	g.change(now, g.owner)
 }
+
+// HasBucket reports whether the gateway has the bucket itself.
+func (g *Gateway) HasBucket() bool { return g.exclusive }
