@@ -322,7 +322,8 @@ func (o *Owner) PartAnswer(now int64, from Peer, a PartAnswer, out Outbox) {
 	o.serve(now, out)
 }
 
-// minds renews calls while the key is in use, calls parts if there is debt, and recalls what gateways have of called parts before these go back.
+// minds renews calls while the key is in use, calls parts if there is debt, and recalls what gateways have of called
+// parts before these go back.
 func (o *Owner) minds(now int64, out Outbox) {
 	if !o.divided() || !o.granting() {
 		return
