@@ -198,7 +198,12 @@ func TestUsageDelaysNothing(t *testing.T) {
 	more := make(chan bool)
 	e.upstream.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("content-type", "text/event-stream")
-		for range more {
+		for {
+			select {
+			case <-r.Context().Done(): // an answer that ends before would not be cut
+				return
+			case <-more:
+			}
 			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"word\"}}]}\n\n")
 			w.(http.Flusher).Flush()
 		}
@@ -222,7 +227,6 @@ func TestUsageDelaysNothing(t *testing.T) {
 	}
 	leave()
 	resp.Body.Close()
-	close(more)
 	e.eventually("the metric", func() bool { return e.metric(usageOutcome("cut")) == 1 })
 	e.spends("acme", 1, 50, 45)
 	e.alive()
