@@ -21,8 +21,8 @@ func TestFloodGetsTheWholeLimit(t *testing.T) {
 	}
 }
 
-// Two gateways ask again and again before the time that the owner has answered. The others get their part of a limit
-// of one request at a time: three gateways at .6 times the limit get a third of the limit.
+// Two gateways ask every 5 ms, before the time that the owner has answered. Three others, which ask for .6 of a
+// limit of one request at a time, get at least a fifth of the limit.
 func TestHurryDoesNotPay(t *testing.T) {
 	p := Params{Rate: 100, Burst: Token}
 	w := newWorld(p, 3, millisecond/20, 1)
