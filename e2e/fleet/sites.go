@@ -240,7 +240,7 @@ func (f *fleet) runClient(ctx context.Context, c *clients, client *demand.Client
 		} else if ctx.Err() != nil {
 			return
 		}
-		f.sites.late.Store(max(f.sites.late.Load(), int64(time.Since(due))))
+		f.sites.isLate(int64(time.Since(due)))
 		site := client.Site
 		if site == demand.AllSites {
 			site = r.IntN(f.o.sites)
@@ -257,6 +257,12 @@ func (f *fleet) runClient(ctx context.Context, c *clients, client *demand.Client
 			client.Log.Add(demand.Record{Arrived: arrived, Ended: ended, Admitted: out.Verdict == limiter.Admit})
 			c.ended.Add(1)
 		})
+	}
+}
+
+// isLate notes by how much a client is late, ns.
+func (s *region) isLate(by int64) {
+	for was := s.late.Load(); by > was && !s.late.CompareAndSwap(was, by); was = s.late.Load() {
 	}
 }
 

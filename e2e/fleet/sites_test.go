@@ -152,5 +152,7 @@ func runInside(t *testing.T) {
 	}
 	if t.Log(string(out)); err != nil {
 		t.Error(err)
+	} else if bytes.Contains(out, []byte("--- SKIP: "+t.Name())) { // it proves nothing, and is no pass
+		t.Skip("VOID: see above")
 	}
 }
