@@ -28,7 +28,7 @@ func (f *facts) ofSites() (out []*quotav1.Finding) {
 			"(%s); with --site limits are EXACT within each site", f.sites[0].Why))
 	case len(f.sites) == 1 && f.sites[0].Far > 0:
 		out = append(out, fine(name, "agents of %s are far from each other, so limits which state no precision are "+
-			"LOCAL there (%s)", nameOf(f.sites[0].Name), f.sites[0].Why))
+			"LOCAL there (%s)", wording.Site(f.sites[0].Name), f.sites[0].Why))
 	}
 	return out
 }
@@ -44,13 +44,13 @@ func siteTrouble(s *fleet.Site) (out []*quotav1.Finding) {
 	if s.Far > 0 {
 		out = append(out, doubtful(name, "give agents that are far from each other another --site",
 			"%s of %s are far from others there, so that limits which state no precision may be LOCAL: %s",
-			wording.Count(s.Far, "agent"), nameOf(s.Name), s.Why))
+			wording.Count(s.Far, "agent"), wording.Site(s.Name), s.Why))
 	}
 	for _, o := range s.Others {
 		if o.Cut > 0 {
 			out = append(out, doubtful(name, "look at the network between them: UDP and TCP of --gossip. Meanwhile "+
 				"each site keeps to what the others left it", "%s is cut off from %s: %d of %s do not receive it",
-				nameOf(o.Name), nameOf(s.Name), o.Cut, wording.Count(s.Agents, "agent")))
+				wording.Site(o.Name), wording.Site(s.Name), o.Cut, wording.Count(s.Agents, "agent")))
 		}
 	}
 	return out
@@ -61,11 +61,11 @@ func (f *facts) siteSentence() string {
 	var all, ways []string
 	for i := range f.sites {
 		s := &f.sites[i]
-		all = append(all, fmt.Sprintf("%s with %s", nameOf(s.Name), wording.Count(len(s.Gateways), "gateway")))
+		all = append(all, fmt.Sprintf("%s with %s", wording.Site(s.Name), wording.Count(len(s.Gateways), "gateway")))
 		for _, o := range s.Others {
 			known := slices.ContainsFunc(f.sites, func(s fleet.Site) bool { return s.Name == o.Name })
 			if o.Way > 0 && (s.Name < o.Name || !known) {
-				ways = append(ways, fmt.Sprintf("%s from %s to %s", o.Way, nameOf(s.Name), nameOf(o.Name)))
+				ways = append(ways, fmt.Sprintf("%s from %s to %s", o.Way, wording.Site(s.Name), wording.Site(o.Name)))
 			}
 		}
 	}
@@ -74,12 +74,4 @@ func (f *facts) siteSentence() string {
 		text += "; one way " + strings.Join(ways, ", ") + "; only ways between sites are long"
 	}
 	return text
-}
-
-// nameOf names a site in a sentence.
-func nameOf(site string) string {
-	if site == "" {
-		return "the site without a name"
-	}
-	return "site " + site
 }

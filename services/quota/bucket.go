@@ -59,7 +59,7 @@ func bucketSentence(b *quotav1.Bucket) string {
 	case len(owners) > 1:
 		all := []string{"EXACT within each site: a site has a bucket, and charges it with what the other sites admit."}
 		for _, o := range owners {
-			all = append(all, fmt.Sprintf("%s: %s", siteName(o.GetSite()), ownerSentence(o, burst)))
+			all = append(all, fmt.Sprintf("%s: %s", wording.Site(o.GetSite()), ownerSentence(o, burst)))
 		}
 		return strings.Join(all, " ")
 	case len(using) == 0:
@@ -79,19 +79,11 @@ func ownerSentence(o *quotav1.OwnerBucket, burst string) string {
 		"spent.", o.GetAgent(), burst, tokens(max(0, o.GetFree())), tokens(o.GetOut()))
 }
 
-// siteName names a site in a sentence.
-func siteName(site string) string {
-	if site == "" {
-		return "the site without a name"
-	}
-	return "site " + site
-}
-
 // claimSentences says what sites that use a key take off the limit for each other.
 func claimSentences(claims []*quotav1.SiteClaim) string {
 	var all strings.Builder
 	for _, c := range claims {
-		fmt.Fprintf(&all, " For %s, %s takes %s off the limit", siteName(c.GetSite()), siteName(c.GetAt()),
+		fmt.Fprintf(&all, " For %s, %s takes %s off the limit", wording.Site(c.GetSite()), wording.Site(c.GetAt()),
 			rate(c.GetRate()))
 		if !c.GetReachable() {
 			all.WriteString(", as claimed last: the way between them is cut")

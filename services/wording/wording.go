@@ -29,6 +29,14 @@ func Does[N int | int32 | int64 | uint32 | uint64](n N, noun, one, many string) 
 	return Count(n, noun) + " " + many
 }
 
+// Site names a site in a sentence. Agents without --site are of the site "" together.
+func Site(name string) string {
+	if name == "" {
+		return "the site without a name"
+	}
+	return "site " + name
+}
+
 // Number is a number as a person writes it: 1000000000, not 1e+09. Only what has more than fifteen digits before the
 // point, or six zeros behind it, has an exponent.
 func Number(x float64) string {

@@ -14,44 +14,56 @@ interface Owned { name: string; set: string }
 const kinds: Record<string, string> = { pools: "/pools", plans: "/plans", tenants: "/tenants",
   quotas: "/tenants/*/quotas", limits: "/tenants/*/limits", overrides: "/tenants/*/overrides" };
 
-// Contents reads which resources belong to a set, page by page.
+// Contents reads which resources belong to a set: a page whenever it is drawn, so none once the reader has left.
 export class Contents {
   private readonly all: Owned[] = [];
+  private readonly pages = this.read();
+  private reading = false;
   private done = false;
   private problem: Problem | null = null;
   private readonly table: Table<Owned>;
 
   constructor(private readonly c: Context, private readonly set: string) {
     this.table = new Table<Owned>(t.setOf(set), [{ title: t.resource, cell: (o) => o.name }], (o) => o.name, c.changed);
-    void this.read();
   }
 
-  private async read(): Promise<void> {
+  private async next(): Promise<void> {
+    this.reading = true;
     try {
-      const plans = await this.list("plans", "/plans");
-      for (const [kind, path] of Object.entries(kinds)) if (kind !== "plans") await this.list(kind, path);
-      for (const p of plans) for (const kind of ["quotas", "limits"]) await this.list(kind, `/${p.name}/${kind}`);
+      this.done = (await this.pages.next()).done ?? false;
     } catch (e) {
       this.problem = problemOf(e);
+      this.done = true;
     }
-    this.done = true;
+    this.reading = false;
     this.c.changed();
   }
 
-  private async list(kind: string, path: string): Promise<Owned[]> {
-    const out: Owned[] = [];
+  private async *read(): AsyncGenerator<Owned[], void> {
+    const plans: Owned[] = [];
+    for (const [kind, path] of Object.entries(kinds)) {
+      for await (const page of this.list(kind, path)) {
+        if (kind === "plans") plans.push(...page);
+        yield page;
+      }
+    }
+    for (const p of plans) for (const kind of ["quotas", "limits"]) yield* this.list(kind, `/${p.name}/${kind}`);
+  }
+
+  private async *list(kind: string, path: string): AsyncGenerator<Owned[], void> {
     for (let token = ""; ;) {
       const page = await get<Record<string, Owned[]> & { nextPageToken: string }>(
         `${path}?page_size=1000&page_token=${encodeURIComponent(token)}`);
-      out.push(...page[kind] ?? []);
-      this.all.push(...(page[kind] ?? []).filter((o) => o.set === this.set));
+      const found = page[kind] ?? [];
+      this.all.push(...found.filter((o) => o.set === this.set));
+      yield found;
       token = page.nextPageToken;
-      this.c.changed();
-      if (!token) return out;
+      if (!token) return;
     }
   }
 
   view(): Content {
+    if (!this.done && !this.reading) void this.next();
     return [this.problem && failed(this.problem),
       h("p", { class: "quiet", role: "status" }, t.resources(num(this.all.length)), !this.done && " …"),
       this.all.length > 0 ? this.table.view(this.all) : this.done && !this.problem && h("p", { class: "quiet" }, t.setEmpty)];
