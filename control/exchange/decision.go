@@ -34,6 +34,7 @@ type LimitStep struct {
 	Exact             bool          // the key's owner grants tokens
 	Silent            bool          // and is unreachable: the ledger decides
 	Unasked           bool          // and was not asked about a new key, as the limit asked for too much: likewise
+	Parted            bool          // the gateway may use its standing part of the bucket before it asks the owner
 	// Concurrency is set of a limit on requests in flight. Then Free are its idle slots at the replica, and without an
 	// owner no request may start.
 	Concurrency int64

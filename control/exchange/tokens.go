@@ -8,7 +8,33 @@ type TokenRequests struct {
 	// all of them do.
 	Registered uint64
 	List       []TokenRequest
+	Answers    []PartAnswer
+	// Divides repeats the latest Division once the gateway goes by it; nil: there was none since.
+	Divides *Division
 }
+
+// Empty reports whether there is nothing to send.
+func (q *TokenRequests) Empty() bool {
+	return len(q.List)+len(q.Answers) == 0 && q.Registered == 0 && q.Divides == nil
+}
+
+// PartAnswer is a gateway's answer to the owner of a key, see package grant.
+type PartAnswer struct {
+	Key uint64
+	grant.PartAnswer
+}
+
+// Spend is a cost in a PartAnswer.
+type Spend = grant.Spend
+
+// PartCall is a call of the standing part of a key.
+type PartCall struct {
+	Key uint64
+	grant.PartCall
+}
+
+// MaxGateways bounds the number of gateways by which buckets are divided.
+const MaxGateways = 1 << 20
 
 // TokenRequest is one of them.
 type TokenRequest struct {
@@ -44,7 +70,19 @@ type TokenAnswers struct {
 	Owners  Owners
 	Grants  []TokenGrant
 	Recalls []TokenRecall
+	Calls   []PartCall
+	// Division, if it is given, is in force from now on, for DivisionFor. An agent repeats it once a second.
+	Division *Division
 }
+
+// Division says by how many gateways this one may divide buckets, see package grant.
+type Division struct {
+	Gateways uint32 // at most MaxGateways; 0: it has no standing parts
+	Full     bool   // if it has had none so far, they begin full
+}
+
+// DivisionFor is the time for which a Division holds, nanoseconds: an agent that stands still is gone for others then.
+const DivisionFor = int64(4e9)
 
 // TokenGrant is a grant for a key.
 type TokenGrant struct {
@@ -67,6 +105,10 @@ func (a *TokenAnswers) Add(later *TokenAnswers) {
 	a.Grants = newest(append(a.Grants, later.Grants...), len(later.Grants), func(g *TokenGrant) uint64 { return g.Key })
 	a.Recalls = newest(append(a.Recalls, later.Recalls...), len(later.Recalls),
 		func(r *TokenRecall) uint64 { return r.Key })
+	a.Calls = newest(append(a.Calls, later.Calls...), len(later.Calls), func(c *PartCall) uint64 { return c.Key })
+	if later.Division != nil {
+		a.Division = later.Division
+	}
 }
 
 // dense is from how many records on only the newest of each key are kept.
@@ -95,15 +137,16 @@ const tokenBytes = 256
 
 // Parts cuts a into messages of at most so many bytes each, not counting a list of owners.
 func (a *TokenAnswers) Parts(bytes int) []*TokenAnswers {
-	grants, recalls := a.Grants, a.Recalls
+	grants, recalls, calls := a.Grants, a.Recalls, a.Calls
 	parts := []*TokenAnswers{}
-	for first := true; first || len(grants)+len(recalls) > 0; first = false {
+	for first := true; first || len(grants)+len(recalls)+len(calls) > 0; first = false {
 		p, room := &TokenAnswers{}, max(1, bytes/tokenBytes)
 		if first {
-			p.Owners = a.Owners
+			p.Owners, p.Division = a.Owners, a.Division
 		}
 		p.Grants, grants, room = cut(grants, room)
-		p.Recalls, recalls, _ = cut(recalls, room)
+		p.Recalls, recalls, room = cut(recalls, room)
+		p.Calls, calls, _ = cut(calls, room)
 		parts = append(parts, p)
 	}
 	return parts
@@ -114,6 +157,12 @@ func (q *TokenRequests) Parts(bytes int) (parts []*TokenRequests) {
 	for _, list := range split(q.List, bytes, func(r *TokenRequest) int { return tokenBytes + r.Len() }) {
 		parts = append(parts, &TokenRequests{List: list})
 	}
+	if len(q.Answers) > 0 {
+		for _, list := range split(q.Answers, bytes, func(*PartAnswer) int { return tokenBytes }) {
+			parts = append(parts, &TokenRequests{Answers: list})
+		}
+	}
+	parts[len(parts)-1].Divides = q.Divides
 	parts[len(parts)-1].Registered = q.Registered
 	return parts
 }

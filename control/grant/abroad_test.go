@@ -5,10 +5,12 @@ import "testing"
 type quietBox struct {
 	grants  []Grant
 	recalls int
+	calls   int
 }
 
 func (q *quietBox) Grant(_ Peer, g Grant) { q.grants = append(q.grants, g) }
 func (q *quietBox) Recall(Peer, Recall)   { q.recalls++ }
+func (q *quietBox) CallPart(Peer)         { q.calls++ }
 func (q *quietBox) last() (g Grant)       { return q.grants[len(q.grants)-1] }
 func ownerOf(rate float64, b int64) *Owner {
 	return NewOwner(Params{Rate: rate, Burst: b * Token}, 1, 1)

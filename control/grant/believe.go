@@ -33,13 +33,13 @@ const (
 // the gateway that knows most states, and at least what all can still spend.
 func (o *Owner) register(u *user, q Request) {
 	before := o.b.spent
-	held := min(max(0, q.Held), max(0, heldBursts*o.p.Burst-o.b.out))
+	held := min(max(0, q.Held), max(0, heldBursts*o.w.Burst-o.b.out))
 	u.granted = held
 	u.exclusive = q.Exclusive
 	o.b.out += held
 	level := max(o.b.spent, o.b.out)
 	if q.Level >= 0 {
-		known := min(q.Level, debtBursts*o.p.Burst)
+		known := min(q.Level, debtBursts*o.w.Burst)
 		level = max(level, known)
 		if o.p.Strict && !o.granting() && !o.told {
 			level = max(o.b.out, known) // somebody knows: no need to assume the worst
@@ -69,9 +69,9 @@ func (o *Owner) count(now int64, u *user, q Request) {
 	o.b.giveBack(o.p, back)
 	u.charged = max(0, u.charged+o.b.spent-before)
 	before = o.b.spent
-	o.b.charge(o.p, max(moreExtra, -u.charged))
+	o.b.charge(o.w.Burst, max(moreExtra, -u.charged))
 	o.claim(u, before)
-	u.claimed = max(u.claimed, min(moreExtra, debtBursts*o.p.Burst)) // also what D is too large for
+	u.claimed = max(u.claimed, min(moreExtra, debtBursts*o.w.Burst)) // also what D is too large for
 	o.b.lateFor(o.p, now, max(0, moreSpent)+max(0, moreExtra), q.Refills)
 	u.use = min(max(0, q.Use), mostUse)
 }
@@ -101,9 +101,9 @@ const mostUse = 1_000_000_000 * Token
 func (o *Owner) takeBack(u *user, level, full int64) {
 	before := o.b.spent
 	level = max(level, o.b.spent-u.charged, o.b.out)
-	o.b.fill(min(level, max(debtBursts*o.p.Burst, o.b.out)), full)
+	o.b.fill(min(level, max(debtBursts*o.w.Burst, o.b.out)), full)
 	claimed := u.claimed
-	if o.claim(u, before); u.last.Exclusive { // it could use what it was granted
+	if o.claim(u, before); u.sole { // it could use what it was granted
 		u.claimed = claimed
 	}
 	o.chargeLate()
@@ -127,7 +127,7 @@ func (o *Owner) doubt(now int64) {
 			o.giveUpOn(u)
 		}
 	}
-	if most := creditBursts * float64(o.p.Burst); sum > most {
+	if most := creditBursts * float64(o.w.Burst); sum > most {
 		for i := range o.users {
 			o.users[i].charged = int64(float64(o.users[i].charged) * most / sum)
 		}
@@ -139,7 +139,7 @@ func (o *Owner) doubt(now int64) {
 // it gets a token even where none is left, so that nobody is kept from the key by what others only say;
 // the bucket pays it back.
 func (o *Owner) starves(now int64, u *user) bool {
-	if u.fair == 0 || u.least > o.p.Burst || now-u.fair <= o.p.time(debtBursts*o.p.Burst)+o.p.longest() {
+	if u.fair == 0 || u.least > o.p.Burst || now-u.fair <= o.p.time(debtBursts*o.w.Burst)+o.p.longest() {
 		return false
 	}
 	return slices.ContainsFunc(o.users, func(v user) bool { return v.peer != u.peer && v.claimed > 0 })

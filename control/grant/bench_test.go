@@ -18,6 +18,7 @@ type nowhere struct{}
 
 func (nowhere) Grant(Peer, Grant)   {}
 func (nowhere) Recall(Peer, Recall) {}
+func (nowhere) CallPart(Peer)       {}
 
 // BenchmarkOwnerRequest is a question of one of three gateways at its owner.
 func BenchmarkOwnerRequest(b *testing.B) {

@@ -183,8 +183,8 @@ func (b *bucket) carry(from, to int64) {
 	b.spent = b.out + min(part, to)
 }
 
-// charge adds cost to D. Debt beyond one more burst is forgiven: the limit must not
+// charge adds cost to D. Debt beyond one more burst of the limit is forgiven: the limit must not
 // be blocked for longer than it takes to refill two. Debt of other sites stands.
-func (b *bucket) charge(p Params, cost int64) {
-	b.spent = max(b.out, min(b.spent+cost, max(b.spent, 2*p.Burst)))
+func (b *bucket) charge(burst, cost int64) {
+	b.spent = max(b.out, min(b.spent+cost, max(b.spent, 2*burst)))
 }

@@ -33,7 +33,7 @@ func TestLimitLowered(t *testing.T) {
 func TestConfiguredAsItWas(t *testing.T) {
 	p := Params{Rate: 1, Burst: 10 * Token}
 	o := NewOwner(p, 1, 0)
-	o.b.charge(o.p, 20*Token)
+	o.b.charge(o.p.Burst, 20*Token)
 	g := NewGateway(p, 1<<20)
 	g.Know(0, 20*Token)
 	g.until = 11 * second

@@ -70,6 +70,11 @@
 // which come too late, and go back with the same message. So each request is charged once.
 // To an unreachable owner each repeat reports it.
 //
+// # Standing parts (part.go, ownerparts.go, division.go)
+//
+// Most of each bucket is divided among the gateways beforehand, which ask only for more than their part. An owner that
+// is short calls the parts, for some minutes.
+//
 // # Messages
 //
 // Counts are cumulative within a session (one life of both sides), and each message carries all of them: the

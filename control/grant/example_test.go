@@ -11,6 +11,7 @@ type line map[grant.Peer]*grant.Gateway
 
 func (l line) Grant(to grant.Peer, m grant.Grant)   { l[to].Grant(0, m) }
 func (l line) Recall(to grant.Peer, m grant.Recall) { l[to].Recall(0, m) }
+func (l line) CallPart(grant.Peer)                  {} // of standing parts, which these gateways do not have
 
 // Two gateways share a limit of 10/s with a burst of 5. The first one has the bucket to
 // itself until the second asks.

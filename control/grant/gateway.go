@@ -57,6 +57,8 @@ type Gateway struct {
 	others int64 // cost per second
 
 	silent  bool  // requests do not wait for the owner
+	lapseAt int64 // what is granted is void from then on; 0: never
+	renewAt int64 // the bucket itself is asked for anew then
 	unowned int64 // the owner has no room for the key, and is not asked before; 0: it has room
 	aheadAt int64 // no question for requests to come before
 }
@@ -125,6 +127,7 @@ func (g *Gateway) tokens() int64 { return g.granted - g.spent - g.returned }
 // Take asks to admit a new request now. cost is in millionths and not above the burst;
 // a request that costs more can never pass, which is the caller's to say.
 func (g *Gateway) Take(now, cost int64) Outcome {
+	g.lapse(now)
 	if g.exclusive {
 		return g.meet(now, now, cost)
 	}
@@ -137,6 +140,7 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 
 // Try is Take for a request that does not wait: after Waits nothing has changed.
 func (g *Gateway) Try(now, cost int64) Outcome {
+	g.lapse(now)
 	if g.need > 0 && !g.exclusive && !g.silent && now >= g.unowned {
 		if now < g.until {
 			return Refused
@@ -152,10 +156,11 @@ func (g *Gateway) Try(now, cost int64) Outcome {
 
 // PutBack undoes a Take, Try or Retry that has admitted a request.
 func (g *Gateway) PutBack(now, cost int64) {
+	g.lapse(now)
 	switch {
 	case g.exclusive:
 		g.alone.advance(g.p, now)
-		g.alone.charge(g.p, -cost)
+		g.alone.charge(g.p.Burst, -cost)
 	case g.spent >= cost: // the token is this gateway's again
 		g.spent -= cost
 	default: // it was spent with an earlier owner
@@ -166,6 +171,7 @@ func (g *Gateway) PutBack(now, cost int64) {
 // Retry asks again for a request that waits since the given time. Call it for the waiting
 // requests in their order after each Grant, until one waits again.
 func (g *Gateway) Retry(now, since, cost int64) Outcome {
+	g.lapse(now)
 	out := g.decide(now, since, cost, true)
 	if out == Waits {
 		g.since = since
@@ -240,9 +246,10 @@ func (g *Gateway) Until() int64 { return g.until }
 // Owe charges cost that cannot be refused, such as the cost of a response beyond its
 // estimate. A negative one gives back.
 func (g *Gateway) Owe(now, cost int64) {
+	g.lapse(now)
 	if g.exclusive {
 		g.alone.advance(g.p, now)
-		g.alone.charge(g.p, cost)
+		g.alone.charge(g.p.Burst, cost)
 		return
 	}
 	g.extra += cost
@@ -282,6 +289,7 @@ func (g *Gateway) Spend(now, cost int64) {
 // Grant takes in a message of an owner. The flag says that the owner has received the open question, and
 // will answer it later.
 func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
+	g.lapse(now)
 	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
 		g.giveUp(now) // this owner will not recall it when others come: the caller goes on from its level
 		g.open, g.silent, g.unowned, g.wanted = false, false, now+declined, 0
@@ -328,6 +336,7 @@ func (g *Gateway) believe(granted int64) {
 func (g *Gateway) answered(now int64, m Grant) {
 	g.open, g.silent, g.register, g.unowned, g.wanted = false, false, false, 0, 0
 	g.heard, g.others = now, m.Others
+	g.validFor(m.Valid)
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
 	}
@@ -373,7 +382,7 @@ func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
 	g.exclusive, g.until, g.unsent = true, 0, false
 	g.alone = bucket{at: now}
 	g.alone.fill(max(0, m.Level-unspent), m.Full)
-	g.alone.charge(g.p, untold)
+	g.alone.charge(g.p.Burst, untold)
 	g.late.advance(g.p, now)
 	g.alone.lateFor(g.p, now, untold, g.late.refills(now))
 }
@@ -381,6 +390,7 @@ func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
 // Recall takes in a message of the owner: what is not spent goes back, also what is
 // still on its way.
 func (g *Gateway) Recall(now int64, m Recall) {
+	g.lapse(now)
 	if m.Session == g.session && g.owner == 0 && g.open && (m.Seq == g.seq || m.Seq == 0) {
 		g.owner = m.Owner // its grant is still on its way, or waits for the answer to this
 	}
@@ -437,6 +447,7 @@ func (g *Gateway) change(now int64, life uint64) {
 
 // Expire ends the wait of a request that has waited for Hold. The outcome is never Waits.
 func (g *Gateway) Expire(now, cost int64) Outcome {
+	g.lapse(now)
 	g.Leave(cost)
 	g.listen(now)
 	if out := g.decide(now, now, cost, true); out != Waits {

@@ -45,10 +45,10 @@ func TestHoppingClientIsRefusedNothing(t *testing.T) {
 func TestGiveBackOfWhatWasRefilled(t *testing.T) {
 	p := Params{Rate: 10, Burst: 10 * Token}.withDefaults()
 	var b bucket
-	b.charge(p, 4*Token)
+	b.charge(p.Burst, 4*Token)
 	b.advance(p, second/2) // full since 0.4 s
 	b.giveBack(p, 4*Token)
-	b.charge(p, 4*Token) // spent at 0
+	b.charge(p.Burst, 4*Token) // spent at 0
 	b.late(p, 0, 4*Token)
 	if b.spent != 0 || b.spans != 1 || b.missed[0].to-b.missed[0].from > second/10 {
 		t.Errorf("%d is spent, %v was turned away; want 0, and 0.1 s", b.spent, b.missed[:b.spans])

@@ -92,3 +92,6 @@ type recorded struct {
 
 func (r *recorded) Grant(_ Peer, g Grant)   { r.grants = append(r.grants, g) }
 func (r *recorded) Recall(_ Peer, c Recall) { r.recalls = append(r.recalls, c) }
+
+// CallPart keeps nothing: no gateway of these tests has parts.
+func (*recorded) CallPart(Peer) {}

@@ -1,5 +1,7 @@
 package grant
 
+import "slices"
+
 // Peer names a gateway to an owner. Any unique number will do.
 type Peer uint32
 
@@ -58,6 +60,7 @@ type Grant struct {
 	Level     int64  // D at this time
 	Exclusive bool   // the bucket itself goes to the gateway, at Level
 	Full      int64  // nanoseconds for which that bucket has turned refill away
+	Valid     int64  // nanoseconds after the question was asked, when what the gateway has is void; 0: as before
 	Pending   bool   // the question Seq is received and will be answered later: only Granted and Wait count too
 	Begin     bool   // the owner has forgotten the session: the gateway begins another one
 	NoRoom    bool   // the owner has no room for the key; only Session and Seq count
@@ -73,9 +76,60 @@ type Recall struct {
 	Granted int64  // tokens granted so far, also in grants that are still on their way
 }
 
-// Outbox takes what an owner sends. Neither method may call the owner.
+// Outbox takes what an owner sends. No method may call the owner.
 type Outbox interface {
 	Grant(to Peer, g Grant)
 	// Recall has a recall to be sent, and again while Owner.Recalling says that it is not answered.
 	Recall(to Peer, r Recall)
+	// CallPart has a call of a part to be sent, and again while Owner.Calling says so.
+	CallPart(to Peer)
+}
+
+// PartCall asks a gateway to keep away from its standing part of a key, see part.go.
+type PartCall struct {
+	Owner uint64  // life of the owner
+	At    int64   // by the owner's clock: the answer repeats it
+	Lease int64   // nanoseconds from when the call comes
+	Rate  float64 // of the limit: the gateway may not know the key
+	Burst int64
+}
+
+// PartAnswer says that a gateway keeps away from its part, and what was spent.
+type PartAnswer struct {
+	Owner uint64 // of the call
+	At    int64  // of the call: the lease counts from there
+	Given uint64 // PartCall.Owner of the call with which the gateway has begun to keep away
+	Size  int64  // burst of the part
+	Spent int64  // D of the part now, as if it had been refilled
+	Full  int64  // nanoseconds for which the part has been full
+
+	Since  int64   // nanoseconds for which all that was spent is in Spends
+	Base   int64   // D before
+	Spends []Spend // oldest first, MostSpends at most
+}
+
+// Spend is a cost that was spent.
+type Spend struct {
+	Age  int64 // nanoseconds since then
+	Cost int64
+}
+
+// mostRate and mostCount bound rates, cost units per second, and counts and times: no sum of two overflows.
+const (
+	mostRate  = 1e12
+	mostCount = int64(3) << 60
+)
+
+// Usable reports whether the numbers of a call are within their bounds.
+func (c *PartCall) Usable() bool {
+	return c.Rate >= 1e-12 && c.Rate <= mostRate && c.Burst >= Token && c.Burst <= mostCount &&
+		c.At >= 0 && c.At <= mostCount && c.Lease > 0 && c.Lease <= mostCount
+}
+
+// Usable reports whether the numbers of an answer are within their bounds.
+func (a *PartAnswer) Usable() bool {
+	bad := func(n int64) bool { return n < 0 || n > mostCount }
+	return !slices.ContainsFunc([]int64{a.At, a.Size, a.Spent, a.Full, a.Since, a.Base}, bad) &&
+		len(a.Spends) <= MostSpends &&
+		!slices.ContainsFunc(a.Spends, func(e Spend) bool { return bad(e.Age) || bad(e.Cost) })
 }

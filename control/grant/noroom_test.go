@@ -94,3 +94,4 @@ type lastGrant struct{ g Grant }
 
 func (l *lastGrant) Grant(_ Peer, g Grant) { l.g = g }
 func (*lastGrant) Recall(Peer, Recall)     {}
+func (l *lastGrant) CallPart(Peer)         {}

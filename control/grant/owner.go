@@ -4,7 +4,8 @@ import "slices"
 
 // Owner has the one bucket of a key and knows who uses it. See the package comment.
 type Owner struct {
-	p       Params
+	w       Params // of the limit
+	p       Params // of the bucket here: without the parts that gateways have
 	life    uint64
 	b       bucket
 	users   []user
@@ -17,6 +18,7 @@ type Owner struct {
 	lowered int64 // when the limit was lowered, see forgive; 0: it was not, or all is reported
 	faded   int64 // bucket.refilled up to which the refill is off user.claimed
 	abroad  abroad
+	parts   ownedParts
 }
 
 // user is one gateway.
@@ -30,6 +32,7 @@ type user struct {
 	number    uint32 // of the latest Request taken in
 	seq       uint32 // of the latest question
 	exclusive bool   // has the bucket, until it answers a recall
+	sole      bool   // the latest answer with tokens was the bucket itself
 	waiting   bool   // its question is not answered
 	order     uint64 // of its question among all
 	need      int64
@@ -66,7 +69,8 @@ const (
 // NewOwner returns the owner of an idle key with a full bucket. life must differ from
 // that of every earlier owner of the key and is not 0.
 func NewOwner(p Params, life uint64, now int64) *Owner {
-	o := &Owner{p: p.withDefaults(), life: life, listen: now + p.Listen}
+	o := &Owner{w: p.withDefaults(), life: life, listen: now + p.Listen}
+	o.p, o.parts.lease, o.parts.used = o.w, o.w.lease(), now
 	o.b.at = now
 	if p.Strict && p.Listen > 0 {
 		o.b.spent = o.p.Burst
@@ -81,14 +85,18 @@ func NewOwner(p Params, life uint64, now int64) *Owner {
 // gateways have spent of the larger bucket and report later is bounded by forgive. The times that they
 // were given to come back count no more.
 func (o *Owner) Configure(p Params, now int64) {
-	o.b.advance(o.p, now)
-	was := o.p
-	if o.p = p.withDefaults(); o.p.allowsAs(was) {
+	o.advance(now)
+	was := o.w
+	if o.w = p.withDefaults(); o.w.allowsAs(was) {
+		o.p.Strict = o.w.Strict
 		return
 	}
-	from, rate := was.Burst, was.Rate
+	from := o.p.Burst
+	o.p = o.w
+	o.resize()
 	o.b.carry(from, o.p.Burst)
-	lower := o.p.Burst < from || o.p.Rate < rate
+	o.beginPast()
+	lower := o.w.Burst < was.Burst || o.w.Rate < was.Rate
 	if lower {
 		o.lowered = max(now, 1)
 	}
@@ -110,7 +118,7 @@ func (o *Owner) forgive(now int64) {
 	if o.lowered == 0 {
 		return
 	}
-	o.b.spent = min(o.b.spent, o.b.out+o.p.Burst)
+	o.b.spent = min(o.b.spent, o.b.out+o.w.Burst)
 	untold := func(u user) bool { return u.untold }
 	if now-o.lowered >= settling && !slices.ContainsFunc(o.users, untold) {
 		o.lowered = 0
@@ -119,7 +127,7 @@ func (o *Owner) forgive(now int64) {
 
 // Request takes in a message from a gateway.
 func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
-	o.b.advance(o.p, now)
+	o.advance(now)
 	i, known := o.find(from, q.Session)
 	if i < 0 {
 		return // of an earlier life
@@ -150,6 +158,7 @@ func (o *Owner) Request(now int64, from Peer, q Request, out Outbox) {
 		o.release(u, q)
 	}
 	u.untold = u.untold && now-o.lowered < settling
+	o.parts.used = now
 	o.ask(u, q, out)
 	o.serve(now, out)
 }
@@ -268,7 +277,7 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 // has the bucket while others have tokens, or the bucket as well, or another site uses the key, the bucket is recalled.
 func (o *Owner) acknowledge(u *user, out Outbox) {
 	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Seen: u.number,
-		Others: o.others(u), Level: o.b.spent}
+		Others: o.others(u), Level: o.b.spent, Valid: o.valid(o.b.at, u)}
 	out.Grant(u.peer, u.last)
 	has := func(v *user) bool { return v.exclusive || v.out() > 0 }
 	o.recallWhere(out, func(v *user) bool {
@@ -287,7 +296,7 @@ func (o *Owner) postpone(u *user, out Outbox) {
 // Lost ends a gateway's session: what was out counts as spent. A bucket that it had alone
 // counts as empty in STRICT, else as full as when it was granted, and refilled since.
 func (o *Owner) Lost(now int64, p Peer, out Outbox) {
-	o.b.advance(o.p, now)
+	o.advance(now)
 	for i := range o.users {
 		if o.users[i].peer == p {
 			o.lose(&o.users[i])
@@ -308,6 +317,9 @@ func (o *Owner) lose(u *user) {
 // Due returns when Tick has something to do; 0: nothing.
 func (o *Owner) Due() int64 {
 	due := o.wake
+	if at := o.partsDue(); at != 0 && (due == 0 || at < due) {
+		due = at
+	}
 	for i := range o.users {
 		if at := o.patience(&o.users[i]); at != 0 && (due == 0 || at < due) {
 			due = at
@@ -321,7 +333,7 @@ func (o *Owner) Due() int64 {
 
 // Tick grants what has been refilled.
 func (o *Owner) Tick(now int64, out Outbox) {
-	o.b.advance(o.p, now)
+	o.advance(now)
 	o.doubt(now)
 	o.serve(now, out)
 }
@@ -332,13 +344,16 @@ func (o *Owner) Listened(now int64, out Outbox) {
 	o.Tick(now, out)
 }
 
+// ListenUntil has an owner that listens do so for longer.
+func (o *Owner) ListenUntil(at int64) { o.listen = max(o.listen, at) }
+
 // Suspend makes the owner grant nothing until Resume: another agent owns the key.
 func (o *Owner) Suspend() { o.listen = forever }
 
 // Resume ends Suspend: no other agent owns the key any more. The owner first listens for so long to what
 // gateways know of that time. Time without an owner does not count against gateways with an open recall.
 func (o *Owner) Resume(now, listen int64, out Outbox) {
-	o.b.advance(o.p, now)
+	o.advance(now)
 	o.listen, o.told = now+listen, false
 	if o.p.Strict && listen > 0 {
 		o.b.spent = max(o.b.spent, o.p.Burst)
@@ -380,8 +395,11 @@ func (o *Owner) Recalling(p Peer) (r Recall, ok bool) {
 	return Recall{}, false
 }
 
-// Peers calls f with each gateway that the owner knows.
+// Peers calls f with each gateway that the owner knows, or has called the part of.
 func (o *Owner) Peers(f func(Peer)) {
+	for i := range o.parts.list {
+		f(o.parts.list[i].peer)
+	}
 	for i := range o.users {
 		f(o.users[i].peer)
 	}
@@ -396,15 +414,14 @@ func (o *Owner) Idle(now int64) bool {
 // Whole reports whether nobody has any of the bucket, which is full. If it goes, a gateway that uses the
 // key now has to register with the next owner.
 func (o *Owner) Whole(now int64) bool {
-	o.b.advance(o.p, now)
-	return o.b.spent == 0 && !slices.ContainsFunc(o.users, func(u user) bool {
-		return u.exclusive || u.waiting || u.out() > 0
-	})
+	o.advance(now)
+	called := func(v part) bool { return v.until != 0 }
+	return o.b.spent == 0 && !o.inUse() && !slices.ContainsFunc(o.parts.list, called)
 }
 
 // Level returns D, with what is granted and not spent.
 func (o *Owner) Level(now int64) int64 {
-	o.b.advance(o.p, now)
+	o.advance(now)
 	return o.b.spent
 }
 

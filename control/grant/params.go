@@ -36,6 +36,8 @@ type Params struct {
 	// Listen is the time in which a new owner gathers what gateways know before it grants,
 	// default 0. Give it 50 to 250 ms where there was another owner before.
 	Listen int64
+
+	without rule // for tests
 }
 
 func (p Params) withDefaults() Params {

@@ -3,6 +3,7 @@ package grant
 // Poll returns the message that the owner needs at once: the answer to a Recall. Call it after every other
 // call, after a Grant once the waiting requests were retried; then Wants.
 func (g *Gateway) Poll(now int64) (Request, bool) {
+	g.lapse(now)
 	// The owner takes these for spent. Nobody waits for them any more: they go back, and the owner is asked
 	// to acknowledge that. Until it knows, it counts what the caller has admitted meanwhile twice.
 	if gone := min(g.admit, g.tokens()); gone > 0 {
@@ -63,7 +64,7 @@ func (g *Gateway) wants(now int64) bool {
 	switch {
 	case now < g.unowned:
 		return false
-	case g.register, g.unsent:
+	case g.register, g.unsent, g.exclusive && g.lapseAt != 0 && now >= g.renewAt:
 		return true
 	case g.exclusive || now < g.until:
 		return false
@@ -105,7 +106,9 @@ func (g *Gateway) message(now int64) Request {
 		if g.need > 0 {
 			q.Waited = now - g.since
 		}
-		q.Ahead = max(0, g.ahead(now)-max(0, g.tokens()-g.need))
+		if !g.exclusive {
+			q.Ahead = max(0, g.ahead(now)-max(0, g.tokens()-g.need))
+		}
 		g.aheadAt = now + g.p.Horizon/2
 	}
 	return q

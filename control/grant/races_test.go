@@ -12,6 +12,9 @@ type wire struct {
 func (w *wire) Grant(to Peer, m Grant)   { w.grants, w.to = append(w.grants, m), append(w.to, to) }
 func (w *wire) Recall(to Peer, m Recall) { w.recalls, w.to = append(w.recalls, m), append(w.to, to) }
 
+// CallPart keeps nothing: no gateway of these tests has parts.
+func (w *wire) CallPart(Peer) {}
+
 // grant returns the latest one for g.
 func (w *wire) grant(t *testing.T, g *Gateway) Grant {
 	t.Helper()

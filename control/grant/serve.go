@@ -7,6 +7,7 @@ func (o *Owner) serve(now int64, out Outbox) {
 	if now < o.listen {
 		return
 	}
+	o.minds(now, out)
 	reserved := int64(0) // for those before that wait for a token that is due
 	for after := uint64(0); ; {
 		i := o.next(after)
@@ -49,7 +50,9 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		return false
 	}
 	free := o.b.free(o.p) - *reserved - o.promised(now, u)
-	if alone := o.alone(now, i, out); alone > longAlone*o.p.Alone || alone > 0 && o.handsOver(u, free) {
+	alone := o.alone(now, i, out)
+	wanted := alone > longAlone*o.p.Alone || alone > 0 && o.handsOver(u, free)
+	if wanted && o.mayHandOver(now, out) {
 		o.give(now, o.forget(now, u.peer), 0, true, out)
 		return true
 	}
@@ -60,7 +63,7 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
 		return true
 	}
-	if o.recallWhere(out, func(v *user) bool { return v.peer != u.peer && v.out() > 0 }) {
+	if o.recallWhere(out, func(v *user) bool { return v.peer != u.peer && v.out() > 0 }) || o.callParts(now, out) {
 		return false
 	}
 	o.divide(now, u, free, reserved, out)
@@ -211,7 +214,7 @@ func (o *Owner) give(now int64, u *user, tokens int64, exclusive bool, out Outbo
 // asking again is of no use.
 func (o *Owner) answerWith(now int64, u *user, tokens, wait int64, exclusive bool, out Outbox) {
 	u.waiting = false
-	u.exclusive = exclusive
+	u.exclusive, u.sole = exclusive, exclusive
 	before := u.out()
 	u.granted += tokens
 	admit := min(tokens, u.need)
@@ -232,6 +235,7 @@ func (o *Owner) answerWith(now int64, u *user, tokens, wait int64, exclusive boo
 	u.last = Grant{
 		Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Admit: admit, Seen: u.number,
 		Wait: wait, Others: o.others(u), Level: o.b.spent, Exclusive: exclusive, Full: full,
+		Valid: o.valid(now, u),
 	}
 	out.Grant(u.peer, u.last)
 }

@@ -18,6 +18,7 @@ type network struct {
 	keys    []*world
 	asks    []Line[*gate]  // by gateway
 	recalls []Line[*world] // likewise, with room for two liars
+	calls   []Line[*world] // of parts
 }
 
 // world plays one key: an owner, gateways and a network.
@@ -28,6 +29,7 @@ type world struct {
 	gates   []*gate
 	ownerUp bool
 	life    uint64
+	refuses bool // what is left unanswered is refused: what a crashed gateway has is spent
 	lenient bool // callers admit what is left unanswered, as a ledger does that knows of all
 
 	messages int
@@ -39,6 +41,9 @@ type world struct {
 	offered  int
 	held     []int64
 	alone    int // admitted though unanswered
+	byPart   int // admitted by a standing part
+
+	check func() // after each event, too
 }
 
 type entry struct{ at, cost int64 }
@@ -50,6 +55,7 @@ type gate struct {
 	waiting []*held
 	own     ownPart
 	up      bool
+	part    gatePart
 }
 
 type held struct {
@@ -79,7 +85,8 @@ func (e *events) Pop() any {
 }
 
 func newWorld(p Params, n int, way int64, seed uint64) *world {
-	net := &network{rng: rand.New(rand.NewPCG(seed, 1)), asks: make([]Line[*gate], n), recalls: make([]Line[*world], n+2)}
+	net := &network{rng: rand.New(rand.NewPCG(seed, 1)), asks: make([]Line[*gate], n), recalls: make([]Line[*world], n+2),
+		calls: make([]Line[*world], n+2)}
 	net.delay = func(r *rand.Rand) int64 { return way/2 + r.Int64N(way+1) }
 	return net.world(p, n)
 }
@@ -110,6 +117,9 @@ func (net *network) run(until int64) {
 		e.f()
 		for _, w := range net.keys {
 			w.checkConserved()
+			if w.check != nil {
+				w.check()
+			}
 		}
 	}
 	net.now = until
@@ -288,6 +298,12 @@ func (w *world) request(i int, cost int64) {
 	}
 	w.offered++
 	h := &held{at: w.now, cost: cost, would: w.wouldAdmit(cost)}
+	if g.takePart(cost) {
+		h.gone = true
+		w.byPart++
+		w.admitted = append(w.admitted, entry{w.now, cost})
+		return
+	}
 	g.do(func() {
 		out := g.g.Take(w.now, cost)
 		if out != Waits {
@@ -310,6 +326,8 @@ func (g *gate) done(h *held, out Outcome) {
 		w.alone++
 		g.g.Owe(w.now, h.cost)
 		out = Admitted
+	} else if out == Unanswered && w.refuses {
+		out = Refused
 	} else if out == Unanswered {
 		out = g.own.take(g.g, len(w.gates), w.now, h.cost)
 	} else {

@@ -210,6 +210,9 @@ func (o siteOutbox) Recall(to grant.Peer, _ grant.Recall) {
 	o.k.s.at(o.k.s.now, func() { o.k.s.sendRecalls(o.agent, int(to)) })
 }
 
+// CallPart has nothing sent: gateways have no parts here.
+func (o siteOutbox) CallPart(grant.Peer) {}
+
 func lineOf[K comparable](lines map[[2]int]*grant.Line[K], at [2]int) *grant.Line[K] {
 	if lines[at] == nil {
 		lines[at] = &grant.Line[K]{}

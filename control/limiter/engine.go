@@ -28,6 +28,7 @@ type Engine struct {
 	heard  heardFlows
 	repeat atomic.Bool  // the next Claims announces all flows
 	near   atomic.Int64 // since when limits that state no precision are EXACT; 0: they are LOCAL
+	linked atomic.Int64 // when the latest link to an agent began after an earlier one; 0: none did
 	stats  engineCounts
 
 	unknown UnknownPolicy

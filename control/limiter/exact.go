@@ -79,9 +79,41 @@ func (e *Engine) setNear(now int64, near bool) {
 // above 0 only if the limit became EXACT or was left to the ledger so recently that the owner may not know.
 // What gateways that are unreachable are assumed to spend is left out: they report to the owner themselves.
 func (e *Engine) knownSpent(c *call, l *limit, k *tokens.Key) int64 {
+	return e.spentSince(c, l, k, e.exactSince(c, l, k))
+}
+
+// exactSince returns when a limit became EXACT, or was left to the ledger last; 0: it has always been.
+func (e *Engine) exactSince(c *call, l *limit, k *tokens.Key) int64 {
 	since := e.tallyOf(l).left.Load() // by the limit's name: a change of the configuration does not lose it
 	if k.While {
 		since = max(since, e.near.Load())
+	}
+	if l.begun != nil {
+		l.begun.CompareAndSwap(0, max(c.now, 1))
+		since = max(since, l.begun.Load())
+	}
+	return since
+}
+
+// beginPart charges the key's standing part with what the ledger let pass before the limit was EXACT, or while there
+// was no link. What it did before there were parts their owner knows.
+func (e *Engine) beginPart(c *call, l *limit, k *tokens.Key) {
+	begun := e.tokens.PartsBegun()
+	if begun == 0 {
+		return
+	}
+	since := max(e.exactSince(c, l, k), e.linked.Load())
+	if since <= begun {
+		return
+	}
+	if spent := e.spentSince(c, l, k, since); spent > 0 {
+		e.tokens.BeginPart(k, c.now, spent, since)
+	}
+}
+
+// spentSince is knownSpent where the ledger has decided until some time.
+func (e *Engine) spentSince(c *call, l *limit, k *tokens.Key, since int64) int64 {
+	if k.While {
 		if e.keys.Owes(c.now) {
 			if spent, healed, _ := e.keys.AfterCut(c.keysOf(l), c.under(l), c.now); healed != 0 {
 				return int64(spent * grant.Token)
@@ -102,7 +134,10 @@ func (e *Engine) isInDebt(c *call, l *limit, k *tokens.Key) bool {
 		return false
 	}
 	spent, since, debt := e.keys.AfterCut(c.keysOf(l), c.under(l), c.now)
-	if since != 0 && !debt {
+	switch {
+	case debt:
+		e.tokens.EmptyPart(k, c.now)
+	case since != 0:
 		e.tokens.Learn(k, c.now, int64(spent*grant.Token), since)
 	}
 	return debt
@@ -129,6 +164,7 @@ func (e *Engine) decidePaid(c *call, out *Outcome) (done bool) {
 			silent |= 1 << i
 			continue
 		}
+		e.beginPart(c, l, &k)
 		switch wait, got := e.tokens.Take(&k, c.now, c.costOf(l)); got {
 		case grant.Admitted:
 			e.mirror(c, i, l)
@@ -343,7 +379,15 @@ func (e *Engine) PollTokens(now int64, out *exchange.TokenRequests) (next int64)
 // LinkTokens says whether an agent carries what PollTokens returns, and answers. While none
 // does, no request waits for an owner: what this replica has of a bucket it goes on with, and
 // the ledger decides the rest.
-func (e *Engine) LinkTokens(now int64, up bool) { e.tokens.Link(now, up) }
+func (e *Engine) LinkTokens(now int64, up bool) {
+	e.tokens.Link(now, up)
+	if e.linked.CompareAndSwap(linkLost, max(now, 1)); !up {
+		e.linked.Store(linkLost)
+	}
+}
+
+// linkLost is Engine.linked while there is no link after an earlier one.
+const linkLost = -1
 
 // ForgetTokens drops what owners have granted: the agent is gone for so long that they take it
 // for spent.

@@ -12,6 +12,10 @@ import (
 // exactFleet is engines with EXACT limits, and the owners of their keys, who answer when settle
 // is called.
 type exactFleet struct {
+	roster *grant.Roster // nil: no gateway has parts
+	calls  []partCall    // of parts, to be sent
+	asked  int           // requests to owners
+
 	t       *testing.T
 	engines []*Engine
 	owners  map[uint64]*grant.Owner
@@ -39,6 +43,32 @@ func (o exactOutbox) Grant(to grant.Peer, g grant.Grant) {
 func (o exactOutbox) Recall(to grant.Peer, r grant.Recall) {
 	o.f.answers[to] = append(o.f.answers[to],
 		exchange.TokenAnswers{Recalls: []exchange.TokenRecall{{Key: o.key, Recall: r}}})
+}
+
+// CallPart has the part of a key called with the next messages.
+func (o exactOutbox) CallPart(to grant.Peer) { o.f.calls = append(o.f.calls, partCall{to, o.key}) }
+
+type partCall struct {
+	to  grant.Peer
+	key uint64
+}
+
+// callParts carries the calls of parts, and the answers of an engine.
+func (f *exactFleet) callParts(now int64, i int, answers []exchange.PartAnswer) (busy bool) {
+	for _, a := range answers {
+		busy = true
+		f.owners[a.Key].PartAnswer(now, grant.Peer(i), a.PartAnswer, exactOutbox{f, a.Key})
+	}
+	calls := f.calls
+	f.calls = nil
+	for _, c := range calls {
+		if m, ok := f.owners[c.key].Calling(now, c.to); ok {
+			busy = true
+			f.answers[c.to] = append(f.answers[c.to],
+				exchange.TokenAnswers{Calls: []exchange.PartCall{{Key: c.key, PartCall: m}}})
+		}
+	}
+	return busy
 }
 
 func newExactFleet(t *testing.T, n int, c *config.Config) *exactFleet {
@@ -99,9 +129,14 @@ func (f *exactFleet) askOwners(now int64) (asks bool) {
 			if k == nil {
 				k = grant.NewOwner(allowedBy(e, &q), 1+q.Key, now)
 				f.owners[q.Key] = k
+				if f.roster != nil {
+					k.BeginRoster(now, f.roster)
+				}
 			}
+			f.asked++
 			k.Request(now, grant.Peer(i), q.Request, exactOutbox{f, q.Key})
 		}
+		asks = f.callParts(now, i, asked.Answers) || asks
 	}
 	return asks
 }

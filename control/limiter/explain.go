@@ -29,6 +29,7 @@ type LimitState struct {
 	Exact   bool          // the owner of the key grants tokens
 	Silent  bool          // and is unreachable: the ledger decides
 	Unasked bool          // and is not asked about this new key, as the limit has asked for too much: likewise
+	Parted  bool          // this replica may use its standing part of the key's bucket
 	Rate    float64       // cost units/s, of all replicas together
 	Burst   float64       // cost units
 	Counts  string        // name of the cost that it counts; "": the plain cost
@@ -128,6 +129,7 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 	if state.Exact {
 		k := c.tokenKey(l)
 		state.Silent, state.Unasked = e.tokens.Silent(&k), e.tokens.Unowned(&k, c.now)
+		state.Parted = e.tokens.Parted(&k, c.now)
 	}
 	if !l.perTenant {
 		state.Client = client

@@ -56,6 +56,9 @@ func (o stallingOutbox) Recall(to grant.Peer, r grant.Recall) {
 	o.s.answer(to, exchange.TokenAnswers{Recalls: []exchange.TokenRecall{{Key: o.key, Recall: r}}})
 }
 
+// CallPart has nothing sent: gateways have no parts here.
+func (o stallingOutbox) CallPart(grant.Peer) {}
+
 func (s *stalling) answer(to grant.Peer, m exchange.TokenAnswers) {
 	s.answers[to] = append(s.answers[to], answering{s.now + way, m})
 }

@@ -33,6 +33,7 @@ type limit struct {
 	slots     *slotNumbers               // of a concurrency limit; nil: it is none
 	quota     *quotaNumbers              // of a limit with a quota; nil: it has none
 	own       *config.Overrides          // of its slots or amounts, by key; those of rates are in keys
+	begun     *atomic.Int64              // when a change of configuration made it EXACT; 0: not used since; nil: none
 	tally     atomic.Pointer[limitTally] // once it did not let a request pass at once
 }
 

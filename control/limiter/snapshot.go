@@ -410,6 +410,9 @@ func (s *snapshot) follow(before *snapshot, t *tenant) {
 		was := &limit{}
 		if i := slices.IndexFunc(old, func(o *limit) bool { return o.name == l.name }); i >= 0 {
 			was = old[i]
+			if l.begun = was.begun; l.exact > was.exact {
+				l.begun = new(atomic.Int64)
+			}
 			s.followKeys(&was.keys, &l.keys)
 		} else {
 			s.followKeys(nil, &l.keys)

@@ -80,6 +80,9 @@ func (b stressOutbox) Grant(_ grant.Peer, g grant.Grant) {
 	b.o.answers.Grants = append(b.o.answers.Grants, exchange.TokenGrant{Key: b.key, Grant: g})
 }
 
+// CallPart has nothing sent: gateways have no parts here.
+func (b stressOutbox) CallPart(grant.Peer) {}
+
 func (b stressOutbox) Recall(_ grant.Peer, r grant.Recall) {
 	b.o.answers.Recalls = append(b.o.answers.Recalls, exchange.TokenRecall{Key: b.key, Recall: r})
 }

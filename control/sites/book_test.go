@@ -30,6 +30,7 @@ type report struct {
 
 func (s *site) Grant(_ grant.Peer, g grant.Grant) { s.answer = g }
 func (s *site) Recall(grant.Peer, grant.Recall)   {}
+func (s *site) CallPart(grant.Peer)               {}
 
 // fleet is sites on virtual time.
 type fleet struct {

@@ -84,7 +84,7 @@ func (s *sender) sendTokens(again *time.Timer) error {
 		return nil
 	}
 	now := s.o.Now()
-	s.tokens.List = s.tokens.List[:0]
+	s.tokens.List, s.tokens.Answers = s.tokens.List[:0], s.tokens.Answers[:0]
 	wait := time.Hour
 	if next := s.o.Engine.PollTokens(now, &s.tokens); next != 0 {
 		wait = time.Duration(max(next-now, 1))
@@ -103,7 +103,7 @@ func (s *sender) sendTokens(again *time.Timer) error {
 		}
 	}
 	again.Reset(wait)
-	if len(s.tokens.List) == 0 && s.tokens.Registered == 0 {
+	if s.tokens.Empty() {
 		return nil
 	}
 	for _, part := range s.tokens.Parts(link.MaxTokens) {

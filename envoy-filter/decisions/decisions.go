@@ -144,7 +144,7 @@ func describe(now int64, id string, r *limiter.Request, out limiter.Outcome, e *
 			d.Limits = append(d.Limits, exchange.LimitStep{Name: l.Name, Client: client,
 				Shadow: l.Mode == config.Shadow, Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free,
 				Wait: l.Wait, Exact: l.Exact, Silent: l.Silent, Unasked: l.Unasked,
-				Concurrency: l.Concurrency, Amount: l.Amount})
+				Concurrency: l.Concurrency, Amount: l.Amount, Parted: l.Parted})
 		}
 	}
 	if f := &x.Flow; f.Pool != "" {

@@ -21,6 +21,9 @@ func (a *answers) Grant(_ grant.Peer, g grant.Grant) {
 	a.Grants = append(a.Grants, exchange.TokenGrant{Key: a.key, Grant: g})
 }
 
+// CallPart has nothing sent: gateways have no parts here.
+func (a *answers) CallPart(grant.Peer) {}
+
 func (a *answers) Recall(_ grant.Peer, r grant.Recall) {
 	a.Recalls = append(a.Recalls, exchange.TokenRecall{Key: a.key, Recall: r})
 }

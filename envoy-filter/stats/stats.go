@@ -45,6 +45,8 @@ const (
 	KeysDisplaced
 	KeysBudget
 	ClaimsDelayed
+	ExactByPart
+	ExactUncalled
 	ExactWaited
 	ExactUnanswered
 	ExactOverBudget
@@ -136,6 +138,10 @@ var Table = [metrics]Definition{
 	ClaimsDelayed: {"titrate_claims_delayed_total", nil, Counter,
 		"Claims of contended keys that reached the agent a period (50 ms) late or more. With more than 131,072 " +
 			"keys in use at a time they take turns."},
+	ExactByPart: {"titrate_exact_by_part_total", nil, Counter,
+		"Requests that this gateway's standing parts of EXACT limits' buckets admitted: no owner was asked."},
+	ExactUncalled: {"titrate_exact_calls_left_out_total", nil, Counter,
+		"Calls of standing parts that this gateway had no room for: the owners go without these parts."},
 	ExactWaited: {"titrate_exact_waited_total", nil, Counter,
 		"Requests that waited for the owner of an EXACT limit's key; titrate_wait_ms says how long."},
 	ExactUnanswered: {"titrate_exact_unanswered_total", nil, Counter,
@@ -259,6 +265,8 @@ func (p *Publisher) Publish(process Process) {
 	p.count(KeysParted, s.Unpromoted)
 	p.count(KeysDisplaced, s.Displaced)
 	p.count(ClaimsDelayed, s.Delayed)
+	p.count(ExactByPart, s.Exact.ByPart)
+	p.count(ExactUncalled, s.Exact.Uncalled)
 	p.count(ExactWaited, s.Exact.Waited)
 	p.count(ExactUnanswered, s.Exact.Unanswered)
 	p.count(ExactOverBudget, s.Exact.Unowned)

@@ -11,10 +11,10 @@ import (
 )
 
 // overSites is a scenario of three sites of two gateways each, so far apart, with one limit that states a precision
-// or none.
+// or none. It begins when gateways of one site would have standing parts.
 func overSites(duration, apart time.Duration, rate, burst float64, p quotav1.Precision) *scenario.Scenario {
 	s := scenario.New(duration, 6)
-	s.Gossip.Delay, s.Lead = 250*time.Microsecond, 10*time.Second
+	s.Gossip.Delay, s.Lead = 250*time.Microsecond, partsLead
 	for i := range 3 {
 		s.Sites = append(s.Sites, scenario.Site{Name: fmt.Sprintf("site-%d", i+1), Delay: apart, Jitter: apart / 10,
 			Loss: .01, Replicas: []string{fmt.Sprintf("gw-%d", 2*i+1), fmt.Sprintf("gw-%d", 2*i+2)}})

@@ -51,7 +51,7 @@ func fieldsOf(t reflect.Type, path string) (paths []string) {
 			paths = append(paths, fieldsOf(t.Field(i).Type, path+"."+t.Field(i).Name)...)
 		}
 		return paths
-	case reflect.Slice, reflect.Array:
+	case reflect.Slice, reflect.Array, reflect.Pointer:
 		return fieldsOf(t.Elem(), path)
 	}
 	return []string{path}
@@ -79,6 +79,10 @@ func (l *Gateway) remember(name string, v reflect.Value) {
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
 			l.remember(name, v.Index(i))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			l.remember(name, v.Elem())
 		}
 	default:
 		if v.IsZero() || name == "Key" && l.Spare != nil && l.Spare(v.Uint()) {
@@ -125,6 +129,11 @@ func (l *Gateway) falsify(v reflect.Value, name string, path []string, n int) {
 		for i := range v.Len() {
 			l.falsify(v.Index(i), name, path, n)
 		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		l.falsify(v.Elem(), name, path, n)
 	default:
 		values := l.values(name, v.Type())
 		v.Set(values[n%len(values)])
@@ -138,7 +147,7 @@ func (l *Gateway) fill(name string, v reflect.Value) {
 		for i := range v.NumField() {
 			l.fill(v.Type().Field(i).Name, v.Field(i))
 		}
-	case reflect.Slice, reflect.Array:
+	case reflect.Slice, reflect.Array, reflect.Pointer:
 	default:
 		if seen := l.seen[name]; len(seen) > 0 && seen[len(seen)-1].Type() == v.Type() {
 			v.Set(seen[len(seen)-1])

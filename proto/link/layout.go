@@ -74,16 +74,9 @@ func code(c *coder, m Message) {
 	case *exchange.Decisions:
 		list(c, "list", sizeDecision, &m.List, codeDecision)
 	case *exchange.TokenRequests:
-		c.record("requests", sizeRequests, func() { c.u64("registered", &m.Registered) })
-		list(c, "list", sizeRequest, &m.List, codeTokenRequest)
+		codeTokenRequests(c, m)
 	case *exchange.TokenAnswers:
-		c.record("answers", sizeAnswers, func() { c.u64("view", &m.Owners.View) })
-		list(c, "owners", sizeOwner, &m.Owners.List, func(c *coder, o *exchange.Owner) {
-			c.u64("owners.hash", &o.Hash)
-			c.u64("owners.life", &o.Life)
-		})
-		list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
-		list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
+		codeTokenAnswers(c, m)
 	case *exchange.SlotAsks:
 		codeSlotAsks(c, m)
 	case *exchange.SlotReplies:
@@ -267,6 +260,42 @@ func codeDecision(c *coder, d *exchange.Decision) {
 	for i := range d.Limits {
 		c.f64("list.amounts", &d.Limits[i].Amount)
 	}
+	parted := uint64(0) // bit i: of limit i; an older filter says nothing
+	for i := range d.Limits[:min(len(d.Limits), 64)] {
+		if d.Limits[i].Parted {
+			parted |= 1 << i
+		}
+	}
+	c.u64("list.parted", &parted)
+	if !c.reading {
+		return
+	}
+	for i := range d.Limits[:min(len(d.Limits), 64)] {
+		d.Limits[i].Parted = parted>>i&1 != 0
+	}
+}
+
+func codeTokenRequests(c *coder, m *exchange.TokenRequests) {
+	c.record("requests", sizeRequests, func() {
+		c.u64("registered", &m.Registered)
+		codeDivision(c, "divides", &m.Divides)
+		inline(c, "answers", &m.Answers, codePartAnswer)
+	})
+	list(c, "list", sizeRequest, &m.List, codeTokenRequest)
+}
+
+func codeTokenAnswers(c *coder, m *exchange.TokenAnswers) {
+	c.record("answers", sizeAnswers, func() {
+		c.u64("view", &m.Owners.View)
+		codeDivision(c, "division", &m.Division)
+		inline(c, "calls", &m.Calls, codePartCall)
+	})
+	list(c, "owners", sizeOwner, &m.Owners.List, func(c *coder, o *exchange.Owner) {
+		c.u64("owners.hash", &o.Hash)
+		c.u64("owners.life", &o.Life)
+	})
+	list(c, "grants", sizeGrant, &m.Grants, codeTokenGrant)
+	list(c, "recalls", sizeRecall, &m.Recalls, codeTokenRecall)
 }
 
 func codeTokenRequest(c *coder, q *exchange.TokenRequest) {
@@ -307,6 +336,44 @@ func codeTokenGrant(c *coder, g *exchange.TokenGrant) {
 	c.boolean("grants.begin", &g.Begin)
 	c.boolean("grants.no_room", &g.NoRoom)
 	integer(c, "grants.full", &g.Full)
+	integer(c, "grants.valid", &g.Valid)
+}
+
+// codeDivision codes what may not be there.
+func codeDivision(c *coder, field string, d **exchange.Division) {
+	var v exchange.Division
+	given := *d != nil
+	if given {
+		v = **d
+	}
+	c.boolean(field, &given)
+	c.boolean(field, &v.Full)
+	c.u32(field, &v.Gateways)
+	if c.reading && given {
+		*d = &v
+	}
+}
+
+func codePartCall(c *coder, p *exchange.PartCall) {
+	c.u64("calls.key", &p.Key)
+	c.u64("calls.owner", &p.Owner)
+	for _, v := range []*int64{&p.At, &p.Lease, &p.Burst} {
+		integer(c, "calls", v)
+	}
+	c.f64("calls.rate", &p.Rate)
+}
+
+func codePartAnswer(c *coder, a *exchange.PartAnswer) {
+	for _, v := range []*uint64{&a.Key, &a.Owner, &a.Given} {
+		c.u64("answers", v)
+	}
+	for _, v := range []*int64{&a.At, &a.Size, &a.Spent, &a.Full, &a.Since, &a.Base} {
+		integer(c, "answers", v)
+	}
+	inline(c, "answers.spends", &a.Spends, func(c *coder, e *exchange.Spend) {
+		integer(c, "answers.spends", &e.Age)
+		integer(c, "answers.spends", &e.Cost)
+	})
 }
 
 func codeTokenRecall(c *coder, r *exchange.TokenRecall) {

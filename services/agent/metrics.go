@@ -183,17 +183,23 @@ var instruments = []telemetry.Instrument[measurements]{
 		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Waiting) })},
 	{Name: "titrate.agent.tokens.keys", Help: "Keys of EXACT limits whose bucket this agent has.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Keys) })},
+	{Name: "titrate.agent.parts.gateways",
+		Help: "By how many gateways at least the buckets of EXACT limits are divided, as owners here count; 0: no " +
+			"gateway has standing parts.",
+		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Divided) })},
 	{Name: "titrate.agent.exact", Help: "1 while limits that state no precision are EXACT, see --exact-within.",
 		Read: one(func(m measurements) float64 { return truth(m.core.Exact) })},
 	{Name: "titrate.agent.exact.switches", Counter: true,
 		Help: "How often limits that state no precision became EXACT or LOCAL.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Switches) })},
 	{Name: "titrate.agent.tokens.messages", Counter: true, Labels: []string{"kind"},
-		Help: "What gateways asked of these buckets (request), what they were granted, and what was recalled.",
+		Help: "What gateways asked of these buckets (request), what they were granted (grant), and what was recalled " +
+			"(recall). And the standing parts that were called (call).",
 		Read: func(m measurements, put telemetry.Put) {
 			put(float64(m.core.Tokens.Requests), attribute.String("kind", "request"))
 			put(float64(m.core.Tokens.Grants), attribute.String("kind", "grant"))
 			put(float64(m.core.Tokens.Recalls), attribute.String("kind", "recall"))
+			put(float64(m.core.Tokens.Calls), attribute.String("kind", "call"))
 		}},
 	{Name: "titrate.agent.tokens.asked", Counter: true,
 		Help: "Questions of gateways here to the owners of EXACT limits' keys.",

@@ -38,8 +38,8 @@ func siteCells(quick bool) []Cell {
 	return out
 }
 
-// siteLead is the quiet time before the clients begin: owners have been owners for long.
-const siteLead = 5 * time.Second
+// siteLead is the quiet time before the clients begin: owners have been owners for long, and gateways have parts.
+const siteLead = 15 * time.Second
 
 // siteSpan returns the time for which a limit is played at a site: the lower the rate, the longer.
 func siteSpan(quick bool, c Cell, l limit) time.Duration {

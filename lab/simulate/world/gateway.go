@@ -139,7 +139,7 @@ func (w *World) sendTokens(g *gateway) {
 		w.planPoll(g, time.Duration(next))
 	}
 	asked.Registered = g.registered.Add(asked.Registered, known)
-	if len(asked.List) > 0 || asked.Registered != 0 {
+	if !asked.Empty() {
 		w.deliverToAgent(g, &asked)
 	}
 	for _, m := range asks {

@@ -133,7 +133,9 @@ func New(o Options) *Core {
 		Limit: c.slotLimit, Revision: c.revision})
 	c.quotas = quotas.New(quotas.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Limit: c.quotaLimit, Reset: c.quotaReset, Revision: c.revision})
-	c.near.site = o.Site
+	if c.near.site = o.Site; o.Site != "" {
+		c.tokens.Apart()
+	}
 	c.slotOwners(0)
 	c.peers.SetNearness(0, c.near.mine)
 	return c

@@ -44,6 +44,9 @@ func (c *Core) setOwners(now time.Duration) {
 		names, sites := c.bySite(all)
 		c.aggregator.SetOwners(now, names, back)
 		c.aggregator.SetSites(now, sites, back, c.lostSites())
+		if len(sites) > 0 {
+			c.tokens.Apart()
+		}
 		for _, name := range back { // what it was sent since is lost
 			c.lives[name]++
 		}

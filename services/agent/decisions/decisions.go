@@ -109,7 +109,7 @@ func (d *kept) message(now time.Duration) *quotav1.Decision {
 		m.Limits = append(m.Limits, &quotav1.LimitStep{Limit: l.Name, Client: l.Client, Shadow: l.Shadow,
 			Passes: l.Passes, Rate: l.Rate, Burst: l.Burst, Free: l.Free, Wait: some(l.Wait),
 			Exact: l.Exact, Silent: l.Silent, Unasked: l.Unasked, Concurrency: l.Concurrency,
-			Amount: l.Amount})
+			Amount: l.Amount, Parted: l.Parted})
 	}
 	if h := &d.Share; h.Known {
 		m.Share = &quotav1.ShareStep{Share: h.Share, Rate: h.Rate, Demand: h.Demand, Credit: h.Credit,

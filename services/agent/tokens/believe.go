@@ -81,6 +81,7 @@ func (d *Desk) own(now time.Duration, key, life uint64, p grant.Params) *owned {
 	k := &owned{key: key, life: life, o: grant.NewOwner(begin, life, int64(now)), params: p}
 	d.owned[key] = k
 	d.room.Take(k.part)
+	d.beginParts(now, k)
 	return k
 }
 

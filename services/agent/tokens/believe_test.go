@@ -130,7 +130,7 @@ func TestProcessesAreBounded(t *testing.T) {
 	}
 	for range 2 { // gone, back with other processes and gone again, before its tokens count as spent
 		a.Changed(settled, nil, failed)
-		a.Changed(settled, []Agent{{"b", 1}}, failed)
+		a.Changed(settled, []Agent{{Name: "b", Life: 1}}, failed)
 		for p := range uint64(owners.MaxProcesses) {
 			ask(1<<20 + p)
 		}

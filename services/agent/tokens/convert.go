@@ -1,6 +1,8 @@
 package tokens
 
 import (
+	"slices"
+
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -53,7 +55,7 @@ func toGrant(process uint64, g *exchange.TokenGrant) *gossipv1.TokenGrant {
 	return &gossipv1.TokenGrant{
 		Key: g.Key, Process: process, Owner: g.Owner, Session: g.Session, Seq: g.Seq, Granted: g.Granted,
 		Admit: g.Admit, Seen: g.Seen, Wait: g.Wait, Others: g.Others, Level: g.Level, Exclusive: g.Exclusive,
-		Begin: g.Begin, Full: g.Full, NoRoom: g.NoRoom, Pending: g.Pending,
+		Begin: g.Begin, Full: g.Full, NoRoom: g.NoRoom, Pending: g.Pending, Valid: g.Valid,
 	}
 }
 
@@ -61,7 +63,7 @@ func fromGrant(m *gossipv1.TokenGrant) exchange.TokenGrant {
 	return exchange.TokenGrant{Key: m.Key, Grant: grant.Grant{
 		Owner: m.Owner, Session: m.Session, Seq: m.Seq, Granted: m.Granted, Admit: m.Admit, Seen: m.Seen, Wait: m.Wait,
 		Others: m.Others, Level: m.Level, Exclusive: m.Exclusive, Begin: m.Begin, Full: m.Full,
-		NoRoom: m.NoRoom, Pending: m.Pending,
+		NoRoom: m.NoRoom, Pending: m.Pending, Valid: m.Valid,
 	}}
 }
 
@@ -76,4 +78,51 @@ func fromRecall(m *gossipv1.TokenRecall) exchange.TokenRecall {
 	return exchange.TokenRecall{Key: m.Key, Recall: grant.Recall{
 		Owner: m.Owner, Session: m.Session, Number: m.Number, Seq: m.Seq, Seen: m.Seen, Granted: m.Granted,
 	}}
+}
+
+func toPartCall(process uint64, c *exchange.PartCall) *gossipv1.PartCall {
+	return &gossipv1.PartCall{Key: c.Key, Process: process, Owner: c.Owner, At: c.At, Lease: c.Lease, Rate: c.Rate,
+		Burst: c.Burst}
+}
+
+func fromPartCall(m *gossipv1.PartCall) exchange.PartCall {
+	return exchange.PartCall{Key: m.GetKey(), PartCall: grant.PartCall{Owner: m.GetOwner(), At: m.GetAt(),
+		Lease: m.GetLease(), Rate: m.GetRate(), Burst: m.GetBurst()}}
+}
+
+func toPartAnswer(process uint64, a *exchange.PartAnswer) *gossipv1.PartAnswer {
+	m := &gossipv1.PartAnswer{Key: a.Key, Process: process, Owner: a.Owner, At: a.At, Given: a.Given, Size: a.Size,
+		Spent: a.Spent, Full: a.Full, Since: a.Since, Base: a.Base}
+	for _, e := range a.Spends {
+		m.SpendAges, m.SpendCosts = append(m.SpendAges, e.Age), append(m.SpendCosts, e.Cost)
+	}
+	return m
+}
+
+func fromPartAnswer(m *gossipv1.PartAnswer) exchange.PartAnswer {
+	a := exchange.PartAnswer{Key: m.GetKey(), PartAnswer: grant.PartAnswer{Owner: m.GetOwner(), At: m.GetAt(),
+		Given: m.GetGiven(), Size: m.GetSize(), Spent: m.GetSpent(), Full: m.GetFull(), Since: m.GetSince(),
+		Base: m.GetBase()}}
+	ages, costs := m.GetSpendAges(), m.GetSpendCosts()
+	for i := range min(len(ages), len(costs)) { // Usable bounds them
+		a.Spends = append(a.Spends, grant.Spend{Age: ages[i], Cost: costs[i]})
+	}
+	return a
+}
+
+func toStatement(s *grant.Statement) *gossipv1.DivisionStatement {
+	return &gossipv1.DivisionStatement{Life: s.Life, Number: s.Number, Least: uint32(s.Least), Processes: s.Processes,
+		SeenLife: s.Seen.Life, SeenNumber: s.Seen.Number, Fresh: s.Fresh, Begun: s.Begun}
+}
+
+// fromStatement is not ok for a statement that no agent makes.
+func fromStatement(m *gossipv1.DivisionStatement) (s grant.Statement, ok bool) {
+	p := m.GetProcesses()
+	if m.GetLife() == 0 || m.GetNumber() == 0 || m.GetLeast() > exchange.MaxGateways || len(p) > grant.MostDivided ||
+		len(p) == 0 && m.GetLeast() > 0 || !slices.IsSorted(p) || len(slices.Compact(slices.Clone(p))) != len(p) {
+		return s, false
+	}
+	return grant.Statement{Life: m.GetLife(), Number: m.GetNumber(), Least: int(m.GetLeast()), Processes: p,
+		Seen: grant.Seen{Life: m.GetSeenLife(), Number: m.GetSeenNumber()}, Fresh: m.GetFresh(),
+		Begun: m.GetBegun()}, true
 }

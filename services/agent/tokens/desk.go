@@ -60,6 +60,7 @@ type Desk struct {
 	locals    map[uint64]*local // processes here that may ask
 	lost      map[uint64]int    // processes here that are gone: reports of it still to be sent
 	view      view
+	parts     parts
 	absent    map[string]time.Duration // agents that are not alive: their gateways forget what they hold by then
 	swept     time.Duration
 	full      bool // a key has found no room since
@@ -85,13 +86,16 @@ type client struct {
 // local is a gateway's process at this agent.
 type local struct {
 	registered uint64 // Owners.View of which all owners know what it holds
+	given      int    // the Division that it was sent last
 }
 
-// Stats are counters since the start, but for Keys.
+// Stats are counters since the start, but for Keys and Divided.
 type Stats struct {
 	Keys                      int    // owned now
 	Asked                     uint64 // questions of gateways here to owners of keys, wherever these are
 	Requests, Grants, Recalls uint64
+	Calls                     uint64               // of standing parts
+	Divided                   int                  // by so many gateways at least, as owners here count; 0: there are no parts
 	Dropped                   [owners.Drops]uint64 // requests and answers, by reason
 }
 
@@ -107,7 +111,8 @@ type owned struct {
 	away   bool        // another agent owns the key now, see suspend
 	book   *sites.Book // of other sites' use; nil: there was none
 
-	revision int64 // of the configuration that params are of
+	revision int64         // of the configuration that params are of
+	roster   *grant.Roster // that o counts
 }
 
 // New returns a desk that owns nothing.
@@ -118,6 +123,7 @@ func New(o Options) *Desk {
 		packets: map[string]*gossipv1.Tokens{}, processes: map[string]map[uint64]time.Duration{},
 		complaints: map[string]*Complaint{}}
 	d.setView(0, nil)
+	d.initParts()
 	return d
 }
 
@@ -127,12 +133,19 @@ func (d *Desk) Connected(now time.Duration, process uint64) {
 	d.locals[process] = &local{}
 	delete(d.lost, process)
 	d.sendOwners(process)
+	delete(d.parts.leaving, process)
+	d.parts.division.Connect(process)
+	d.parts.changed = true
+	d.stepParts(now)
 }
 
 // Stood notes that this agent stood still for so long until now: what came meanwhile is not read yet, so owners
 // wait longer for gateways.
 func (d *Desk) Stood(now, by time.Duration) {
 	d.view.change += by
+	if by >= time.Duration(exchange.DivisionFor) { // the gateways here have no parts, and the others may count none
+		d.beginDivision(now)
+	}
 	for _, k := range d.owned {
 		k.o.Stood(int64(now), int64(by))
 		d.schedule(k)
@@ -142,6 +155,7 @@ func (d *Desk) Stood(now, by time.Duration) {
 // begin begins a call.
 func (d *Desk) begin(now time.Duration) {
 	d.now = now
+	d.stepParts(now)
 	d.settle(now)
 }
 
@@ -168,8 +182,15 @@ func (d *Desk) Ask(now time.Duration, process uint64, m *exchange.TokenRequests)
 			p.Requests = append(p.Requests, toRequest(process, q))
 		}
 	}
+	for i := range m.Answers {
+		d.answered(now, process, &m.Answers[i])
+	}
 	if m.Registered != 0 {
 		d.locals[process].registered = m.Registered
+	}
+	if m.Divides != nil {
+		d.parts.division.Confirm(process, int(m.Divides.Gateways))
+		d.parts.changed = true
 	}
 	d.begin(now)
 }
@@ -211,6 +232,7 @@ func (d *Desk) Receive(now time.Duration, agent string, m *gossipv1.Tokens) {
 	if v := m.GetView(); v != nil {
 		d.hear(now, agent, v)
 	}
+	d.receiveParts(now, agent, m)
 	d.begin(now)
 }
 
@@ -275,6 +297,7 @@ func (d *Desk) Lost(now time.Duration, process uint64) {
 	if d.locals[process] == nil {
 		return
 	}
+	d.parts.leaving[process] = now + lapsed
 	delete(d.locals, process)
 	d.lost[process] = lostTold
 	d.gone(now, owners.Process{Agent: d.o.Agent, Number: process})
@@ -305,10 +328,16 @@ func (d *Desk) gone(now time.Duration, p owners.Process) {
 func (d *Desk) disown(k *owned) {
 	d.room.Free(k.part)
 	delete(d.owned, k.key)
+	if k.roster != nil {
+		d.parts.dropped.add(k.key, time.Duration(k.o.UnusedSince(int64(d.now))))
+	}
 	k.o.Peers(func(p grant.Peer) {
 		if c := d.numbers[p]; c != nil {
 			delete(c.keys, k.key)
 			c.recalls.Done(int64(d.now), k.key, false)
+		}
+		if m := d.parts.members[p]; m != nil {
+			m.calls.Done(int64(d.now), k.key, false)
 		}
 	})
 }
@@ -325,6 +354,7 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 			delete(d.lost, p)
 		}
 	}
+	d.partsSecond(now)
 	if d.away && (d.full || d.registered(now) && len(d.missing()) == 0) {
 		d.disownAway()
 	}
@@ -350,7 +380,10 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 
 // Due returns the time for the next Tick; 0: none.
 func (d *Desk) Due() time.Duration {
-	due := sooner(d.dueOwner(), d.settleDue())
+	due := sooner(sooner(d.dueOwner(), d.settleDue()), d.partsDue())
+	for _, m := range d.parts.calling {
+		due = sooner(due, time.Duration(m.calls.Due(int64(d.now))))
+	}
 	for _, c := range d.recalling {
 		due = sooner(due, time.Duration(c.recalls.Due(int64(d.now))))
 	}
@@ -412,7 +445,7 @@ func (d *Desk) Keys() int { return len(d.owned) }
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	s := d.stats
-	s.Keys = len(d.owned)
+	s.Keys, s.Divided = len(d.owned), d.parts.plan.Least
 	return s
 }
 

@@ -172,7 +172,7 @@ func TestAnswers(t *testing.T) {
 func TestNewOwnerListens(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	d, b := f.desks["a"], f.desks["b"]
-	d.Changed(0, []Agent{{"b", 1}, {"c", 1}}, failed)
+	d.Changed(0, []Agent{{Name: "b", Life: 1}, {Name: "c", Life: 1}}, failed)
 	d.Tick(unsettled)
 	key := uint64(1) // until now c's
 	for d.view.owners.Of(key) != d.view.owners.List[2].Life {
@@ -190,12 +190,12 @@ func TestNewOwnerListens(t *testing.T) {
 	}
 	d.Connected(settled-time.Second, 7)
 	b.Connected(settled-time.Second, 8)
-	d.Changed(settled, []Agent{{"b", 1}}, failed)
+	d.Changed(settled, []Agent{{Name: "b", Life: 1}}, failed)
 	d.Ask(settled, 7, asks(key, 1))
 	if n := granted(); n != 0 || len(f.got["a"][7].Grants) != 1 {
 		t.Fatalf("granted at once: %+v", f.got["a"][7])
 	}
-	b.Changed(settled+time.Millisecond, []Agent{{"a", 1}}, failed)
+	b.Changed(settled+time.Millisecond, []Agent{{Name: "a", Life: 1}}, failed)
 	now := settled + 2*quiet
 	d.Tick(now)
 	b.Tick(now)
@@ -213,8 +213,8 @@ func TestNewOwnerListens(t *testing.T) {
 		t.Fatalf("then: %+v", f.got["a"][7])
 	}
 	// An agent that says nothing is waited for, but not without end.
-	d.Changed(now, []Agent{{"b", 2}, {"c", 1}}, failed)
-	d.Changed(now, []Agent{{"b", 2}}, failed)
+	d.Changed(now, []Agent{{Name: "b", Life: 2}, {Name: "c", Life: 1}}, failed)
+	d.Changed(now, []Agent{{Name: "b", Life: 2}}, failed)
 	d.disown(d.owned[key])
 	d.Ask(now, 7, asks(key, 2))
 	if due := now + unsettled; granted() != 1 {
@@ -241,24 +241,24 @@ func TestKeyComesBack(t *testing.T) {
 			f.carry(now)
 		}
 	}
-	change("a", Agent{"b", 1})
+	change("a", Agent{Name: "b", Life: 1})
 	a.Connected(now, 7)
-	run(2 * unsettled)
+	run(6 * unsettled)
 	a.Ask(now, 7, asks(1, 1))
 	f.carry(now)
 	if g := f.got["a"][7]; len(g.Grants) != 1 || !g.Grants[0].Exclusive {
 		t.Fatalf("the first gateway: %+v", g)
 	}
-	change("c", Agent{"b", 1}, Agent{"c", 1})
-	change("a", Agent{"b", 1})
+	change("c", Agent{Name: "b", Life: 1}, Agent{Name: "c", Life: 1})
+	change("a", Agent{Name: "b", Life: 1})
 	b.Ask(now, 8, asks(1, 1))
 	f.carry(now)
-	run(2 * unsettled)
+	run(6 * unsettled)
 	if len(f.got["a"][7].Recalls) == 0 {
 		t.Errorf("the first gateway's bucket is not recalled; the second one is answered %+v", f.got["b"][8].Grants)
 	}
-	change("c", Agent{"b", 1}, Agent{"c", 1})
-	run(2 * unsettled)
+	change("c", Agent{Name: "b", Life: 1}, Agent{Name: "c", Life: 1})
+	run(6 * unsettled)
 	if len(a.owned) != 1 {
 		t.Error("the key is forgotten though no gateway has registered elsewhere")
 	}
@@ -341,7 +341,12 @@ func TestSecond(t *testing.T) {
 // nothing panics, and the counts of owners stay consistent.
 func FuzzReceive(f *testing.F) {
 	seed, _ := proto.Marshal(&gossipv1.Tokens{Lost: []uint64{1}, Requests: []*gossipv1.TokenRequest{
-		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])}})
+		toRequest(7, &asks(1, 1).List[0]), toRequest(8, &asks(1, 1).List[0])},
+		Statement: toStatement(&grant.Statement{Life: 1, Number: 1, Least: 2, Processes: []uint64{7, 8}}),
+		Answers: []*gossipv1.PartAnswer{toPartAnswer(7, &exchange.PartAnswer{Key: 1, PartAnswer: grant.PartAnswer{
+			Owner: 2, Given: 2, Size: 4 * grant.Token, Spent: grant.Token, Since: 1e9, Base: grant.Token}})},
+		Calls: []*gossipv1.PartCall{toPartCall(7, &exchange.PartCall{Key: 1, PartCall: grant.PartCall{Owner: 2,
+			Lease: 1e9, Rate: 10, Burst: 10 * grant.Token}})}})
 	f.Add(seed, seed, uint8(0))
 	f.Add(seed, seed, uint8(255))
 	f.Fuzz(func(t *testing.T, first, second []byte, between uint8) {
@@ -361,7 +366,7 @@ func FuzzReceive(f *testing.F) {
 			d.Take()
 			switch between >> (2 * i) & 3 {
 			case 1:
-				d.Changed(now, []Agent{{"b", 1}}, failed)
+				d.Changed(now, []Agent{{Name: "b", Life: 1}}, failed)
 			case 2:
 				d.Changed(now, nil, failed)
 			case 3:
@@ -411,7 +416,7 @@ func TestAgentThatIsReceivedIsNotGone(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	a, b := f.desks["a"], f.desks["b"]
 	a.Connected(0, 7)
-	a.Changed(0, []Agent{{"b", 1}}, failed)
+	a.Changed(0, []Agent{{Name: "b", Life: 1}}, failed)
 	run := func(from, to time.Duration, received bool) {
 		for now := from; now < to; now += 100 * time.Millisecond {
 			if received {

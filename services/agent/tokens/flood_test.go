@@ -207,7 +207,7 @@ func (a *simAgent) changed() {
 	var others []Agent
 	for _, n := range a.knows {
 		i := slices.IndexFunc(a.w.agents, func(b *simAgent) bool { return b.name == n })
-		others = append(others, Agent{n, uint64(i+1)<<50 | a.w.agents[i].life})
+		others = append(others, Agent{Name: n, Life: uint64(i+1)<<50 | a.w.agents[i].life})
 	}
 	a.desk.Changed(a.w.now, others, failed)
 	a.flush()

@@ -107,6 +107,7 @@ func (d *Desk) packet(agent string) *gossipv1.Tokens {
 // packets to other agents.
 func (d *Desk) Take() (answers map[uint64]*exchange.TokenAnswers, packets map[string][]*gossipv1.Tokens) {
 	d.sendRecalls()
+	d.sendCalls()
 	if len(d.answers) > 0 {
 		answers, d.answers = d.answers, map[uint64]*exchange.TokenAnswers{}
 	}
@@ -146,8 +147,19 @@ func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
 		p := part(8)
 		p.Lost = append(p.Lost, x)
 	}
+	for _, x := range m.Calls {
+		p := part(proto.Size(x))
+		p.Calls = append(p.Calls, x)
+	}
+	for _, x := range m.Answers {
+		p := part(proto.Size(x))
+		p.Answers = append(p.Answers, x)
+	}
 	if m.View != nil {
 		part(proto.Size(m.View)).View = m.View
+	}
+	if m.Statement != nil {
+		part(proto.Size(m.Statement)).Statement = m.Statement
 	}
 	return out
 }

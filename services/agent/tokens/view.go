@@ -32,6 +32,8 @@ const (
 	askEvery = 100 * time.Millisecond
 	// unsettled bounds the time after a change for which an owner waits until gateways have registered.
 	unsettled = 3 * time.Second
+	// longer is the time between two looks whether owners may grant that have waited for unsettled.
+	longer = 500 * time.Millisecond
 	// noticed is the least time that agents need to notice a failed agent. It is part of DeadAfter.
 	noticed = 2 * time.Second
 	// relink is the time for which a restarted agent waits for the links of its gateways: gateways look
@@ -62,6 +64,7 @@ type view struct {
 	askers    []Agent           // to inform when the gateways here have
 	askAt     time.Duration     // the others are asked then
 	listening []uint64          // keys whose owners wait for that
+	longer    time.Duration     // they wait for longer then
 }
 
 // Restarted notes that this agent has run before: gateways may still look for it.
@@ -71,7 +74,9 @@ func (d *Desk) Restarted() { d.view.restarted = true }
 // life. failed reports whether an agent that is not alive has failed, and has not left in order.
 func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent string) bool) {
 	d.now = now
+	before := d.view.agents
 	d.setView(now, others)
+	d.agentsChanged(now, before)
 	d.suspend(now)
 	alive := map[string]bool{d.o.Agent: true}
 	for _, a := range others {
@@ -89,6 +94,7 @@ func (d *Desk) Changed(now time.Duration, others []Agent, failed func(agent stri
 	maps.DeleteFunc(d.processes, func(agent string, _ map[uint64]time.Duration) bool {
 		return !alive[agent] && d.absent[agent] == 0 // else loseAgent does
 	})
+	d.stepParts(now)
 	d.settle(now)
 }
 
@@ -112,6 +118,7 @@ func (d *Desk) suspend(now time.Duration) {
 	}
 	slices.SortFunc(back, func(a, b *owned) int { return cmp.Compare(a.key, b.key) }) // the same order in each run
 	for _, k := range back {
+		d.beginParts(now, k)
 		k.o.Resume(int64(now), int64(d.listenFor(now, k.key)), outbox{d, k.key})
 		d.schedule(k)
 	}
@@ -200,13 +207,22 @@ func (d *Desk) settle(now time.Duration) {
 	if all && d.o.Registered != nil {
 		d.o.Registered(now)
 	}
+	d.listenOn(now, all, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true}, missing)
+}
+
+// listenOn has the owners that listen grant, go on, or ask the agents that are missing.
+func (d *Desk) listenOn(now time.Duration, all bool, ask *gossipv1.TokenView, missing []Agent) {
+	v := &d.view
 	switch {
-	case all, now-v.change >= unsettled:
+	case (all || now-v.change >= unsettled) && d.parts.division.Complete(int64(now)):
 		v.settled = true
 		d.endListening(now)
+	case now-v.change >= unsettled && now >= v.longer:
+		v.longer = now + longer
+		d.listenLonger(now)
 	case now >= v.askAt && d.asks():
 		v.askAt = now + askEvery
-		d.sayView(missing, &gossipv1.TokenView{Agents: v.digest, Registered: own, Ask: true})
+		d.sayView(missing, ask)
 	}
 }
 
@@ -230,7 +246,7 @@ func (d *Desk) sayView(to []Agent, v *gossipv1.TokenView) {
 func (d *Desk) settleDue() time.Duration {
 	due := d.view.tellAt
 	if !d.view.settled {
-		due = sooner(due, d.view.change+unsettled)
+		due = sooner(due, max(d.view.change+unsettled, d.view.longer))
 		if d.asks() {
 			due = sooner(due, max(1, d.view.askAt))
 		}
@@ -272,12 +288,25 @@ func (d *Desk) hear(now time.Duration, agent string, m *gossipv1.TokenView) {
 // key that this agent has owned all the time it would know.
 func (d *Desk) listenFor(now time.Duration, key uint64) time.Duration {
 	isMine := func(o exchange.Owners) bool { return o.Of(key) == d.o.Life }
-	if d.view.settled || now-d.view.change >= unsettled || !slices.ContainsFunc(d.view.earlier,
-		func(o exchange.Owners) bool { return !isMine(o) }) {
+	if d.view.settled || !slices.ContainsFunc(d.view.earlier, func(o exchange.Owners) bool { return !isMine(o) }) {
+		return 0
+	}
+	left := unsettled - (now - d.view.change)
+	if left <= 0 && d.parts.division.Complete(int64(now)) {
 		return 0
 	}
 	d.view.listening = append(d.view.listening, key)
-	return unsettled - (now - d.view.change)
+	return max(left, 2*longer)
+}
+
+// listenLonger has owners that listen go on: there may be gateways with parts that this agent does not know of.
+func (d *Desk) listenLonger(now time.Duration) {
+	for _, key := range d.view.listening {
+		if k := d.owned[key]; k != nil && !k.away {
+			k.o.ListenUntil(int64(now + 2*longer))
+			d.schedule(k)
+		}
+	}
 }
 
 // endListening has the owners that have waited grant.

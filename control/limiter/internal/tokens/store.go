@@ -64,13 +64,16 @@ type Store[W any] struct {
 	allowed  func(k *Key) bool
 	next     atomic.Uint32 // shard that Sweep looks at
 	counts   counts
+	eras     atomic.Pointer[eras]
+	divided  atomic.Int64 // when the agent said so last
+	confirms atomic.Bool  // the agent is to be informed that this one goes by it
 
 	owners   atomic.Pointer[exchange.Owners] // of keys; nil: not known yet
 	view     atomic.Uint64                   // of owners, once all shards know them
 	reported atomic.Uint64                   // view that was reported to the agent as registered
 }
 
-type counts struct{ waited, unanswered, unowned atomic.Uint64 }
+type counts struct{ waited, unanswered, unowned, byPart, uncalled atomic.Uint64 }
 
 // shard is a part of the keys.
 type shard[W any] struct {
@@ -78,6 +81,10 @@ type shard[W any] struct {
 	keys map[uint64]*entry[W]
 	out  []exchange.TokenRequest // not polled yet
 	busy []*entry[W]             // with waiters
+
+	parts   map[uint64]record // that may not be full
+	away    map[uint64]*away
+	answers []exchange.PartAnswer // not polled yet
 
 	roads       map[uint64]*road[W] // to owners, by their lives
 	used        []*road[W]          // roads whose lines may have a key
@@ -134,7 +141,9 @@ func (s *Store[W]) Init(keys int, wake func(), allowed func(k *Key) bool) {
 	s.budgets.init(keys)
 	for i := range s.shards {
 		s.shards[i].keys, s.shards[i].roads = map[uint64]*entry[W]{}, map[uint64]*road[W]{}
+		s.shards[i].parts, s.shards[i].away = map[uint64]record{}, map[uint64]*away{}
 	}
+	s.eras.Store(&eras{list: []era{{}}})
 }
 
 func (s *Store[W]) shard(key uint64) *shard[W] { return &s.shards[key>>58%shards] }
@@ -148,6 +157,10 @@ func (s *Store[W]) Take(k *Key, now, cost int64) (wait int64, out grant.Outcome)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	en := sh.keys[k.Hash]
+	alone := en != nil && en.g.HasBucket() // then the part is in it
+	if (en == nil || len(en.line) == 0) && !alone && s.takePart(sh, k, now, cost) {
+		return 0, grant.Admitted
+	}
 	if en == nil {
 		if out = s.unlessLinked(grant.Waits); out == grant.Waits && !s.budgets.fits(k, now) {
 			out = s.leave()
@@ -381,16 +394,17 @@ func (s *Store[W]) tell(sh *shard[W], en *entry[W], q grant.Request, now int64) 
 
 // PutBack gives back the token of a request that Take, Join or a wait has admitted.
 func (s *Store[W]) PutBack(k *Key, now, cost int64) {
-	s.change(k, now, func(en *entry[W]) { en.g.PutBack(now, cost) })
+	s.change(k, now, -cost, func(en *entry[W]) { en.g.PutBack(now, cost) })
 }
 
-// Owe reports to the owner what was admitted without a token, or with less than one; for a key
-// that is not known here it does nothing.
+// Owe charges what was admitted without a token, or with less than one, to the key's part, or reports it to the
+// owner. For a key that is not known here it does nothing.
 func (s *Store[W]) Owe(k *Key, now, cost int64) {
-	s.change(k, now, func(en *entry[W]) { en.g.Owe(now, cost) })
+	s.change(k, now, cost, func(en *entry[W]) { en.g.Owe(now, cost) })
 }
 
-// Spend is Owe for cost that was admitted elsewhere: a key that is not known here is registered at its owner.
+// Spend is Owe for cost that was admitted elsewhere. What the key's part does not cover its owner is sent, and a key that
+// is not known here is registered there.
 func (s *Store[W]) Spend(k *Key, now, cost int64) {
 	if _, _, done := s.unasked(k, 0); done {
 		return
@@ -398,6 +412,9 @@ func (s *Store[W]) Spend(k *Key, now, cost int64) {
 	sh := s.shard(k.Hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if en := sh.keys[k.Hash]; (en == nil || !en.g.HasBucket()) && s.takePart(sh, k, now, cost) {
+		return
+	}
 	if en := s.obtain(sh, k, now, 1); en != nil {
 		s.use(en, k, now)
 		en.g.Spend(now, cost)
@@ -407,22 +424,41 @@ func (s *Store[W]) Spend(k *Key, now, cost int64) {
 
 // Learn says what of a key's burst was spent at least, millionths, as is known since some time; of a key that is
 // not known here Join says it. While a question is open it waits: the answer is of the session that it would end.
+// The key's part begins empty.
 func (s *Store[W]) Learn(k *Key, now, spent, since int64) {
-	s.change(k, now, func(en *entry[W]) {
-		if en.learned < since && !en.g.Open() && len(en.line) == 0 {
-			en.learned = now
-			en.g.Learn(now, spent)
-		}
-	})
-}
-
-func (s *Store[W]) change(k *Key, now int64, f func(*entry[W])) {
 	if s.wake == nil {
 		return
 	}
 	sh := s.shard(k.Hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	s.learnPart(sh, k, now, k.params().Burst, since)
+	if en := sh.keys[k.Hash]; en != nil && en.learned < since && !en.g.Open() && len(en.line) == 0 {
+		en.learned = now
+		en.g.Learn(now, spent)
+		s.poll(sh, en, now)
+	}
+}
+
+// EmptyPart empties a key's part: the ledger decides, and others spend the bucket.
+func (s *Store[W]) EmptyPart(k *Key, now int64) {
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s.learnPart(sh, k, now, k.params().Burst, now)
+}
+
+// change charges the part of a key, or else does f with it.
+func (s *Store[W]) change(k *Key, now, charge int64, f func(*entry[W])) {
+	if s.wake == nil {
+		return
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if charge != 0 && s.chargePart(sh, k, now, charge) {
+		return
+	}
 	if en := sh.keys[k.Hash]; en != nil {
 		f(en)
 		s.poll(sh, en, now)
@@ -430,7 +466,7 @@ func (s *Store[W]) change(k *Key, now int64, f func(*entry[W])) {
 }
 
 // Usage returns what is spent of a key's burst, in cost units, and how long cost would have
-// to wait; not ok: nothing is known of the key.
+// to wait. Not ok: nothing is known of the key, or its standing part decides here.
 func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok bool) {
 	if s.wake == nil {
 		return 0, 0, false
@@ -440,6 +476,9 @@ func (s *Store[W]) Usage(k *Key, now, cost int64) (spent float64, wait int64, ok
 	defer sh.mu.Unlock()
 	en := sh.keys[k.Hash]
 	if en == nil || en.g.Silent() || !s.linked.Load() {
+		return 0, 0, false
+	}
+	if _, _, parted := s.part(sh, k, now); parted {
 		return 0, 0, false
 	}
 	left := en.g.Level(now)
@@ -480,7 +519,22 @@ func (s *Store[W]) Unowned(k *Key, now int64) bool {
 	if en := sh.keys[k.Hash]; en != nil {
 		return en.g.Unowned(now)
 	}
+	if _, _, ok := s.part(sh, k, now); ok {
+		return false
+	}
 	return !s.budgets.fits(k, now)
+}
+
+// Parted reports whether the gateway may use its standing part of a key's bucket.
+func (s *Store[W]) Parted(k *Key, now int64) bool {
+	if s.wake == nil || !(k.Rate > 0) {
+		return false
+	}
+	sh := s.shard(k.Hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_, _, ok := s.part(sh, k, now)
+	return ok
 }
 
 // Stats are counters since the start, and gauges of now.
@@ -489,10 +543,12 @@ type Stats struct {
 	Waited     uint64 // requests that waited for an owner
 	Unanswered uint64 // decided by the ledger: the owner did not answer, or was not asked
 	Unowned    uint64 // of them, because the limit had asked for too much, or the owner had no room
+	ByPart     uint64 // admitted by the key's standing part
+	Uncalled   uint64 // calls of parts for which there was no room: their owners count them as in use here
 }
 
 // Stats returns the counters.
 func (s *Store[W]) Stats() Stats {
 	return Stats{Keys: int(s.keys.Load()), Waited: s.counts.waited.Load(), Unanswered: s.counts.unanswered.Load(),
-		Unowned: s.counts.unowned.Load()}
+		Unowned: s.counts.unowned.Load(), ByPart: s.counts.byPart.Load(), Uncalled: s.counts.uncalled.Load()}
 }

@@ -52,6 +52,9 @@ func (b outbox) Recall(to grant.Peer, r grant.Recall) {
 	})
 }
 
+// CallPart has nothing sent: replicas have no parts here.
+func (b outbox) CallPart(grant.Peer) {}
+
 // settle carries messages until nobody has any.
 func (o *owners) settle(now int64) {
 	for busy := true; busy; {

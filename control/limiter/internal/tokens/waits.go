@@ -34,6 +34,12 @@ func (s *Store[W]) Answer(now int64, a *exchange.TokenAnswers, ended []Ended[W])
 			s.wake()
 		})
 	}
+	if a.Division != nil {
+		s.divide(now, *a.Division)
+	}
+	for i := range a.Calls {
+		s.called(now, &a.Calls[i])
+	}
 	return ended
 }
 
@@ -154,6 +160,9 @@ func (s *Store[W]) Poll(now int64, out *exchange.TokenRequests) (next int64) {
 	if out.Registered = 0; registering == 0 && s.reported.Swap(view) != view {
 		out.Registered = view
 	}
+	if out.Divides = nil; s.confirms.Swap(false) {
+		out.Divides = &exchange.Division{Gateways: uint32(s.Parts())}
+	}
 	return next
 }
 
@@ -182,14 +191,21 @@ func (s *Store[W]) pollShard(sh *shard[W], now int64, out *exchange.TokenRequest
 	sh.busy = busy
 	out.List = append(out.List, sh.out...)
 	sh.out = sh.out[:0]
+	out.Answers = append(out.Answers, sh.answers...)
+	sh.answers = sh.answers[:0]
 	return next, sh.registering
 }
 
 // Link says whether there is an agent that carries messages. On a new link it says first who owns
 // the keys.
-func (s *Store[W]) Link(_ int64, up bool) {
-	if s.wake != nil {
-		s.linked.Store(up)
+func (s *Store[W]) Link(now int64, up bool) {
+	if s.wake == nil {
+		return
+	}
+	s.linked.Store(up)
+	if !up {
+		s.undivide(now)
+		s.SetParts(now, 0, false)
 	}
 }
 
@@ -244,7 +260,10 @@ func (s *Store[W]) setOwnersOf(sh *shard[W], now int64, o *exchange.Owners) {
 
 // Sweep releases keys of one part of all that have nothing to remember: call it with each tick.
 func (s *Store[W]) Sweep(now int64) {
+	s.undivide(now)
+	s.sweepParts(&s.shards[(s.next.Load()+1)%shards], now)
 	if s.keys.Load() == 0 {
+		s.next.Add(1)
 		return
 	}
 	crowded := s.budgets.crowdedLimits(now)
@@ -261,7 +280,7 @@ func (s *Store[W]) Sweep(now int64) {
 // not, what is here of them is given back; what a request on its way takes up again, Sweep gives
 // back.
 func (s *Store[W]) While(now int64, on bool) {
-	if s.while.Swap(on) && !on {
+	if was := s.while.Swap(on); was && !on {
 		for i := range s.shards {
 			s.sweep(&s.shards[i], s.isOver, now)
 		}
@@ -296,7 +315,7 @@ func (s *Store[W]) forget(sh *shard[W]) {
 			s.remove(sh, en, 0)
 		}
 	}
-	sh.out = sh.out[:0]
+	sh.out, sh.answers = sh.out[:0], sh.answers[:0]
 }
 
 // sweep releases the keys of a shard for which f holds and for which nobody waits.

@@ -778,6 +778,9 @@ type Tokens struct {
 	View          *TokenView             `protobuf:"bytes,5,opt,name=view,proto3" json:"view,omitempty"`
 	Slots         *Slots                 `protobuf:"bytes,6,opt,name=slots,proto3" json:"slots,omitempty"`
 	Quotas        *Quotas                `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	Calls         []*PartCall            `protobuf:"bytes,8,rep,name=calls,proto3" json:"calls,omitempty"`          // of parts of keys that the sender owns, to gateways of the addressee
+	Answers       []*PartAnswer          `protobuf:"bytes,9,rep,name=answers,proto3" json:"answers,omitempty"`      // of gateways of the sender, to calls of keys that the addressee owns
+	Statement     *DivisionStatement     `protobuf:"bytes,10,opt,name=statement,proto3" json:"statement,omitempty"` // of the sender, by how many gateways buckets are divided
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +860,27 @@ func (x *Tokens) GetSlots() *Slots {
 func (x *Tokens) GetQuotas() *Quotas {
 	if x != nil {
 		return x.Quotas
+	}
+	return nil
+}
+
+func (x *Tokens) GetCalls() []*PartCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *Tokens) GetAnswers() []*PartAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+func (x *Tokens) GetStatement() *DivisionStatement {
+	if x != nil {
+		return x.Statement
 	}
 	return nil
 }
@@ -1392,6 +1416,334 @@ func (x *QuotaReply) GetUnbooked() int64 {
 	return 0
 }
 
+// The agents agree by how many gateways the buckets of keys are divided (package control/grant). A statement holds
+// until all agents count a later one of the sender.
+type DivisionStatement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Life          uint64                 `protobuf:"fixed64,1,opt,name=life,proto3" json:"life,omitempty"`                              // of the sender; rises with each start
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                           // rises within it
+	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"`                             // none of the processes divides by fewer; 0: none has parts yet
+	Processes     []uint64               `protobuf:"fixed64,4,rep,packed,name=processes,proto3" json:"processes,omitempty"`             // of the sender's gateways that may have parts
+	SeenLife      uint64                 `protobuf:"fixed64,5,opt,name=seen_life,json=seenLife,proto3" json:"seen_life,omitempty"`      // the addressee's statement that owners at the sender count: its life
+	SeenNumber    uint64                 `protobuf:"varint,6,opt,name=seen_number,json=seenNumber,proto3" json:"seen_number,omitempty"` // and its number
+	Fresh         bool                   `protobuf:"varint,7,opt,name=fresh,proto3" json:"fresh,omitempty"`                             // when the sender began to count that, it knew of no gateway that has ever had parts
+	Begun         bool                   `protobuf:"varint,8,opt,name=begun,proto3" json:"begun,omitempty"`                             // it knows of one now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DivisionStatement) Reset() {
+	*x = DivisionStatement{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DivisionStatement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DivisionStatement) ProtoMessage() {}
+
+func (x *DivisionStatement) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DivisionStatement.ProtoReflect.Descriptor instead.
+func (*DivisionStatement) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DivisionStatement) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
+}
+
+func (x *DivisionStatement) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *DivisionStatement) GetLeast() uint32 {
+	if x != nil {
+		return x.Least
+	}
+	return 0
+}
+
+func (x *DivisionStatement) GetProcesses() []uint64 {
+	if x != nil {
+		return x.Processes
+	}
+	return nil
+}
+
+func (x *DivisionStatement) GetSeenLife() uint64 {
+	if x != nil {
+		return x.SeenLife
+	}
+	return 0
+}
+
+func (x *DivisionStatement) GetSeenNumber() uint64 {
+	if x != nil {
+		return x.SeenNumber
+	}
+	return 0
+}
+
+func (x *DivisionStatement) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
+func (x *DivisionStatement) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
+// An owner asks a gateway to keep away from its standing part of a key.
+type PartCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Owner         uint64                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`      // life of the owner
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`            // by the owner's clock: the answer repeats it
+	Lease         int64                  `protobuf:"varint,5,opt,name=lease,proto3" json:"lease,omitempty"`      // ns for which the gateway keeps away, from when the call comes
+	Rate          float64                `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`       // of the limit, cost units per second
+	Burst         int64                  `protobuf:"varint,7,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartCall) Reset() {
+	*x = PartCall{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartCall) ProtoMessage() {}
+
+func (x *PartCall) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartCall.ProtoReflect.Descriptor instead.
+func (*PartCall) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PartCall) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *PartCall) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *PartCall) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *PartCall) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *PartCall) GetLease() int64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *PartCall) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *PartCall) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+// A gateway keeps away from its part.
+type PartAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           uint64                 `protobuf:"fixed64,1,opt,name=key,proto3" json:"key,omitempty"`
+	Process       uint64                 `protobuf:"fixed64,2,opt,name=process,proto3" json:"process,omitempty"` // of the gateway
+	Owner         uint64                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`      // of the call; the next one likewise
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	Given         uint64                 `protobuf:"varint,5,opt,name=given,proto3" json:"given,omitempty"`                                  // owner of the call with which the gateway has begun to keep away
+	Size          int64                  `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`                                    // burst of the part
+	Spent         int64                  `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"`                                  // of the part
+	Full          int64                  `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`                                    // ns for which the part has been full
+	Since         int64                  `protobuf:"varint,9,opt,name=since,proto3" json:"since,omitempty"`                                  // ns for which all that was spent is in the lists, 64 at most, oldest first
+	Base          int64                  `protobuf:"varint,10,opt,name=base,proto3" json:"base,omitempty"`                                   // of the part: what was spent before
+	SpendAges     []int64                `protobuf:"varint,11,rep,packed,name=spend_ages,json=spendAges,proto3" json:"spend_ages,omitempty"` // ns since then
+	SpendCosts    []int64                `protobuf:"varint,12,rep,packed,name=spend_costs,json=spendCosts,proto3" json:"spend_costs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartAnswer) Reset() {
+	*x = PartAnswer{}
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartAnswer) ProtoMessage() {}
+
+func (x *PartAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartAnswer.ProtoReflect.Descriptor instead.
+func (*PartAnswer) Descriptor() ([]byte, []int) {
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PartAnswer) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetGiven() uint64 {
+	if x != nil {
+		return x.Given
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetSpent() int64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetFull() int64 {
+	if x != nil {
+		return x.Full
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetBase() int64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *PartAnswer) GetSpendAges() []int64 {
+	if x != nil {
+		return x.SpendAges
+	}
+	return nil
+}
+
+func (x *PartAnswer) GetSpendCosts() []int64 {
+	if x != nil {
+		return x.SpendCosts
+	}
+	return nil
+}
+
 // Messages about keys of concurrency limits.
 type Slots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1405,7 +1757,7 @@ type Slots struct {
 
 func (x *Slots) Reset() {
 	*x = Slots{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1769,7 @@ func (x *Slots) String() string {
 func (*Slots) ProtoMessage() {}
 
 func (x *Slots) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[12]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1782,7 @@ func (x *Slots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slots.ProtoReflect.Descriptor instead.
 func (*Slots) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{12}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Slots) GetAgents() uint64 {
@@ -1473,7 +1825,7 @@ type SlotAsks struct {
 
 func (x *SlotAsks) Reset() {
 	*x = SlotAsks{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1837,7 @@ func (x *SlotAsks) String() string {
 func (*SlotAsks) ProtoMessage() {}
 
 func (x *SlotAsks) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[13]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1850,7 @@ func (x *SlotAsks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotAsks.ProtoReflect.Descriptor instead.
 func (*SlotAsks) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{13}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SlotAsks) GetProcess() uint64 {
@@ -1551,7 +1903,7 @@ type SlotAsk struct {
 
 func (x *SlotAsk) Reset() {
 	*x = SlotAsk{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1915,7 @@ func (x *SlotAsk) String() string {
 func (*SlotAsk) ProtoMessage() {}
 
 func (x *SlotAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[14]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1928,7 @@ func (x *SlotAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotAsk.ProtoReflect.Descriptor instead.
 func (*SlotAsk) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{14}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SlotAsk) GetKey() uint64 {
@@ -1717,7 +2069,7 @@ type SlotReplies struct {
 
 func (x *SlotReplies) Reset() {
 	*x = SlotReplies{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +2081,7 @@ func (x *SlotReplies) String() string {
 func (*SlotReplies) ProtoMessage() {}
 
 func (x *SlotReplies) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[15]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +2094,7 @@ func (x *SlotReplies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotReplies.ProtoReflect.Descriptor instead.
 func (*SlotReplies) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{15}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SlotReplies) GetProcess() uint64 {
@@ -1786,7 +2138,7 @@ type SlotReply struct {
 
 func (x *SlotReply) Reset() {
 	*x = SlotReply{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2150,7 @@ func (x *SlotReply) String() string {
 func (*SlotReply) ProtoMessage() {}
 
 func (x *SlotReply) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[16]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2163,7 @@ func (x *SlotReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotReply.ProtoReflect.Descriptor instead.
 func (*SlotReply) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{16}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SlotReply) GetKey() uint64 {
@@ -1904,7 +2256,7 @@ type TokenView struct {
 
 func (x *TokenView) Reset() {
 	*x = TokenView{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[17]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2268,7 @@ func (x *TokenView) String() string {
 func (*TokenView) ProtoMessage() {}
 
 func (x *TokenView) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[17]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2281,7 @@ func (x *TokenView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenView.ProtoReflect.Descriptor instead.
 func (*TokenView) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{17}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TokenView) GetAgents() uint64 {
@@ -1994,7 +2346,7 @@ type TokenRequest struct {
 
 func (x *TokenRequest) Reset() {
 	*x = TokenRequest{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[18]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2358,7 @@ func (x *TokenRequest) String() string {
 func (*TokenRequest) ProtoMessage() {}
 
 func (x *TokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[18]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2371,7 @@ func (x *TokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRequest.ProtoReflect.Descriptor instead.
 func (*TokenRequest) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{18}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TokenRequest) GetKey() uint64 {
@@ -2243,7 +2595,7 @@ type Refill struct {
 
 func (x *Refill) Reset() {
 	*x = Refill{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[19]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2607,7 @@ func (x *Refill) String() string {
 func (*Refill) ProtoMessage() {}
 
 func (x *Refill) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[19]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2620,7 @@ func (x *Refill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refill.ProtoReflect.Descriptor instead.
 func (*Refill) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{19}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Refill) GetRefilled() int64 {
@@ -2304,13 +2656,14 @@ type TokenGrant struct {
 	Full          int64                  `protobuf:"varint,14,opt,name=full,proto3" json:"full,omitempty"`                   // ns for which the bucket itself has turned refill away
 	NoRoom        bool                   `protobuf:"varint,15,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"` // the owner has no room for the key; only session and seq count
 	Pending       bool                   `protobuf:"varint,16,opt,name=pending,proto3" json:"pending,omitempty"`             // the question is received, and will be answered later
+	Valid         int64                  `protobuf:"varint,17,opt,name=valid,proto3" json:"valid,omitempty"`                 // ns from the question on after which what the gateway has is void; 0: as before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[20]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2675,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[20]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2688,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{20}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TokenGrant) GetKey() uint64 {
@@ -2450,6 +2803,13 @@ func (x *TokenGrant) GetPending() bool {
 	return false
 }
 
+func (x *TokenGrant) GetValid() int64 {
+	if x != nil {
+		return x.Valid
+	}
+	return 0
+}
+
 // An owner wants back what was not spent.
 type TokenRecall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2467,7 +2827,7 @@ type TokenRecall struct {
 
 func (x *TokenRecall) Reset() {
 	*x = TokenRecall{}
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[21]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2839,7 @@ func (x *TokenRecall) String() string {
 func (*TokenRecall) ProtoMessage() {}
 
 func (x *TokenRecall) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[21]
+	mi := &file_titrate_gossip_v1alpha1_gossip_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2852,7 @@ func (x *TokenRecall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRecall.ProtoReflect.Descriptor instead.
 func (*TokenRecall) Descriptor() ([]byte, []int) {
-	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{21}
+	return file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TokenRecall) GetKey() uint64 {
@@ -2624,7 +2984,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
 	"\x03gap\x18\f \x01(\x02R\x03gap\x12\x18\n" +
 	"\aassumed\x18\r \x01(\x01R\aassumed\x12\x16\n" +
-	"\x06abroad\x18\x0e \x01(\bR\x06abroad\"\x83\x03\n" +
+	"\x06abroad\x18\x0e \x01(\bR\x06abroad\"\xc5\x04\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +
@@ -2632,7 +2992,11 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x04lost\x18\x04 \x03(\x06R\x04lost\x126\n" +
 	"\x04view\x18\x05 \x01(\v2\".titrate.gossip.v1alpha1.TokenViewR\x04view\x124\n" +
 	"\x05slots\x18\x06 \x01(\v2\x1e.titrate.gossip.v1alpha1.SlotsR\x05slots\x127\n" +
-	"\x06quotas\x18\a \x01(\v2\x1f.titrate.gossip.v1alpha1.QuotasR\x06quotas\"\x81\x01\n" +
+	"\x06quotas\x18\a \x01(\v2\x1f.titrate.gossip.v1alpha1.QuotasR\x06quotas\x127\n" +
+	"\x05calls\x18\b \x03(\v2!.titrate.gossip.v1alpha1.PartCallR\x05calls\x12=\n" +
+	"\aanswers\x18\t \x03(\v2#.titrate.gossip.v1alpha1.PartAnswerR\aanswers\x12H\n" +
+	"\tstatement\x18\n" +
+	" \x01(\v2*.titrate.gossip.v1alpha1.DivisionStatementR\tstatement\"\x81\x01\n" +
 	"\x06Quotas\x126\n" +
 	"\x04asks\x18\x01 \x03(\v2\".titrate.gossip.v1alpha1.QuotaAsksR\x04asks\x12?\n" +
 	"\areplies\x18\x02 \x03(\v2%.titrate.gossip.v1alpha1.QuotaRepliesR\areplies\"\\\n" +
@@ -2683,7 +3047,42 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x06refuse\x18\f \x01(\x03R\x06refuse\x12\x16\n" +
 	"\x06recall\x18\r \x01(\bR\x06recall\x12\x14\n" +
 	"\x05begin\x18\x0e \x01(\bR\x05begin\x12\x1a\n" +
-	"\bunbooked\x18\x0f \x01(\x03R\bunbooked\"\xac\x01\n" +
+	"\bunbooked\x18\x0f \x01(\x03R\bunbooked\"\xdd\x01\n" +
+	"\x11DivisionStatement\x12\x12\n" +
+	"\x04life\x18\x01 \x01(\x06R\x04life\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05least\x18\x03 \x01(\rR\x05least\x12\x1c\n" +
+	"\tprocesses\x18\x04 \x03(\x06R\tprocesses\x12\x1b\n" +
+	"\tseen_life\x18\x05 \x01(\x06R\bseenLife\x12\x1f\n" +
+	"\vseen_number\x18\x06 \x01(\x04R\n" +
+	"seenNumber\x12\x14\n" +
+	"\x05fresh\x18\a \x01(\bR\x05fresh\x12\x14\n" +
+	"\x05begun\x18\b \x01(\bR\x05begun\"\x9c\x01\n" +
+	"\bPartCall\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x04R\x05owner\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05lease\x18\x05 \x01(\x03R\x05lease\x12\x12\n" +
+	"\x04rate\x18\x06 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\a \x01(\x03R\x05burst\"\x9c\x02\n" +
+	"\n" +
+	"PartAnswer\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x04R\x05owner\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05given\x18\x05 \x01(\x04R\x05given\x12\x12\n" +
+	"\x04size\x18\x06 \x01(\x03R\x04size\x12\x14\n" +
+	"\x05spent\x18\a \x01(\x03R\x05spent\x12\x12\n" +
+	"\x04full\x18\b \x01(\x03R\x04full\x12\x14\n" +
+	"\x05since\x18\t \x01(\x03R\x05since\x12\x12\n" +
+	"\x04base\x18\n" +
+	" \x01(\x03R\x04base\x12\x1d\n" +
+	"\n" +
+	"spend_ages\x18\v \x03(\x03R\tspendAges\x12\x1f\n" +
+	"\vspend_costs\x18\f \x03(\x03R\n" +
+	"spendCosts\"\xac\x01\n" +
 	"\x05Slots\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x06R\x06agents\x125\n" +
 	"\x04asks\x18\x02 \x03(\v2!.titrate.gossip.v1alpha1.SlotAsksR\x04asks\x12>\n" +
@@ -2770,7 +3169,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x04plan\x18\x1e \x01(\fR\x04plan\"6\n" +
 	"\x06Refill\x12\x1a\n" +
 	"\brefilled\x18\x01 \x01(\x03R\brefilled\x12\x10\n" +
-	"\x03age\x18\x02 \x01(\x03R\x03age\"\xfb\x02\n" +
+	"\x03age\x18\x02 \x01(\x03R\x03age\"\x91\x03\n" +
 	"\n" +
 	"TokenGrant\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
@@ -2789,7 +3188,8 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05begin\x18\r \x01(\bR\x05begin\x12\x12\n" +
 	"\x04full\x18\x0e \x01(\x03R\x04full\x12\x17\n" +
 	"\ano_room\x18\x0f \x01(\bR\x06noRoom\x12\x18\n" +
-	"\apending\x18\x10 \x01(\bR\apending\"\xc1\x01\n" +
+	"\apending\x18\x10 \x01(\bR\apending\x12\x14\n" +
+	"\x05valid\x18\x11 \x01(\x03R\x05valid\"\xc1\x01\n" +
 	"\vTokenRecall\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\x06R\aprocess\x12\x14\n" +
@@ -2819,31 +3219,34 @@ func file_titrate_gossip_v1alpha1_gossip_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_gossip_v1alpha1_gossip_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_titrate_gossip_v1alpha1_gossip_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_titrate_gossip_v1alpha1_gossip_proto_goTypes = []any{
-	(Nearness)(0),        // 0: titrate.gossip.v1alpha1.Nearness
-	(*Packet)(nil),       // 1: titrate.gossip.v1alpha1.Packet
-	(*Ack)(nil),          // 2: titrate.gossip.v1alpha1.Ack
-	(*Replica)(nil),      // 3: titrate.gossip.v1alpha1.Replica
-	(*FlowClaim)(nil),    // 4: titrate.gossip.v1alpha1.FlowClaim
-	(*KeyClaim)(nil),     // 5: titrate.gossip.v1alpha1.KeyClaim
-	(*Sum)(nil),          // 6: titrate.gossip.v1alpha1.Sum
-	(*Tokens)(nil),       // 7: titrate.gossip.v1alpha1.Tokens
-	(*Quotas)(nil),       // 8: titrate.gossip.v1alpha1.Quotas
-	(*QuotaAsks)(nil),    // 9: titrate.gossip.v1alpha1.QuotaAsks
-	(*QuotaAsk)(nil),     // 10: titrate.gossip.v1alpha1.QuotaAsk
-	(*QuotaReplies)(nil), // 11: titrate.gossip.v1alpha1.QuotaReplies
-	(*QuotaReply)(nil),   // 12: titrate.gossip.v1alpha1.QuotaReply
-	(*Slots)(nil),        // 13: titrate.gossip.v1alpha1.Slots
-	(*SlotAsks)(nil),     // 14: titrate.gossip.v1alpha1.SlotAsks
-	(*SlotAsk)(nil),      // 15: titrate.gossip.v1alpha1.SlotAsk
-	(*SlotReplies)(nil),  // 16: titrate.gossip.v1alpha1.SlotReplies
-	(*SlotReply)(nil),    // 17: titrate.gossip.v1alpha1.SlotReply
-	(*TokenView)(nil),    // 18: titrate.gossip.v1alpha1.TokenView
-	(*TokenRequest)(nil), // 19: titrate.gossip.v1alpha1.TokenRequest
-	(*Refill)(nil),       // 20: titrate.gossip.v1alpha1.Refill
-	(*TokenGrant)(nil),   // 21: titrate.gossip.v1alpha1.TokenGrant
-	(*TokenRecall)(nil),  // 22: titrate.gossip.v1alpha1.TokenRecall
+	(Nearness)(0),             // 0: titrate.gossip.v1alpha1.Nearness
+	(*Packet)(nil),            // 1: titrate.gossip.v1alpha1.Packet
+	(*Ack)(nil),               // 2: titrate.gossip.v1alpha1.Ack
+	(*Replica)(nil),           // 3: titrate.gossip.v1alpha1.Replica
+	(*FlowClaim)(nil),         // 4: titrate.gossip.v1alpha1.FlowClaim
+	(*KeyClaim)(nil),          // 5: titrate.gossip.v1alpha1.KeyClaim
+	(*Sum)(nil),               // 6: titrate.gossip.v1alpha1.Sum
+	(*Tokens)(nil),            // 7: titrate.gossip.v1alpha1.Tokens
+	(*Quotas)(nil),            // 8: titrate.gossip.v1alpha1.Quotas
+	(*QuotaAsks)(nil),         // 9: titrate.gossip.v1alpha1.QuotaAsks
+	(*QuotaAsk)(nil),          // 10: titrate.gossip.v1alpha1.QuotaAsk
+	(*QuotaReplies)(nil),      // 11: titrate.gossip.v1alpha1.QuotaReplies
+	(*QuotaReply)(nil),        // 12: titrate.gossip.v1alpha1.QuotaReply
+	(*DivisionStatement)(nil), // 13: titrate.gossip.v1alpha1.DivisionStatement
+	(*PartCall)(nil),          // 14: titrate.gossip.v1alpha1.PartCall
+	(*PartAnswer)(nil),        // 15: titrate.gossip.v1alpha1.PartAnswer
+	(*Slots)(nil),             // 16: titrate.gossip.v1alpha1.Slots
+	(*SlotAsks)(nil),          // 17: titrate.gossip.v1alpha1.SlotAsks
+	(*SlotAsk)(nil),           // 18: titrate.gossip.v1alpha1.SlotAsk
+	(*SlotReplies)(nil),       // 19: titrate.gossip.v1alpha1.SlotReplies
+	(*SlotReply)(nil),         // 20: titrate.gossip.v1alpha1.SlotReply
+	(*TokenView)(nil),         // 21: titrate.gossip.v1alpha1.TokenView
+	(*TokenRequest)(nil),      // 22: titrate.gossip.v1alpha1.TokenRequest
+	(*Refill)(nil),            // 23: titrate.gossip.v1alpha1.Refill
+	(*TokenGrant)(nil),        // 24: titrate.gossip.v1alpha1.TokenGrant
+	(*TokenRecall)(nil),       // 25: titrate.gossip.v1alpha1.TokenRecall
 }
 var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	2,  // 0: titrate.gossip.v1alpha1.Packet.ack:type_name -> titrate.gossip.v1alpha1.Ack
@@ -2854,26 +3257,29 @@ var file_titrate_gossip_v1alpha1_gossip_proto_depIdxs = []int32{
 	6,  // 5: titrate.gossip.v1alpha1.Packet.sites:type_name -> titrate.gossip.v1alpha1.Sum
 	4,  // 6: titrate.gossip.v1alpha1.Replica.flows:type_name -> titrate.gossip.v1alpha1.FlowClaim
 	5,  // 7: titrate.gossip.v1alpha1.Replica.keys:type_name -> titrate.gossip.v1alpha1.KeyClaim
-	19, // 8: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
-	21, // 9: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
-	22, // 10: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
-	18, // 11: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
-	13, // 12: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
+	22, // 8: titrate.gossip.v1alpha1.Tokens.requests:type_name -> titrate.gossip.v1alpha1.TokenRequest
+	24, // 9: titrate.gossip.v1alpha1.Tokens.grants:type_name -> titrate.gossip.v1alpha1.TokenGrant
+	25, // 10: titrate.gossip.v1alpha1.Tokens.recalls:type_name -> titrate.gossip.v1alpha1.TokenRecall
+	21, // 11: titrate.gossip.v1alpha1.Tokens.view:type_name -> titrate.gossip.v1alpha1.TokenView
+	16, // 12: titrate.gossip.v1alpha1.Tokens.slots:type_name -> titrate.gossip.v1alpha1.Slots
 	8,  // 13: titrate.gossip.v1alpha1.Tokens.quotas:type_name -> titrate.gossip.v1alpha1.Quotas
-	9,  // 14: titrate.gossip.v1alpha1.Quotas.asks:type_name -> titrate.gossip.v1alpha1.QuotaAsks
-	11, // 15: titrate.gossip.v1alpha1.Quotas.replies:type_name -> titrate.gossip.v1alpha1.QuotaReplies
-	10, // 16: titrate.gossip.v1alpha1.QuotaAsks.list:type_name -> titrate.gossip.v1alpha1.QuotaAsk
-	12, // 17: titrate.gossip.v1alpha1.QuotaReplies.list:type_name -> titrate.gossip.v1alpha1.QuotaReply
-	14, // 18: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
-	16, // 19: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
-	15, // 20: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
-	17, // 21: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
-	20, // 22: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 14: titrate.gossip.v1alpha1.Tokens.calls:type_name -> titrate.gossip.v1alpha1.PartCall
+	15, // 15: titrate.gossip.v1alpha1.Tokens.answers:type_name -> titrate.gossip.v1alpha1.PartAnswer
+	13, // 16: titrate.gossip.v1alpha1.Tokens.statement:type_name -> titrate.gossip.v1alpha1.DivisionStatement
+	9,  // 17: titrate.gossip.v1alpha1.Quotas.asks:type_name -> titrate.gossip.v1alpha1.QuotaAsks
+	11, // 18: titrate.gossip.v1alpha1.Quotas.replies:type_name -> titrate.gossip.v1alpha1.QuotaReplies
+	10, // 19: titrate.gossip.v1alpha1.QuotaAsks.list:type_name -> titrate.gossip.v1alpha1.QuotaAsk
+	12, // 20: titrate.gossip.v1alpha1.QuotaReplies.list:type_name -> titrate.gossip.v1alpha1.QuotaReply
+	17, // 21: titrate.gossip.v1alpha1.Slots.asks:type_name -> titrate.gossip.v1alpha1.SlotAsks
+	19, // 22: titrate.gossip.v1alpha1.Slots.replies:type_name -> titrate.gossip.v1alpha1.SlotReplies
+	18, // 23: titrate.gossip.v1alpha1.SlotAsks.list:type_name -> titrate.gossip.v1alpha1.SlotAsk
+	20, // 24: titrate.gossip.v1alpha1.SlotReplies.list:type_name -> titrate.gossip.v1alpha1.SlotReply
+	23, // 25: titrate.gossip.v1alpha1.TokenRequest.refills:type_name -> titrate.gossip.v1alpha1.Refill
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_titrate_gossip_v1alpha1_gossip_proto_init() }
@@ -2887,7 +3293,7 @@ func file_titrate_gossip_v1alpha1_gossip_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc), len(file_titrate_gossip_v1alpha1_gossip_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

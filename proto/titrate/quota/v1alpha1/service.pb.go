@@ -4080,6 +4080,7 @@ type LimitStep struct {
 	Concurrency int64                  `protobuf:"varint,12,opt,name=concurrency,proto3" json:"concurrency,omitempty"` // requests that may be in flight over all gateways; 0 of a limit with a rate. free are its
 	// idle slots at the gateway
 	Amount        float64 `protobuf:"fixed64,13,opt,name=amount,proto3" json:"amount,omitempty"` // of a quota's period; 0 of another limit. free is left, wait lasts until the period ends
+	Parted        bool    `protobuf:"varint,14,opt,name=parted,proto3" json:"parted,omitempty"`  // the gateway may use its standing part of the bucket: the owner is asked when that has no tokens
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4203,6 +4204,13 @@ func (x *LimitStep) GetAmount() float64 {
 		return x.Amount
 	}
 	return 0
+}
+
+func (x *LimitStep) GetParted() bool {
+	if x != nil {
+		return x.Parted
+	}
+	return false
 }
 
 // What the tenant's share had for a request, just after it was decided. Rates in cost units per second.
@@ -7632,7 +7640,7 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	"\x05share\x18\x12 \x01(\v2!.titrate.quota.v1alpha1.ShareStepR\x05share\x12\x14\n" +
 	"\x05steps\x18\x13 \x03(\tR\x05steps\x12\x17\n" +
 	"\aheld_by\x18\x14 \x01(\tR\x06heldBy\x12\x12\n" +
-	"\x04site\x18\x15 \x01(\tR\x04site\"\xd8\x02\n" +
+	"\x04site\x18\x15 \x01(\tR\x04site\"\xf0\x02\n" +
 	"\tLimitStep\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\tR\x06client\x12\x16\n" +
@@ -7647,7 +7655,8 @@ const file_titrate_quota_v1alpha1_service_proto_rawDesc = "" +
 	" \x01(\bR\x06silent\x12\x18\n" +
 	"\aunasked\x18\v \x01(\bR\aunasked\x12 \n" +
 	"\vconcurrency\x18\f \x01(\x03R\vconcurrency\x12\x16\n" +
-	"\x06amount\x18\r \x01(\x01R\x06amount\"\x93\x01\n" +
+	"\x06amount\x18\r \x01(\x01R\x06amount\x12\x16\n" +
+	"\x06parted\x18\x0e \x01(\bR\x06parted\"\x93\x01\n" +
 	"\tShareStep\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x16\n" +

@@ -1,0 +1,481 @@
+package tokens
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/grant"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
+)
+
+// Standing parts of buckets (package control/grant): the agents agree by how many gateways buckets are divided.
+//
+//	agents ── statements ──► each other ──► each one's plan ──► its owners count it ──► statements say so
+//	   all agents count the statement of this one ──► its gateways are sent a Division, once a second
+//
+// A gateway's Division lapses. So a process, or an agent, is forgotten a while after its link or its last
+// packet.
+
+const (
+	// stepEvery is the least time between two steps of the agreement; stepSlow while more keys than stepKeys have to
+	// take in another plan.
+	stepEvery, stepSlow = 20 * time.Millisecond, 200 * time.Millisecond
+	stepKeys            = 4096
+	// sayFor is the time for which a statement is repeated each second; then it is repeated each sayRarely seconds.
+	sayFor, sayRarely = 10 * time.Second, 16
+	// lapsed is the time after which a gateway without a message of its agent has no parts.
+	lapsed = time.Duration(exchange.DivisionFor) + time.Second
+	// mostEnded bounds the earlier sizes of parts that are remembered.
+	mostEnded = 16
+)
+
+// parts is a desk's side of the agreement.
+type parts struct {
+	division *grant.Division
+	begun    uint64 // divisions
+	changed  bool   // something that division has not looked at
+	apart    bool   // see Apart
+	stepped  time.Duration
+	seconds  int
+
+	plan    grant.Plan
+	roster  *grant.Roster // of the plan; nil: no gateway has had parts yet
+	planned time.Duration // when it began
+	dropped dropped
+	pending []uint64 // keys whose owners have not taken it in
+	named   map[owners.Process]*member
+	members map[grant.Peer]*member
+	calling []*member // that may have calls to be sent
+
+	said    map[string]said          // the latest statement to each agent
+	leaving map[uint64]time.Duration // processes here without a link: they have no parts from then on
+	gone    map[string]time.Duration // agents that are not alive: their gateways have none from then on
+}
+
+// member is a process that may have parts, as the owners here know it.
+type member struct {
+	owners.Process
+	number  grant.Peer
+	since   int64 // grant.Roster.Since
+	calls   grant.Line[uint64]
+	calling bool // in parts.calling
+}
+
+// said is a statement, and when it was new.
+type said struct {
+	number, life uint64
+	seen         grant.Seen
+	begun        bool
+	at           time.Duration
+}
+
+func (d *Desk) initParts() {
+	d.parts = parts{named: map[owners.Process]*member{}, members: map[grant.Peer]*member{}, said: map[string]said{},
+		leaving: map[uint64]time.Duration{}, gone: map[string]time.Duration{}}
+	d.beginDivision(0)
+}
+
+// beginDivision begins the agreement again, as an agent that has just started: none of its gateways has parts.
+func (d *Desk) beginDivision(now time.Duration) {
+	p := &d.parts
+	before := p.division
+	if p.division = grant.NewDivision(int64(now), d.o.Agent, d.o.Life+p.begun); before != nil {
+		p.division.After(before)
+	}
+	if p.apart {
+		p.division.Apart()
+	}
+	p.begun++
+	p.changed = true
+	clear(p.said)
+	p.leaving = map[uint64]time.Duration{}
+	d.agreeWith(now)
+	for process, l := range d.locals {
+		l.given = 0
+		p.division.Connect(process)
+	}
+}
+
+// Apart notes that there are other sites, see [grant.Division.Apart]. One that is cut off is one still.
+func (d *Desk) Apart() {
+	if !d.parts.apart {
+		d.parts.apart, d.parts.changed = true, true
+		d.parts.division.Apart()
+	}
+}
+
+// agreeWith gives the agreement the agents that are alive.
+func (d *Desk) agreeWith(now time.Duration) {
+	var others []string
+	for _, a := range d.view.agents {
+		others = append(others, a.Name)
+	}
+	d.parts.division.SetAgents(int64(now), others)
+	d.parts.changed = true
+}
+
+// agentsChanged notes other agents, or their other lives.
+func (d *Desk) agentsChanged(now time.Duration, before []Agent) {
+	p := &d.parts
+	alive := map[string]uint64{}
+	for _, a := range d.view.agents {
+		alive[a.Name] = a.Life
+		delete(p.gone, a.Name)
+	}
+	for _, a := range before {
+		switch life, is := alive[a.Name]; {
+		case !is:
+			p.gone[a.Name] = now + lapsed
+			delete(p.said, a.Name)
+		case life != a.Life:
+			p.division.Began(a.Name)
+			delete(p.said, a.Name)
+		}
+	}
+	d.agreeWith(now)
+}
+
+// stepParts moves the agreement on.
+func (d *Desk) stepParts(now time.Duration) {
+	p := &d.parts
+	d.endParts(now)
+	if !p.changed || now < d.stepAt() {
+		return
+	}
+	p.stepped, p.changed = now, false
+	p.division.Step(int64(now), func(plan grant.Plan) bool { return d.adopt(now, plan) })
+	p.changed = len(p.pending) > 0
+	for process, l := range d.locals {
+		if by := d.parts.division.Given(process); by != l.given {
+			d.sendDivision(process, l)
+		}
+	}
+	d.say(now, false)
+}
+
+// stepAt is the earliest time of the next step.
+func (d *Desk) stepAt() time.Duration {
+	switch {
+	case d.parts.stepped == 0:
+		return 0
+	case len(d.owned) > stepKeys:
+		return d.parts.stepped + stepSlow
+	}
+	return d.parts.stepped + stepEvery
+}
+
+// partsDue returns when stepParts has something to do; 0: never.
+func (d *Desk) partsDue() (due time.Duration) {
+	if d.parts.changed {
+		due = max(1, d.stepAt())
+	}
+	for _, at := range d.parts.leaving {
+		due = sooner(due, at)
+	}
+	for _, at := range d.parts.gone {
+		due = sooner(due, at)
+	}
+	return due
+}
+
+// endParts forgets the processes and agents whose parts have lapsed.
+func (d *Desk) endParts(now time.Duration) {
+	p := &d.parts
+	for process, at := range p.leaving {
+		if now >= at {
+			delete(p.leaving, process)
+			p.division.Gone(process)
+			p.changed = true
+		}
+	}
+	for agent, at := range p.gone {
+		if now >= at {
+			delete(p.gone, agent)
+			p.division.Forget(agent)
+			p.changed = true
+		}
+	}
+}
+
+// partsSecond repeats what is repeated once a second.
+func (d *Desk) partsSecond(now time.Duration) {
+	d.parts.changed = true // an owner may be ready to take in a plan, or time has passed
+	d.parts.seconds++
+	d.stepParts(now)
+	for process, l := range d.locals {
+		if l.given > 0 {
+			d.sendDivision(process, l)
+		}
+	}
+	d.say(now, true)
+}
+
+func (d *Desk) sendDivision(process uint64, l *local) {
+	l.given = d.parts.division.Given(process)
+	d.answer(process).Division = &exchange.Division{Gateways: uint32(l.given), Full: d.parts.division.Full(process)}
+}
+
+// say sends the agents the statements that are new, or are to be repeated.
+func (d *Desk) say(now time.Duration, second bool) {
+	p := &d.parts
+	for i, a := range d.view.agents {
+		s := p.division.Say(a.Name)
+		was, known := p.said[a.Name]
+		next := said{s.Number, s.Life, s.Seen, s.Begun, was.at}
+		if !known || next != was {
+			next.at = now
+		} else if !second || now-was.at >= sayFor && (p.seconds+i)%sayRarely != 0 {
+			continue
+		}
+		p.said[a.Name] = next
+		d.packet(a.Name).Statement = toStatement(&s)
+	}
+}
+
+// hearStatement takes in what another agent states.
+func (d *Desk) hearStatement(now time.Duration, agent string, m *gossipv1.DivisionStatement) {
+	s, ok := fromStatement(m)
+	if !ok {
+		d.drop(now, owners.Process{Agent: agent}, owners.Unusable)
+		return
+	}
+	d.parts.division.Hear(agent, s)
+	d.parts.changed = true
+}
+
+// adopt has the owners here count a plan, as many of them as take it in now.
+func (d *Desk) adopt(now time.Duration, plan grant.Plan) (all bool) {
+	p := &d.parts
+	if p.roster == nil && len(plan.Members) == 0 {
+		return true
+	}
+	if p.roster == nil || plan.Least != p.plan.Least || !slices.Equal(plan.Members, p.plan.Members) {
+		d.setPlan(now, plan)
+	}
+	todo, later := p.pending, []uint64(nil)
+	for _, key := range todo {
+		k := d.owned[key]
+		if k == nil || k.away || k.roster == p.roster {
+			continue
+		}
+		if k.o.SetRoster(int64(now), p.roster, outbox{d, key}) {
+			k.roster = p.roster
+		} else {
+			later = append(later, key)
+		}
+		d.schedule(k)
+	}
+	if p.pending = later; len(later) > 0 {
+		return false
+	}
+	d.forgetMembers()
+	return true
+}
+
+// setPlan makes the roster of a plan.
+func (d *Desk) setPlan(now time.Duration, plan grant.Plan) {
+	p := &d.parts
+	r := &grant.Roster{Least: plan.Least}
+	if was := p.roster; was != nil {
+		r.Ended, r.Left = slices.Clone(was.Ended), was.Left
+		if hasLeft(p.plan.Members, plan.Members) {
+			r.Left = int64(now)
+		}
+		if was.Least != 0 && was.Least != r.Least {
+			r.Ended = append(r.Ended, grant.EndedRoster{Least: was.Least, Until: int64(now)})
+			r.Ended = r.Ended[max(0, len(r.Ended)-mostEnded):]
+		}
+	}
+	for _, of := range plan.Members {
+		m := d.member(owners.Process{Agent: of.Agent, Number: of.Process})
+		if p.division.Begun() && !slices.Contains(p.plan.Members, of) {
+			m.since = max(1, int64(now))
+		}
+		r.Members, r.Since = append(r.Members, m.number), append(r.Since, m.since)
+	}
+	p.plan, p.roster, p.planned = plan, r, now
+	p.pending = slices.Sorted(maps.Keys(d.owned)) // in the same order in each run
+}
+
+// hasLeft reports whether a member of before is none any more.
+func hasLeft(before, now []grant.Member) bool {
+	in := make(map[grant.Member]bool, len(now))
+	for _, m := range now {
+		in[m] = true
+	}
+	return slices.ContainsFunc(before, func(m grant.Member) bool { return !in[m] })
+}
+
+// beginParts gives the roster to an owner that has just begun, or comes back.
+func (d *Desk) beginParts(now time.Duration, k *owned) {
+	if r := d.parts.roster; r != nil && k.roster != r {
+		k.o.BeginRoster(int64(now), r)
+		k.o.FullSince(int64(max(d.view.change+unsettled, d.parts.planned, d.parts.dropped.of(k.key))))
+		k.roster = r
+	}
+}
+
+// member returns a process that may have parts from now on.
+func (d *Desk) member(of owners.Process) *member {
+	m := d.parts.named[of]
+	if m == nil {
+		d.latest++
+		m = &member{Process: of, number: d.latest}
+		d.parts.named[of], d.parts.members[m.number] = m, m
+	}
+	return m
+}
+
+// forgetMembers forgets the processes that are in no roster any more.
+func (d *Desk) forgetMembers() {
+	p := &d.parts
+	if p.roster == nil || len(p.members) == len(p.roster.Members) {
+		return
+	}
+	in := map[grant.Peer]bool{}
+	for _, n := range p.roster.Members {
+		in[n] = true
+	}
+	for n, m := range p.members {
+		if !in[n] {
+			delete(p.members, n)
+			delete(p.named, m.Process)
+			m.calls = grant.Line[uint64]{}
+		}
+	}
+}
+
+// CallPart has a call of a part wait for room on the way to its process.
+func (o outbox) CallPart(to grant.Peer) {
+	m := o.d.parts.members[to]
+	if m == nil {
+		return
+	}
+	m.calls.Add(o.key, false)
+	if !m.calling {
+		m.calling = true
+		o.d.parts.calling = append(o.d.parts.calling, m)
+	}
+}
+
+// sendCalls sends the calls for which there is room.
+func (d *Desk) sendCalls() {
+	now, p := int64(d.now), &d.parts
+	kept := p.calling[:0]
+	for _, m := range p.calling {
+		for key, ok := m.calls.Next(now); ok; key, ok = m.calls.Next(now) {
+			open := false
+			if k := d.owned[key]; k != nil && !k.away {
+				var c grant.PartCall
+				if c, open = k.o.Calling(now, m.number); open {
+					d.sendCall(m.Process, exchange.PartCall{Key: key, PartCall: c})
+				}
+			}
+			if !open {
+				m.calls.Done(now, key, false)
+			}
+		}
+		if m.calling = !m.calls.Empty(); m.calling {
+			kept = append(kept, m)
+		}
+	}
+	clear(p.calling[len(kept):])
+	p.calling = kept
+}
+
+func (d *Desk) sendCall(to owners.Process, c exchange.PartCall) {
+	d.stats.Calls++
+	switch {
+	case to.Agent != d.o.Agent:
+		out := d.packet(to.Agent)
+		out.Calls = append(out.Calls, toPartCall(to.Number, &c))
+	case d.locals[to.Number] != nil:
+		a := d.answer(to.Number)
+		a.Calls = append(a.Calls, c)
+	}
+}
+
+// answered takes the answer of a gateway here to the owner of the key.
+func (d *Desk) answered(now time.Duration, process uint64, a *exchange.PartAnswer) {
+	switch owner := d.o.Owner(a.Key); {
+	case !a.Usable():
+		d.drop(now, owners.Process{Agent: d.o.Agent, Number: process}, owners.Unusable)
+	case owner == d.o.Agent:
+		d.partAnswer(now, owners.Process{Agent: owner, Number: process}, a)
+	default:
+		p := d.packet(owner)
+		p.Answers = append(p.Answers, toPartAnswer(process, a))
+	}
+}
+
+// partAnswer gives an answer to the owner of its key, which is this agent.
+func (d *Desk) partAnswer(now time.Duration, from owners.Process, a *exchange.PartAnswer) {
+	k, m := d.owned[a.Key], d.parts.named[from]
+	switch {
+	case !a.Usable():
+		d.drop(now, owners.Process{Agent: from.Agent}, owners.Unusable)
+		return
+	case k == nil || k.away || m == nil:
+		return // late
+	}
+	k.o.PartAnswer(int64(now), m.number, a.PartAnswer, outbox{d, a.Key})
+	if _, open := k.o.Calling(int64(now), m.number); !open {
+		m.calls.Done(int64(now), a.Key, true)
+	}
+	d.schedule(k)
+}
+
+// receiveParts takes what another agent says about parts.
+func (d *Desk) receiveParts(now time.Duration, agent string, m *gossipv1.Tokens) {
+	for _, c := range m.GetCalls() {
+		call := fromPartCall(c)
+		switch {
+		case d.o.Owner(call.Key) != agent:
+			d.drop(now, owners.Process{Agent: agent}, owners.Astray)
+		case !call.Usable():
+			d.drop(now, owners.Process{Agent: agent}, owners.Unusable)
+		case d.locals[c.GetProcess()] != nil:
+			a := d.answer(c.GetProcess())
+			a.Calls = append(a.Calls, call)
+		}
+	}
+	for _, r := range m.GetAnswers() {
+		a := fromPartAnswer(r)
+		if d.o.Owner(a.Key) != d.o.Agent {
+			d.drop(now, owners.Process{Agent: agent}, owners.Astray)
+			continue
+		}
+		d.partAnswer(now, owners.Process{Agent: agent, Number: r.GetProcess()}, &a)
+	}
+	if s := m.GetStatement(); s != nil {
+		d.hearStatement(now, agent, s)
+	}
+}
+
+// dropped says of keys that were forgotten since when their buckets were full.
+type dropped struct {
+	list   map[uint64]time.Duration
+	before time.Duration // of all others
+}
+
+// mostDropped bounds the keys.
+const mostDropped = 1 << 16
+
+func (l *dropped) of(key uint64) time.Duration { return max(l.before, l.list[key]) }
+
+// add notes a key that is forgotten.
+func (l *dropped) add(key uint64, since time.Duration) {
+	if len(l.list) >= mostDropped {
+		for _, at := range l.list {
+			l.before = max(l.before, at)
+		}
+		l.list = nil
+	}
+	if l.list == nil {
+		l.list = map[uint64]time.Duration{}
+	}
+	l.list[key] = max(l.list[key], since)
+}
