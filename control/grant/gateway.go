@@ -48,6 +48,7 @@ type Gateway struct {
 	late  report
 	use   rate
 
+	both   int64 // of extra: level has it, too
 	hidden int64 // of extra: owed since the open question was asked, and reported after its answer
 	unsent bool  // the owner must be sent extra or returned soon
 	lone   bool  // the caller has just been left to decide by other means, and may owe
@@ -262,6 +263,7 @@ func (g *Gateway) Owe(now, cost int64) {
 	g.late.add(g.p, now, cost)
 	if g.unowned == 0 { // else the caller knows it
 		g.level, g.heard = max(0, g.known(now)+cost), now
+		g.both += cost
 	}
 }
 
@@ -440,7 +442,7 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
 	asked := g.open // the owner may be the same, and answer in the session that ends here
 	g.open, g.silent, g.unowned, g.wanted = false, false, 0, 0
-	g.admit, g.hidden, g.unsent, g.lone = 0, 0, false, false
+	g.admit, g.both, g.hidden, g.unsent, g.lone = 0, 0, 0, false, false
 	g.register = g.exclusive || g.level >= 0 || life != 0 || asked
 	g.until = 0
 }

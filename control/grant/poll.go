@@ -98,8 +98,10 @@ func (g *Gateway) message(now int64) Request {
 	}
 	q.Refills = g.late.send(g.p, now, g.number, g.hidden)
 	if g.register {
-		q.Register, q.Exclusive, q.Held, q.Level = true, g.exclusive, g.held, g.known(now)
-		q.Full = 0
+		q.Register, q.Exclusive, q.Held, q.Level, q.Full = true, g.exclusive, g.held, g.known(now), 0
+		if q.Level > 0 {
+			q.Level = max(0, q.Level-max(0, g.both))
+		}
 	}
 	if g.open {
 		q.Seq, q.Need, q.Least = g.seq, max(0, g.need-g.tokens()), g.least
