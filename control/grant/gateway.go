@@ -18,11 +18,11 @@ type Gateway struct {
 	session uint64 // this life of the gateway
 	owner   uint64 // life of the owner; 0: not known yet
 
-	granted, spent, returned, extra int64
+	granted, spent, returned int64
+	owed                     owed
 
 	said  int64 // spent, as of the latest message
 	admit int64 // tokens that came for requests that waited
-	told  [8]toldExtra
 
 	exclusive bool
 	alone     bucket // while exclusive: the bucket itself
@@ -48,11 +48,6 @@ type Gateway struct {
 	late  report
 	use   rate
 
-	both   int64 // of extra: level has it, too
-	hidden int64 // of extra: owed since the open question was asked, and reported after its answer
-	unsent bool  // the owner must be sent extra or returned soon
-	lone   bool  // the caller has just been left to decide by other means, and may owe
-
 	heard  int64 // time of the latest Grant
 	level  int64 // D as of then; −1: unknown
 	others int64 // cost per second
@@ -62,6 +57,16 @@ type Gateway struct {
 	renewAt int64 // the bucket itself is asked for anew then
 	unowned int64 // the owner has no room for the key, and is not asked before; 0: it has room
 	aheadAt int64 // no question for requests to come before
+}
+
+// owed is what a gateway has charged without a token, and what its owner knows of that. The counts are of a session.
+type owed struct {
+	extra  int64 // all
+	both   int64 // of extra: Gateway.level has it, too
+	hidden int64 // of extra: owed since the open question was asked, and reported after its answer
+	unsent bool  // the owner must be sent extra, or tokens that were returned, soon
+	lone   bool  // the caller has just been left to decide by other means, and may owe
+	told   [8]toldExtra
 }
 
 // NewGateway returns the state of a key that this gateway has not used. session must be
@@ -117,7 +122,7 @@ func (g *Gateway) Configure(p Params, now int64) {
 		part, held, unsaid := float64(to)/float64(from), max(0, g.tokens()), max(0, g.spent-g.said)
 		kept := int64(float64(held) * part)
 		g.returned += held - kept + kept%Token
-		g.extra -= unsaid - int64(float64(unsaid)*part) // the owner takes these for tokens that are held
+		g.owed.extra -= unsaid - int64(float64(unsaid)*part) // the owner takes these for tokens that are held
 	}
 	g.until, g.denied = 0, false
 }
@@ -165,7 +170,7 @@ func (g *Gateway) PutBack(now, cost int64) {
 	case g.spent >= cost: // the token is this gateway's again
 		g.spent -= cost
 	default: // it was spent with an earlier owner
-		g.extra -= cost
+		g.owed.extra -= cost
 	}
 }
 
@@ -205,7 +210,7 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 	case now < g.unowned:
 		return Unowned
 	case g.silent:
-		g.lone = true
+		g.owed.lone = true
 		return Unanswered
 	case waiting:
 		return Waits
@@ -253,17 +258,17 @@ func (g *Gateway) Owe(now, cost int64) {
 		g.alone.charge(g.p.Burst, cost)
 		return
 	}
-	g.extra += cost
+	g.owed.extra += cost
 	if g.open {
-		g.hidden = max(0, g.hidden+cost)
+		g.owed.hidden = max(0, g.owed.hidden+cost)
 	} else {
-		g.unsent = g.unsent || g.lone
+		g.owed.unsent = g.owed.unsent || g.owed.lone
 	}
-	g.lone = false
+	g.owed.lone = false
 	g.late.add(g.p, now, cost)
 	if g.unowned == 0 { // else the caller knows it
 		g.level, g.heard = max(0, g.known(now)+cost), now
-		g.both += cost
+		g.owed.both += cost
 	}
 }
 
@@ -284,147 +289,8 @@ func (g *Gateway) Spend(now, cost int64) {
 	}
 	if cost > 0 {
 		g.Owe(now, cost)
-		g.unsent = g.unsent || !g.exclusive && !g.open && now-g.askedAt >= spendEvery
+		g.owed.unsent = g.owed.unsent || !g.exclusive && !g.open && now-g.askedAt >= spendEvery
 	}
-}
-
-// Grant takes in a message of an owner. The flag says that the owner has received the open question, and
-// will answer it later.
-func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
-	g.lapse(now)
-	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
-		g.giveUp(now) // this owner will not recall it when others come: the caller goes on from its level
-		g.open, g.silent, g.unowned, g.wanted = false, false, now+declined, 0
-		return false
-	}
-	if m.Session != g.session || m.Owner == 0 {
-		return false
-	}
-	if m.Begin && m.Owner == g.owner {
-		g.change(now, g.owner)
-		return false
-	}
-	answers := g.open && m.Seq == g.seq
-	switch {
-	case m.Owner == g.owner:
-	case answers && g.owner == 0:
-		g.owner = m.Owner
-	case g.open && m.Seq == 0: // another owner than the counts are for
-		g.change(now, m.Owner)
-		return false
-	default:
-		return false
-	}
-	g.believe(m.Granted)
-	if m.Pending {
-		g.register = g.register && !answers // it has that, too
-		return answers
-	}
-	g.late.acknowledge(m.Seen)
-	if answers {
-		g.answered(now, m)
-	}
-	return false
-}
-
-// believe takes in the number of granted tokens. No correct owner grants more than the burst at a
-// time: the rest goes back at once, so that a gateway never has more, whichever owner granted.
-func (g *Gateway) believe(granted int64) {
-	g.granted = max(g.granted, granted)
-	g.returned += max(0, g.tokens()-g.p.Burst)
-}
-
-// answered takes in the answer to the question that is open.
-func (g *Gateway) answered(now int64, m Grant) {
-	g.open, g.silent, g.register, g.unowned, g.wanted = false, false, false, 0, 0
-	g.heard, g.others = now, m.Others
-	g.validFor(m.Valid)
-	if g.exclusive {
-		return // an earlier owner's bucket, confirmed
-	}
-	untold := g.untold(m.Seen)
-	g.level, g.admit = m.Level+max(0, untold), max(0, m.Admit)
-	g.hidden, g.unsent = 0, untold > 0
-	g.refuse(m.Wait)
-	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
-		g.takeBucket(now, m, untold)
-	}
-}
-
-// refuse refuses the requests that wait, and new requests until a token is due. The owner has counted wait
-// from when the question came. So a request that is asked about so long after the question comes to the
-// owner when the token is there. A request that comes a little earlier may wait for it.
-func (g *Gateway) refuse(wait int64) {
-	if g.until, g.denied = 0, wait > 0; g.denied {
-		g.until = g.askedAt + wait - min(g.p.Due, wait/2)
-	}
-}
-
-// toldExtra is the value of extra that a message has reported.
-type toldExtra struct {
-	number uint32
-	extra  int64
-}
-
-// untold returns the part of extra that the owner had not received with the message that it has seen:
-// the bucket that it grants lacks that part. For a message of long ago it is all that was reported
-// since the oldest remembered message.
-func (g *Gateway) untold(seen uint32) int64 {
-	if at := g.told[seen%uint32(len(g.told))]; at.number == seen {
-		return g.extra - at.extra
-	}
-	return g.extra - g.told[(g.number+1)%uint32(len(g.told))].extra
-}
-
-// takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks the part
-// of extra that the owner had not received, which is charged as of when it was spent.
-func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
-	unspent := g.tokens()
-	g.returned += unspent
-	g.exclusive, g.until, g.unsent = true, 0, false
-	g.alone = bucket{at: now}
-	g.alone.fill(max(0, m.Level-unspent), m.Full)
-	g.alone.charge(g.p.Burst, untold)
-	g.late.advance(g.p, now)
-	g.alone.lateFor(g.p, now, untold, g.late.refills(now))
-}
-
-// Recall takes in a message of the owner: what is not spent goes back, also what is
-// still on its way.
-func (g *Gateway) Recall(now int64, m Recall) {
-	g.lapse(now)
-	if m.Session == g.session && g.owner == 0 && g.open && (m.Seq == g.seq || m.Seq == 0) {
-		g.owner = m.Owner // its grant is still on its way, or waits for the answer to this
-	}
-	if m.Session != g.session || m.Owner != g.owner || int32(m.Number-g.recalled) < 0 {
-		return
-	}
-	g.silent, g.register = false, false // it knows this session
-	if m.Number != g.recalled {
-		g.recalled = m.Number
-		g.barred = m.Seq
-		g.left = g.giveUp(now)
-		g.believe(m.Granted)
-		g.returned += max(0, g.tokens())
-		if g.open && int32(m.Seq-g.seq) >= 0 {
-			g.open, g.wanted = false, 0 // its answer is void; what waits asks again
-			g.hidden = 0                // the answer to the recall reports it
-		}
-	}
-	g.returning = true
-}
-
-// giveUp ends the use of the bucket itself and returns D; −1: it was not had.
-func (g *Gateway) giveUp(now int64) int64 {
-	if !g.exclusive {
-		return -1
-	}
-	g.alone.advance(g.p, now)
-	g.exclusive = false
-	g.level, g.heard = g.alone.spent, now
-	g.until = 0
-	g.leftFull = g.alone.full()
-	return g.alone.spent
 }
 
 // NewOwner notes that the key has another owner, whose life is not known yet: the one
@@ -437,12 +303,12 @@ func (g *Gateway) change(now int64, life uint64) {
 	held := max(0, g.tokens())
 	g.owner = life
 	g.session++
-	g.granted, g.spent, g.said, g.returned, g.extra, g.held = held, 0, 0, 0, 0, held
-	g.late, g.told = report{}, [8]toldExtra{}
+	g.granted, g.spent, g.said, g.returned, g.held = held, 0, 0, 0, held
+	g.late, g.owed = report{}, owed{}
 	g.recalled, g.barred, g.returning, g.left = 0, 0, false, -1
 	asked := g.open // the owner may be the same, and answer in the session that ends here
 	g.open, g.silent, g.unowned, g.wanted = false, false, 0, 0
-	g.admit, g.both, g.hidden, g.unsent, g.lone = 0, 0, 0, false, false
+	g.admit = 0
 	g.register = g.exclusive || g.level >= 0 || life != 0 || asked
 	g.until = 0
 }
@@ -455,7 +321,7 @@ func (g *Gateway) Expire(now, cost int64) Outcome {
 	if out := g.decide(now, now, cost, true); out != Waits {
 		return out
 	}
-	g.lone = true
+	g.owed.lone = true
 	return Unanswered
 }
 
@@ -489,7 +355,7 @@ func (g *Gateway) Rested(now int64) bool {
 func (g *Gateway) Idle(now int64) bool {
 	// No owner has answered, or it has no room: there is nobody to give anything back to.
 	nobody := (g.silent || g.unowned != 0) && g.owner == 0
-	if (g.open || g.register || g.unsent) && !nobody || g.returning || g.need > 0 {
+	if (g.open || g.register || g.owed.unsent) && !nobody || g.returning || g.need > 0 {
 		return false
 	}
 	return g.known(now) <= 0 && now >= g.until
@@ -504,7 +370,7 @@ func (g *Gateway) Release(now int64) (q Request, ok bool) {
 	}
 	g.left = g.giveUp(now)
 	g.returned += max(0, g.tokens())
-	g.open, g.register, g.wanted, g.hidden = false, false, 0, 0
+	g.open, g.register, g.wanted, g.owed.hidden = false, false, 0, 0
 	q = g.message(now)
 	q.Released = true
 	return q, true

@@ -74,7 +74,7 @@ func TestLateReportWithHiddenUseIsRefilled(t *testing.T) {
 		}
 		g.Owe(now+50*millisecond, Token)
 		now += 60 * millisecond
-		if q, _ = g.Ask(now); q.Extra >= g.extra {
+		if q, _ = g.Ask(now); q.Extra >= g.owed.extra {
 			t.Fatal("nothing is hidden")
 		}
 		o.Request(now, 1, q, &sent)

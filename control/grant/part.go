@@ -127,8 +127,8 @@ func (s *Standing) Resize(p Params, at int64, from, to int) {
 	}
 }
 
-// Rescale carries a part over to another rate and burst of its limit, as an owner's bucket is: as much is spent, or of
-// a smaller burst as large a part. The numbers are those of the limit, or of the part, alike.
+// Rescale carries a part over to another rate and burst of its limit, or of the part. As much is spent, or of a smaller
+// burst as large a share.
 func (s *Standing) Rescale(at int64, fromRate, fromBurst, toRate, toBurst float64) {
 	missing := float64(max(0, s.Full-at)) * fromRate / toRate * min(1, toBurst/fromBurst)
 	s.put(at, math.Ceil(missing))

@@ -8,7 +8,7 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	// to acknowledge that. Until it knows, it counts what the caller has admitted meanwhile twice.
 	if gone := min(g.admit, g.tokens()); gone > 0 {
 		g.returned += gone
-		g.unsent = true
+		g.owed.unsent = true
 	}
 	g.admit, g.denied = 0, false
 	g.renew(now)
@@ -24,7 +24,7 @@ const most = 1 << 59
 
 // renew begins another session with the owner when the counts of this one are large.
 func (g *Gateway) renew(now int64) {
-	if max(g.granted, g.extra, -g.extra) > most {
+	if max(g.granted, g.owed.extra, -g.owed.extra) > most {
 		g.NewOwner(now)
 	}
 }
@@ -53,7 +53,7 @@ func (g *Gateway) Ask(now int64) (q Request, ok bool) {
 		g.open, g.askedAt = true, now
 	}
 	if g.listen(now); g.silent {
-		g.hidden = 0 // it may not answer for long, and is to know when it does
+		g.owed.hidden = 0 // it may not answer for long, and is to know when it does
 	}
 	g.returning = false
 	return g.message(now), true
@@ -64,7 +64,7 @@ func (g *Gateway) wants(now int64) bool {
 	switch {
 	case now < g.unowned:
 		return false
-	case g.register, g.unsent, g.exclusive && g.lapseAt != 0 && now >= g.renewAt:
+	case g.register, g.owed.unsent, g.exclusive && g.lapseAt != 0 && now >= g.renewAt:
 		return true
 	case g.exclusive || now < g.until:
 		return false
@@ -86,8 +86,8 @@ func (g *Gateway) ahead(now int64) int64 {
 func (g *Gateway) message(now int64) Request {
 	g.number++
 	g.said = g.spent
-	extra := g.extra - g.hidden
-	g.told[g.number%uint32(len(g.told))] = toldExtra{g.number, extra}
+	extra := g.owed.extra - g.owed.hidden
+	g.owed.told[g.number%uint32(len(g.owed.told))] = toldExtra{g.number, extra}
 	q := Request{
 		Session: g.session, Owner: g.owner, Number: g.number, Recalled: g.recalled,
 		Granted: g.granted, Spent: g.spent, Returned: g.returned, Extra: extra,
@@ -96,11 +96,11 @@ func (g *Gateway) message(now int64) Request {
 	if q.Exclusive {
 		q.Full = g.leftFull
 	}
-	q.Refills = g.late.send(g.p, now, g.number, g.hidden)
+	q.Refills = g.late.send(g.p, now, g.number, g.owed.hidden)
 	if g.register {
 		q.Register, q.Exclusive, q.Held, q.Level, q.Full = true, g.exclusive, g.held, g.known(now), 0
 		if q.Level > 0 {
-			q.Level = max(0, q.Level-max(0, g.both))
+			q.Level = max(0, q.Level-max(0, g.owed.both))
 		}
 	}
 	if g.open {

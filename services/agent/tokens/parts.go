@@ -99,7 +99,7 @@ func (d *Desk) beginDivision(now time.Duration) {
 	}
 }
 
-// Apart notes that there are other sites, see [grant.Division.Apart]. One that is cut off is one still.
+// Apart notes that there are other sites, see [grant.Division.Apart]. A site that is cut off still counts.
 func (d *Desk) Apart() {
 	if !d.parts.apart {
 		d.parts.apart, d.parts.changed = true, true

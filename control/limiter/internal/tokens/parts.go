@@ -81,7 +81,7 @@ func (r *record) goesBy(p grant.Params) (already bool) {
 	return already
 }
 
-// filling is how long an empty part takes to fill, nanoseconds.
+// filling returns the time in which an empty part fills, nanoseconds.
 func (r *record) filling() int64 {
 	return int64(min(float64(r.burst)/float64(r.rate)*1e9, math.MaxInt64/8))
 }

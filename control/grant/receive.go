@@ -1,0 +1,141 @@
+package grant
+
+// Grant takes in a message of an owner. The flag says that the owner has received the open question, and
+// will answer it later.
+func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
+	g.lapse(now)
+	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
+		g.giveUp(now) // this owner will not recall it when others come: the caller goes on from its level
+		g.open, g.silent, g.unowned, g.wanted = false, false, now+declined, 0
+		return false
+	}
+	if m.Session != g.session || m.Owner == 0 {
+		return false
+	}
+	if m.Begin && m.Owner == g.owner {
+		g.change(now, g.owner)
+		return false
+	}
+	answers := g.open && m.Seq == g.seq
+	switch {
+	case m.Owner == g.owner:
+	case answers && g.owner == 0:
+		g.owner = m.Owner
+	case g.open && m.Seq == 0: // another owner than the counts are for
+		g.change(now, m.Owner)
+		return false
+	default:
+		return false
+	}
+	g.believe(m.Granted)
+	if m.Pending {
+		g.register = g.register && !answers // it has that, too
+		return answers
+	}
+	g.late.acknowledge(m.Seen)
+	if answers {
+		g.answered(now, m)
+	}
+	return false
+}
+
+// believe takes in the number of granted tokens. No correct owner grants more than the burst at a
+// time: the rest goes back at once, so that a gateway never has more, whichever owner granted.
+func (g *Gateway) believe(granted int64) {
+	g.granted = max(g.granted, granted)
+	g.returned += max(0, g.tokens()-g.p.Burst)
+}
+
+// answered takes in the answer to the question that is open.
+func (g *Gateway) answered(now int64, m Grant) {
+	g.open, g.silent, g.register, g.unowned, g.wanted = false, false, false, 0, 0
+	g.heard, g.others = now, m.Others
+	g.validFor(m.Valid)
+	if g.exclusive {
+		return // an earlier owner's bucket, confirmed
+	}
+	untold := g.untold(m.Seen)
+	g.level, g.admit = m.Level+max(0, untold), max(0, m.Admit)
+	g.owed.hidden, g.owed.unsent = 0, untold > 0
+	g.refuse(m.Wait)
+	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
+		g.takeBucket(now, m, untold)
+	}
+}
+
+// refuse refuses the requests that wait, and new requests until a token is due. The owner has counted wait
+// from when the question came. So a request that is asked about so long after the question comes to the
+// owner when the token is there. A request that comes a little earlier may wait for it.
+func (g *Gateway) refuse(wait int64) {
+	if g.until, g.denied = 0, wait > 0; g.denied {
+		g.until = g.askedAt + wait - min(g.p.Due, wait/2)
+	}
+}
+
+// toldExtra is the value of extra that a message has reported.
+type toldExtra struct {
+	number uint32
+	extra  int64
+}
+
+// untold returns the part of extra that the owner had not received with the message that it has seen:
+// the bucket that it grants lacks that part. For a message of long ago it is all that was reported
+// since the oldest remembered message.
+func (g *Gateway) untold(seen uint32) int64 {
+	o := &g.owed
+	if at := o.told[seen%uint32(len(o.told))]; at.number == seen {
+		return o.extra - at.extra
+	}
+	return o.extra - o.told[(g.number+1)%uint32(len(o.told))].extra
+}
+
+// takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks the part
+// of extra that the owner had not received, which is charged as of when it was spent.
+func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
+	unspent := g.tokens()
+	g.returned += unspent
+	g.exclusive, g.until, g.owed.unsent = true, 0, false
+	g.alone = bucket{at: now}
+	g.alone.fill(max(0, m.Level-unspent), m.Full)
+	g.alone.charge(g.p.Burst, untold)
+	g.late.advance(g.p, now)
+	g.alone.lateFor(g.p, now, untold, g.late.refills(now))
+}
+
+// Recall takes in a message of the owner: what is not spent goes back, also what is
+// still on its way.
+func (g *Gateway) Recall(now int64, m Recall) {
+	g.lapse(now)
+	if m.Session == g.session && g.owner == 0 && g.open && (m.Seq == g.seq || m.Seq == 0) {
+		g.owner = m.Owner // its grant is still on its way, or waits for the answer to this
+	}
+	if m.Session != g.session || m.Owner != g.owner || int32(m.Number-g.recalled) < 0 {
+		return
+	}
+	g.silent, g.register = false, false // it knows this session
+	if m.Number != g.recalled {
+		g.recalled = m.Number
+		g.barred = m.Seq
+		g.left = g.giveUp(now)
+		g.believe(m.Granted)
+		g.returned += max(0, g.tokens())
+		if g.open && int32(m.Seq-g.seq) >= 0 {
+			g.open, g.wanted = false, 0 // its answer is void; what waits asks again
+			g.owed.hidden = 0           // the answer to the recall reports it
+		}
+	}
+	g.returning = true
+}
+
+// giveUp ends the use of the bucket itself and returns D; −1: it was not had.
+func (g *Gateway) giveUp(now int64) int64 {
+	if !g.exclusive {
+		return -1
+	}
+	g.alone.advance(g.p, now)
+	g.exclusive = false
+	g.level, g.heard = g.alone.spent, now
+	g.until = 0
+	g.leftFull = g.alone.full()
+	return g.alone.spent
+}
