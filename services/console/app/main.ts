@@ -5,6 +5,7 @@ import { forget } from "./block";
 import { History } from "./chart";
 import { h, patch, type Content, type Tree } from "./dom";
 import { fleet } from "./fleet";
+import { heading, keep as keepFocus, trail } from "./focus";
 import { duration } from "./format";
 import { Live } from "./live";
 import { link, type Context, type Screen } from "./parts";
@@ -22,7 +23,7 @@ const staleAfter = 5000; // ms without a byte of the stream
 
 const root = document.getElementById("console")!;
 const history = new History();
-let screen: Screen, drawn = false, allowed = false, dialog: (() => Content) | null = null;
+let screen: Screen, key = "", arrived = false, drawn = false, allowed = false, dialog: (() => Content) | null = null;
 let access: Access | null = null, unknown = false, refusal = "", typed = "", keep = false;
 
 const live = new Live(() => {
@@ -46,8 +47,15 @@ function changed(): void {
   drawn = true;
   requestAnimationFrame(() => {
     drawn = false;
+    const before = trail();
     patch(root, page());
-    if (dialog && !modal()?.open) modal()?.showModal();
+    if (dialog && !modal()?.open) {
+      modal()?.showModal();
+      heading(modal());
+    }
+    if (arrived) heading(root.querySelector("main"));
+    else keepFocus(before);
+    arrived = false;
   });
 }
 
@@ -81,6 +89,9 @@ function navigate(): void {
   dialog = null;
   modal()?.close();
   screen = open(where());
+  const next = screen.key ?? location.hash;
+  arrived = key !== "" && key !== next;
+  key = next;
   document.title = `${screen.title} · ${t.product}`;
   live.follow(screen.paths());
   changed();
@@ -105,13 +116,20 @@ function page(): Content {
   return [
     h("a", { class: "skip", href: "#main", onclick: (e) => {
       e.preventDefault();
-      document.getElementById("main")?.focus();
+      heading(root.querySelector("main"));
     } }, t.skip),
     bar(),
-    h("main", { id: "main", tabindex: -1 }, unknown || live.problem?.status === 401 ? signInForm()
-      : [stale(), h("div", { key: location.hash, class: "screen" }, screen.view())]),
-    h("dialog", { "aria-label": t.planTitle, onclose: () => { dialog = null; changed(); } }, dialog?.()),
+    h("main", { id: "main" }, unknown || live.problem?.status === 401 ? signInForm()
+      : [stale(), h("div", { key, class: "screen" }, screen.view())]),
+    h("dialog", { "aria-label": t.planTitle, onclose: closed }, dialog?.()),
   ];
+}
+
+// closed follows the end of the dialog. The browser gives the focus back to what had opened it, if that is still there.
+function closed(): void {
+  dialog = null;
+  arrived ||= document.activeElement === document.body;
+  changed();
 }
 
 function bar(): Tree {

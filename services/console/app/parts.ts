@@ -9,6 +9,7 @@ import type { Problem } from "./types";
 // Screen is a page of the console. paths are asked live; view is called after each change.
 export interface Screen {
   title: string;
+  key?: string; // of screens that differ in choices of the reader alone; without it the address
   paths(): string[];
   view(): Content;
   heard?(): void; // an answer came

@@ -54,9 +54,9 @@ export function propose(c: Context, p: Proposal): void {
       maxlength: 1000, value: message, oninput: (e) => { message = (e.target as HTMLInputElement).value; } })),
     h("div", { class: "controls" },
       !done && plan && plan.changes.length > 0 && h("button", { type: "button", class: "primary",
-        disabled: busy || ticked.size < plan.guards.length, onclick: () => void commit() },
+        key: "confirm", "aria-disabled": busy || ticked.size < plan.guards.length ? "true" : null, onclick: () => void commit() },
         busy ? t.applying : t.confirm),
-      h("button", { type: "button", onclick: () => c.dialog(null) }, done ? t.close : t.cancel)),
+      h("button", { key: "close", type: "button", onclick: () => c.dialog(null) }, done ? t.close : t.cancel)),
   ]);
   void planned();
 }

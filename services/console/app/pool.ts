@@ -62,6 +62,7 @@ class WhatIf {
   constructor(private readonly c: Context, private readonly id: string) { this.effects = new Effects(c); }
 
   private async ask(): Promise<void> {
+    if (this.busy || !this.asked()) return;
     this.busy = true;
     this.plan = this.problem = null;
     this.c.changed();
@@ -110,7 +111,7 @@ class WhatIf {
         h("fieldset", null, h("legend", null, t.oneMore),
           number(t.oneMoreWeight, this.more, "", (v) => { this.more = v; }),
           number(t.oneMoreDemand, this.asks, "", (v) => { this.asks = v; })),
-        h("button", { type: "submit", class: "primary", disabled: this.busy || !this.asked() }, t.plan)),
+        h("button", { type: "submit", class: "primary", "aria-disabled": this.busy || !this.asked() ? "true" : null }, t.plan)),
       this.problem && failed(this.problem), this.busy && loading(), this.plan && this.effects.view(this.plan),
     ];
   }
