@@ -45,7 +45,7 @@ export class Hour {
         { name: t.capacity, kind: "capacity" }]),
       all && before.length > 1 && [
         chart(t.historyEvents, before.map(({ s, at }) => ({ at, values: [s.refused, s.marked, s.waiting] })), [
-          { name: t.refusedRate, kind: "refused" }, { name: t.marked, kind: "b" },
+          { name: t.refusedRate, kind: "refused" }, { name: t.marked, kind: "e" },
           { name: t.waitingCost, kind: "capacity", text: num }]),
         tenants(chart, before),
       ],

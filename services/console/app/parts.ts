@@ -128,7 +128,7 @@ export function spark(admitted: string[], refused: string[]): Content {
     "aria-label": parts.map(([a, r]) => num(a + r)).join(", ") },
     parts.map(([a, r], i) => {
       const x = (7 - n + i) * 6, high = (a + r) / most * 20, low = a / most * 20;
-      return [h("rect", { class: "refused", x, y: 20 - high, width: 5, height: high - low }),
+      return [high > low && h("rect", { class: "refused", x: x + .5, y: 20 - high + .5, width: 4, height: Math.max(0, high - low - 1) }),
         h("rect", { class: "admitted", x, y: 20 - low, width: 5, height: low })];
     }));
 }
