@@ -109,6 +109,7 @@ func (b *browser) block(t *testing.T, s *system) {
 		b.press("Block for an hour")
 		b.shows("What would change", "tenants/dart/limits/blocked", "tenants/dart/limits/blocked/overrides/"+client)
 		if i == 0 {
+			b.widths(t, "block")
 			b.picture("block")
 		}
 		b.press("Confirm")

@@ -223,13 +223,28 @@ func (b *browser) harmless(t *testing.T, name string) {
 	}
 }
 
-// widths fails the test if a page is wider than the narrowest or the widest screen.
+// widths fails the test if a page is wider than the narrowest or the widest screen, or hard to read there: a text or
+// a box beyond the edge that no box around it scrolls to, small letters, lines that the eye does not follow.
 func (b *browser) widths(t *testing.T, name string) {
 	t.Helper()
 	for _, width := range []int64{360, 2560} {
 		b.dress(width, "dark")
-		if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > width {
-			t.Errorf("%s: a screen of %d px scrolls sideways: %d px", name, width, wide)
+		for _, fault := range evaluate[[]string](b, `(() => {
+			const out = [], page = document.scrollingElement;
+			if (page.scrollWidth > innerWidth) out.push("the page scrolls sideways: " + page.scrollWidth + " px");
+			for (const e of document.body.querySelectorAll("*")) {
+				const r = e.getBoundingClientRect(), size = parseFloat(getComputedStyle(e).fontSize);
+				if (!e.checkVisibility() || r.width === 0 || e.closest(".skip")) continue;
+				const what = e.tagName + " " + e.textContent.slice(0, 40);
+				const scrolls = e.parentElement.closest(".wide, .scroll, .columns");
+				if ((r.left < 0 || r.right > innerWidth + 1) && !scrolls) out.push(what + " ends at " + r.right + " px");
+				if (![...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.nodeValue.trim())) continue;
+				if (size < 12) out.push(what + " has letters of " + size + " px");
+				if (e.matches("p, li") && r.width > 75 * size) out.push(what + " has lines of " + r.width / size + " em");
+			}
+			return out.slice(0, 5);
+		})()`) {
+			t.Errorf("%s: on a screen of %d px %s", name, width, fault)
 		}
 	}
 	b.dress(1280, "light")
