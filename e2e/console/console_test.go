@@ -36,7 +36,11 @@ func TestConsole(t *testing.T) {
 	t.Run("keyboard", func(t *testing.T) { b.on(t).keyboard(t, s) })
 	t.Run("roles", func(t *testing.T) { roles(t, tab(t, b.ctx, s.guarded)) })
 	other := tab(t, b.ctx, s.guarded)
+	t.Run("revoked", func(t *testing.T) { revoked(t, s, tab(t, b.ctx, s.guarded)) })
 	t.Run("failover", func(t *testing.T) { b.on(t).failover(t, s, other.on(t)) })
+	if *whole {
+		t.Run("faults", func(t *testing.T) { b.on(t).faults(t, s) })
+	}
 }
 
 // realScreens are the screens of a real installation, with words that each shows.
@@ -274,11 +278,7 @@ func (b *browser) failover(t *testing.T, s *system, other *browser) {
 	if err := s.Coordinators[0].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); strings.Contains(b.text(), "Last news"); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the page does not recover:\n%s", b.text())
-		}
-	}
+	b.hides("Last news")
 }
 
 // axe is the source of axe, which checks a page as a screen reader has it.

@@ -4,7 +4,7 @@ import type { History } from "./chart";
 import { h, type Content, type Tree } from "./dom";
 import { Hour } from "./hour";
 import { duration, last, num, rate, seconds, time } from "./format";
-import { badge, body, figures, known, link, section, Table, type Context, type Screen } from "./parts";
+import { badge, body, figures, fresh, known, link, section, Table, type Context, type Screen } from "./parts";
 import { byTenant, picture, Weights } from "./pools";
 import { t } from "./strings";
 import type { Finding, Gateway, Gateways, Pool, Top } from "./types";
@@ -20,7 +20,7 @@ export function fleet(c: Context, history: History): Screen {
   const pools = () => body<{ pools: Pool[] }>(c.live, poolsPath)?.pools ?? [];
   return {
     title: t.fleet,
-    heard: () => pools().slice(0, pictured).forEach((p) => remember(history, p)),
+    heard: () => (fresh<{ pools: Pool[] }>(c.live, poolsPath)?.pools ?? []).slice(0, pictured).forEach((p) => remember(history, p)),
     paths: () => [poolsPath, "/gateways", ":check", ...pools().slice(0, pictured).map((p) => byTenant(last(p.name)))],
     view: () => [
       h("h1", null, t.fleet),

@@ -6,9 +6,8 @@ import { History } from "./chart";
 import { h, patch, type Content, type Tree } from "./dom";
 import { fleet } from "./fleet";
 import { heading, keep as keepFocus, trail } from "./focus";
-import { duration } from "./format";
 import { Live } from "./live";
-import { link, type Context, type Screen } from "./parts";
+import { link, stale, type Context, type Screen } from "./parts";
 import { picture } from "./picture";
 import { pool } from "./pool";
 import { request } from "./request";
@@ -29,6 +28,7 @@ let access: Access | null = null, unknown = false, refusal = "", typed = "", kee
 const live = new Live(() => {
   screen.heard?.();
   live.follow(screen.paths());
+  if (live.problem?.status === 401 && !unknown) void introduce(); // the token is withdrawn: why?
   changed();
 });
 
@@ -120,7 +120,7 @@ function page(): Content {
     } }, t.skip),
     bar(),
     h("main", { id: "main" }, unknown || live.problem?.status === 401 ? signInForm()
-      : [stale(), h("div", { key, class: "screen" }, screen.view())]),
+      : [old(), h("div", { key, class: "screen" }, screen.view())]),
     h("dialog", { "aria-label": t.planTitle, onclose: closed }, dialog?.()),
   ];
 }
@@ -148,12 +148,10 @@ function bar(): Tree {
       signedIn() && h("button", { type: "button", onclick: () => { signIn("", false); restart(); } }, t.signOut)));
 }
 
-// stale says how old the figures are, once nothing is heard.
-function stale(): Content {
+// old says how old the figures are, once nothing is heard.
+function old(): Content {
   if (screen.paths().length === 0 || live.heard === 0) return null;
-  const age = Date.now() - live.heard;
-  return age > staleAfter && h("p", { key: "stale", class: "note warn", role: "status" },
-    t.stale(duration(Math.round(age / 1000))));
+  return Date.now() - live.heard > staleAfter && stale(live.heard);
 }
 
 function signInForm(): Content {

@@ -2,7 +2,7 @@
 
 import { h, type Content, type Tree } from "./dom";
 import type { Live } from "./live";
-import { num } from "./format";
+import { duration, num } from "./format";
 import { t } from "./strings";
 import type { Problem } from "./types";
 
@@ -40,18 +40,30 @@ export function failed(p: Problem): Tree {
     p.status === 404 ? null : " " + t.retry);
 }
 
-// known shows an answer of the stream once it is there and good.
+// known shows an answer of the stream once it is there and good. While the coordinator fails to give another, the last
+// good one stays.
 export function known<T>(live: Live, path: string, view: (body: T) => Content): Content {
   const a = live.answer(path);
   if (!a) return live.problem ? failed(live.problem) : loading();
-  if (a.status !== 200) return failed((a.body as Problem | null) ?? { status: a.status });
-  return view(a.body as T);
+  if (a.status === 200) return view(a.body as T);
+  const problem = failed((a.body as Problem | null) ?? { status: a.status });
+  return a.before ? [problem, stale(a.before.until, path), view(a.before.body as T)] : problem;
 }
 
-// body is a good answer of the stream, or nothing.
+// stale says how old figures are. Of that a screen reader says no more than that they are old.
+export function stale(until: number, key = ""): Tree {
+  return h("div", { key: `stale ${key}`, class: "note warn" }, h("p", { role: "status" }, t.stale), h("p", null,
+    t.staleSince(duration(Math.round((Date.now() - until) / 1000)))));
+}
+
+// body is the last good answer of the stream, or nothing; fresh is it only if there is no later one.
 export function body<T>(live: Live, path: string): T | undefined {
   const a = live.answer(path);
-  return a?.status === 200 ? (a.body as T) : undefined;
+  return (a?.status === 200 ? a.body : a?.before?.body) as T | undefined;
+}
+
+export function fresh<T>(live: Live, path: string): T | undefined {
+  return live.answer(path)?.status === 200 ? body<T>(live, path) : undefined;
 }
 
 export function section(title: string, ...content: Content[]): Tree {

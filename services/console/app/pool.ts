@@ -6,7 +6,7 @@ import { h, type Content } from "./dom";
 import { last, now, num, rate } from "./format";
 import { poolFigures, remember } from "./fleet";
 import { Hour } from "./hour";
-import { body, failed, figures, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
+import { body, failed, figures, fresh, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
 import { Effects, stored } from "./plan";
 import { byTenant, found, picture, Weights } from "./pools";
 import { t } from "./strings";
@@ -28,7 +28,7 @@ export function pool(c: Context, history: History, id: string): Screen {
   return {
     title: `${t.pool} ${id}`,
     heard: () => {
-      const p = body<Pool>(c.live, path);
+      const p = fresh<Pool>(c.live, path);
       if (p) remember(history, p);
     },
     paths: () => [path, top],
