@@ -27,6 +27,7 @@ func TestConsole(t *testing.T) {
 	s.load(t)
 	b := tab(t, chromium, s.open)
 	t.Run("screens", func(t *testing.T) { b.on(t).screens(t) })
+	t.Run("ready", func(t *testing.T) { tab(t, b.ctx, s.open).ready(t, s.open) })
 	t.Run("documents", func(t *testing.T) { b.on(t).documents() })
 	t.Run("watchers", func(t *testing.T) { s.watchers(t) })
 	t.Run("block", func(t *testing.T) { b.on(t).block(t, s) })

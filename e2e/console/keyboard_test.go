@@ -102,8 +102,8 @@ func (b *browser) typed(text string) {
 	b.key(text[len(text)/2:])
 }
 
-// walk presses the tabulator until it is where it began. It comes by all that can be operated, sees the focus on each,
-// and is never caught or lost.
+// walk presses the tabulator until the focus returns to its first stop. The focus comes by all that can be operated, is
+// seen on each stop, and is never caught or lost.
 func (b *browser) walk(t *testing.T, name string) {
 	t.Helper()
 	evaluate[bool](b, `(() => {
@@ -122,7 +122,7 @@ func (b *browser) walk(t *testing.T, name string) {
 		if n == 0 {
 			first = s
 		} else if s.Tag != "" && evaluate[int](b, "window.stops.size") == before {
-			break // it is where it was before
+			break // this stop came before
 		}
 	}
 	missed := evaluate[[]string](b, `window.wanted.filter((e) => e.isConnected && e.checkVisibility() && !window.stops.has(e))

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
 	"github.com/titrate/titrate/services/console"
 )
 
@@ -198,6 +201,7 @@ func TestStates(t *testing.T) {
 		}
 	}
 	api.now.Store(full)
+	b.zones(t)
 	for _, s := range late {
 		b.screen(s.hash)
 		b.shows(s.words[full])
@@ -212,6 +216,21 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// zones shows a time of UTC in zones of readers.
+func (b *browser) zones(t *testing.T) {
+	t.Helper()
+	for _, one := range [][2]string{{"Asia/Tokyo", "Jan 1, 2026, 9:00:00"},
+		{"America/New_York", "Dec 31, 2025, 7:00:00"}, {"", ""}} {
+		if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride,
+			emulation.SetTimezoneOverrideParams{TimezoneID: one[0]}); err != nil {
+			t.Fatal(err)
+		}
+		b.do(chromedp.Reload()) // the page knows its zone from then on
+		b.screen("/changes")
+		b.shows(one[1])
+	}
+}
+
 // harmless fails the test if a name has become an element or run as a script.
 func (b *browser) harmless(t *testing.T, name string) {
 	t.Helper()
@@ -223,8 +242,8 @@ func (b *browser) harmless(t *testing.T, name string) {
 	}
 }
 
-// widths fails the test if a page is wider than the narrowest or the widest screen, or hard to read there: a text or
-// a box beyond the edge that no box around it scrolls to, small letters, lines that the eye does not follow.
+// widths fails the test if a page is wider than the narrowest or the widest screen, or hard to read there. Faults are a
+// text beyond the edge that no box scrolls to, small letters, and long lines.
 func (b *browser) widths(t *testing.T, name string) {
 	t.Helper()
 	for _, width := range []int64{360, 2560} {

@@ -12,7 +12,7 @@ import (
 var pictures = [][]string{{"admitted", "a", "b", "c", "d", "e"}, {"admitted", "refused", "capacity"}, {"refused", "e", "capacity"}}
 
 const (
-	// leastContrast is what WCAG 2.2 asks of a line against what it is drawn on (criterion 1.4.11).
+	// leastContrast bounds the contrast of a line and its ground from below: WCAG 2.2, criterion 1.4.11.
 	leastContrast = 3
 	// leastDistance is between two colours in OKLab, where 0.02 is just seen beside each other.
 	leastDistance = 0.08
@@ -32,8 +32,8 @@ var sights = map[string][3][3]float64{
 
 type colour [3]float64 // linear sRGB, 0 to 1
 
-// Lines of one picture differ in their dashes, and in colour for each kind of eye, in light and in dark. All of them
-// are seen on what they are drawn on.
+// Lines of one picture differ in their dashes, and in colour for each kind of eye, in light and in dark. Each line has
+// a contrast to its ground.
 func TestPalette(t *testing.T) {
 	css, err := os.ReadFile("app/app.css")
 	if err != nil {
@@ -97,14 +97,14 @@ func seen(m [3][3]float64, c colour) (out colour) {
 	return out
 }
 
-// contrast is the contrast ratio of WCAG 2.2.
+// contrast returns the contrast ratio of WCAG 2.2.
 func contrast(a, b colour) float64 {
 	luminance := func(c colour) float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2] }
 	x, y := luminance(a), luminance(b)
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// distance is that of OKLab (Ottosson 2020).
+// distance returns the distance of two colours in OKLab (Ottosson 2020).
 func distance(a, b colour) float64 {
 	x, y := oklab(a), oklab(b)
 	return math.Hypot(math.Hypot(x[0]-y[0], x[1]-y[1]), x[2]-y[2])

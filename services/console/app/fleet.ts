@@ -44,13 +44,13 @@ function poolCard(c: Context, hour: Hour, weights: Weights, p: Pool): Tree {
 }
 
 // poolFigures are the numbers of a pool, and what they mean.
-export function poolFigures(p: Pool): Content {
+export function poolFigures(p: Pool, more: [string, string][] = []): Content {
   const s = p.status;
-  if (!s) return figures([[t.capacity, rate(p.capacity)]]);
+  if (!s) return figures([[t.capacity, rate(p.capacity)], ...more]);
   return [
     figures([[t.admitted, rate(s.admitted)], [t.demand, rate(s.demand)], [t.capacity, rate(s.capacity || p.capacity)],
       [t.fairLevel, s.fairRate > 0 ? rate(s.fairRate) : null], [t.price, s.price > 0 ? num(s.price) : null],
-      [t.inFlight, s.inFlight > 0 ? num(s.inFlight) : null], [t.leader, s.leader]]),
+      [t.inFlight, s.inFlight > 0 ? num(s.inFlight) : null], [t.leader, s.leader], ...more]),
     h("p", null, s.fairRate > 0 ? t.full(rate(s.fairRate)) : t.slack),
     s.infeasibleGuarantees && h("p", { class: "note error" }, t.infeasible),
   ];
@@ -131,7 +131,7 @@ function gatewayTable(c: Context, title: string): Table<Gateway> {
     { title: t.agent, cell: (g) => g.agent },
     { title: t.state, cell: (g) => badge(stateOf(g), kindOf(g)) },
     { title: t.revision, number: true, cell: (g) => g.revision },
-    { title: t.lag, number: true, cell: (g) => lag(g.behindSince ?? g.heard) },
+    { title: t.lag, number: true, optional: true, cell: (g) => lag(g.behindSince ?? g.heard) },
     { title: t.claimsAge, number: true, cell: (g) => g.delay ? duration(seconds(g.delay)) : "" },
     { title: t.owned, number: true, cell: (g) => g.heard ? "" : num(g.owned) },
   ], (g) => `${g.name} ${g.agent} ${g.revision}`, c.changed);

@@ -77,7 +77,8 @@ export function figures(all: [string, string | null | undefined][]): Tree {
 
 export function badge(text: string, kind: string): Tree { return h("span", { class: `badge ${kind}` }, text); }
 
-export interface Column<T> { title: string; number?: boolean; cell(row: T): Content }
+// Column is one of a table. An optional one is left out while all of its cells are empty.
+export interface Column<T> { title: string; number?: boolean; optional?: boolean; cell(row: T): Content }
 
 const rowHeight = 36; // px, as in app.css
 const virtualFrom = 60; // rows; longer tables have only the visible ones in the document
@@ -106,21 +107,25 @@ export class Table<T> {
 
   private table(rows: T[], first: number, after: number): Tree {
     const all = rows.length === after - first;
+    const columns = all ? this.columns.filter((c) => !c.optional || rows.some((r) => full(c.cell(r)))) : this.columns;
     const space = (n: number, key: string) => n > 0 &&
       h("tr", { key, "aria-hidden": "true" },
-        h("td", { colspan: this.columns.length, class: "space", css: { height: `${n * rowHeight}px` } }));
+        h("td", { colspan: columns.length, class: "space", css: { height: `${n * rowHeight}px` } }));
     const table = h("table", { "aria-label": this.title, "aria-rowcount": all ? null : rows.length + 1 },
-      h("thead", null, h("tr", null, this.columns.map((c) => h("th", { scope: "col", class: c.number ? "n" : null },
+      h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.number ? "n" : null },
         c.title)))),
       h("tbody", null,
         space(first, " above"),
         rows.slice(first, after).map((row, i) => h("tr",
           { key: this.key(row), "aria-rowindex": all ? null : first + i + 2 },
-          this.columns.map((c) => h("td", { class: c.number ? "n" : null }, c.cell(row))))),
+          columns.map((c) => h("td", { class: c.number ? "n" : null }, c.cell(row))))),
         space(rows.length - after, " below")));
     return all ? h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": this.title }, table) : table;
   }
 }
+
+// full is whether a cell has something to show.
+function full(c: Content): boolean { return Array.isArray(c) ? c.some(full) : Boolean(c); }
 
 // meter shows a part of a whole beside its number.
 export function meter(value: number, most: number, text: string, kind = "admitted"): Tree {

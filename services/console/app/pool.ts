@@ -3,10 +3,10 @@
 import { post, problemOf } from "./api";
 import type { History } from "./chart";
 import { h, type Content } from "./dom";
-import { last, now, num, rate } from "./format";
+import { last, now, num, per, rate } from "./format";
 import { poolFigures, remember } from "./fleet";
 import { Hour } from "./hour";
-import { body, failed, figures, fresh, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
+import { body, failed, fresh, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
 import { Effects, stored } from "./plan";
 import { byTenant, found, picture, Weights } from "./pools";
 import { t } from "./strings";
@@ -22,8 +22,8 @@ export function pool(c: Context, history: History, id: string): Screen {
     { title: t.nowAdmitted, number: true, cell: (a) => rate(now(a).admitted) },
     { title: t.nowRefused, number: true, cell: (a) => rate(now(a).refused) },
     { title: t.asked, cell: (a) => spark(a.admittedParts, a.refusedParts) },
-    { title: t.waited, number: true, cell: (a) => num(Number(a.waited)) },
-    { title: t.marked, number: true, cell: (a) => num(Number(a.marked)) },
+    { title: t.waited, number: true, cell: (a) => rate(per(a, a.waited)) },
+    { title: t.marked, number: true, cell: (a) => rate(per(a, a.marked)) },
   ], (a) => a.tenant, c.changed);
   return {
     title: `${t.pool} ${id}`,
@@ -35,7 +35,7 @@ export function pool(c: Context, history: History, id: string): Screen {
     view: () => [
       h("h1", null, `${t.pool} `, h("bdi", null, id)),
       known<Pool>(c.live, path, (p) => [
-        poolFigures(p), figures([[t.sharing, p.sharing]]),
+        poolFigures(p, [[t.sharing, p.sharing]]),
         known<Top>(c.live, top, (r) => picture(p, id, r, weights)),
         hour.view(p, true),
         section(t.tenants, known<Top>(c.live, top, (r) => r.rows.length === 0 ? h("p", { class: "quiet" }, t.idle)

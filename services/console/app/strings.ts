@@ -231,5 +231,5 @@ export const t = {
   segments: { waited: "waiting", retry: "not before" } as Record<string, string>,
   limitsThen: "Limits at that moment",
   shareThen: (share: string, rate: string, waiting: string) =>
-    `Share ${share} over all gateways, ${rate} here, ${waiting} requests waiting.`,
+    `Share ${share} over all gateways, ${rate} here, ${waiting} ${waiting === "1" ? "request" : "requests"} waiting.`,
 };

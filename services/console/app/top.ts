@@ -66,9 +66,9 @@ function columns(c: Context, by: string): Column<Activity>[] {
   if (by === "CLIENT") {
     return [name, tenantColumn(), { title: t.limit, cell: (a) => pictureLink(a.tenant, a.limit, a.client, limitName(a.limit)) },
       { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
-      { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
+      { title: t.error, number: true, optional: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
       { title: t.waited, number: true, cell: (a) => duration(a.waitedSeconds) },
-      { title: t.action, cell: (a) => a.client && a.tenant ? blockButton(c, a.tenant, a.client) : "" }];
+      { title: t.action, optional: true, cell: (a) => a.client && a.tenant ? blockButton(c, a.tenant, a.client) : "" }];
   }
   return [name, ...by === "LIMIT" ? [tenantColumn()] : [],
     { title: t.nowRefused, number: true, cell: (a) => rate(now(a).refused) },
