@@ -12,8 +12,9 @@ import (
 const (
 	// mostBytes bounds what a browser without a cache takes until the first figures are there, bytes.
 	mostBytes = 200_000
-	// mostRequests bounds how many requests it makes for them: files, roles, streams, the hour.
-	mostRequests = 8
+	// mostRequests bounds how many requests it makes for them: four files, roles, two streams, the hour of a pool, and
+	// the weights of two tenants.
+	mostRequests = 14
 )
 
 // load has the figures of one load of a page.

@@ -195,7 +195,8 @@ export const t = {
 
   revisions: "Revisions", noRevisions: "The history is empty.",
   when: "When", who: "Who", what: "What", message: "Message", set: "Set",
-  counts: (c: number, u: number, d: number) => `${c} created, ${u} updated, ${d} deleted`,
+  counts: (c: number, u: number, d: number) => [c && `${c} created`, u && `${u} updated`, d && `${d} deleted`]
+    .filter(Boolean).join(", ") || "nothing",
   older: "Older", newest: "Newest",
   diffOf: (revision: string) => `What revision ${revision} changed`,
   diffMore: (n: string) => `and ${n} more`,
