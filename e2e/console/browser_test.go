@@ -164,6 +164,10 @@ func (b *browser) document(name, selector, word string, width int64) {
 	b.dress(1280, "light")
 }
 
+// sightless are kinds of colour-blindness that Chromium imitates, for the pictures of some screens.
+var sightless = map[string][]emulation.SetEmulatedVisionDeficiencyType{
+	"pool": {"protanopia", "deuteranopia", "tritanopia", "achromatopsia"}, "exact": {"deuteranopia"}}
+
 // picture writes what the tab shows into a file, if pictures are wanted.
 func (b *browser) picture(name string) {
 	b.t.Helper()
@@ -175,15 +179,29 @@ func (b *browser) picture(name string) {
 		scheme string
 	}{{1280, "light"}, {1280, "dark"}, {360, "light"}, {2560, "dark"}} {
 		b.dress(look.width, look.scheme)
-		time.Sleep(1200 * time.Millisecond) // the figures of a second
-		png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		path := filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, look.width, look.scheme))
-		if err := os.WriteFile(path, png, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+		b.shoot(fmt.Sprintf("%s-%d-%s", name, look.width, look.scheme))
 	}
 	b.dress(1280, "light")
+	for _, kind := range append(sightless[name], "none") {
+		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedVisionDeficiency,
+			emulation.SetEmulatedVisionDeficiencyParams{Type: kind}); err != nil {
+			b.t.Fatal(err)
+		}
+		if kind != "none" {
+			b.shoot(name + "-" + string(kind))
+		}
+	}
+}
+
+// shoot writes what the tab shows into a file.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	time.Sleep(1200 * time.Millisecond) // the figures of a second
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
 }

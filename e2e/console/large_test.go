@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/titrate/titrate/services/console"
 )
 
 // A large installation.
 const manyTenants, manyGateways, pageSize = 10_000, 100, 1000
 
-// large answers as the admin API of a large installation does, each second with other figures.
+// large answers as the admin API of a large installation does, each second with other figures, and each two rows of
+// top in the other order.
 func large(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	list := func(name string, n int, one func(i int) string) string {
@@ -39,7 +42,7 @@ func large(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{%s,"agents":%d,"silent":[],"notes":[]}`, list("rows", 200, func(i int) string {
 			return fmt.Sprintf(`{"tenant":"tenant-%05d","pool":"","limit":"","client":"","gateway":"","admitted":"%d",
 				"waited":"0","marked":"0","shadowed":"0","refused":"%d","error":"0","waitedSeconds":0,"window":"60s",
-				"newestPart":"5s","admittedParts":["9","9","%d"],"refusedParts":["1","1","1"]}`, i, 6000-i, i, now%9)
+				"newestPart":"5s","admittedParts":["9","9","%d"],"refusedParts":["1","1","1"]}`, i^int(now%2), 6000-i, i, now%9)
 		}), manyGateways)
 	case "/v1alpha1/gateways":
 		fmt.Fprintf(w, `{"revision":"7",%s}`, list("gateways", manyGateways, func(i int) string {
@@ -62,7 +65,8 @@ func large(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Lists of 10,000 tenants and 100 gateways have only the rows in the document that are seen.
+// Lists of 10,000 tenants and 100 gateways have only the rows in the document that are seen. The focus goes with a row
+// that moves, and to the list if its row leaves.
 func TestLargeInstallation(t *testing.T) {
 	t.Parallel()
 	pages, err := console.New(http.HandlerFunc(large))
@@ -79,13 +83,28 @@ func TestLargeInstallation(t *testing.T) {
 	if n := rows(); n > 100 {
 		t.Errorf("%d rows of tenants in the document", n)
 	}
-	evaluate[int](b, `document.querySelector(".scroll").scrollTop = 1e9`)
+	b.focusEmulated()
+	evaluate[bool](b, `(document.querySelector("td a").focus(), true)`)
+	b.key(kb.End)
 	b.shows("tenant-09999")
+	b.focusIs("div", "Tenants") // the row of before is not in the document any more
 	evaluate[string](b, `(() => { const i = document.querySelector("input"); i.value = "01234";
 		i.dispatchEvent(new Event("input")); return "" })()`)
 	b.shows("tenant-01234")
 	if n := rows(); n != 2 {
 		t.Errorf("%d rows, want the title and the tenant", n)
+	}
+	b.screen("/top")
+	b.shows("tenant-00002")
+	evaluate[bool](b, `([...document.querySelectorAll("td a")].find((a) => a.innerText === "tenant-00002").focus(), true)`)
+	place := func() int { return evaluate[int](b, `document.activeElement.closest("tr").rowIndex`) }
+	for range 2 { // one move is of its row, one of the other row
+		for at, end := place(), time.Now().Add(patience); place() == at; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the rows stay in one order")
+			}
+		}
+		b.focusIs("a", "tenant-00002")
 	}
 	b.screen("/")
 	b.shows("gw-000", "fair level")

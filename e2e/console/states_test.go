@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
 	"github.com/titrate/titrate/services/console"
 )
 
@@ -198,6 +201,7 @@ func TestStates(t *testing.T) {
 		}
 	}
 	api.now.Store(full)
+	b.zones(t)
 	for _, s := range late {
 		b.screen(s.hash)
 		b.shows(s.words[full])
@@ -212,6 +216,21 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// zones shows a time of UTC in zones of readers.
+func (b *browser) zones(t *testing.T) {
+	t.Helper()
+	for _, one := range [][2]string{{"Asia/Tokyo", "Jan 1, 2026, 9:00:00"},
+		{"America/New_York", "Dec 31, 2025, 7:00:00"}, {"", ""}} {
+		if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride,
+			emulation.SetTimezoneOverrideParams{TimezoneID: one[0]}); err != nil {
+			t.Fatal(err)
+		}
+		b.do(chromedp.Reload()) // the page knows its zone from then on
+		b.screen("/changes")
+		b.shows(one[1])
+	}
+}
+
 // harmless fails the test if a name has become an element or run as a script.
 func (b *browser) harmless(t *testing.T, name string) {
 	t.Helper()
@@ -223,13 +242,28 @@ func (b *browser) harmless(t *testing.T, name string) {
 	}
 }
 
-// widths fails the test if a page is wider than the narrowest or the widest screen.
+// widths fails the test if a page is wider than the narrowest or the widest screen, or hard to read there. Faults are a
+// text beyond the edge that no box scrolls to, small letters, and long lines.
 func (b *browser) widths(t *testing.T, name string) {
 	t.Helper()
 	for _, width := range []int64{360, 2560} {
 		b.dress(width, "dark")
-		if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > width {
-			t.Errorf("%s: a screen of %d px scrolls sideways: %d px", name, width, wide)
+		for _, fault := range evaluate[[]string](b, `(() => {
+			const out = [], page = document.scrollingElement;
+			if (page.scrollWidth > innerWidth) out.push("the page scrolls sideways: " + page.scrollWidth + " px");
+			for (const e of document.body.querySelectorAll("*")) {
+				const r = e.getBoundingClientRect(), size = parseFloat(getComputedStyle(e).fontSize);
+				if (!e.checkVisibility() || r.width === 0 || e.closest(".skip")) continue;
+				const what = e.tagName + " " + e.textContent.slice(0, 40);
+				const scrolls = e.parentElement.closest(".wide, .scroll, .columns");
+				if ((r.left < 0 || r.right > innerWidth + 1) && !scrolls) out.push(what + " ends at " + r.right + " px");
+				if (![...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.nodeValue.trim())) continue;
+				if (size < 12) out.push(what + " has letters of " + size + " px");
+				if (e.matches("p, li") && r.width > 75 * size) out.push(what + " has lines of " + r.width / size + " em");
+			}
+			return out.slice(0, 5);
+		})()`) {
+			t.Errorf("%s: on a screen of %d px %s", name, width, fault)
 		}
 	}
 	b.dress(1280, "light")

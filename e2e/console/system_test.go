@@ -1,7 +1,6 @@
 package console
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"os"
@@ -41,6 +40,7 @@ const hostile = "<img src=x onerror=document.title=1>"
 type system struct {
 	*installation.Installation
 	open, guarded string // URLs of the consoles
+	tokens        string // path of the file of tokens
 }
 
 // tokenOf is the token of a caller with a role. That of a tenant-viewer is for the tenant dart.
@@ -89,16 +89,8 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens := rig.File("tokens.yaml")
-	text := "tokens:\n"
-	for role, tenants := range map[string]string{"viewer": "", "editor": ", tenants: [dart]", "admin": "",
-		"tenant-viewer": ", tenants: [dart]"} {
-		text += fmt.Sprintf("- {name: %s, sha256: %x, role: %s%s}\n", role, sha256.Sum256([]byte(tokenOf(role))), role,
-			tenants)
-	}
-	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.tokens = rig.File("tokens.yaml")
+	s.grant(t, grants)
 	etcd := ""
 	for i, arg := range s.Coordinators[0].Args {
 		if arg == "--etcd-endpoints" {
@@ -106,7 +98,7 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 		}
 	}
 	s.guarded = "http://" + free[2] + "/"
-	if err := rig.Coordinator("guarded", free[0], free[1], etcd, "--tokens", tokens, "--console", free[2],
+	if err := rig.Coordinator("guarded", free[0], free[1], etcd, "--tokens", s.tokens, "--console", free[2],
 		"--share-pools").
 		Start(t.Context()); err != nil {
 		t.Fatal(err)

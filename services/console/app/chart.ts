@@ -11,7 +11,7 @@ const gap = 1000; // ms between two
 export interface Sample { at: number; values: number[] }
 
 // kinds of lines that have no meaning of their own.
-export const kinds = ["b", "c", "d", "e", "a"] as const;
+export const kinds = ["a", "b", "c", "d", "e"] as const;
 
 // History keeps values while the page is open, an hour at most.
 export class History {
@@ -56,8 +56,8 @@ export function overTime(title: string, samples: Sample[], lines: Line[], every 
   const shown = lines.map((l, i) => ({ l, i })).filter(({ i }) => !isNaN(end.values[i] ?? NaN));
   return h("figure", { class: "chart" },
     h("figcaption", null, h("strong", null, title), " ",
-      shown.map(({ l, i }) => h("span", { class: "legend" }, h("span", { class: `swatch ${l.kind}`, "aria-hidden": "true" }),
-        said(l, i)))),
+      shown.map(({ l, i }) => h("span", { class: "legend" }, h("svg", { class: "swatch", viewBox: "0 0 34 6",
+        "aria-hidden": "true" }, h("path", { class: `line ${l.kind}`, d: "M0 3H34" })), said(l, i)))),
     h("svg", { viewBox: "0 0 600 140", preserveAspectRatio: "none", role: "img",
       "aria-label": `${title}: ${shown.map(({ l, i }) => said(l, i)).join(", ")}` },
       lines.map((l, i) => h("path", { class: `line ${l.kind}`, "vector-effect": "non-scaling-stroke", d: path(i) }))),

@@ -53,7 +53,7 @@ function patchChildren(parent: Element, children: Child[]): void {
       continue;
     }
     if (found === cursor) cursor = cursor.nextSibling;
-    else parent.insertBefore(found, cursor);
+    else move(parent, found, cursor);
     update(found, child);
   }
   while (cursor) {
@@ -61,6 +61,12 @@ function patchChildren(parent: Element, children: Child[]): void {
     cursor.remove();
     cursor = next;
   }
+}
+
+// move puts a child elsewhere. In browsers that can, it keeps the focus meanwhile.
+function move(parent: Element & { moveBefore?(n: Node, before: Node | null): void }, n: Node, before: Node | null): void {
+  if (parent.moveBefore) parent.moveBefore(n, before);
+  else parent.insertBefore(n, before);
 }
 
 function alike(n: Node, child: Child): boolean {

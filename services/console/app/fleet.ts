@@ -4,7 +4,7 @@ import type { History } from "./chart";
 import { h, type Content, type Tree } from "./dom";
 import { Hour } from "./hour";
 import { duration, last, num, rate, seconds, time } from "./format";
-import { badge, body, figures, known, link, section, Table, type Context, type Screen } from "./parts";
+import { badge, body, figures, fresh, known, link, section, Table, type Context, type Screen } from "./parts";
 import { byTenant, picture, Weights } from "./pools";
 import { t } from "./strings";
 import type { Finding, Gateway, Gateways, Pool, Top } from "./types";
@@ -20,7 +20,7 @@ export function fleet(c: Context, history: History): Screen {
   const pools = () => body<{ pools: Pool[] }>(c.live, poolsPath)?.pools ?? [];
   return {
     title: t.fleet,
-    heard: () => pools().slice(0, pictured).forEach((p) => remember(history, p)),
+    heard: () => (fresh<{ pools: Pool[] }>(c.live, poolsPath)?.pools ?? []).slice(0, pictured).forEach((p) => remember(history, p)),
     paths: () => [poolsPath, "/gateways", ":check", ...pools().slice(0, pictured).map((p) => byTenant(last(p.name)))],
     view: () => [
       h("h1", null, t.fleet),
@@ -44,13 +44,13 @@ function poolCard(c: Context, hour: Hour, weights: Weights, p: Pool): Tree {
 }
 
 // poolFigures are the numbers of a pool, and what they mean.
-export function poolFigures(p: Pool): Content {
+export function poolFigures(p: Pool, more: [string, string][] = []): Content {
   const s = p.status;
-  if (!s) return figures([[t.capacity, rate(p.capacity)]]);
+  if (!s) return figures([[t.capacity, rate(p.capacity)], ...more]);
   return [
     figures([[t.admitted, rate(s.admitted)], [t.demand, rate(s.demand)], [t.capacity, rate(s.capacity || p.capacity)],
       [t.fairLevel, s.fairRate > 0 ? rate(s.fairRate) : null], [t.price, s.price > 0 ? num(s.price) : null],
-      [t.inFlight, s.inFlight > 0 ? num(s.inFlight) : null], [t.leader, s.leader]]),
+      [t.inFlight, s.inFlight > 0 ? num(s.inFlight) : null], [t.leader, s.leader], ...more]),
     h("p", null, s.fairRate > 0 ? t.full(rate(s.fairRate)) : t.slack),
     s.infeasibleGuarantees && h("p", { class: "note error" }, t.infeasible),
   ];
@@ -131,7 +131,7 @@ function gatewayTable(c: Context, title: string): Table<Gateway> {
     { title: t.agent, cell: (g) => g.agent },
     { title: t.state, cell: (g) => badge(stateOf(g), kindOf(g)) },
     { title: t.revision, number: true, cell: (g) => g.revision },
-    { title: t.lag, number: true, cell: (g) => lag(g.behindSince ?? g.heard) },
+    { title: t.lag, number: true, optional: true, cell: (g) => lag(g.behindSince ?? g.heard) },
     { title: t.claimsAge, number: true, cell: (g) => g.delay ? duration(seconds(g.delay)) : "" },
     { title: t.owned, number: true, cell: (g) => g.heard ? "" : num(g.owned) },
   ], (g) => `${g.name} ${g.agent} ${g.revision}`, c.changed);

@@ -11,7 +11,7 @@ export function num(n: number): string {
   return Math.abs(n) >= 1000 ? whole.format(n) : digits.format(n);
 }
 
-export function rate(n: number): string { return `${num(n)}/s`; }
+export function rate(n: number): string { return n > 0 && n < .01 ? "<0.01/s" : `${num(n)}/s`; }
 
 export function time(text: string | undefined): string {
   const t = new Date(text ?? NaN);

@@ -7,7 +7,7 @@ import { last, num, seconds, time } from "./format";
 import { t } from "./strings";
 import type { Pool, PoolHistory } from "./types";
 
-const fresh = 10_000; // ms: a sample's time at the coordinator
+const fresh = 10_000; // ms between two samples of the coordinator
 const patient = 60_000; // ms after an answer that was none
 
 interface Known { asked: number; wait: number; answer?: PoolHistory }
@@ -33,10 +33,10 @@ export class Hour {
   // view draws a pool's hour; with all also what became of requests, and the tenants.
   view(p: Pool, all = false): Content {
     const name = last(p.name), answer = this.of(name), mine = this.seen.of(p.name);
-    const from = mine[0]?.at ?? Infinity;
+    const part = (at: number) => Math.floor(at / fresh), here = new Set(mine.map((s) => part(s.at)));
     const before = answer?.samples.map((s) => ({ s, at: Date.parse(s.time) })) ?? [];
-    const main: Sample[] = [...before.filter(({ at }) => at < from)
-      .map(({ s, at }) => ({ at, values: [s.admitted, s.demand, s.capacity] })), ...mine];
+    const main: Sample[] = [...before.filter(({ at }) => !here.has(part(at)))
+      .map(({ s, at }) => ({ at, values: [s.admitted, s.demand, s.capacity] })), ...mine].sort((a, b) => a.at - b.at);
     const every = before.length > 0 ? seconds(answer!.step) * 1000 : undefined;
     const chart = (title: string, samples: Sample[], lines: Parameters<typeof overTime>[2]) =>
       overTime(title, samples, lines, every);
@@ -45,7 +45,7 @@ export class Hour {
         { name: t.capacity, kind: "capacity" }]),
       all && before.length > 1 && [
         chart(t.historyEvents, before.map(({ s, at }) => ({ at, values: [s.refused, s.marked, s.waiting] })), [
-          { name: t.refusedRate, kind: "refused" }, { name: t.marked, kind: "b" },
+          { name: t.refusedRate, kind: "refused" }, { name: t.marked, kind: "e" },
           { name: t.waitingCost, kind: "capacity", text: num }]),
         tenants(chart, before),
       ],

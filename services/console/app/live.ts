@@ -4,7 +4,11 @@
 import { base, headers } from "./api";
 import type { Problem } from "./types";
 
-export interface Answer { status: number; body: unknown }
+// Answer is the last answer for a path. before is the last good one, if the coordinator fails to give another, and until
+// when it was good, ms.
+export interface Answer { status: number; body: unknown; before?: { body: unknown; until: number } }
+
+const patience = 20_000; // ms without a byte, after which a stream is taken for broken: it sends some each few seconds
 
 export class Live {
   readonly answers = new Map<string, Answer>();
@@ -38,12 +42,14 @@ export class Live {
 
   private async run(signal: AbortSignal): Promise<void> {
     for (let wait = 500; !signal.aborted; wait = Math.min(2 * wait, 8000)) {
-      const began = Date.now();
+      const began = Date.now(), broken = new AbortController();
+      const watch = setInterval(() => { if (Date.now() - Math.max(began, this.heard) > patience) broken.abort(); }, 1000);
       try {
-        await this.read(signal);
+        await this.read(AbortSignal.any([signal, broken.signal]));
       } catch {
         if (!signal.aborted) this.problem ??= { status: 0 };
       }
+      clearInterval(watch);
       if (signal.aborted) return; // another stream has begun
       this.changed();
       if (this.problem?.status === 401 || this.problem?.status === 403) return; // a new token begins anew
@@ -87,7 +93,9 @@ export class Live {
     const { path, status, body } = JSON.parse(data) as { path: string; status: number; body: unknown };
     if (!this.paths.includes(path)) return;
     this.last = id;
-    this.answers.set(path, { status, body });
+    const known = this.answers.get(path);
+    const before = known?.status === 200 ? { body: known.body, until: Date.now() } : known?.before;
+    this.answers.set(path, { status, body, ...status >= 500 && before && { before } });
     this.changed();
   }
 }

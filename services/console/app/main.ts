@@ -5,9 +5,9 @@ import { forget } from "./block";
 import { History } from "./chart";
 import { h, patch, type Content, type Tree } from "./dom";
 import { fleet } from "./fleet";
-import { duration } from "./format";
+import { heading, keep as keepFocus, trail } from "./focus";
 import { Live } from "./live";
-import { link, type Context, type Screen } from "./parts";
+import { link, stale, type Context, type Screen } from "./parts";
 import { picture } from "./picture";
 import { pool } from "./pool";
 import { request } from "./request";
@@ -22,12 +22,13 @@ const staleAfter = 5000; // ms without a byte of the stream
 
 const root = document.getElementById("console")!;
 const history = new History();
-let screen: Screen, drawn = false, allowed = false, dialog: (() => Content) | null = null;
+let screen: Screen, key = "", arrived = false, drawn = false, allowed = false, dialog: (() => Content) | null = null;
 let access: Access | null = null, unknown = false, refusal = "", typed = "", keep = false;
 
 const live = new Live(() => {
   screen.heard?.();
   live.follow(screen.paths());
+  if (live.problem?.status === 401 && !unknown) void introduce(); // the token is withdrawn: why?
   changed();
 });
 
@@ -46,8 +47,15 @@ function changed(): void {
   drawn = true;
   requestAnimationFrame(() => {
     drawn = false;
+    const before = trail();
     patch(root, page());
-    if (dialog && !modal()?.open) modal()?.showModal();
+    if (dialog && !modal()?.open) {
+      modal()?.showModal();
+      heading(modal());
+    }
+    if (arrived) heading(root.querySelector("main"));
+    else keepFocus(before);
+    arrived = false;
   });
 }
 
@@ -81,6 +89,9 @@ function navigate(): void {
   dialog = null;
   modal()?.close();
   screen = open(where());
+  const next = screen.key ?? location.hash;
+  arrived = key !== "" && key !== next;
+  key = next;
   document.title = `${screen.title} · ${t.product}`;
   live.follow(screen.paths());
   changed();
@@ -105,13 +116,20 @@ function page(): Content {
   return [
     h("a", { class: "skip", href: "#main", onclick: (e) => {
       e.preventDefault();
-      document.getElementById("main")?.focus();
+      heading(root.querySelector("main"));
     } }, t.skip),
     bar(),
-    h("main", { id: "main", tabindex: -1 }, unknown || live.problem?.status === 401 ? signInForm()
-      : [stale(), h("div", { key: location.hash, class: "screen" }, screen.view())]),
-    h("dialog", { "aria-label": t.planTitle, onclose: () => { dialog = null; changed(); } }, dialog?.()),
+    h("main", { id: "main" }, unknown || live.problem?.status === 401 ? signInForm()
+      : [old(), h("div", { key, class: "screen" }, screen.view())]),
+    h("dialog", { "aria-label": t.planTitle, onclose: closed }, dialog?.()),
   ];
+}
+
+// closed follows the end of the dialog. The browser gives the focus back to what had opened it, if that is still there.
+function closed(): void {
+  dialog = null;
+  arrived ||= document.activeElement === document.body;
+  changed();
 }
 
 function bar(): Tree {
@@ -130,12 +148,10 @@ function bar(): Tree {
       signedIn() && h("button", { type: "button", onclick: () => { signIn("", false); restart(); } }, t.signOut)));
 }
 
-// stale says how old the figures are, once nothing is heard.
-function stale(): Content {
+// old says how old the figures are, once nothing is heard.
+function old(): Content {
   if (screen.paths().length === 0 || live.heard === 0) return null;
-  const age = Date.now() - live.heard;
-  return age > staleAfter && h("p", { key: "stale", class: "note warn", role: "status" },
-    t.stale(duration(Math.round(age / 1000))));
+  return Date.now() - live.heard > staleAfter && stale(live.heard);
 }
 
 function signInForm(): Content {

@@ -2,13 +2,14 @@
 
 import { h, type Content, type Tree } from "./dom";
 import type { Live } from "./live";
-import { num } from "./format";
+import { duration, num } from "./format";
 import { t } from "./strings";
 import type { Problem } from "./types";
 
 // Screen is a page of the console. paths are asked live; view is called after each change.
 export interface Screen {
   title: string;
+  key?: string; // of screens that differ in choices of the reader alone; without it the address
   paths(): string[];
   view(): Content;
   heard?(): void; // an answer came
@@ -39,18 +40,30 @@ export function failed(p: Problem): Tree {
     p.status === 404 ? null : " " + t.retry);
 }
 
-// known shows an answer of the stream once it is there and good.
+// known shows an answer of the stream once it is there and good. While the coordinator fails to give another, the last
+// good one stays.
 export function known<T>(live: Live, path: string, view: (body: T) => Content): Content {
   const a = live.answer(path);
   if (!a) return live.problem ? failed(live.problem) : loading();
-  if (a.status !== 200) return failed((a.body as Problem | null) ?? { status: a.status });
-  return view(a.body as T);
+  if (a.status === 200) return view(a.body as T);
+  const problem = failed((a.body as Problem | null) ?? { status: a.status });
+  return a.before ? [problem, stale(a.before.until, path), view(a.before.body as T)] : problem;
 }
 
-// body is a good answer of the stream, or nothing.
+// stale says how old figures are. Of that a screen reader says no more than that they are old.
+export function stale(until: number, key = ""): Tree {
+  return h("div", { key: `stale ${key}`, class: "note warn" }, h("p", { role: "status" }, t.stale), h("p", null,
+    t.staleSince(duration(Math.round((Date.now() - until) / 1000)))));
+}
+
+// body is the last good answer of the stream, or nothing; fresh is it only if there is no later one.
 export function body<T>(live: Live, path: string): T | undefined {
   const a = live.answer(path);
-  return a?.status === 200 ? (a.body as T) : undefined;
+  return (a?.status === 200 ? a.body : a?.before?.body) as T | undefined;
+}
+
+export function fresh<T>(live: Live, path: string): T | undefined {
+  return live.answer(path)?.status === 200 ? body<T>(live, path) : undefined;
 }
 
 export function section(title: string, ...content: Content[]): Tree {
@@ -64,7 +77,8 @@ export function figures(all: [string, string | null | undefined][]): Tree {
 
 export function badge(text: string, kind: string): Tree { return h("span", { class: `badge ${kind}` }, text); }
 
-export interface Column<T> { title: string; number?: boolean; cell(row: T): Content }
+// Column is one of a table. An optional one is left out while all of its cells are empty.
+export interface Column<T> { title: string; number?: boolean; optional?: boolean; cell(row: T): Content }
 
 const rowHeight = 36; // px, as in app.css
 const virtualFrom = 60; // rows; longer tables have only the visible ones in the document
@@ -93,21 +107,25 @@ export class Table<T> {
 
   private table(rows: T[], first: number, after: number): Tree {
     const all = rows.length === after - first;
+    const columns = all ? this.columns.filter((c) => !c.optional || rows.some((r) => full(c.cell(r)))) : this.columns;
     const space = (n: number, key: string) => n > 0 &&
       h("tr", { key, "aria-hidden": "true" },
-        h("td", { colspan: this.columns.length, class: "space", css: { height: `${n * rowHeight}px` } }));
+        h("td", { colspan: columns.length, class: "space", css: { height: `${n * rowHeight}px` } }));
     const table = h("table", { "aria-label": this.title, "aria-rowcount": all ? null : rows.length + 1 },
-      h("thead", null, h("tr", null, this.columns.map((c) => h("th", { scope: "col", class: c.number ? "n" : null },
+      h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.number ? "n" : null },
         c.title)))),
       h("tbody", null,
         space(first, " above"),
         rows.slice(first, after).map((row, i) => h("tr",
           { key: this.key(row), "aria-rowindex": all ? null : first + i + 2 },
-          this.columns.map((c) => h("td", { class: c.number ? "n" : null }, c.cell(row))))),
+          columns.map((c) => h("td", { class: c.number ? "n" : null }, c.cell(row))))),
         space(rows.length - after, " below")));
     return all ? h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": this.title }, table) : table;
   }
 }
+
+// full is whether a cell has something to show.
+function full(c: Content): boolean { return Array.isArray(c) ? c.some(full) : Boolean(c); }
 
 // meter shows a part of a whole beside its number.
 export function meter(value: number, most: number, text: string, kind = "admitted"): Tree {
@@ -127,7 +145,7 @@ export function spark(admitted: string[], refused: string[]): Content {
     "aria-label": parts.map(([a, r]) => num(a + r)).join(", ") },
     parts.map(([a, r], i) => {
       const x = (7 - n + i) * 6, high = (a + r) / most * 20, low = a / most * 20;
-      return [h("rect", { class: "refused", x, y: 20 - high, width: 5, height: high - low }),
+      return [high > low && h("rect", { class: "refused", x: x + .5, y: 20 - high + .5, width: 4, height: Math.max(0, high - low - 1) }),
         h("rect", { class: "admitted", x, y: 20 - low, width: 5, height: low })];
     }));
 }

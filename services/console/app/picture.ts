@@ -156,7 +156,8 @@ function gatewayPicture(b: Bucket, g: GatewayBucket, rates: Rates): Tree {
   return h("article", { key: id(g), class: "card gate" },
     h("svg", { class: "pipe", viewBox: "0 0 40 44", "aria-hidden": "true" },
       h("path", { class: down ? "flow down" : "flow", d: "M14 2V42" }),
-      h("path", { class: up ? "flow up" : "flow", d: "M26 42V2" })),
+      h("path", { class: up ? "flow up" : "flow", d: "M26 42V2" }),
+      down && h("path", { class: "head", d: "M9 36l5 6 5-6" }), up && h("path", { class: "head", d: "M21 8l5-6 5 6" })),
     h("h2", null, g.gateway || t.unnamed(g.agent)), level(has, b.burst),
     h("p", null, says(b, g, rates).flatMap((s) => [s, h("br", null)])));
 }

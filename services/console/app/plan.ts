@@ -2,7 +2,7 @@
 
 import { get, post, problemOf } from "./api";
 import { h, type Content } from "./dom";
-import { last, num, rate } from "./format";
+import { last, num, rate, time } from "./format";
 import { failed, loading, Table, type Context } from "./parts";
 import { t } from "./strings";
 import type { Change, FlowEffect, Plan, PoolEffect, Problem } from "./types";
@@ -54,9 +54,9 @@ export function propose(c: Context, p: Proposal): void {
       maxlength: 1000, value: message, oninput: (e) => { message = (e.target as HTMLInputElement).value; } })),
     h("div", { class: "controls" },
       !done && plan && plan.changes.length > 0 && h("button", { type: "button", class: "primary",
-        disabled: busy || ticked.size < plan.guards.length, onclick: () => void commit() },
+        key: "confirm", "aria-disabled": busy || ticked.size < plan.guards.length ? "true" : null, onclick: () => void commit() },
         busy ? t.applying : t.confirm),
-      h("button", { type: "button", onclick: () => c.dialog(null) }, done ? t.close : t.cancel)),
+      h("button", { key: "close", type: "button", onclick: () => c.dialog(null) }, done ? t.close : t.cancel)),
   ]);
   void planned();
 }
@@ -129,10 +129,16 @@ function fields(resource: Record<string, unknown> | undefined): Map<string, stri
     if (Array.isArray(v)) v.forEach((one, i) => walk(`${path}[${named(one) ?? i}]`, one));
     else if (v && typeof v === "object") {
       for (const [k, one] of Object.entries(v)) if (path || !unsaid.has(k)) walk(path ? `${path}.${k}` : k, one);
-    } else out.set(path, String(v));
+    } else out.set(path, readable(v));
   };
   for (const one of Object.values(said(resource ?? {}))) walk("", one); // the kind of resource is the only field
   return out;
+}
+
+// readable is a value for people, as exact as it is: a time in the reader's zone, a large number in groups.
+function readable(v: unknown): string {
+  if (typeof v === "number" && Number.isInteger(v)) return num(v);
+  return typeof v === "string" && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(v) ? time(v) : String(v);
 }
 
 function named(v: unknown): unknown {

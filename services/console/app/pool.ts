@@ -3,10 +3,10 @@
 import { post, problemOf } from "./api";
 import type { History } from "./chart";
 import { h, type Content } from "./dom";
-import { last, now, num, rate } from "./format";
+import { last, now, num, per, rate } from "./format";
 import { poolFigures, remember } from "./fleet";
 import { Hour } from "./hour";
-import { body, failed, figures, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
+import { body, failed, fresh, known, link, loading, section, spark, Table, type Context, type Screen } from "./parts";
 import { Effects, stored } from "./plan";
 import { byTenant, found, picture, Weights } from "./pools";
 import { t } from "./strings";
@@ -22,20 +22,20 @@ export function pool(c: Context, history: History, id: string): Screen {
     { title: t.nowAdmitted, number: true, cell: (a) => rate(now(a).admitted) },
     { title: t.nowRefused, number: true, cell: (a) => rate(now(a).refused) },
     { title: t.asked, cell: (a) => spark(a.admittedParts, a.refusedParts) },
-    { title: t.waited, number: true, cell: (a) => num(Number(a.waited)) },
-    { title: t.marked, number: true, cell: (a) => num(Number(a.marked)) },
+    { title: t.waited, number: true, cell: (a) => rate(per(a, a.waited)) },
+    { title: t.marked, number: true, cell: (a) => rate(per(a, a.marked)) },
   ], (a) => a.tenant, c.changed);
   return {
     title: `${t.pool} ${id}`,
     heard: () => {
-      const p = body<Pool>(c.live, path);
+      const p = fresh<Pool>(c.live, path);
       if (p) remember(history, p);
     },
     paths: () => [path, top],
     view: () => [
       h("h1", null, `${t.pool} `, h("bdi", null, id)),
       known<Pool>(c.live, path, (p) => [
-        poolFigures(p), figures([[t.sharing, p.sharing]]),
+        poolFigures(p, [[t.sharing, p.sharing]]),
         known<Top>(c.live, top, (r) => picture(p, id, r, weights)),
         hour.view(p, true),
         section(t.tenants, known<Top>(c.live, top, (r) => r.rows.length === 0 ? h("p", { class: "quiet" }, t.idle)
@@ -62,6 +62,7 @@ class WhatIf {
   constructor(private readonly c: Context, private readonly id: string) { this.effects = new Effects(c); }
 
   private async ask(): Promise<void> {
+    if (this.busy || !this.asked()) return;
     this.busy = true;
     this.plan = this.problem = null;
     this.c.changed();
@@ -110,7 +111,7 @@ class WhatIf {
         h("fieldset", null, h("legend", null, t.oneMore),
           number(t.oneMoreWeight, this.more, "", (v) => { this.more = v; }),
           number(t.oneMoreDemand, this.asks, "", (v) => { this.asks = v; })),
-        h("button", { type: "submit", class: "primary", disabled: this.busy || !this.asked() }, t.plan)),
+        h("button", { type: "submit", class: "primary", "aria-disabled": this.busy || !this.asked() ? "true" : null }, t.plan)),
       this.problem && failed(this.problem), this.busy && loading(), this.plan && this.effects.view(this.plan),
     ];
   }

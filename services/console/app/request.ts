@@ -20,7 +20,7 @@ export function request(c: Context, id: string | undefined): Screen {
     { title: t.limit, cell: (l) => l.limit },
     { title: t.client, cell: (l) => l.client },
     { title: t.passes, cell: (l) => badge(l.passes ? t.yes : t.no, l.passes ? "good" : "bad") },
-    { title: t.free, number: true, cell: (l) => `${num(l.free)} / ${num(Number(l.concurrency) || l.burst)}` },
+    { title: t.free, number: true, cell: (l) => free(l) },
     { title: t.rate, number: true, cell: (l) => l.rate ? rate(l.rate) : "" },
   ], (l) => `${l.limit} ${l.client}`, c.changed);
   return {
@@ -49,6 +49,12 @@ function answer(r: Decisions, limits: Table<LimitStep>): Content {
     r.decisions.slice(0, shown).map((d, i) => decision(d, i, limits)),
     r.decisions.length > shown && h("p", { class: "quiet" }, t.moreDecisions(num(r.decisions.length - shown))),
   ];
+}
+
+// free is what a limit had left, of what if that is known.
+function free(l: LimitStep): string {
+  const of = Number(l.concurrency) || l.burst;
+  return of > 0 ? t.usedOf(num(l.free), num(of)) : num(l.free);
 }
 
 interface Moment { at: number; texts: string[] } // at in seconds after the request has come

@@ -30,8 +30,8 @@ export function revisions(c: Context, given: string[]): Screen {
     { title: t.when, cell: (r) => time(r.time) },
     { title: t.who, cell: (r) => r.author },
     { title: t.what, cell: (r) => `${r.action}: ${t.counts(r.created, r.updated, r.deleted)}` },
-    { title: t.message, cell: (r) => r.message },
-    { title: t.set, cell: (r) => r.set && link(["changes", "set", r.set], r.set) },
+    { title: t.message, optional: true, cell: (r) => r.message },
+    { title: t.set, optional: true, cell: (r) => r.set && link(["changes", "set", r.set], r.set) },
   ], (r) => r.revision, c.changed);
   const more = async (from: string) => {
     try {

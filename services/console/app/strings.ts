@@ -15,7 +15,8 @@ export const t = {
   notFound: "There is no such thing.",
   failed: "This could not be read.",
   live: "Live",
-  stale: (s: string) => `Last news ${s} ago. The figures are of then.`,
+  stale: "The figures are old.",
+  staleSince: (s: string) => `Last news ${s} ago.`,
   close: "Close",
   more: "More",
   none: "None",
@@ -194,7 +195,8 @@ export const t = {
 
   revisions: "Revisions", noRevisions: "The history is empty.",
   when: "When", who: "Who", what: "What", message: "Message", set: "Set",
-  counts: (c: number, u: number, d: number) => `${c} created, ${u} updated, ${d} deleted`,
+  counts: (c: number, u: number, d: number) => [c && `${c} created`, u && `${u} updated`, d && `${d} deleted`]
+    .filter(Boolean).join(", ") || "nothing",
   older: "Older", newest: "Newest",
   diffOf: (revision: string) => `What revision ${revision} changed`,
   diffMore: (n: string) => `and ${n} more`,
@@ -230,5 +232,5 @@ export const t = {
   segments: { waited: "waiting", retry: "not before" } as Record<string, string>,
   limitsThen: "Limits at that moment",
   shareThen: (share: string, rate: string, waiting: string) =>
-    `Share ${share} over all gateways, ${rate} here, ${waiting} requests waiting.`,
+    `Share ${share} over all gateways, ${rate} here, ${waiting} ${waiting === "1" ? "request" : "requests"} waiting.`,
 };

@@ -154,10 +154,10 @@ function clientTable(c: Context, id: string): Table<Activity> {
     { title: t.limit, cell: (a) => pictureLink(id, a.limit, a.client, limitName(a.limit)) },
     { title: t.pool, cell: (a) => a.pool },
     { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
-    { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
+    { title: t.error, number: true, optional: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
     { title: t.waited, number: true, cell: (a) => duration(a.waitedSeconds) },
-    { title: t.left, number: true, cell: (a) => left.view(a) },
-    { title: t.action, cell: (a) => blockButton(c, a.tenant || id, a.client) },
+    { title: t.left, number: true, optional: true, cell: (a) => left.view(a) },
+    { title: t.action, optional: true, cell: (a) => blockButton(c, a.tenant || id, a.client) },
   ], (a) => `${a.client} ${a.limit} ${a.pool}`, c.changed);
 }
 
@@ -166,13 +166,13 @@ function quotaTable(c: Context): Table<Quota> {
     { title: t.pool, cell: (q) => link(["pool", last(q.name)], last(q.name)) },
     { title: t.origin, cell: origin },
     { title: t.guaranteed, number: true, cell: (q) => rate(q.guaranteed) },
-    { title: t.max, number: true, cell: (q) => q.max === undefined ? "" : rate(q.max) },
-    { title: t.weight, number: true, cell: (q) => q.weight === undefined ? "" : num(q.weight) },
+    { title: t.max, number: true, optional: true, cell: (q) => q.max === undefined ? "" : rate(q.max) },
+    { title: t.weight, number: true, optional: true, cell: (q) => q.weight === undefined ? "" : num(q.weight) },
     { title: t.mode, cell: (q) => badge(q.mode, q.mode === "ENFORCE" ? "" : "warn") },
-    { title: t.until, cell: (q) => time(q.until) },
+    { title: t.until, optional: true, cell: (q) => time(q.until) },
     { title: t.share, number: true, cell: (q) => q.status
       ? meter(q.status.admitted, q.status.share, `${rate(q.status.admitted)} / ${rate(q.status.share)}`) : "" },
-    { title: t.warnings, cell: (q) => q.status?.warnings.join(" ") },
+    { title: t.warnings, optional: true, cell: (q) => q.status?.warnings.join(" ") },
   ], (q) => q.name, c.changed);
 }
 
@@ -181,12 +181,12 @@ function limitTable(c: Context): Table<Limit> {
     { title: t.limit, cell: (l) => last(l.name) },
     { title: t.origin, cell: origin },
     { title: t.rate, cell: allowed },
-    { title: t.burst, number: true, cell: (l) => l.burst ? num(l.burst) : "" },
+    { title: t.burst, number: true, optional: true, cell: (l) => l.burst ? num(l.burst) : "" },
     { title: t.key, cell: (l) => t.keyOf[l.key] ?? l.key },
     { title: t.mode, cell: (l) => badge(l.mode, l.mode === "ENFORCE" ? "" : "warn") },
     { title: t.precision, cell: (l) => h("span", { title: l.status?.precisionWhy ?? null }, precision(l)) },
-    { title: t.until, cell: (l) => time(l.until) },
-    { title: t.warnings, cell: (l) => l.status?.warnings.join(" ") },
+    { title: t.until, optional: true, cell: (l) => time(l.until) },
+    { title: t.warnings, optional: true, cell: (l) => l.status?.warnings.join(" ") },
   ], (l) => l.name, c.changed);
 }
 
@@ -207,8 +207,8 @@ function overrideTable(c: Context): Table<Own> {
     { title: t.client, cell: (o) => o.client },
     { title: t.limit, cell: (o) => o.limit },
     { title: t.rate, cell: (o) => o.rate === "0" ? badge("0", "bad") : o.rate },
-    { title: t.burst, number: true, cell: (o) => o.burst ? num(o.burst) : "" },
-    { title: t.until, cell: (o) => time(o.until) },
+    { title: t.burst, number: true, optional: true, cell: (o) => o.burst ? num(o.burst) : "" },
+    { title: t.until, optional: true, cell: (o) => time(o.until) },
   ], (o) => `${o.limit} ${o.client}`, c.changed);
 }
 

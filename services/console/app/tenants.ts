@@ -29,10 +29,10 @@ export function tenants(c: Context): Screen {
   void load();
   const table = new Table<Tenant>(t.tenants, [
     { title: t.name, cell: (x) => link(["tenant", last(x.name)], last(x.name)) },
-    { title: t.displayName, cell: (x) => x.displayName },
+    { title: t.displayName, optional: true, cell: (x) => x.displayName },
     { title: t.weight, number: true, cell: (x) => x.plan && !x.weight ? t.ofPlan(x.plan) : num(x.weight) },
-    { title: t.tenantPlan, cell: (x) => x.plan },
-    { title: t.warnings, cell: (x) => x.status?.warnings.length ? badge(num(x.status.warnings.length), "warn") : "" },
+    { title: t.tenantPlan, optional: true, cell: (x) => x.plan },
+    { title: t.warnings, optional: true, cell: (x) => x.status?.warnings.length ? badge(num(x.status.warnings.length), "warn") : "" },
     { title: t.updated, cell: (x) => time(x.updateTime) },
   ], (x) => x.name, c.changed);
   return {

@@ -24,6 +24,7 @@ export function top(c: Context, given: string[]): Screen {
   for (let i = 2; i + 1 < given.length; i += 2) filter[given[i]!] = given[i + 1]!;
   const query = new URLSearchParams({ "selection.by": by, "selection.order": order, "selection.most": String(rows) });
   for (const f of only) if (filter[f]) query.set(`selection.${f}`, filter[f]);
+  const typed: Record<string, string> = { ...filter };
   const path = `:top?${query}`;
   const go = (b: string, o: string) => {
     location.hash = "/" + ["top", b, o, ...Object.entries(filter).flat()].map(encodeURIComponent).join("/");
@@ -31,23 +32,25 @@ export function top(c: Context, given: string[]): Screen {
   const choice = (label: string, all: Record<string, string>, value: string, chosen: (v: string) => void) =>
     h("label", null, label, " ", h("select", { value, onchange: (e) => chosen((e.target as HTMLSelectElement).value) },
       Object.entries(all).map(([k, v]) => h("option", { key: k, value: k }, v))));
-  const set = (f: string) => (e: Event) => {
-    const value = (e.target as HTMLInputElement).value.trim();
-    if (value) filter[f] = value;
-    else delete filter[f];
-    go(by, order);
-  };
+  const field = (f: string) => h("input", { key: f, type: "search", value: typed[f] ?? "",
+    oninput: (e) => { typed[f] = (e.target as HTMLInputElement).value; },
+    onchange: () => {
+      filter[f] = typed[f]?.trim() ?? "";
+      if (!filter[f]) delete filter[f];
+      go(by, order);
+    } });
   const table = new Table<Activity>(t.limited, columns(c, by), (a) =>
     `${a.tenant} ${a.pool} ${a.limit} ${a.client} ${a.gateway} ${a.site}`, c.changed);
   return {
     title: t.limited,
+    key: "top",
     paths: () => [path],
     view: () => [
       h("h1", null, t.limited),
       h("div", { class: "controls" },
         choice(t.by, t.byOf, by, (v) => go(v, order)), choice(t.order, t.orderOf, order, (v) => go(by, v)),
         only.map((f) => h("label", null, `${t.only} ${t.byOf[f.toUpperCase()] ?? f} `,
-          h("input", { key: f, type: "search", value: filter[f] ?? "", onchange: set(f) })))),
+          field(f)))),
       known<Top>(c.live, path, (r) => [
         r.silent.length > 0 && h("p", { class: "note warn" }, t.silent(r.silent.join(", "))),
         r.notes.map((n) => h("p", { class: "note warn" }, n)),
@@ -63,9 +66,9 @@ function columns(c: Context, by: string): Column<Activity>[] {
   if (by === "CLIENT") {
     return [name, tenantColumn(), { title: t.limit, cell: (a) => pictureLink(a.tenant, a.limit, a.client, limitName(a.limit)) },
       { title: t.refusedCount, number: true, cell: (a) => num(Number(a.refused)) },
-      { title: t.error, number: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
+      { title: t.error, number: true, optional: true, cell: (a) => a.error === "0" ? "" : num(Number(a.error)) },
       { title: t.waited, number: true, cell: (a) => duration(a.waitedSeconds) },
-      { title: t.action, cell: (a) => a.client && a.tenant ? blockButton(c, a.tenant, a.client) : "" }];
+      { title: t.action, optional: true, cell: (a) => a.client && a.tenant ? blockButton(c, a.tenant, a.client) : "" }];
   }
   return [name, ...by === "LIMIT" ? [tenantColumn()] : [],
     { title: t.nowRefused, number: true, cell: (a) => rate(now(a).refused) },
