@@ -28,9 +28,9 @@ import (
 	"github.com/titrate/titrate/services/telemetry"
 )
 
-// portal says of every method what a token of a tenant's viewer gets: "no" is refused whatever it asks about, "all" is
-// for everybody, "some" leaves others out of its answer; else the field of the request that names the tenant, and its
-// value with %s for the tenant. A method that is not here fails the test.
+// portal says of every method what a token of a tenant's viewer gets. "no" is refused whatever it asks about, "all" is
+// for everybody, "some" leaves others out of its answer. Of other methods it has the field of the request that names
+// the tenant, and its value with %s for the tenant. A method that is not here fails the test.
 var portal = map[string]string{
 	"GetAccess": "all", "Ask": "all", // of itself; by the secret of coordinators
 	"Connect":   "no",

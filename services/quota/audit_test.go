@@ -47,8 +47,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// A change of more than a thousand resources has one line, with their number and the digest of what was asked for; of
-// a few resources in as large a request, each that changes has its own.
+// A change of more than a thousand resources has one line, with their number and the digest of what was asked for. If a
+// few resources of as large a request change, each has its own line.
 func TestAuditOfManyResources(t *testing.T) {
 	var lines bytes.Buffer
 	s := quota.New(storetest.Open(t), nil).Audit(slog.New(slog.NewJSONHandler(&lines, nil)),

@@ -8,9 +8,9 @@
 // once more, with all tenants on one plan, which has the limit. And, as a part of its own, one tenant with a limit that
 // has very many overrides, which are loaded by one apply after the other, 400,000 each.
 //
-//   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
-//     the moment when the filter has them in force, and the CPU time of all until then. Memory is the anonymous memory of each
-//     process a few seconds later.
+//   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to the moment when the
+//     filter has them in force. Likewise the CPU time of all processes until then. Memory is the anonymous memory of
+//     each process a few seconds later.
 //   - One change: another rate of one tenant's limit, by the API. The time until it is in force is
 //     from the call to the moment when the agent has the filter's report, which comes within 50 ms.
 //     The agent is asked every 5 ms. Then the same number of changes again, one each second, without

@@ -14,8 +14,8 @@ import (
 	"github.com/titrate/titrate/services/coordinator/booking"
 )
 
-// ZipfOwners ask for 10,000 requests a second of 100,000 keys as control/calendar's owners do: two requests, or 30 s of
-// use up to a thousandth of the amount, again when half is left.
+// ZipfOwners ask for 10,000 requests a second of 100,000 keys as control/calendar's owners do. A step is two requests,
+// or 30 s of use up to a thousandth of the amount. The next one is booked when half is left.
 type ZipfOwners struct {
 	Booked int // bookings
 	keys   []zipfKey
@@ -103,8 +103,8 @@ func (s *ledgerSim) flush(now time.Time, w *ZipfOwners) {
 	s.waiting = nil
 }
 
-// 10,000 requests a second of 100,000 keys take at most 20 transactions and 150 kB a second, half of them when each
-// booking were written by itself: that is the variant, and it does not keep to it.
+// 10,000 requests a second of 100,000 keys take at most 20 transactions and 150 kB a second. The variant writes each
+// booking by itself, and takes more.
 func TestZipfKeysWriteLittle(t *testing.T) {
 	for name, c := range map[string]struct {
 		window time.Duration

@@ -83,8 +83,8 @@ func (r *Reader) Pieces(data []byte) (all []Piece) {
 // marker is the line between two documents. No text in a document may begin a line with it.
 var marker = regexp.MustCompile(`\n---(?:[ \t\r\n]|$)`)
 
-// Join takes the mistakes in the pieces of a text, also those that are noted later. It returns the number of pieces that
-// count: what stands behind a piece that is no YAML is not read.
+// Join takes the mistakes in the pieces of a text, also mistakes that are noted later. It returns the number of pieces
+// that count: what stands behind a piece that is no YAML is not read.
 func (r *Reader) Join(pieces []Piece) int {
 	for i, p := range pieces {
 		r.errs = append(r.errs, p.errs[:min(len(p.errs), max(0, MostErrors-r.count))]...)

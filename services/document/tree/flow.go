@@ -6,9 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// flow reads the part of YAML that programs write in lists of many documents: each document a mapping {…} in one line,
-// without comments, escapes and texts of several words, and a line --- between two. Of that it makes the nodes that the
-// YAML reader makes, in a tenth of the time. It is false of anything else, which the YAML reader must read.
+// flow reads the part of YAML that programs write in lists of many documents. Each document is a mapping {…} in one
+// line, without comments, escapes and texts of several words; a line --- is between two. It makes the nodes that the
+// YAML reader makes, in a tenth of the time. It returns false for anything else, which the YAML reader must read.
 func flow(data []byte) (all []*yaml.Node, ok bool) {
 	f := &flowReader{}
 	open, marked := true, false // there is no document since the last ---; there was one
@@ -70,7 +70,7 @@ func (f *flowReader) next(b byte) bool {
 	return false
 }
 
-// value reads a value, nil if it is none of those that flow reads.
+// value reads a value, nil if flow does not read it.
 func (f *flowReader) value(depth int) *yaml.Node {
 	if f.at == len(f.text) || depth > flowDepth {
 		return nil

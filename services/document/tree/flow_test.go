@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// FuzzFlow checks that what is read without the YAML reader is what the YAML reader makes of it.
+// FuzzFlow checks that flow and the YAML reader make the same nodes.
 func FuzzFlow(f *testing.F) {
 	for _, text := range flowTexts {
 		f.Add(text)
