@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
@@ -39,6 +40,7 @@ type owner struct {
 	has    [][2]uint64
 	number uint64
 	use    uint64
+	who    credentials.TransportCredentials // nil: none
 }
 
 const million = 1_000_000
@@ -54,7 +56,11 @@ func (o *owner) run(ctx context.Context, session uint64) {
 }
 
 func (o *owner) stream(ctx context.Context, address string, session uint64) error {
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	who := o.who
+	if who == nil {
+		who = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(who))
 	if err != nil {
 		return err
 	}

@@ -40,10 +40,12 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/quota/valid"
@@ -192,15 +194,36 @@ func Open(file string, in io.Reader) *File {
 	case len(data) > MaxBytes:
 		f.Wrong(0, "", "longer than %d bytes", MaxBytes)
 	default:
-		p := &parser{f}
-		for _, n := range f.Roots(data) {
-			p.top(n)
-		}
-		for _, d := range f.Documents {
-			check(d)
-		}
+		f.read(data)
 	}
 	return f
+}
+
+// read reads and checks the documents of a text, as many pieces of it at a time as there are cores.
+func (f *File) read(data []byte) {
+	pieces := f.Pieces(data)
+	parts := make([]*File, len(pieces))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, piece := range pieces {
+		group.Go(func() error {
+			part := &File{Reader: piece.Reader}
+			parts[i] = part
+			p := &parser{part}
+			for _, n := range part.Roots(piece.Data) {
+				p.top(n)
+			}
+			for _, d := range part.Documents {
+				check(d)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no piece has an error
+	for _, part := range parts[:f.Join(pieces)] {
+		f.Documents = append(f.Documents, part.Documents...)
+		f.Extras = append(f.Extras, part.Extras...)
+	}
 }
 
 // Read reads the resources that a reader holds. On error, which joins one *Error per mistake, no document is returned.

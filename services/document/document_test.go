@@ -3,6 +3,7 @@ package document
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
+	"github.com/titrate/titrate/services/document/tree"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -501,5 +503,46 @@ func TestTimes(t *testing.T) {
 		case got[0].Resource.(*quotav1.Limit).GetUntil().GetSeconds() != 1796083200:
 			t.Errorf("%s is read as %v", value, got[0].Resource)
 		}
+	}
+}
+
+// A long text is read in pieces: documents and mistakes are at the lines of the whole, and what follows a text that is
+// no YAML is not read.
+func TestALongTextIsReadInPieces(t *testing.T) {
+	const count = 20_000
+	lines := make([]string, 0, 3*count)
+	for i := range count {
+		lines = append(lines, "---", "# a tenant", fmt.Sprintf(
+			"{apiVersion: titrate.dev/v1alpha1, kind: Tenant, name: tenants/t%d, spec: {weight: 2}}", i))
+	}
+	wrong := func(n int, spec string) { lines[3*n+2] = strings.Replace(lines[3*n+2], "weight: 2", spec, 1) }
+	read := func() *File { return Open("f", strings.NewReader(strings.Join(lines, "\n"))) }
+	f := read()
+	if f.Err() != nil || len(f.Documents) != count {
+		t.Fatalf("%d documents, %v", len(f.Documents), f.Err())
+	}
+	for i, d := range f.Documents {
+		if d.Line != 3*i+3 || d.Name() != fmt.Sprintf("tenants/t%d", i) {
+			t.Fatalf("document %d is %s at line %d", i, d.Name(), d.Line)
+		}
+	}
+	f.Documents[count-1].Note("weight", "too much")
+	if want := "f:60000: spec.weight: too much"; f.Err() == nil || f.Err().Error() != want {
+		t.Errorf("noted later: %v, want %s", f.Err(), want)
+	}
+	wrong(3, "wait: 1")
+	wrong(12_000, "weight: -1")
+	wrong(15_000, "weight: 2}")
+	wrong(19_000, "wait: 1")
+	whole := tree.New("f")
+	whole.Roots([]byte(strings.Join(lines, "\n")))
+	f = read()
+	got := strings.Split(f.Err().Error(), "\n")
+	if len(got) != 3 || !strings.HasPrefix(got[0], "f:12: spec.wait: unknown") ||
+		!strings.HasPrefix(got[1], "f:36003: spec.weight: ") || got[2] != whole.Err().Error() {
+		t.Errorf("mistakes:\n%s", strings.Join(got, "\n"))
+	}
+	if n := len(f.Documents); n != 15_001 {
+		t.Errorf("%d documents before the text that is no YAML", n)
 	}
 }

@@ -53,7 +53,7 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 		f.wrong(n.Line, path, shown, "want a mapping of fields, found %s", tree.What(n))
 		return
 	}
-	given := make(map[protoreflect.Name]bool)
+	var given []protoreflect.Name
 	for _, e := range f.Entries(n, shown) {
 		name := tree.Join(shown, e.Key.Value)
 		field := lookup(m.Descriptor(), e.Key.Value, f.isSpec(path))
@@ -61,11 +61,11 @@ func (f *fields) message(n *yaml.Node, m protoreflect.Message, path, shown strin
 		case field == nil:
 			f.unknown(e.Key, m.Descriptor(), path, name)
 			continue
-		case given[field.Name()]:
+		case slices.Contains(given, field.Name()):
 			f.wrong(e.Key.Line, tree.Join(path, string(field.Name())), name, "given twice, in two spellings")
 			continue
 		}
-		given[field.Name()] = true
+		given = append(given, field.Name())
 		below := tree.Join(path, string(field.Name()))
 		f.of.places[below] = place{line: e.Key.Line, shown: name, null: tree.IsNull(e.Value)}
 		if !tree.IsNull(e.Value) {

@@ -21,7 +21,8 @@ import (
 )
 
 // Audit makes the server write a line for each resource that a request changes: who,
-// what, before and after. who names the caller.
+// what, before and after. A request about more than 1000 has one line: who, how many, and a digest of what was asked
+// for. who names the caller.
 func (s *Server) Audit(log *slog.Logger, who func(context.Context) string) *Server {
 	s.audit, s.who = log, who
 	return s
@@ -39,13 +40,17 @@ func (s *Server) announce(ctx context.Context, note store.Note, changes []store.
 	if !s.auditFirst {
 		return nil
 	}
-	names := make([]string, len(changes))
-	for i, c := range changes {
-		names[i] = changed(c)
-	}
 	line := slog.NewRecord(time.Now(), slog.LevelInfo, "audit", 0)
-	line.Add("who", note.Author, "outcome", "requested", "resources", names, "action", note.Action, "message",
-		note.Message)
+	line.Add("who", note.Author, "outcome", "requested", "action", note.Action, "message", note.Message)
+	if len(changes) > mostLines {
+		line.Add("resources", len(changes), "digest", note.Fingerprint)
+	} else {
+		names := make([]string, len(changes))
+		for i, c := range changes {
+			names[i] = changed(c)
+		}
+		line.Add("resources", names)
+	}
 	if err := s.audit.Handler().Handle(ctx, line); err != nil {
 		return grpcstatus.Errorf(codes.Unavailable,
 			"nothing is changed: its audit line cannot be written, and --audit-required is set: %v", err)
@@ -86,9 +91,7 @@ func asksMinor(ctx context.Context) bool {
 // noteOf is the note of a request that may have an ID.
 func (s *Server) noteOf(ctx context.Context, action string, r identified) store.Note {
 	n := s.note(ctx, action)
-	if n.Request = r.GetRequestId(); n.Request != "" {
-		n.Fingerprint = fingerprint(r)
-	}
+	n.Request, n.Fingerprint = r.GetRequestId(), fingerprint(r)
 	return n
 }
 
@@ -121,9 +124,23 @@ func fingerprint(r identified) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
+// mostLines is the most changed resources of a request that have a line each. The lines of a million overrides would
+// take longer than to store them.
+const mostLines = 1000
+
 // record writes the lines of changes that were made.
 func (s *Server) record(note store.Note, changes []store.Change, r store.Result) {
 	if s.audit == nil {
+		return
+	}
+	made := map[store.Outcome]int{store.Deleted: len(r.Removed)}
+	for _, outcome := range r.Outcomes {
+		made[outcome]++
+	}
+	if made[store.Created]+made[store.Updated]+made[store.Deleted] > mostLines {
+		s.audit.Info("audit", "who", note.Author, "outcome", "many", "created", made[store.Created], "updated",
+			made[store.Updated], "deleted", made[store.Deleted], "digest", note.Fingerprint, "revision", r.Revision,
+			"action", note.Action, "message", note.Message)
 		return
 	}
 	for i, c := range changes {

@@ -76,7 +76,10 @@ type limitCount struct {
 // take takes the changes in.
 func (c *limitCount) take(added map[string][]int) {
 	for _, one := range c.changes {
-		if ref, err := resource.Parse(one.Name); one.Op == store.Delete && err == nil && ref.Kind == resource.Limit {
+		if one.Op != store.Delete {
+			continue
+		}
+		if ref, err := resource.Parse(one.Name); err == nil && ref.Kind == resource.Limit {
 			delete(c.limits[ref.Owner()], ref.ID)
 		}
 	}

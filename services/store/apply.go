@@ -339,7 +339,7 @@ func size(set changeSet) int {
 
 // operations returns what writes changes into the resources' own keys.
 func (s *Store) operations(set changeSet) ([]clientv3.Op, error) {
-	var ops []clientv3.Op
+	ops := make([]clientv3.Op, 0, len(set.Resources)+len(set.Deleted)+1) // and the head
 	for _, r := range set.Resources {
 		value, err := proto.Marshal(r)
 		if err != nil {

@@ -117,7 +117,10 @@ func wanted(changes []Change) []string {
 
 // listedNames are the names that overrides would have of the clients in a limit's own list.
 func listedNames(m resource.Message) (names []string) {
-	l, _ := m.(*quotav1.Limit)
+	l, is := m.(*quotav1.Limit)
+	if !is || len(l.GetOverrides()) == 0 {
+		return nil
+	}
 	if ref, err := resource.Parse(l.GetName()); err != nil || ref.Tenant == "" || ref.Tenant == resource.AnyTenant {
 		return nil
 	}

@@ -8,9 +8,9 @@
 // once more, with all tenants on one plan, which has the limit. And, as a part of its own, one tenant with a limit that
 // has very many overrides, which are loaded by one apply after the other, 400,000 each.
 //
-//   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to
-//     the moment when the filter has them in force. Memory is the anonymous memory of each
-//     process a few seconds later.
+//   - Load: one `titrate apply -f FILE` of all of them, from its start to its return, and to the moment when the
+//     filter has them in force. Likewise the CPU time of all processes until then. Memory is the anonymous memory of
+//     each process a few seconds later.
 //   - One change: another rate of one tenant's limit, by the API. The time until it is in force is
 //     from the call to the moment when the agent has the filter's report, which comes within 50 ms.
 //     The agent is asked every 5 ms. Then the same number of changes again, one each second, without
@@ -43,6 +43,7 @@ type Figures struct {
 	FileMB    float64    `json:"fileMB"`
 	ApplyS    float64    `json:"applyS"`   // until titrate apply returns
 	InForceS  float64    `json:"inForceS"` // until the filter has it, both from the start
+	LoadCPUS  [5]float64 `json:"loadCPUS"` // until then: of titrate apply, and of processes
 	MemoryMB  [4]float64 `json:"memoryMB"`
 	ChangesMs []float64  `json:"changesMs"` // each until in force, sorted
 	CPUMs     [4]float64 `json:"cpuMs"`     // per change
@@ -123,6 +124,10 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 		f.FileMB += float64(len(text)) / 1e6
 	}
 	r.Say("configuration: %s tenants, %d files of %.0f MB", f.label(), len(files), f.FileMB)
+	before, err := read(g)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	for _, file := range files {
 		apply := exec.CommandContext(ctx, r.Programs.Titrate, "apply", "--server", in.API(),
@@ -130,6 +135,7 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 		if out, err := apply.CombinedOutput(); err != nil {
 			return fmt.Errorf("titrate apply: %w: %.2000s", err, out)
 		}
+		f.LoadCPUS[0] += (apply.ProcessState.UserTime() + apply.ProcessState.SystemTime()).Seconds()
 		r.Say("configuration: %s applied after %.1f s", file, time.Since(began).Seconds())
 	}
 	f.ApplyS = time.Since(began).Seconds()
@@ -140,6 +146,13 @@ func (f *Figures) load(ctx context.Context, r *rig.Rig, in *rig.Installation, g 
 		return err
 	}
 	f.InForceS = time.Since(began).Seconds()
+	after, err := read(g)
+	if err != nil {
+		return err
+	}
+	for i, cpu := range after.cpu {
+		f.LoadCPUS[1+i] = (cpu - before.cpu[i]) / 1000
+	}
 	const quiet = 5 * time.Second // snapshots are written, collectors have run
 	if err := rig.Sleep(ctx, quiet); err != nil {
 		return err
@@ -164,7 +177,7 @@ func (f *Figures) documents() (files []string) {
 			"{apiVersion: titrate.dev/v1alpha1, kind: Limit, name: tenants/t000000/limits/per-client, " +
 			"spec: {rate: 1/s}}\n")
 		for i := range f.Tenants {
-			if b.WriteString("---\n" + f.limit(i, 600)); (i+1)%overridesApplied == 0 {
+			if b.WriteString("---\n" + f.limit(i, 600+i%1000)); (i+1)%overridesApplied == 0 {
 				files = append(files, b.String())
 				b.Reset()
 			}
@@ -278,16 +291,20 @@ func read(g *rig.Gateway) (u use, err error) {
 func tabulate(all []Figures) []markdown.Section {
 	load := markdown.Section{Title: "Many tenants: load", Head: []string{"tenants", "file, MB", "titrate apply, s",
 		"in force in Envoy, s", "etcd, MB", "coordinator, MB", "agent, MB", "Envoy, MB"}}
+	cpu := markdown.Section{Title: "Many tenants: CPU of the load, s", Head: []string{"tenants", "titrate apply", "etcd",
+		"coordinator", "agent", "Envoy"}}
 	one := markdown.Section{Title: "Many tenants: one change", Head: []string{"tenants", "in force, median ms",
 		"worst ms", "coordinator, ms CPU", "etcd, ms CPU", "agent, ms CPU", "Envoy, ms CPU", "to Envoy, bytes"}}
 	for _, f := range all {
 		m, c := f.MemoryMB, f.CPUMs
 		load.Add(f.label(), round(f.FileMB), round(f.ApplyS), round(f.InForceS), round(m[2]), round(m[3]), round(m[1]),
 			round(m[0]))
+		l := f.LoadCPUS
+		cpu.Add(f.label(), round(l[0]), round(l[3]), round(l[4]), round(l[2]), round(l[1]))
 		one.Add(f.label(), round(judge.Quantile(f.ChangesMs, .5)), round(judge.Quantile(f.ChangesMs, 1)), round(c[3]),
 			round(c[2]), round(c[1]), round(c[0]), fmt.Sprintf("%.0f", f.Bytes))
 	}
-	return []markdown.Section{load, one}
+	return []markdown.Section{load, cpu, one}
 }
 
 func round(x float64) string { return fmt.Sprintf("%.1f", x) }

@@ -196,7 +196,6 @@ func (j *journal) batch(b *booking.Book, stale ...int) batch {
 // store writes a batch: the values first, each until it is stored or ctx ends, then shards, in transactions of
 // mostBytes. A shard that etcd refuses is left out: its values stay. errFenced: the batch is not stored.
 func (j *journal) store(ctx context.Context, b batch) error {
-	last := j.next + uint64(len(b.values)) - 1
 	var t transaction
 	for i, v := range b.values {
 		if err := j.flush(ctx, &t); err != nil {
@@ -224,14 +223,20 @@ func (j *journal) store(ctx context.Context, b batch) error {
 	if err := j.flush(ctx, &t); err != nil {
 		return err
 	}
+	j.advance(b, t.stored, t.refused)
+	return nil
+}
+
+// advance goes on behind a batch of which the values and these shards are stored. refused: others are not.
+func (j *journal) advance(b batch, shards []int, refused bool) {
+	last := j.next + uint64(len(b.values)) - 1
 	j.next = last + 1
-	if len(b.folds) > 0 && !t.refused {
+	if len(b.folds) > 0 && !refused {
 		j.oldest = max(j.oldest, b.oldest)
 	}
-	for _, shard := range t.stored {
+	for _, shard := range shards {
 		j.positions[shard] = last
 	}
-	return nil
 }
 
 // transaction gathers what is written at once.

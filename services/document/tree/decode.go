@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"strconv"
 	"unicode/utf16"
@@ -16,7 +17,16 @@ import (
 // Roots reads YAML, and JSON that plain YAML would refuse: the text between two --- lines each, as far as the syntax is
 // right.
 func (r *Reader) Roots(data []byte) []*yaml.Node {
-	data = asYAML(data)
+	all, is := flow(data)
+	if !is {
+		all = r.roots(asYAML(data))
+	}
+	shift(all, r.before)
+	return all
+}
+
+// roots is Roots by the YAML reader, with the lines of the text.
+func (r *Reader) roots(data []byte) []*yaml.Node {
 	all, err := decode(data)
 	if err != nil {
 		if spaced := withoutTabs(data); !bytes.Equal(spaced, data) {
@@ -26,9 +36,66 @@ func (r *Reader) Roots(data []byte) []*yaml.Node {
 	}
 	if err != nil {
 		line, message := syntax(err, data)
-		r.Wrong(line, "", "%s", message)
+		r.Wrong(line+r.before, "", "%s", message)
+		r.broken = true
 	}
 	return all
+}
+
+// shift moves nodes down by so many lines.
+func shift(all []*yaml.Node, lines int) {
+	for _, n := range all {
+		if n.Line += lines; lines > 0 {
+			shift(n.Content, lines)
+		}
+	}
+}
+
+// pieceBytes is about how much of a text is read at a time, one piece on each core: enough that the start of a piece
+// costs nothing.
+const pieceBytes = 256 << 10
+
+// Piece is a part of a file: whole documents, and the reader that takes what is wrong in it.
+type Piece struct {
+	*Reader
+	Data []byte
+}
+
+// Pieces cuts a text of many documents at --- lines, so that its pieces can be read beside each other. [Reader.Join]
+// puts what is wrong in them together.
+func (r *Reader) Pieces(data []byte) (all []Piece) {
+	directives := bytes.HasPrefix(data, []byte{'%'}) || bytes.Contains(data, []byte("\n%"))
+	for line := 0; len(data) > 0 || all == nil; {
+		end := len(data)
+		if at := pieceBytes; at < len(data) && !directives {
+			if i := marker.FindIndex(data[at:]); i != nil {
+				end = at + i[0] + 1
+			}
+		}
+		one := &Reader{mistakes: &mistakes{file: r.file, wrong: map[string]bool{}, before: line}, path: r.path}
+		all = append(all, Piece{one, data[:end]})
+		line += bytes.Count(data[:end], []byte{'\n'})
+		data = data[end:]
+	}
+	return all
+}
+
+// marker is the line between two documents. No text in a document may begin a line with it.
+var marker = regexp.MustCompile(`\n---(?:[ \t\r\n]|$)`)
+
+// Join takes the mistakes in the pieces of a text, also mistakes that are noted later. It returns the number of pieces
+// that count: what stands behind a piece that is no YAML is not read.
+func (r *Reader) Join(pieces []Piece) int {
+	for i, p := range pieces {
+		r.errs = append(r.errs, p.errs[:min(len(p.errs), max(0, MostErrors-r.count))]...)
+		r.count += p.count
+		maps.Copy(r.wrong, p.wrong)
+		broken := p.broken
+		if p.mistakes = r.mistakes; broken {
+			return i + 1
+		}
+	}
+	return len(pieces)
 }
 
 func decode(data []byte) (all []*yaml.Node, err error) {

@@ -3,12 +3,16 @@ package valid
 import (
 	"errors"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -159,4 +163,37 @@ func TestResource(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is read instead of its pattern keeps the pattern: a name of its kind, and a rate.
+func TestWhatCanBeReadKeepsItsPattern(t *testing.T) {
+	pattern := func(m resource.Message, field protoreflect.Name) *regexp.Regexp {
+		d := m.ProtoReflect().Descriptor().Fields().ByName(field)
+		rules, err := protovalidate.ResolveFieldRules(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(rules.GetString().GetPattern())
+	}
+	names, rates := map[resource.Kind]*regexp.Regexp{}, pattern(&quotav1.Override{}, "rate")
+	for _, k := range resource.Kinds {
+		names[k] = pattern(k.New(), "name")
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		k := rapid.SampledFrom(resource.Kinds).Draw(r, "kind")
+		name := rapid.StringMatching(names[k].String()).Draw(r, "name")
+		if i := rapid.IntRange(0, len(name)).Draw(r, "at"); rapid.Bool().Draw(r, "wrong") {
+			name = name[:i] + rapid.SampledFrom([]string{"/", "-", "%", "A", "é", "\n", "%4a"}).Draw(r, "odd") + name[i:]
+		}
+		if ref, err := resource.Parse(name); err == nil && !names[ref.Kind].MatchString(name) {
+			t.Fatalf("%q is the name of a %s", name, ref.Kind)
+		}
+		rate := rapid.StringMatching(`-?[0-9.eE+x]{0,5}(/?[0-9]{0,3}[a-z]{0,6})?`).Draw(r, "rate")
+		if rapid.Bool().Draw(r, "right") {
+			rate = rapid.StringMatching(rates.String()).Draw(r, "of the pattern")
+		}
+		if _, err := resource.ParseRate(rate); err == nil && !rates.MatchString(rate) {
+			t.Fatalf("%q is a rate", rate)
+		}
+	})
 }

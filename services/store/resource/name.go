@@ -125,7 +125,7 @@ func (r Ref) Parent() string {
 	case !r.Kind.Child():
 		return ""
 	case r.Kind == Override:
-		return Ref{Kind: Limit, Tenant: r.Tenant, ID: r.Limit}.String()
+		return tenants + r.Tenant + "/limits/" + r.Limit
 	case r.Plan != "":
 		return plans + r.Plan
 	}
@@ -167,7 +167,13 @@ func isAlphanumeric(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b 
 
 // Parse takes a name apart. The error says which part is wrong.
 func Parse(name string) (Ref, error) {
-	parts := strings.Split(name, "/")
+	var all [7]string // no name has so many parts
+	parts := all[:0]
+	for rest, more := name, true; more && len(parts) < len(all); {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		parts = append(parts, part)
+	}
 	switch {
 	case len(parts) == 2 && parts[0] == "pools":
 		return checked(name, Ref{Kind: Pool, ID: parts[1]})
