@@ -114,3 +114,26 @@ func TestTrafficBetweenSites(t *testing.T) {
 		t.Errorf("%.0f B/s from a site to the other, want 20,000 to 100,000", rate)
 	}
 }
+
+// Beyond Everybody agents, the only gateway of a site that uses a key may be one of the key's owner there. What it
+// admits and claims is known at the other site all the same.
+func TestOwnersGatewayAloneIsKnownAbroad(t *testing.T) {
+	keys := []uint64{7, 8, 9, 10, 11, 12, 13, 14}
+	f := newSites(2, 6, 1, 1)
+	for _, key := range keys { // each has an owner among three agents of each site
+		f.admit(0, key, 1)
+		f.admit(1, key, 1)
+	}
+	f.run(time.Second, nil)
+	for _, key := range keys {
+		f.agents[0].claim[key] = 3
+		f.admit(0, key, 5)
+	}
+	f.run(3*time.Second, nil)
+	for _, key := range keys {
+		if got := f.agents[1].sums[key]; f.agents[1].charged[key] < 5.99 || got.Claims < 2.9 {
+			t.Errorf("key %d: the other site has charged %v of 6, and knows a claim of %v of 3", key,
+				f.agents[1].charged[key], got.Claims)
+		}
+	}
+}
