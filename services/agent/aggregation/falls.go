@@ -9,20 +9,23 @@ import (
 )
 
 // Falling claims between sites. After a request the claims of unsaturated gateways fall in each period until they
-// are 0, by one law: by the same part in the same time (drc.Ledger). So a record has the rate of the fall. The owner
-// that receives it lets the claim fall by itself. The owner that sends it does so again when something is admitted,
-// when gateways claim something else than what has become of the record, and when half of what was spent is refilled.
+// are 0, by one law: by the same part in the same time (drc.Ledger). What is spent is refilled at the rate of the limit.
+// So a record has both rates. The owner that receives it lets claims and spent parts fall by itself. The owner that
+// sends it does so again when something is admitted, and when gateways say something else than what has become of the
+// record.
 //
 // While a site is cut off its claims stand as they were when it was received last. Then the owner asks for the keys of
 // such claims.
 
 const (
 	// usualFall is the rate of the fall that an owner expects of a new key, 1/s: most filters measure demand over a
-	// second. mostFall is more than any filter has.
-	usualFall, mostFall = 1, 100
+	// second. mostFall and mostRefill are more than any filter has.
+	usualFall, mostFall, mostRefill = 1, 100, 1e12
 	// fallStep is the part by which a claim falls before it is announced again, and mayDiffer that by which what
 	// gateways claim may differ from it. Gateways' claims come up to a period and a half late.
 	fallStep, mayDiffer = 1. / 16, 1. / 8
+	// leastSpent is a difference of spent parts that is not worth a record, cost units.
+	leastSpent = .25
 	// leastClaim is the part of its fall below which a claim is 0. A filter withdraws a claim at a fiftieth.
 	leastClaim = 1. / 40
 	// leastLook is the least time in which a rate can be measured, checkEvery that between two looks at a key of which
@@ -30,17 +33,32 @@ const (
 	leastLook, checkEvery = 100 * time.Millisecond, 250 * time.Millisecond
 )
 
-// falling is a record, as it was at a time. The unsaturated claims fall from then on, 1/s.
+// rates are how fast unsaturated claims fall, 1/s, and what is spent is refilled, cost units/s.
+type rates struct{ fall, refill float64 }
+
+func (r rates) valid() bool {
+	return r.fall >= 0 && r.fall <= mostFall && r.refill >= 0 && r.refill <= mostRefill
+}
+
+// falling is a record, as it was at a time. It falls from then on.
 type falling struct {
 	exchange.KeySum
-	fall float64
-	at   time.Duration // 0: there is none
+	rates
+	at time.Duration // 0: there is none
 }
 
 // claimed returns all claims and the unsaturated claims that have become of a record.
 func (f *falling) claimed(now time.Duration) (all, unsaturated float64) {
 	unsaturated = fallen(f.Unsaturated, f.fall, now-f.at)
 	return max(0, f.Claims-f.Unsaturated+unsaturated), unsaturated
+}
+
+// spent returns what has become of the spent part of a record.
+func (f *falling) spent(now time.Duration) float64 { return refilled(f.Spent, f.refill, now-f.at) }
+
+// refilled returns a spent part after a time.
+func refilled(spent, refill float64, after time.Duration) float64 {
+	return max(0, spent-refill*after.Seconds())
 }
 
 // fallen returns a claim after a time.
@@ -61,7 +79,9 @@ func (f *falling) departs(now time.Duration, a *claims.Outside) bool {
 	}
 	all, unsaturated := f.claimed(now)
 	differs := func(x, y float64) bool { return math.Abs(x-y) > max(mayDiffer*max(x, y), 2*leastClaim*f.fall) }
-	return differs(a.Claims, all) || differs(a.Unsaturated, unsaturated)
+	spent := f.spent(now)
+	return differs(a.Claims, all) || differs(a.Unsaturated, unsaturated) ||
+		math.Abs(a.Spent-spent) > max(mayDiffer*max(a.Spent, spent), leastSpent)
 }
 
 // counts reports whether gateways here have admitted something since the record, or are others or saturated.
@@ -69,24 +89,30 @@ func (f *falling) counts(a *claims.Outside) bool {
 	return a.Admitted != f.Admitted || a.Active != f.Active || a.Epoch != f.Epoch
 }
 
-// refilled reports whether half of what was spent as of the record is refilled, or all.
-func (f *falling) refilled(a *claims.Outside) bool {
-	const leastSpent = .5 // whose half is not worth a record
-	return a.Spent == 0 && f.Spent > 0 || f.Spent > leastSpent && a.Spent < f.Spent/2
-}
-
-// next returns the record to be sent now. The rate is that of the fall since the one before, if it was nothing else.
+// next returns the record to be sent now. Its rates are those since the one before, if nothing was admitted.
 func (f *falling) next(now time.Duration, a *claims.Outside) falling {
-	n := falling{KeySum: a.KeySum, fall: f.fall, at: max(now, 1)}
-	switch past := now - f.at; {
-	case f.at == 0:
+	n := falling{KeySum: a.KeySum, rates: f.rates, at: max(now, 1)}
+	past := now - f.at
+	if f.at == 0 {
 		n.fall = usualFall
-	case f.counts(a) || past < leastLook || a.Unsaturated == 0:
+	}
+	if f.at == 0 || f.counts(a) || past < leastLook {
+		return n
+	}
+	switch {
+	case a.Unsaturated == 0:
 	case a.Unsaturated >= f.Unsaturated:
 		n.fall = 0
 	default:
 		n.fall = min(math.Log(f.Unsaturated/a.Unsaturated)/past.Seconds(), mostFall)
 	}
+	switch refill := (f.Spent - a.Spent) / past.Seconds(); {
+	case a.Spent > 0 && refill > 0:
+		n.refill = refill
+	case refill > 0:
+		n.refill = max(f.refill, refill) // all was refilled some time ago
+	}
+	n.refill = min(n.refill, mostRefill)
 	return n
 }
 
@@ -98,7 +124,7 @@ type keyAt struct {
 
 // checkAgain has the owner look at a key of which it has sent a record.
 func (s *site) checkAgain(now time.Duration, key uint64, u *siteUse) {
-	if all, _ := u.said.claimed(now); !u.checked && (all > 0 || u.said.Spent > 0) {
+	if all, _ := u.said.claimed(now); !u.checked && (all > 0 || u.said.spent(now) > 0) {
 		u.checked = true
 		s.checks = append(s.checks, keyAt{key, now + checkEvery})
 	}
@@ -118,7 +144,7 @@ func (t *Aggregator) checkFalls(now time.Duration, s *site) {
 			continue
 		}
 		a := t.owned.AtHome(key, now.Seconds(), info.onlyFlow())
-		if u.said.departs(now, &a) || u.said.refilled(&a) {
+		if u.said.departs(now, &a) {
 			s.put(key, u)
 		} else {
 			s.checkAgain(now, key, u)
@@ -140,10 +166,11 @@ func (t *Aggregator) letFall(now time.Duration, s *site) {
 		switch {
 		case u == nil:
 			continue
-		case !u.began || u.fall == 0 || u.Unsaturated == 0:
+		case !u.began || !u.mayFall():
 			u.falls = false
 			continue
-		case u.fall*(now-u.at).Seconds() >= fallStep:
+		case u.Unsaturated > 0 && u.fall*(now-u.at).Seconds() >= fallStep,
+			u.refill*(now-u.at).Seconds() >= min(max(fallStep*u.Spent, leastSpent), u.Spent):
 			u.fallTo(now)
 			t.announceProxy(now, s, u, false)
 		}
@@ -154,10 +181,15 @@ func (t *Aggregator) letFall(now time.Duration, s *site) {
 
 // willFall notes that the claim of another site falls from now on.
 func (s *site) willFall(u *siteUse) {
-	if u.began && !u.falls && u.fall > 0 && u.Unsaturated > 0 {
+	if u.began && !u.falls && u.mayFall() {
 		u.falls = true
 		s.falls = append(s.falls, u.Key)
 	}
+}
+
+// mayFall reports whether a claim or what is spent becomes less with time.
+func (u *siteUse) mayFall() bool {
+	return u.fall > 0 && u.Unsaturated > 0 || u.refill > 0 && u.Spent > 0
 }
 
 // fallTo has a claim be as of a time, which may be earlier than that of which it is.
@@ -165,15 +197,19 @@ func (u *siteUse) fallTo(at time.Duration) {
 	was := u.Unsaturated
 	u.Unsaturated = fallen(was, u.fall, at-u.at)
 	u.Claim = max(0, u.Claim-was+u.Unsaturated)
+	if spent := refilled(u.Spent, u.refill, at-u.at); u.Spent > 0 {
+		u.Own *= spent / u.Spent
+		u.Spent = spent
+	}
 	u.at = at
 }
 
 // stand ends the fall of a claim of a site that is cut off, as of when it was received last.
 func (s *site) stand(u *siteUse) {
-	if u.fall > 0 && u.at > s.heard {
+	if !u.stands && u.at > s.heard {
 		u.fallTo(s.heard)
 	}
-	u.fall, u.stands = 0, true
+	u.rates, u.stands = rates{}, true
 }
 
 // askAgain asks for the claims that stood while a site was cut off.

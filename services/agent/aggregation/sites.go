@@ -30,7 +30,7 @@ import (
 const (
 	// siteBytes bounds what the agents of one site together send to another site, bytes/s, and siteRecord is the size
 	// of a record.
-	siteBytes, siteRecord = 96 << 10, 64
+	siteBytes, siteRecord = 96 << 10, 72
 	// proxiesAtOnce bounds the keys of a site that is cut off whose counts go on in half a period.
 	proxiesAtOnce = 256
 	// keepSplit is the time after which a site that is cut off is taken for gone.
@@ -78,9 +78,9 @@ type siteUse struct {
 	epoch uint32
 	began bool // the proxy announces it here
 	exchange.KeyClaim
-	flow     bool
-	at       time.Duration // the claim is as of then
-	fall     float64       // 1/s
+	flow bool
+	at   time.Duration // the claim is as of then
+	rates
 	falls    bool          // it is in falls
 	stands   bool          // the site was cut off since it spoke of the key
 	orphaned time.Duration // since then from is not of the site any more; 0: it is
@@ -256,7 +256,7 @@ func (t *Aggregator) putSite(now time.Duration, m *gossipv1.Packet, to string, k
 		out.Own, out.Others, out.Epoch = float32(a.Own), uint32(a.Others), a.Epoch
 		out.Ask = !u.began || u.stands
 		u.said = u.said.next(now, &a)
-		out.Fall = float32(u.said.fall)
+		out.Fall, out.Refill = float32(u.said.fall), float32(u.said.refill)
 		s.checkAgain(now, key, u)
 	}
 	if u.told = to; out.Others == 0 {
@@ -293,8 +293,8 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 	c := exchange.KeyClaim{Key: m.GetKey(), Claim: float64(m.GetClaims()), Active: float64(m.GetActive()),
 		Unsaturated: float64(m.GetUnsaturated()), Admitted: m.GetAdmitted(), Spent: float64(m.GetSpent()),
 		Own: float64(m.GetOwn())}
-	fall := float64(m.GetFall())
-	if (claims.Record{KeyClaim: c}).ValidateSum() != nil || !(fall >= 0 && fall <= mostFall) ||
+	falls := rates{float64(m.GetFall()), float64(m.GetRefill())}
+	if (claims.Record{KeyClaim: c}).ValidateSum() != nil || !falls.valid() ||
 		s.uses.get(c.Key) == nil && s.uses.len() >= t.o.MaxKeys {
 		t.refused++
 		return
@@ -311,7 +311,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 	again := !u.used || !u.began || u.from != from || u.epoch != m.GetEpoch()
 	answer := m.GetAsk() || !u.used
 	u.from, u.seq, u.epoch, u.used = from, seq, m.GetEpoch(), true
-	u.KeyClaim, u.flow, u.at, u.fall, u.stands, u.orphaned = c, m.GetFlow(), now, fall, false, 0
+	u.KeyClaim, u.flow, u.at, u.rates, u.stands, u.orphaned = c, m.GetFlow(), now, falls, false, 0
 	if !t.usedAtHome(now, c.Key) {
 		return
 	}

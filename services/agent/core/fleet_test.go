@@ -26,7 +26,7 @@ type fleet struct {
 	mail      []mail
 	places    map[string]int
 	within    time.Duration  // Options.ExactWithin
-	cut       string         // an agent whose packets do not arrive, nor those to it
+	cut       string         // an agent, or a site, whose packets do not arrive elsewhere, nor those to it
 	sites     int            // the agents are of so many sites, in turn; 0: of one
 	moved     map[int]string // site of agents that have moved
 	log       []admission
@@ -237,6 +237,11 @@ func (f *fleet) round(i int, soon bool) {
 	}
 }
 
+// isCut reports whether an agent is cut off, or its site.
+func (f *fleet) isCut(i int) bool {
+	return f.cut != "" && (f.cut == f.agents[i].name || f.cut == f.site(i))
+}
+
 // run lets time pass in quarters of a period; each is called after every step. Agents tick when they are due.
 func (f *fleet) run(d time.Duration, each func()) {
 	for end, step := f.now+d, 0; f.now < end; step++ {
@@ -246,7 +251,7 @@ func (f *fleet) run(d time.Duration, each func()) {
 		for _, m := range due {
 			to := f.agents[m.to]
 			switch {
-			case to.dead, f.cut != "" && (f.cut == to.name || f.cut == f.agents[m.from].name):
+			case to.dead, f.isCut(m.to) != f.isCut(m.from):
 			case m.at > f.now:
 				f.mail = append(f.mail, m)
 			case m.life == [2]int{f.agents[m.from].life, to.life}:

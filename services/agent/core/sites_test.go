@@ -116,16 +116,16 @@ func TestTrafficBetweenSites(t *testing.T) {
 	}
 }
 
-// After a request a claim falls in each period, until it is 0. The other site lets it fall by itself, also while it has
-// not been sent anything, and begins again where it should after a cut.
+// After a request a claim falls in each period, until it is 0, and so does what is spent. The other site lets both fall
+// by itself. While it is cut off they stand.
 func TestFallingClaimsBetweenSites(t *testing.T) {
-	const key, periods = 7, 100
+	const key, periods, refill = 7, 100, .7
 	for _, window := range []float64{1, .4} {
 		f := newSites(2, 4, 1, 1)
-		records, worst := 0, 0.
+		records, worst, off := 0, 0., 0.
 		demand := func(i int) float64 { return f.agents[i].claim[key] }
 		play := func(periods int, cost float64) {
-			records, worst = 0, 0
+			records, worst, off = 0, 0, 0
 			for p := range periods {
 				for i := range 2 { // the first gateways of both sites
 					f.agents[i].claim[key] *= math.Exp(-period.Seconds() / window)
@@ -133,12 +133,15 @@ func TestFallingClaimsBetweenSites(t *testing.T) {
 						f.agents[i].claim[key] = 0
 					}
 				}
-				if f.agents[0].admitted[key] += cost; cost > 0 {
-					f.agents[0].claim[key] += cost / window
+				f.agents[0].admitted[key] += cost
+				f.agents[0].claim[key] += cost / window
+				for _, a := range f.agents {
+					a.refilled[key] += min(refill*period.Seconds(), a.spent(key))
 				}
 				cost = 0
-				f.announce(0, key)
-				f.announce(1, key)
+				for i := range f.agents {
+					f.announce(i, key)
+				}
 				f.run(period, func() {
 					for _, m := range f.mail {
 						if f.site(m.from) == f.site(0) && f.site(m.to) != f.site(0) {
@@ -148,6 +151,7 @@ func TestFallingClaimsBetweenSites(t *testing.T) {
 				})
 				if p > 4 && f.cut == "" {
 					worst = max(worst, math.Abs(f.agents[1].sums[key].Claims-demand(0)))
+					off = max(off, math.Abs(f.agents[1].sums[key].Spent-f.agents[0].spent(key)))
 				}
 			}
 		}
@@ -163,8 +167,11 @@ func TestFallingClaimsBetweenSites(t *testing.T) {
 			t.Errorf("window %g s: what the other site has differs from the claim by %.3f, want at most %.3f", window, worst,
 				bound)
 		}
+		if off > .4 {
+			t.Errorf("window %g s: what the other site takes for spent is off by %.2f, want at most .4", window, off)
+		}
 		play(2, 4)
-		f.cut = f.agents[0].name
+		f.cut = f.site(0)
 		was := demand(0)
 		play(40, 0)
 		if got := f.agents[1].sums[key].Claims; got < .6*was || got > 1.2*was {
