@@ -9,10 +9,9 @@ import (
 )
 
 // Falling claims between sites. After a request the claims of unsaturated gateways fall in each period until they
-// are 0, by one law: by the same part in the same time (drc.Ledger). What is spent is refilled at the rate of the limit.
+// are 0, by one law: by the same part in the same time (drc.Ledger). What is spent is refilled at the limit's rate.
 // So a record has both rates. The owner that receives it lets claims and spent parts fall by itself. The owner that
-// sends it does so again when something is admitted, and when gateways say something else than what has become of the
-// record.
+// sends it does so again when something is admitted, and when gateways do not say what has become of the record.
 //
 // While a site is cut off its claims stand as they were when it was received last. Then the owner asks for the keys of
 // such claims.
@@ -33,7 +32,7 @@ const (
 	leastLook, checkEvery = 100 * time.Millisecond, 250 * time.Millisecond
 )
 
-// rates are how fast unsaturated claims fall, 1/s, and what is spent is refilled, cost units/s.
+// rates has the fall of unsaturated claims, 1/s, and the refill of what is spent, cost units/s.
 type rates struct{ fall, refill float64 }
 
 func (r rates) valid() bool {

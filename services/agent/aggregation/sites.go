@@ -21,8 +21,8 @@ import (
 //	gateways ──► owner at A ── Packet.sites ──► owner at B ── claims of the proxy of A ──► owners and agents of B
 //
 // A key is registered once at every other site, when gateways here begin to use it. Changes follow only while
-// the other site uses it, too, and claims that fall are left to fall there (falls.go). The first record after that is a new count (Epoch): an earlier admission
-// counts as far as it is still spent.
+// the other site uses it, too. The first record after that is a new count (Epoch): an earlier admission
+// counts as far as it is still spent. Claims that fall are left to fall there (falls.go).
 //
 // While a site is cut off, its proxy goes on as it claimed last, for keepSplit at most. Each site keeps to what the
 // others leave it. What comes after longer than T2 is a new count, too.
