@@ -256,15 +256,24 @@ func (f *fleet) agreeExact(ctx context.Context, began time.Time) (seconds float6
 	}
 }
 
+// living is the number of sites with an agent that runs.
+func (f *fleet) living() int {
+	sites := map[int]bool{}
+	for _, m := range f.running(false) {
+		sites[m.site] = true
+	}
+	return len(sites)
+}
+
 func (f *fleet) agreed(ctx context.Context) (bool, error) {
-	all := f.running(false)
+	all, others := f.running(false), f.living()-1
 	for _, m := range all {
 		page, err := f.page(ctx, m)
 		if err != nil {
 			return false, err
 		}
 		has, err := parseMetrics(page)
-		if err != nil || int(has[peers]) != len(all)-1 || int(has[reachable]) != f.o.sites-1 || !m.exact.Linked() {
+		if err != nil || int(has[peers]) != len(all)-1 || int(has[reachable]) != others || !m.exact.Linked() {
 			return false, err
 		}
 	}

@@ -95,7 +95,11 @@ func (f *fleet) restartExact(ctx context.Context) (time.Time, error) {
 
 // updateExact ends and starts all agents, one after the other, each when all agree on the one before.
 func (f *fleet) updateExact(ctx context.Context) (began time.Time, err error) {
-	for i, m := range f.running(false) {
+	return f.update(ctx, f.running(false))
+}
+
+func (f *fleet) update(ctx context.Context, members []*member) (began time.Time, err error) {
+	for i, m := range members {
 		if i > 0 {
 			if _, err := f.agreeExact(ctx, began); err != nil {
 				return began, err

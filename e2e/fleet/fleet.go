@@ -174,6 +174,14 @@ func (o *options) membership() time.Duration { return o.forget * 4 / 3 }
 // split returns the time after which a cut-off agent falls to its part by weight.
 func (o *options) split() time.Duration { return o.forget * 2 / 3 }
 
+// progressOf is the number of agents of which a line is said while they start.
+const progressOf = 8
+
+// say says a step, and when.
+func (f *fleet) say(format string, args ...any) {
+	f.rig.Say("%5.1f s: "+format, append([]any{time.Since(f.start).Seconds()}, args...)...)
+}
+
 // atOnce is the number of agents that start at a time. Each takes most of a second of processor time.
 const atOnce = 2
 
@@ -209,6 +217,9 @@ func (f *fleet) startAgents(ctx context.Context, n, synthetic int) error {
 		added = added[len(some):]
 		if err := each(some, func(m *member) error { return f.startAgent(ctx, m) }); err != nil {
 			return err
+		}
+		if done := n - len(added); n >= progressOf && (done%progressOf == 0 || done == n) {
+			f.say("%d of %d agents run", done, n)
 		}
 	}
 	return nil

@@ -32,6 +32,8 @@ type phase struct {
 	// neither.
 	link    *wan.Link
 	clients func(*fleet) []*demand.Client
+	// alone is the number of gateways without agents that clients of all sites go to.
+	alone int
 }
 
 // phases in their order.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
@@ -29,6 +31,9 @@ var sitePhases = []phase{
 	{name: "kill", event: (*fleet).killExact, clients: ofOneLimit},
 	{name: "restart", event: (*fleet).restartExact, clients: ofOneLimit},
 	{name: "cut", event: (*fleet).cutSite, clients: (*fleet).besideACut},
+	{name: "rolling-update", event: (*fleet).updateSites, clients: ofOneLimit},
+	{name: "kill-site", event: (*fleet).killSite, clients: besideAKill, alone: probed},
+	{name: "restart-site", event: (*fleet).restartSite, clients: besideAKill, alone: probed},
 }
 
 func nothing(*fleet, context.Context) (time.Time, error) { return time.Now(), nil }
@@ -75,6 +80,49 @@ func (f *fleet) besideACut() []*demand.Client {
 		{Name: isBelow, Limit: middle, Load: lightLoad, Site: demand.AllSites},
 		{Name: isAbove, Limit: middle, Load: heavyLoad, Site: demand.AllSites},
 	}
+}
+
+// besideAKill are the clients while all agents of the last site are killed, or start. Their gateways there decide alone.
+func besideAKill(*fleet) []*demand.Client {
+	return []*demand.Client{
+		{Name: isOther, Limit: middle, Load: homeLoad},
+		{Name: isBelow, Limit: middle, Load: lightLoad, Site: demand.AllSites},
+		{Name: isAbove, Limit: middle, Load: heavyLoad, Site: demand.AllSites},
+	}
+}
+
+// updateSites ends and starts all agents, one after the other, site by site.
+func (f *fleet) updateSites(ctx context.Context) (time.Time, error) {
+	all := f.running(false)
+	slices.SortStableFunc(all, func(a, b *member) int { return cmp.Compare(a.site, b.site) })
+	return f.update(ctx, all)
+}
+
+// ofLastSite are the members of the last site whose agents run, or do not.
+func (f *fleet) ofLastSite(running bool) (all []*member) {
+	for _, m := range f.members {
+		if m.site == f.lastSite() && m.running == running && m.exact != nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// killSite kills all agents of the last site at once. Their gateways keep running.
+func (f *fleet) killSite(ctx context.Context) (time.Time, error) {
+	all := f.ofLastSite(true)
+	for _, m := range all {
+		if err := f.goes(ctx, m); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return time.Now(), each(all, func(m *member) error { m.agent.Kill(); return nil })
+}
+
+// restartSite starts these agents, all at once.
+func (f *fleet) restartSite(ctx context.Context) (time.Time, error) {
+	err := each(f.ofLastSite(false), func(m *member) error { return f.startAgain(ctx, m) })
+	return time.Now(), err
 }
 
 func (f *fleet) lastSite() int { return f.o.sites - 1 }
@@ -159,8 +207,11 @@ func (f *fleet) playSites(ctx context.Context, p phase) (r Phase, err error) {
 	s.traffic(before, after, r.Seconds)
 	s.Keys = f.keysAbroad(after.usage)
 	s.Late = time.Duration(f.sites.late.Load()).Seconds()
-	if p.name == "cut" {
+	switch {
+	case p.name == "cut":
 		s.Cut = f.o.cut.Seconds()
+	case p.alone > 0:
+		s.Cut, s.Alone = r.Seconds, p.alone
 	}
 	f.outcomes(all, s)
 	return r, f.sound()

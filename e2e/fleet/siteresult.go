@@ -38,6 +38,7 @@ type SitePhase struct {
 	Loss    float64      `json:"loss"`
 	Agreed  float64      `json:"agreedSeconds"` // from the event, or its end, until all agents know all others
 	Cut     float64      `json:"cutSeconds,omitempty"`
+	Alone   int          `json:"gatewaysAlone,omitempty"` // without agents, that clients of all sites go to
 	Clients []SiteClient `json:"clients"`
 	// Pair is the traffic from one site to another, bytes/s with the headers of IP: mean of all pairs, and most.
 	Pair      Figure  `json:"pairBytesPerSecond"`
@@ -96,7 +97,7 @@ func (s *SitePhase) bound(l demand.Limit, sites int) float64 {
 	limit := judge.Limit{Rate: l.Rate, Burst: l.Burst}
 	b := limit.ExactSlack(time.Duration(s.SiteDelay*float64(time.Second))) + l.Rate*s.Late
 	if sites > 1 {
-		b += float64(sites-1)*l.Burst + l.Rate*s.Lag + cutPart*l.Rate*s.Cut
+		b += float64(sites-1+s.Alone)*l.Burst + l.Rate*s.Lag + cutPart*l.Rate*s.Cut
 	}
 	if !s.Steady { // a gateway without an agent has a ledger
 		b += l.Burst

@@ -106,6 +106,7 @@ func (f *fleet) startSites(ctx context.Context) (err error) {
 	if err := f.attach(ctx, f.members); err != nil {
 		return err
 	}
+	f.say("all gateways have their configuration")
 	s.homes = make([][]*exact.Gateway, f.o.sites)
 	for _, m := range f.members {
 		s.homes[m.site] = append(s.homes[m.site], m.exact.Gateway)
@@ -141,6 +142,7 @@ func (f *fleet) beginSites(ctx context.Context) error {
 	if _, err := f.agreeExact(ctx, time.Now()); err != nil {
 		return err
 	}
+	f.say("all agents know each other; %d clients ask each site once", f.o.keys)
 	if err := rig.Sleep(ctx, settled); err != nil {
 		return context.Cause(ctx)
 	}
@@ -153,10 +155,15 @@ func (f *fleet) beginSites(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	f.say("all clients have asked")
 	for end := time.Now().Add(f.o.within); time.Now().Before(end); {
 		u, err := f.usage(ctx)
-		if err != nil || f.keysAbroad(u) >= leastAbroad {
+		if err != nil {
 			return err
+		}
+		known := f.keysAbroad(u)
+		if f.say("%.0f %% of the keys are known at all sites", 100*known); known >= leastAbroad {
+			return nil
 		}
 		if err := rig.Sleep(ctx, time.Second); err != nil {
 			return context.Cause(ctx)
@@ -171,8 +178,8 @@ func (f *fleet) keysAbroad(u usage) float64 {
 	for _, a := range u.agents {
 		sum += a.metrics[siteKeys]
 	}
-	s := float64(f.o.sites)
-	return min(1, sum/(s*(s-1)*float64(f.o.keys))) // the other clients' keys count, too
+	s := float64(f.living()) * float64(f.o.sites-1)
+	return min(1, sum/(s*float64(f.o.keys))) // the other clients' keys count, too
 }
 
 // crowdStep is the time between two looks for due requests of the crowd.

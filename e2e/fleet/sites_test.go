@@ -19,7 +19,7 @@ func TestParseSites(t *testing.T) {
 		"-sites 3 -n 6":                          "",
 		"-sites 3 -n 32 -keys 20000":             "",
 		"-sites 3 -n 5":                          "of 2 agents or more",
-		"-sites 5 -n 50":                         "2 to 4 sites",
+		"-sites 5 -n 50":                         "2 to 3 sites",
 		"-sites 2 -exact":                        "no -exact",
 		"-sites 2 -sweep 8,9":                    "no -sweep",
 		"-sites 2 -cut 1ms":                      "-cut of 1s",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
@@ -90,12 +91,17 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 	if u.busy, err = rig.Busy(); err != nil {
 		return u, err
 	}
-	for _, m := range f.running(false) {
-		if u.agents[m], err = f.agentUsage(ctx, m); err != nil {
-			return u, fmt.Errorf("%s: %w", m.name, err)
+	var mu sync.Mutex
+	return u, each(f.running(false), func(m *member) error {
+		a, err := f.agentUsage(ctx, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
-	}
-	return u, nil
+		mu.Lock()
+		defer mu.Unlock()
+		u.agents[m] = a
+		return nil
+	})
 }
 
 func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err error) {

@@ -44,7 +44,7 @@ docs/how-to/rate-limit-quota.md has a whole envoy.yaml.
 
 With --site, EXACT limits are exact among the agents of one site, and one limit holds over
 all sites: what one admits is charged at the others a moment later. No limit is exact over
-several sites, and coordinators know no sites. docs/how-to/two-regions.md has the bounds.
+several sites. docs/how-to/two-regions.md has the bounds.
 
 Ports are opened on loopback unless they are protected: --gossip by --gossip-key-file,
 --admin, --rls and --rlqs by --tls-cert, or none by --insecure.

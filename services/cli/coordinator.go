@@ -25,7 +25,8 @@ over within --session-ttl and send agents its address. No request waits
 for a coordinator: with all of them gone gateways hold the shares they have.
 
 With --share-pools all of them lead: each pool is led by one of them, and every
-agent has a stream to each. A question about a pool may go to any of them. While an agent of a
+agent has a stream to each. A question about a pool may go to any of them. A pool whose demand
+is mostly at one site is led by a coordinator with that --site, if there is one. While an agent of a
 release that knows one leader only is there, or a coordinator of such a release is elected,
 one coordinator leads all.
 
@@ -94,6 +95,9 @@ func coordinatorFlags(cmd *cobra.Command, c *coordinator.Config) {
 	f.BoolVar(&c.SharePools, "share-pools", false,
 		"lead the pools together with the other coordinators with this flag, each a part; they reach it at "+
 			"--advertise (default: one leads all)")
+	f.StringVar(&c.Site, "site", "",
+		"name of this coordinator's site, such as a region, as agents have it: with --share-pools it leads the pools "+
+			"whose demand is mostly there. 1 to 128 letters, digits and . _ - (default none)")
 	f.DurationVar(&c.Round, "round", 250*time.Millisecond,
 		"least time between rounds, 50ms to 2s: shorter follows demand sooner, at more messages")
 	f.DurationVar(&c.GossipPeriod, "gossip-period", exchange.DefaultPeriod,

@@ -130,9 +130,13 @@ func (l *live) askPools(ctx context.Context, f *facts) {
 		led[one.Name] += there.GetPools()
 	})
 	for i := range s.Sharers {
-		name := s.Sharers[i].Name
-		if n, known := led[name]; known {
-			f.shared = append(f.shared, fmt.Sprintf("%s leads %d", name, n))
+		one := &s.Sharers[i]
+		of := ""
+		if s.Sites() {
+			of = " of " + wording.Site(one.Site)
+		}
+		if n, known := led[one.Name]; known {
+			f.shared = append(f.shared, fmt.Sprintf("%s%s leads %d", one.Name, of, n))
 		}
 	}
 }

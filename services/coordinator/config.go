@@ -61,6 +61,12 @@ type Config struct {
 	// SharePools makes coordinators that say so lead the pools together, each a part of them. Without
 	// it one leads all. They reach each other at Advertise.
 	SharePools bool
+	// Site of this coordinator, such as a region, see package agent. With SharePools it leads the pools whose demand is
+	// mostly there. Empty = of none.
+	Site string
+	// SiteSettle is the time for which most of a pool's demand must come from another site before a coordinator there
+	// leads it. Default 30 s.
+	SiteSettle time.Duration
 
 	// Round is the least time between rounds. Default 250 ms, range 50 ms to 2 s.
 	// Shorter follows demand sooner and costs more messages.
@@ -141,6 +147,7 @@ type Coordinator struct {
 	loop          *leadership.Loop
 	ledger        *ledger.Ledger
 	webhook       *webhook.Sender // nil without Config.Webhook
+	homes         homes           // of the goroutine that leads
 	part          part            // that this coordinator leads; of the goroutine that leads
 	peers         *peers
 	metrics       *telemetry.Metrics
@@ -191,6 +198,7 @@ func (c *Config) fill() error {
 	or(&c.GossipPeriod, exchange.DefaultPeriod)
 	or(&c.SoftExpiry, 10*time.Second)
 	or(&c.Settle, 2*time.Second)
+	or(&c.SiteSettle, 30*time.Second)
 	allocation := allocation.Defaults()
 	or(&c.Allocation.Membership, allocation.Membership)
 	or(&c.Allocation.Margin, allocation.Margin)
@@ -239,6 +247,9 @@ func (c *Config) check() error {
 		if _, _, err := net.SplitHostPort(c.Advertise); err != nil {
 			bad("--advertise %q: want host:port: %w", c.Advertise, err)
 		}
+	}
+	if c.Site != "" && !telemetry.IsName(c.Site) {
+		bad("--site %q: want 1 to 128 of a-z A-Z 0-9 . _ -, with a letter or digit at both ends", c.Site)
 	}
 	if c.Streams.Streams < 0 || c.Streams.PerIdentity < 0 {
 		bad("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",

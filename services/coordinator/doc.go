@@ -26,7 +26,8 @@
 // election decides which coordinators share). All have one epoch. The allocator gets the part of the configuration
 // that is led here. A change of the sharers begins an epoch, in which pools that stay here go on, and pools that come
 // are collected first. A coordinator that did not share in an epoch begins without knowledge. Each has a stream to
-// every agent. Questions about other pools go to their leaders (peers.go).
+// every agent. Questions about other pools go to their leaders (peers.go). A coordinator finds the sites where the
+// demand of its pools is. Coordinators of these sites lead them (homes.go).
 //
 // # Rounds
 //

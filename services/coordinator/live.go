@@ -104,8 +104,16 @@ func (l *live) poolStatus(v *leadership.View, p *allocation.PoolShare) *quotav1.
 	return &quotav1.PoolStatus{
 		Demand: p.Demand, Admitted: p.Admitted, Price: p.Price, FairRate: p.FairRate,
 		InfeasibleGuarantees: p.Infeasible || p.GuaranteeScale < 1, Epoch: v.Epoch,
-		Capacity: p.Capacity, InFlight: p.InFlight, Leader: l.coordinator.config.Name,
+		Capacity: p.Capacity, InFlight: p.InFlight, Leader: l.coordinator.config.Name, Site: l.home(p.Pool),
 	}
+}
+
+// home returns the site where most of a pool's demand is, "" if it is at several.
+func (l *live) home(pool string) string {
+	if s := l.sharing(); s != nil {
+		return s.Homes[pool]
+	}
+	return ""
 }
 
 func (l *live) quotaStatus(v *leadership.View, p *allocation.PoolShare, key allocation.Flow) *quotav1.QuotaStatus {

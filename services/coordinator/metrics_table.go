@@ -36,6 +36,10 @@ var ownMetrics = []telemetry.Instrument[measurements]{
 		Read: telemetry.Is(func(m measurements) bool { return m.state.Role == election.Leading })},
 	{Name: "titrate_pools_led", Help: "Pools whose shares this coordinator sent last.",
 		Read: telemetry.One(func(m measurements) int { return len(m.pools) })},
+	{Name: "titrate_pools_led_away",
+		Help: "Pools that this coordinator leads though most of their demand is at another site: no coordinator with " +
+			"that --site is there.",
+		Read: telemetry.One(func(m measurements) int { return m.o.ledAway(m.state.Sharing, m.pools) })},
 	{Name: "titrate_sharers",
 		Help: "Coordinators that share the pools, this one included: 1 while it leads all, 0 while it leads none.",
 		Read: telemetry.One(func(m measurements) int { return sharers(m.state) })},

@@ -78,7 +78,7 @@ func (o *Coordinator) connect(context.Context) error {
 		Retain(store.Retention{Revisions: c.HistoryKeep, Bytes: c.HistoryBytes})
 	o.elector = election.New(election.Config{
 		Client: o.client, Prefix: c.Prefix + "/election", Address: c.Advertise, TTL: c.SessionTTL, Log: o.log,
-		Share: c.SharePools, Name: c.Name,
+		Share: c.SharePools, Name: c.Name, Site: c.Site,
 	})
 	return nil
 }

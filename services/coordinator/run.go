@@ -257,6 +257,7 @@ func (o *Coordinator) lead(ctx context.Context) {
 			o.traces.follows()
 		} else {
 			o.round()
+			o.stateHomes(ctx, began, state.Sharing)
 		}
 		every := o.loop.Every(o.config.Round, o.config.GossipPeriod)
 		if o.loop.Calm() {

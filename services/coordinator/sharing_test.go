@@ -36,6 +36,8 @@ type sharedAgent struct {
 	tenant string
 	pools  []string
 	demand float64 // of its tenant, in each pool
+	site   string
+	quiet  []string // pools in which it wants nothing
 
 	epoch   int64
 	held    map[string]heldPool
@@ -147,7 +149,11 @@ func (a *sharedAgent) report(ctx context.Context,
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		r := &controlv1.Report{Seq: seq, Interval: durationpb.New(every), Replicas: a.replicas()}
 		a.mu.Lock()
+		r.State = &controlv1.State{Site: a.site}
 		for _, pool := range s.pools {
+			if slices.Contains(a.quiet, pool) {
+				continue
+			}
 			r.Flows = append(r.Flows, &controlv1.FlowReport{Tenant: a.tenant, Pool: pool, Gateway: "gw-" + a.name,
 				Demand: a.demand, Served: a.demand / 2, Limited: true})
 		}

@@ -10,15 +10,15 @@ type Crowd struct {
 }
 
 // MostSites is the number of sites whose first requests a client's burst has room for.
-const MostSites = 4
+const MostSites = 3
 
 // The first request of a client costs so much that its bucket is not whole again for minutes: a key with a whole
-// bucket is forgotten. A request of cost 1 of a burst of 8 is worth announcing from four gateways on: a key of which
-// less is used at a gateway is not known to others. newKeys is the number of clients per second that come to a site at
-// first, load the part of its limit that each asks for.
+// bucket is forgotten. The bucket has room for the first requests of MostSites sites and one more, so that each
+// refusal is wrong. A key of which little of the bucket is used is not known to others. newKeys is the number of
+// clients per second that come to a site at first, load the part of its limit that each asks for.
 const (
 	firstCost = 3
-	burst     = 8
+	burst     = 11
 	newKeys   = 2000
 	load      = .8
 )

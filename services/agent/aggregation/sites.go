@@ -22,7 +22,7 @@ import (
 //
 // A key is registered once at every other site, when gateways here begin to use it. Changes follow only while
 // the other site uses it, too. The first record after that is a new count (Epoch): an earlier admission
-// counts as far as it is still spent.
+// counts as far as it is still spent. Claims that fall are left to fall there (falls.go).
 //
 // While a site is cut off, its proxy goes on as it claimed last, for keepSplit at most. Each site keeps to what the
 // others leave it. What comes after longer than T2 is a new count, too.
@@ -30,7 +30,7 @@ import (
 const (
 	// siteBytes bounds what the agents of one site together send to another site, bytes/s, and siteRecord is the size
 	// of a record.
-	siteBytes, siteRecord = 96 << 10, 64
+	siteBytes, siteRecord = 96 << 10, 72
 	// proxiesAtOnce bounds the keys of a site that is cut off whose counts go on in half a period.
 	proxiesAtOnce = 256
 	// keepSplit is the time after which a site that is cut off is taken for gone.
@@ -50,7 +50,10 @@ type site struct {
 	proxy  *local
 	uses   ordered[*siteUse]
 	queue  []uint64 // keys whose records are to be sent
-	credit float64  // bytes
+	checks []keyAt  // keys of which a record is sent again if it does not hold
+	falls  []uint64 // keys whose claims fall there
+	fallAt time.Duration
+	credit float64 // bytes
 	sentAt time.Duration
 
 	heard   time.Duration // an agent of it was received last
@@ -64,8 +67,10 @@ type site struct {
 
 // siteUse is the use of a key at another site.
 type siteUse struct {
-	told   string // owner there that knows that gateways here use it; "": none
-	queued bool
+	told    string // owner there that knows that gateways here use it; "": none
+	said    falling
+	queued  bool
+	checked bool // it is in checks
 
 	used  bool // gateways there use it, as from said in its packet seq
 	from  agentLife
@@ -73,8 +78,11 @@ type siteUse struct {
 	epoch uint32
 	began bool // the proxy announces it here
 	exchange.KeyClaim
-	flow     bool
-	at       time.Duration // the claim is as of then
+	flow bool
+	at   time.Duration // the claim is as of then
+	rates
+	falls    bool          // it is in falls
+	stands   bool          // the site was cut off since it spoke of the key
 	orphaned time.Duration // since then from is not of the site any more; 0: it is
 }
 
@@ -82,12 +90,12 @@ type siteUse struct {
 // at an owner that is new to it. lost names sites of which an agent has failed: without agents such a site may only be
 // cut off, and its proxy goes on. Another site without agents has ended.
 func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, lost map[string]bool) {
-	keep := map[string]bool{}
+	keep, news := map[string]bool{}, false
 	for _, s := range others {
 		keep[s.Name] = true
 		at := t.sites[s.Name]
 		if at == nil {
-			at = t.newSite(now, s.Name)
+			at, news = t.newSite(now, s.Name), true
 		}
 		at.ended = 0
 		if len(back) == 0 && slices.Equal(at.owners.names, s.Agents) {
@@ -112,6 +120,9 @@ func (t *Aggregator) SetSites(now time.Duration, others []Site, back []string, l
 		case s.ended == 0:
 			t.endSite(now, s)
 		}
+	}
+	if news {
+		t.tellAllKeys(now)
 	}
 }
 
@@ -175,14 +186,16 @@ func (t *Aggregator) tellSites(now time.Duration, key uint64) {
 	if len(t.sites) == 0 || t.owners.of(key) != t.o.Agent {
 		return
 	}
-	home := t.usedAtHome(now, key)
+	info := t.ours.get(key)
+	a := t.owned.AtHome(key, now.Seconds(), info != nil && info.onlyFlow())
+	home := a.Others > 0
 	for _, s := range t.sites {
 		u := s.uses.get(key)
 		switch {
 		case home && (u == nil || u.told == ""):
 			s.put(key, s.use(key))
 		case u == nil:
-		case home && u.used, !home && u.told != "":
+		case home && u.used && u.said.departs(now, &a), !home && u.told != "":
 			s.put(key, u)
 		}
 		if u != nil && u.began && !home {
@@ -202,6 +215,7 @@ func (t *Aggregator) sendSites(now time.Duration) {
 		rate := float64(siteBytes) / float64(len(t.owners.names))
 		s.credit = min(s.credit+rate*(now-s.sentAt).Seconds(), max(rate/4, siteRecord))
 		s.sentAt = now
+		t.checkFalls(now, s)
 		n := 0
 		for ; n < len(s.queue) && s.credit >= siteRecord; n++ {
 			key := s.queue[n]
@@ -210,7 +224,7 @@ func (t *Aggregator) sendSites(now time.Duration) {
 			to := s.ownerOf(key)
 			if u.told != "" && u.told != to { // it owns the key no more
 				t.sendSite(now, u.told, key)
-				u.told = ""
+				u.told, u.said = "", falling{}
 			}
 			if to != "" && (u.told != "" || t.usedAtHome(now, key)) {
 				t.sendSite(now, to, key)
@@ -240,10 +254,13 @@ func (t *Aggregator) putSite(now time.Duration, m *gossipv1.Packet, to string, k
 		out.Flow, out.Claims, out.Active = info.onlyFlow(), float32(a.Claims), float32(a.Active)
 		out.Unsaturated, out.Admitted, out.Spent = float32(a.Unsaturated), a.Admitted, float32(a.Spent)
 		out.Own, out.Others, out.Epoch = float32(a.Own), uint32(a.Others), a.Epoch
-		out.Ask = !u.began
+		out.Ask = !u.began || u.stands
+		u.said = u.said.next(now, &a)
+		out.Fall, out.Refill = float32(u.said.fall), float32(u.said.refill)
+		s.checkAgain(now, key, u)
 	}
 	if u.told = to; out.Others == 0 {
-		u.told = ""
+		u.told, u.said = "", falling{}
 	}
 	m.Sites = append(m.Sites, out)
 	return size.Sum(out)
@@ -262,6 +279,9 @@ func (t *Aggregator) ReceiveSites(now time.Duration, from Sender, seq uint64, su
 			u.epoch = 0 // what comes now is a new count
 		}
 	}
+	if s.silent {
+		s.askAgain()
+	}
 	s.heard, s.promise, s.silent = now, from.Promise, false
 	s.proxy.seq++
 	for _, m := range sums {
@@ -273,7 +293,9 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 	c := exchange.KeyClaim{Key: m.GetKey(), Claim: float64(m.GetClaims()), Active: float64(m.GetActive()),
 		Unsaturated: float64(m.GetUnsaturated()), Admitted: m.GetAdmitted(), Spent: float64(m.GetSpent()),
 		Own: float64(m.GetOwn())}
-	if (claims.Record{KeyClaim: c}).ValidateSum() != nil || s.uses.get(c.Key) == nil && s.uses.len() >= t.o.MaxKeys {
+	falls := rates{float64(m.GetFall()), float64(m.GetRefill())}
+	if (claims.Record{KeyClaim: c}).ValidateSum() != nil || !falls.valid() ||
+		s.uses.get(c.Key) == nil && s.uses.len() >= t.o.MaxKeys {
 		t.refused++
 		return
 	}
@@ -289,7 +311,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 	again := !u.used || !u.began || u.from != from || u.epoch != m.GetEpoch()
 	answer := m.GetAsk() || !u.used
 	u.from, u.seq, u.epoch, u.used = from, seq, m.GetEpoch(), true
-	u.KeyClaim, u.flow, u.at, u.orphaned = c, m.GetFlow(), now, 0
+	u.KeyClaim, u.flow, u.at, u.rates, u.stands, u.orphaned = c, m.GetFlow(), now, falls, false, 0
 	if !t.usedAtHome(now, c.Key) {
 		return
 	}
@@ -297,6 +319,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 		s.put(c.Key, u)
 	}
 	u.began = t.announceProxy(now, s, u, again)
+	s.willFall(u)
 }
 
 // announceProxy announces within this site what another one claims; again: its count cannot be compared with the one
@@ -323,6 +346,7 @@ func (t *Aggregator) goOnAbroad(now time.Duration) {
 			continue
 		}
 		if s.silent = now >= silentFrom(t.o.Period, s.heard, s.promise)+t.delay; !s.silent {
+			t.letFall(now, s)
 			continue
 		}
 		s.proxy.seq++
@@ -337,9 +361,10 @@ func (t *Aggregator) goOnAbroad(now time.Duration) {
 				u.used = false
 				t.endProxy(now, s, u.Key, u)
 				continue
-			case u.Claim == 0:
+			case u.Claim == 0 && u.fall == 0:
 				continue
 			}
+			s.stand(u)
 			u.Admitted += u.Claim * (now - max(u.at, s.heard)).Seconds()
 			u.at = now
 			t.announceProxy(now, s, u, false)
@@ -372,8 +397,13 @@ func (t *Aggregator) checkSites(now time.Duration) {
 			}
 		}
 	}
+	t.tellAllKeys(now)
+}
+
+// tellAllKeys has the other sites know of the keys that this agent owns now.
+func (t *Aggregator) tellAllKeys(now time.Duration) {
 	if len(t.sites) > 0 {
-		for _, key := range t.ours.keys { // that it owns now
+		for _, key := range t.ours.keys {
 			t.tellSites(now, key)
 		}
 	}
@@ -444,6 +474,12 @@ func (t *Aggregator) dueAbroad() time.Duration {
 			return 0
 		}
 		due = min(due, silentFrom(t.o.Period, s.heard, s.promise)+t.delay)
+		if len(s.falls) > 0 {
+			due = min(due, s.fallAt)
+		}
+		if len(s.checks) > 0 {
+			due = min(due, s.checks[0].at)
+		}
 	}
 	return due
 }

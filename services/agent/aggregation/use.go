@@ -239,7 +239,7 @@ func (t *Aggregator) install(now time.Duration, k *key, w *ownerSum) {
 	t.note(now, w.Key, k)
 	t.fresh = t.fresh || !t.small()
 	t.leaveFormer(now, w.Key, k)
-	alone := w.Others == 0 && !t.small()
+	alone := w.Others == 0 && !t.small() && !t.usedAbroad(now, w.Key)
 	if w.ask || k.alone && !alone { // what was not sent meanwhile
 		t.tellClaims(now, w.Key, k, delivery.Urgent)
 	}

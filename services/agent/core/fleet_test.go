@@ -26,7 +26,7 @@ type fleet struct {
 	mail      []mail
 	places    map[string]int
 	within    time.Duration  // Options.ExactWithin
-	cut       string         // an agent whose packets do not arrive, nor those to it
+	cut       string         // an agent or a site that no packets leave or reach
 	sites     int            // the agents are of so many sites, in turn; 0: of one
 	moved     map[int]string // site of agents that have moved
 	log       []admission
@@ -244,9 +244,9 @@ func (f *fleet) run(d time.Duration, each func()) {
 		due := f.mail
 		f.mail = nil
 		for _, m := range due {
-			to := f.agents[m.to]
+			to, cut := f.agents[m.to], func(i int) bool { return slices.Contains([]string{f.agents[i].name, f.site(i)}, f.cut) }
 			switch {
-			case to.dead, f.cut != "" && (f.cut == to.name || f.cut == f.agents[m.from].name):
+			case to.dead, f.cut != "" && cut(m.to) != cut(m.from):
 			case m.at > f.now:
 				f.mail = append(f.mail, m)
 			case m.life == [2]int{f.agents[m.from].life, to.life}:

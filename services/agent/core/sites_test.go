@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -112,5 +113,98 @@ func TestTrafficBetweenSites(t *testing.T) {
 	t.Logf("%.0f B/s from a site to the other, of %d keys used at both", rate, both)
 	if rate > 100_000 || rate < 20_000 {
 		t.Errorf("%.0f B/s from a site to the other, want 20,000 to 100,000", rate)
+	}
+}
+
+// After a request a claim falls in each period, until it is 0, and so does what is spent. The other site lets both fall
+// by itself. While it is cut off they stand.
+func TestFallingClaimsBetweenSites(t *testing.T) {
+	const key, periods, refill = 7, 100, .7
+	for _, window := range []float64{1, .4} {
+		f := newSites(2, 4, 1, 1)
+		records, worst, off := 0, 0., 0.
+		demand := func(i int) float64 { return f.agents[i].claim[key] }
+		play := func(periods int, cost float64) {
+			records, worst, off = 0, 0, 0
+			for p := range periods {
+				for i := range 2 { // the first gateways of both sites
+					f.agents[i].claim[key] *= math.Exp(-period.Seconds() / window)
+					if f.agents[i].claim[key] < .02/window {
+						f.agents[i].claim[key] = 0
+					}
+				}
+				f.agents[0].admitted[key] += cost
+				f.agents[0].claim[key] += cost / window
+				for _, a := range f.agents {
+					a.refilled[key] += min(refill*period.Seconds(), a.spent(key))
+				}
+				cost = 0
+				for i := range f.agents {
+					f.announce(i, key)
+				}
+				f.run(period, func() {
+					for _, m := range f.mail {
+						if f.site(m.from) == f.site(0) && f.site(m.to) != f.site(0) {
+							records += len(m.packet.GetSites())
+						}
+					}
+				})
+				if p > 4 && f.cut == "" {
+					worst = max(worst, math.Abs(f.agents[1].sums[key].Claims-demand(0)))
+					off = max(off, math.Abs(f.agents[1].sums[key].Spent-f.agents[0].spent(key)))
+				}
+			}
+		}
+		f.admit(1, key, 1)
+		play(2*periods, 1)
+		for range 3 { // after the first one the owner knows the law
+			play(periods, 1)
+		}
+		if play(periods, 1); records < 1 || records > 8 {
+			t.Errorf("window %g s: %d records of one request, want 2, each of which is seen up to 4 times", window, records)
+		}
+		if bound := .25 / window; worst > bound {
+			t.Errorf("window %g s: what the other site has differs from the claim by %.3f, want at most %.3f", window, worst,
+				bound)
+		}
+		if off > .4 {
+			t.Errorf("window %g s: what the other site takes for spent is off by %.2f, want at most .4", window, off)
+		}
+		play(2, 4)
+		f.cut = f.site(0)
+		was := demand(0)
+		play(40, 0)
+		if got := f.agents[1].sums[key].Claims; got < .6*was || got > 1.2*was {
+			t.Errorf("window %g s: while a site is cut off, it claims %.2f, want about what it last did, %.2f", window, got,
+				was)
+		}
+		f.cut = ""
+		play(20, 0)
+		if got := f.agents[1].sums[key].Claims; math.Abs(got-demand(0)) > .1/window {
+			t.Errorf("window %g s: after the cut it claims %.2f, want %.2f", window, got, demand(0))
+		}
+	}
+}
+
+// Beyond Everybody agents, the only gateway of a site that uses a key may be one of the key's owner there. What it
+// admits and claims is known at the other site all the same.
+func TestOwnersGatewayAloneIsKnownAbroad(t *testing.T) {
+	keys := []uint64{7, 8, 9, 10, 11, 12, 13, 14}
+	f := newSites(2, 6, 1, 1)
+	for _, key := range keys { // each has an owner among three agents of each site
+		f.admit(0, key, 1)
+		f.admit(1, key, 1)
+	}
+	f.run(time.Second, nil)
+	for _, key := range keys {
+		f.agents[0].claim[key] = 3
+		f.admit(0, key, 5)
+	}
+	f.run(3*time.Second, nil)
+	for _, key := range keys {
+		if got := f.agents[1].sums[key]; f.agents[1].charged[key] < 5.99 || got.Claims < 2.9 {
+			t.Errorf("key %d: the other site has charged %v of 6, and knows a claim of %v of 3", key,
+				f.agents[1].charged[key], got.Claims)
+		}
 	}
 }

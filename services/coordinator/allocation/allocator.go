@@ -136,6 +136,22 @@ func (al *Allocator) Step(now time.Time) *Outcome {
 	return al.outcome()
 }
 
+// DemandByAgent returns the mean demand of each pool by agent, cost units/s. O(flows at agents).
+func (al *Allocator) DemandByAgent() map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	for name, a := range al.agents {
+		for _, e := range a.order {
+			if e.mean.demand > 0 {
+				if out[e.key.Pool] == nil {
+					out[e.key.Pool] = map[string]float64{}
+				}
+				out[e.key.Pool][name] += e.mean.demand
+			}
+		}
+	}
+	return out
+}
+
 // gather closes the windows of all agents and sums them per flow. It returns the
 // longest window, 0 if no agent reported since the last round.
 func (al *Allocator) gather(now time.Time) (span time.Duration) {

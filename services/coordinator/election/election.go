@@ -22,8 +22,8 @@
 // Candidates may share the pools (Config.Share). Each of these puts its name, address and a secret next to the keys
 // of the election, under its session. The elected candidate, the chair, writes the list of sharers with the epoch, in
 // one transaction. All of these lead then, under the one epoch, each the pools that [Sharing.Leader] gives it. When a
-// sharer comes or goes, the chair writes the next epoch. So two candidates never lead one pool in one epoch, and
-// agents refuse the older epoch.
+// sharer comes or goes, or a pool has another home (homes.go), the chair writes the next epoch. So two candidates
+// never lead one pool in one epoch, and agents refuse the older epoch.
 //
 // A candidate that does not share (an older release does not) may be elected as well. It writes an epoch and no
 // sharers: the others stop leading when they see that epoch. It is never among the sharers while another candidate is
@@ -85,9 +85,9 @@ type Config struct {
 	Client  *clientv3.Client
 	Prefix  string // of the keys, without a slash at its end
 	Address string // that agents and clients reach this candidate at
-	// Share makes the candidate share the pools with the others that do; Name is its name then.
-	Share bool
-	Name  string
+	// Share makes the candidate share the pools with the others that do; Name and Site are its own then.
+	Share      bool
+	Name, Site string
 	// TTL of the session, whole seconds, default 5 s. Shorter replaces a dead
 	// leader sooner and makes a slow etcd cost the lead.
 	TTL time.Duration
@@ -103,12 +103,13 @@ type Elector struct {
 	changed chan struct{}
 	etcd    error // nil while the session lives
 
-	key            []byte        // secret of this candidate, as a sharer
-	view           view          // what etcd has about sharing
-	chair          bool          // it was elected
-	leader         string        // address of the elected one, "" = not known, or this one
-	older          time.Time     // until when it leads alone, if it is the chair
-	sharersChanged chan struct{} // one token: a chair should look who shares
+	key            []byte           // secret of this candidate, as a sharer
+	lease          clientv3.LeaseID // of its session; 0: there is none
+	view           view             // what etcd has about sharing
+	chair          bool             // it was elected
+	leader         string           // address of the elected one, "" = not known, or this one
+	older          time.Time        // until when it leads alone, if it is the chair
+	sharersChanged chan struct{}    // one token: a chair should look who shares
 
 	heard int64 // highest epoch that an agent has obeyed
 
@@ -184,7 +185,7 @@ func (e *Elector) sessionEnded(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		e.lose()
 	}
-	e.etcd, e.chair, e.view, e.leader = err, false, view{}, ""
+	e.etcd, e.chair, e.view, e.leader, e.lease = err, false, view{}, "", 0
 	switch {
 	case ctx.Err() != nil:
 		e.set(State{Role: Following})

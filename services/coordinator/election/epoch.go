@@ -40,7 +40,8 @@ func (e *Elector) nextEpoch(under context.Context, contest *concurrency.Election
 		writes := []clientv3.Op{clientv3.OpPut(e.epochKey(), strconv.FormatInt(epoch, 10))}
 		var sharing *Sharing
 		if e.config.Share {
-			sharing = &Sharing{Epoch: epoch, Chair: e.key, Sharers: e.joined(epoch, e.wanted()), self: e.key}
+			sharing = &Sharing{Epoch: epoch, Chair: e.key, Sharers: e.joined(epoch, e.wanted()),
+				Homes: e.homes(), self: e.key}
 		}
 		e.mu.Unlock()
 		if sharing != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -21,11 +22,12 @@ type Sharer struct {
 	Name    string `json:"name"`
 	Address string `json:"address"` // that agents and the other sharers reach it at
 	Key     []byte `json:"key"`     // its secret: who knows it has read it in etcd
-	Joined  int64  `json:"joined"`  // since this epoch it has shared in each; 0 in what it says of itself
+	Site    string `json:"site,omitempty"`
+	Joined  int64  `json:"joined"` // since this epoch it has shared in each; 0 in what it says of itself
 }
 
 func (s Sharer) equal(t Sharer) bool {
-	return s.Name == t.Name && s.Address == t.Address && bytes.Equal(s.Key, t.Key)
+	return s.Name == t.Name && s.Address == t.Address && s.Site == t.Site && bytes.Equal(s.Key, t.Key)
 }
 
 // Sharing says who shares the pools in an epoch. It is the same at all sharers. It does not change.
@@ -33,6 +35,8 @@ type Sharing struct {
 	Epoch   int64    `json:"epoch"`
 	Chair   []byte   `json:"chair"`   // key of the sharer that was elected and wrote this
 	Sharers []Sharer `json:"sharers"` // by name, one at least
+	// Homes are the sites of pools that have one.
+	Homes map[string]string `json:"homes,omitempty"`
 
 	self []byte // key of the candidate that asks
 }
@@ -66,11 +70,12 @@ func (s *Sharing) find(key []byte) *Sharer {
 
 // Leader is the sharer that leads a pool: its name and the pool's have the highest hash (rendezvous hashing). A
 // sharer that joins takes about its part of the pools from each of the others. The pools of a sharer that leaves go
-// to all others; no other pool moves.
+// to all others; no other pool moves. Of a pool whose home has sharers one of these leads.
 func (s *Sharing) Leader(pool string) *Sharer {
-	best, highest := 0, uint64(0)
+	best, highest, home := -1, uint64(0), s.Home(pool)
 	for i := range s.Sharers {
-		if h := rendezvous(s.Sharers[i].Name, s.Sharers[i].Address, pool); i == 0 || h > highest {
+		one := &s.Sharers[i]
+		if h := rendezvous(one.Name, one.Address, pool); (home == "" || one.Site == home) && (best < 0 || h > highest) {
 			best, highest = i, h
 		}
 	}
@@ -94,8 +99,9 @@ func rendezvous(name, address, pool string) uint64 {
 // view is the content of etcd about sharing.
 type view struct {
 	epoch   int64
-	sharing *Sharing // in force, so of that epoch; nil: the elected one does not share
-	sharers []Sharer // that live, by name
+	sharing *Sharing    // in force, so of that epoch; nil: the elected one does not share
+	sharers []Sharer    // that live, by name
+	said    []statement // by them
 }
 
 const (
@@ -153,19 +159,14 @@ func (e *Elector) LeftOut() bool {
 
 // register puts this candidate among the sharers, for as long as its session lives.
 func (e *Elector) register(ctx context.Context, session clientv3.LeaseID) error {
-	value, err := json.Marshal(e.self())
-	if err != nil {
-		return err
-	}
-	asking, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	_, err = e.config.Client.Put(asking, fmt.Sprintf("%s%x", e.sharersKey(), session), string(value),
-		clientv3.WithLease(session))
-	return err
+	e.mu.Lock()
+	e.lease = session
+	e.mu.Unlock()
+	return e.say(ctx, session, statement{Sharer: e.self()})
 }
 
 func (e *Elector) self() Sharer {
-	return Sharer{Name: e.config.Name, Address: e.config.Address, Key: e.key}
+	return Sharer{Name: e.config.Name, Address: e.config.Address, Key: e.key, Site: e.config.Site}
 }
 
 // watchSharing follows who shares until ctx ends.
@@ -207,7 +208,7 @@ func (e *Elector) readSharing(ctx context.Context) (revision int64, err error) {
 func (e *Elector) viewOf(kvs []*mvccpb.KeyValue) (v view) {
 	for _, kv := range kvs {
 		key := string(kv.Key)
-		var sharer Sharer
+		var says statement
 		switch {
 		case key == e.epochKey():
 			v.epoch, _ = strconv.ParseInt(string(kv.Value), 10, 64)
@@ -217,8 +218,8 @@ func (e *Elector) viewOf(kvs []*mvccpb.KeyValue) (v view) {
 				v.sharing = s
 			}
 		case len(key) > len(e.sharersKey()) && key[:len(e.sharersKey())] == e.sharersKey():
-			if json.Unmarshal(kv.Value, &sharer) == nil && sharer.Address != "" && len(sharer.Key) > 0 {
-				v.sharers = append(v.sharers, sharer)
+			if json.Unmarshal(kv.Value, &says) == nil && says.Address != "" && len(says.Key) > 0 {
+				v.sharers, v.said = append(v.sharers, says.Sharer), append(v.said, says)
 			}
 		}
 	}
@@ -241,7 +242,7 @@ func sortSharers(s []Sharer) {
 
 // take puts a view in force. The lock is held, and the session lives.
 func (e *Elector) take(v view) {
-	if !slices.EqualFunc(v.sharers, e.view.sharers, Sharer.equal) {
+	if !slices.EqualFunc(v.said, e.view.said, statement.equal) {
 		e.wakeChair()
 	}
 	e.view = v
@@ -302,10 +303,11 @@ func (e *Elector) wanted() []Sharer {
 	return slices.CompactFunc(out, func(a, b Sharer) bool { return a.Address == b.Address })
 }
 
-// sharersMoved reports whether others should share than do. Only a chair asks.
+// sharersMoved reports whether others should share than do, or pools have another home. Only a chair asks.
 func (e *Elector) sharersMoved() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.state.Sharing
-	return e.config.Share && s != nil && !slices.EqualFunc(e.wanted(), s.Sharers, Sharer.equal)
+	return e.config.Share && s != nil &&
+		(!slices.EqualFunc(e.wanted(), s.Sharers, Sharer.equal) || !maps.Equal(e.homes(), s.Homes))
 }

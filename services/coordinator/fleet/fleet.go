@@ -213,6 +213,19 @@ func (f *Fleet) SiteOf(connected []string) func(gateway string) string {
 	}
 }
 
+// SitesOfAgents returns the sites of the connected agents that have reported; "" = of none.
+func (f *Fleet) SitesOfAgents(connected []string) map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]string, len(connected))
+	for _, agent := range connected {
+		if a := f.states[agent]; a != nil {
+			out[agent] = a.state.GetSite()
+		}
+	}
+	return out
+}
+
 // Sites describes the sites of the connected agents, by name.
 func (f *Fleet) Sites(connected []string) []Site { return f.of(connected).sites.all() }
 

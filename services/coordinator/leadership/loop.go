@@ -414,6 +414,16 @@ func (l *Loop) Parts(f allocation.Flow) []allocation.Part {
 	return l.allocator.Parts(f)
 }
 
+// DemandByAgent returns the demand of each pool by agent, cost units/s.
+func (l *Loop) DemandByAgent() map[string]map[string]float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allocator == nil {
+		return nil
+	}
+	return l.allocator.DemandByAgent()
+}
+
 // Pool finds a pool by its ID, nil if there is none.
 func (v *View) Pool(id string) *allocation.PoolShare {
 	if v.Outcome == nil {

@@ -634,6 +634,8 @@ type Sum struct {
 	Gap           float32                `protobuf:"fixed32,12,opt,name=gap,proto3" json:"gap,omitempty"`                // seconds for which a replica was unreachable that has reported now what it admitted meanwhile; negative: for which one is unreachable now
 	Assumed       float64                `protobuf:"fixed64,13,opt,name=assumed,proto3" json:"assumed,omitempty"`        // part of admitted that is only assumed, of unreachable replicas, cost units
 	Abroad        bool                   `protobuf:"varint,14,opt,name=abroad,proto3" json:"abroad,omitempty"`           // other sites use the key
+	Fall          float32                `protobuf:"fixed32,15,opt,name=fall,proto3" json:"fall,omitempty"`              // between sites, 1/s: the unsaturated claim falls by such a part until the next record
+	Refill        float32                `protobuf:"fixed32,16,opt,name=refill,proto3" json:"refill,omitempty"`          // between sites, cost units per second: what is spent falls so fast until the next record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -764,6 +766,20 @@ func (x *Sum) GetAbroad() bool {
 		return x.Abroad
 	}
 	return false
+}
+
+func (x *Sum) GetFall() float32 {
+	if x != nil {
+		return x.Fall
+	}
+	return 0
+}
+
+func (x *Sum) GetRefill() float32 {
+	if x != nil {
+		return x.Refill
+	}
+	return 0
 }
 
 // What gateways ask the owners of EXACT limits' keys, and what owners answer. Counts are cumulative
@@ -2968,7 +2984,7 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x05known\x18\b \x01(\bR\x05known\x12\x10\n" +
 	"\x03own\x18\t \x01(\x02R\x03own\x12 \n" +
 	"\vunsaturated\x18\n" +
-	" \x01(\x02R\vunsaturated\"\xc5\x02\n" +
+	" \x01(\x02R\vunsaturated\"\xf1\x02\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x06R\x03key\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\bR\x04flow\x12\x16\n" +
@@ -2984,7 +3000,9 @@ const file_titrate_gossip_v1alpha1_gossip_proto_rawDesc = "" +
 	"\x03own\x18\v \x01(\x02R\x03own\x12\x10\n" +
 	"\x03gap\x18\f \x01(\x02R\x03gap\x12\x18\n" +
 	"\aassumed\x18\r \x01(\x01R\aassumed\x12\x16\n" +
-	"\x06abroad\x18\x0e \x01(\bR\x06abroad\"\xc5\x04\n" +
+	"\x06abroad\x18\x0e \x01(\bR\x06abroad\x12\x12\n" +
+	"\x04fall\x18\x0f \x01(\x02R\x04fall\x12\x16\n" +
+	"\x06refill\x18\x10 \x01(\x02R\x06refill\"\xc5\x04\n" +
 	"\x06Tokens\x12A\n" +
 	"\brequests\x18\x01 \x03(\v2%.titrate.gossip.v1alpha1.TokenRequestR\brequests\x12;\n" +
 	"\x06grants\x18\x02 \x03(\v2#.titrate.gossip.v1alpha1.TokenGrantR\x06grants\x12>\n" +

@@ -865,6 +865,7 @@ type PoolStatus struct {
 	Leader               string                 `protobuf:"bytes,9,opt,name=leader,proto3" json:"leader,omitempty"`                                                          // name of the coordinator that leads the pool
 	InForce              int32                  `protobuf:"varint,10,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`                                       // gateways that have it in force as it is stored
 	Gateways             int32                  `protobuf:"varint,11,opt,name=gateways,proto3" json:"gateways,omitempty"`                                                    // gateways that are known; 0 = not known here, or none
+	Site                 string                 `protobuf:"bytes,12,opt,name=site,proto3" json:"site,omitempty"`                                                             // site where most of its demand is, whose coordinators lead it; "" = several sites, or none
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -974,6 +975,13 @@ func (x *PoolStatus) GetGateways() int32 {
 		return x.Gateways
 	}
 	return 0
+}
+
+func (x *PoolStatus) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
 }
 
 // Settings of many tenants. A tenant that names the plan has its weight, quotas (plans/x/quotas/y) and limits
@@ -2293,7 +2301,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12:\n" +
 	"\x06status\x18f \x01(\v2\".titrate.quota.v1alpha1.PoolStatusR\x06status\x12\x10\n" +
-	"\x03set\x18g \x01(\tR\x03set\"\xc6\x02\n" +
+	"\x03set\x18g \x01(\tR\x03set\"\xda\x02\n" +
 	"\n" +
 	"PoolStatus\x12\x16\n" +
 	"\x06demand\x18\x01 \x01(\x01R\x06demand\x12\x1a\n" +
@@ -2307,7 +2315,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x06leader\x18\t \x01(\tR\x06leader\x12\x19\n" +
 	"\bin_force\x18\n" +
 	" \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\v \x01(\x05R\bgateways\"\xd3\x02\n" +
+	"\bgateways\x18\v \x01(\x05R\bgateways\x12\x12\n" +
+	"\x04site\x18\f \x01(\tR\x04site\"\xd3\x02\n" +
 	"\x04Plan\x12G\n" +
 	"\x04name\x18\x01 \x01(\tB3\xbaH0r.2,^plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x12+\n" +
 	"\fdisplay_name\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\vdisplayName\x124\n" +

@@ -26,7 +26,7 @@ func Sum(m *gossipv1.Sum) int {
 	return fixed64(m.GetKey()) + boolean(m.GetFlow()) + float(m.GetClaims()) + float(m.GetActive()) +
 		float(m.GetUnsaturated()) + double(m.GetAdmitted()) + float(m.GetSpent()) + varint(uint64(m.GetOthers())) +
 		varint(uint64(m.GetEpoch())) + boolean(m.GetAsk()) + float(m.GetOwn()) + float(m.GetGap()) +
-		double(m.GetAssumed()) + boolean(m.GetAbroad())
+		double(m.GetAssumed()) + boolean(m.GetAbroad()) + float(m.GetFall()) + float(m.GetRefill())
 }
 
 // KeyClaim is the size of a claim on a key.
