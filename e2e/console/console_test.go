@@ -29,7 +29,7 @@ func TestConsole(t *testing.T) {
 	t.Run("screens", func(t *testing.T) { b.on(t).screens(t) })
 	t.Run("ready", func(t *testing.T) { tab(t, b.ctx, s.open).ready(t, s.open) })
 	t.Run("documents", func(t *testing.T) { b.on(t).documents() })
-	t.Run("watchers", func(t *testing.T) { s.watchers(t) })
+	t.Run("watchers", func(t *testing.T) { b.on(t).beside(func() { s.watchers(t) }) })
 	t.Run("block", func(t *testing.T) { b.on(t).block(t, s) })
 	t.Run("rollback", func(t *testing.T) { b.on(t).rollback(t, s) })
 	t.Run("what if", func(t *testing.T) { b.on(t).whatIf() })

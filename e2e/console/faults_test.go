@@ -42,7 +42,8 @@ func (b *browser) hides(text string) {
 	}
 }
 
-// revoked takes the token of a reader away while a screen is open, and then its role. The page says so and asks no more.
+// revoked takes the token of a reader away while a screen is open, and then its role. The page says so, and asks no
+// more.
 func revoked(t *testing.T, s *system, b *browser) {
 	signIn := func() {
 		t.Helper()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/titrate/titrate/e2e/bench/rig"
 )
 
@@ -19,8 +21,8 @@ const fleetPaths = `{"paths":["/v1alpha1/pools?page_size=100","/v1alpha1/gateway
 	"/v1alpha1:top?selection.by=TENANT&selection.order=ADMITTED&selection.most=12&selection.pool=api"]}`
 
 // watchers measures what watchers cost the coordinator: none, 16, and with the page in the browser as many as it takes.
-// A quarter of these reads nothing. The others get news, and another call has its answer. Without -whole only the most
-// are measured.
+// A quarter of these reads nothing. The others and the page get news, and another call has its answer. Without -whole
+// only the most are measured.
 func (s *system) watchers(t *testing.T) {
 	measures := []int{0, 16, 63}
 	if !*whole {
@@ -50,6 +52,26 @@ func (s *system) watchers(t *testing.T) {
 		end()
 		time.Sleep(time.Second) // their places are free again
 	}
+}
+
+// beside fails the test if the page has no news while something goes on.
+func (b *browser) beside(something func()) {
+	b.t.Helper()
+	b.screen("/")
+	b.shows("who fills api")
+	evaluate[bool](b, `(() => {
+		window.news = new Set();
+		setInterval(() => {
+			const figures = document.querySelector(".figures");
+			if (figures) window.news.add(figures.innerText);
+		}, 100);
+		return true;
+	})()`)
+	something()
+	if n := evaluate[int](b, "window.news.size"); n < 2 {
+		b.t.Error("the page has no news beside slow watchers")
+	}
+	b.do(chromedp.Reload())
 }
 
 // follow opens a stream from an address of its own, and reads it unless it is a slow one.

@@ -36,8 +36,8 @@ export function failed(p: Problem): Tree {
       h("strong", null, t.forbidden), " ", p.message, " ", t.forbiddenHint);
   }
   const title = p.status === 404 ? t.notFound : p.status === 0 ? t.noAnswer : t.failed;
-  return h("div", { class: "note error", role: "alert" }, h("strong", null, title), " ", p.message,
-    p.status === 404 ? null : " " + t.retry);
+  return h("div", { class: "note error", role: "alert" }, h("strong", null, title), " ",
+    p.message?.replace(/[^.]$/, "$&."), p.status === 404 ? null : " " + t.retry);
 }
 
 // known shows an answer of the stream once it is there and good. While the coordinator fails to give another, the last
@@ -52,8 +52,8 @@ export function known<T>(live: Live, path: string, view: (body: T) => Content): 
 
 // stale says how old figures are. Of that a screen reader says no more than that they are old.
 export function stale(until: number, key = ""): Tree {
-  return h("div", { key: `stale ${key}`, class: "note warn" }, h("p", { role: "status" }, t.stale), h("p", null,
-    t.staleSince(duration(Math.round((Date.now() - until) / 1000)))));
+  return h("p", { key: `stale ${key}`, class: "note warn" }, h("span", { role: "status" }, t.stale), " ",
+    t.staleSince(duration(Math.round((Date.now() - until) / 1000))));
 }
 
 // body is the last good answer of the stream, or nothing; fresh is it only if there is no later one.
