@@ -65,7 +65,7 @@ func (f *fleet) startExact(ctx context.Context) error {
 
 // attach links gateways to the agents of members, and waits until they have the configuration.
 func (f *fleet) attach(ctx context.Context, members []*member) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("not within %v", f.o.within))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("%w %v", errLate, f.o.within))
 	defer cancel()
 	return each(members, func(m *member) error {
 		g := exact.New(exact.Options{Socket: m.rig.Socket(m.name), Name: m.name, Place: slices.Index(f.members, m),

@@ -159,7 +159,7 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.keys, "keys", 1000, "contended keys of the synthetic gateways; with -exact keys of each gateway; with "+
 		"-sites keys that all sites use")
 	f.IntVar(&o.users, "users", 3, "synthetic gateways that use a key; 0: all of them")
-	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together (with -sites .05)")
+	f.Float64Var(&o.rate, "rate", 1, "requests per second of a key, of all its users together (with -sites .05, or less where 3000 per agent are less)")
 	f.IntVar(&o.part, "part", 0, "agents that join, leave, crash and are cut off (default an eighth of -n)")
 	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase; with -sites of the first four: 60s")
 	f.DurationVar(&o.hold, "hold", 5*time.Second, "time that each other phase goes on after all sums are right")
@@ -217,7 +217,7 @@ func (o *options) ofSites(f *flag.FlagSet) {
 	given := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if !given["rate"] {
-		o.rate = .05
+		o.rate = min(.05, asksByAgents/float64(o.agents*max(1, o.keys)))
 	}
 	if !given["steady"] {
 		o.steady = time.Minute

@@ -212,7 +212,8 @@ func TestLate(t *testing.T) {
 		err  error
 		used float64 // of the processors
 		void bool
-	}{{late, .97, true}, {late, .5, false}, {errors.New("an agent died"), .97, false}} {
+	}{{late, .97, true}, {late, .5, false}, {errors.New("an agent died"), .97, false},
+		{fmt.Errorf("start: %w -timeout 9m0s\nits log", errLate), .97, true}} {
 		took := 1000 * time.Second // this test uses little
 		before := busy - time.Duration(c.used*float64(runtime.NumCPU())*float64(took))
 		r, err := (&Result{Agents: 16}).late(c.err, took, before)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/titrate/titrate/e2e/bench/rig"
@@ -108,7 +109,11 @@ const (
 	leastSeen = .5
 )
 
-var errTimeout = errors.New("not within -timeout")
+var (
+	errTimeout = errors.New("not within -timeout")
+	// errLate is an agent or a gateway that does not answer in time.
+	errLate = errors.New("not within")
+)
 
 // run starts a fleet, goes through its phases and judges.
 func run(ctx context.Context, o options) (r *Result, err error) {
@@ -126,7 +131,7 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 	}
 	f, err := newFleet(ctx, o)
 	if err != nil {
-		return nil, err
+		return r.late(err, time.Since(began), busy)
 	}
 	defer func() {
 		if end := f.close(); err == nil {
@@ -151,7 +156,7 @@ func run(ctx context.Context, o options) (r *Result, err error) {
 // late returns the result of a run that was not over in time: void if the machine's processors were full since it
 // began, when all processes together had used before.
 func (r *Result) late(err error, took, before time.Duration) (*Result, error) {
-	if !errors.Is(err, errTimeout) {
+	if !errors.Is(err, errTimeout) && !errors.Is(err, errLate) {
 		return nil, err
 	}
 	now, failed := rig.Busy()
@@ -159,9 +164,10 @@ func (r *Result) late(err error, took, before time.Duration) (*Result, error) {
 		return nil, errors.Join(err, failed)
 	}
 	n := runtime.NumCPU()
+	first, _, _ := strings.Cut(err.Error(), "\n") // each agent has one, with its log
 	if full := (now - before).Seconds() / took.Seconds() / float64(n); full >= leastFull {
 		r.Void = fmt.Sprintf("the machine is too slow: its %d processors were %.0f %% busy (%v); try fewer -n or "+
-			"-keys, or a longer -timeout", n, 100*full, err)
+			"-keys, or a longer -timeout", n, 100*full, first)
 		return r, nil
 	}
 	return nil, err

@@ -82,7 +82,7 @@ func (f *fleet) besideACut() []*demand.Client {
 	}
 }
 
-// besideAKill are the clients while all agents of the last site are killed, or start. Their gateways there decide alone.
+// besideAKill are the clients while all agents of the last site are killed, or start. Gateways there decide alone.
 func besideAKill(*fleet) []*demand.Client {
 	return []*demand.Client{
 		{Name: isOther, Limit: middle, Load: homeLoad},

@@ -73,7 +73,8 @@ func siteDocuments(c demand.Crowd) string {
 // startSites starts the coordinator, the sites with their agents, and the gateways.
 func (f *fleet) startSites(ctx context.Context) (err error) {
 	f.tokens = tally{}
-	s := &region{crowd: demand.Crowd{Keys: f.o.keys, Sites: f.o.sites, Rate: f.o.rate}, stop: func() {}}
+	s := &region{crowd: demand.Crowd{Keys: f.o.keys, Sites: f.o.sites, Rate: f.o.rate,
+		New: min(mostNew, newByAgents/float64(f.o.agents))}, stop: func() {}}
 	f.sites = s
 	var names []string
 	for i := range f.o.sites {
@@ -181,6 +182,15 @@ func (f *fleet) keysAbroad(u usage) float64 {
 	s := float64(f.living()) * float64(f.o.sites-1)
 	return min(1, sum/(s*float64(f.o.keys))) // the other clients' keys count, too
 }
+
+// A request moves a claim at all gateways in each period for seconds, and all gateways are in this process. So that two
+// processors suffice, as many clients come per second as mostNew, and as newByAgents per agent; asksByAgents bounds the
+// default of -rate.
+const (
+	mostNew      = 2000
+	newByAgents  = 12_000
+	asksByAgents = 3000
+)
 
 // crowdStep is the time between two looks for due requests of the crowd.
 const crowdStep = 5 * time.Millisecond

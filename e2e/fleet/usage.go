@@ -127,7 +127,7 @@ func (f *fleet) agentUsage(ctx context.Context, m *member) (a agentUsage, err er
 // page fetches an agent's metrics. On a machine that is busy an answer may take longer than
 // one try.
 func (f *fleet) page(ctx context.Context, m *member) (page string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("not within %v", f.o.within))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("%w %v", errLate, f.o.within))
 	defer cancel()
 	err = m.agent.Process().Ready(ctx, func(ctx context.Context) (err error) {
 		page, err = f.rig.Get(ctx, m.url("/metrics"))

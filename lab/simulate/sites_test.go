@@ -64,29 +64,39 @@ func TestSites(t *testing.T) {
 // One of three sites is cut off. Clients within the limit are hardly refused, and the excess is bounded.
 func TestSiteCutOff(t *testing.T) {
 	t.Parallel()
-	const rate, burst, begins = 100, 100, 20 * time.Second
-	for _, cut := range []time.Duration{30 * time.Second, 6 * time.Minute} {
-		for _, p := range []quotav1.Precision{quotav1.Precision_PRECISION_UNSPECIFIED, quotav1.Precision_LOCAL} {
-			heals := begins + cut
-			s := overSites(heals+time.Minute, 40*time.Millisecond, rate, burst, p)
+	const begins, heals = 20 * time.Second, time.Minute
+	for _, c := range []struct {
+		cut  time.Duration
+		rate float64 // and burst
+		quotav1.Precision
+	}{
+		{30 * time.Second, 100, quotav1.Precision_PRECISION_UNSPECIFIED},
+		{30 * time.Second, 100, quotav1.Precision_LOCAL},
+		{6 * time.Minute, 100, quotav1.Precision_PRECISION_UNSPECIFIED},
+		{6 * time.Minute, 100, quotav1.Precision_LOCAL},
+		{time.Hour, 10, quotav1.Precision_PRECISION_UNSPECIFIED},
+	} {
+		t.Run(fmt.Sprintf("%v at %g per second, %s", c.cut, c.rate, c.Precision), func(t *testing.T) {
+			t.Parallel()
+			s := overSites(begins+c.cut+heals, 40*time.Millisecond, c.rate, c.rate, c.Precision)
 			s.Clients = []scenario.Client{
-				{Name: "home", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(.8 * rate), Route: atSite1},
-				{Name: "below", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(.6 * rate)},
-				{Name: "above", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(1.5 * rate)}}
+				{Name: "home", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(.8 * c.rate), Route: atSite1},
+				{Name: "below", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(.6 * c.rate)},
+				{Name: "above", Tenant: "acme", Cost: 1, Demand: scenario.Poisson(1.5 * c.rate)}}
 			s.Events = []scenario.Event{
 				{At: begins, Kind: scenario.Partition, Groups: [][]string{{"gw-1", "gw-2"}}},
-				{At: heals, Kind: scenario.Heal}}
+				{At: begins + c.cut, Kind: scenario.Heal}}
 			for _, k := range run(t, s, Options{}).Systems[0].Keys {
 				refused := float64(k.Rejected) / float64(k.Offered)
-				t.Logf("cut for %v, %s: %s: excess %.1f, refused %.4f, wrongly %d, of one bucket %.3f", cut, p, k.Client,
-					k.WorstExcess, refused, k.Wrongful, float64(k.Admitted)/float64(k.Central))
+				t.Logf("%s: excess %.1f, refused %.4f, wrongly %d, of one bucket %.3f", k.Client, k.WorstExcess, refused,
+					k.Wrongful, float64(k.Admitted)/float64(k.Central))
 				if k.Client != "above" && refused > .005 {
 					t.Errorf("%s: %.2f %% refused", k.Client, 100*refused)
 				}
-				if bound := 2*burst + .2*rate*cut.Seconds(); k.WorstExcess > bound {
+				if bound := 2*c.rate + .2*c.rate*c.cut.Seconds(); k.WorstExcess > bound {
 					t.Errorf("%s: %.0f over, want at most %.0f", k.Client, k.WorstExcess, bound)
 				}
 			}
-		}
+		})
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // Three coordinators of two sites share the pools. Each pool is led at the site where most of its demand is. When
-// demand swings for a moment no pool moves, when it stays elsewhere its pool moves. When the only coordinator of a site ends,
-// others lead its pools, until it is back.
+// demand swings for a moment no pool moves, when it stays elsewhere its pool moves. When the only coordinator of a
+// site ends, others lead its pools, until it is back.
 func TestPoolsAreLedAtTheirSites(t *testing.T) {
 	etcd, prefix := storetest.Shared(t), strings.TrimSuffix(storetest.Prefix(t), "/")
 	begin := func(name, site string) *running {

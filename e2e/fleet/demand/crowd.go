@@ -6,6 +6,7 @@ import "time"
 type Crowd struct {
 	Keys, Sites int
 	Rate        float64
+	New         float64 // clients per second that come to a site at first
 	sent        int
 }
 
@@ -14,12 +15,11 @@ const MostSites = 3
 
 // The first request of a client costs so much that its bucket is not whole again for minutes: a key with a whole
 // bucket is forgotten. The bucket has room for the first requests of MostSites sites and one more, so that each
-// refusal is wrong. A key of which little of the bucket is used is not known to others. newKeys is the number of
-// clients per second that come to a site at first, load the part of its limit that each asks for.
+// refusal is wrong. A key of which little of the bucket is used is not known to others. load is the part of
+// its limit that each asks for.
 const (
 	firstCost = 3
 	burst     = 11
-	newKeys   = 2000
 	load      = .8
 )
 
@@ -31,14 +31,14 @@ func (c *Crowd) Known() bool { return c.sent >= c.Keys*c.Sites }
 
 // begins returns the time at which each client has asked once at each site.
 func (c *Crowd) begins() time.Duration {
-	return time.Duration(float64(c.Keys*c.Sites) / newKeys * float64(time.Second))
+	return time.Duration(float64(c.Keys*c.Sites) / c.New * float64(time.Second))
 }
 
 // Due returns how many requests are due now, at t since the start.
 func (c *Crowd) Due(t time.Duration) int {
 	begins := c.begins()
 	if t < begins {
-		return int(t.Seconds()*newKeys) - c.sent
+		return int(t.Seconds()*c.New) - c.sent
 	}
 	return c.Keys*c.Sites + int((t-begins).Seconds()*c.Rate*float64(c.Keys)) - c.sent
 }

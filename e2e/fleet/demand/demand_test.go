@@ -45,7 +45,7 @@ func TestNext(t *testing.T) {
 // client goes to all sites.
 func TestCrowd(t *testing.T) {
 	const sites = MostSites
-	c := &Crowd{Keys: 100, Sites: sites, Rate: .05}
+	c := &Crowd{New: 2000, Keys: 100, Sites: sites, Rate: .05}
 	rate, burst := c.Limit()
 	buckets, at := map[int]*judge.Bucket{}, map[[2]int]int{}
 	for now := time.Duration(0); now < 5*time.Minute; now += 50 * time.Millisecond {

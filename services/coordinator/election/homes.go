@@ -16,8 +16,8 @@ import (
 // that site, if there is one. Who leads a pool knows its demand. It states a new home next to the keys of the
 // election, and the chair takes it into the next epoch.
 
-// statement has a candidate's words in etcd: of itself, and which pools that it leads in an epoch have another home now.
-// The home "" is none.
+// statement has a candidate's words in etcd: of itself, and of the pools that it leads in an epoch and that have
+// another home now. The home "" is none.
 type statement struct {
 	Sharer
 	Epoch int64             `json:"epoch,omitempty"`
