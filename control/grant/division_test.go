@@ -346,8 +346,8 @@ func TestFirstGatewaysBeginTogether(t *testing.T) {
 	}
 }
 
-// Where other sites use the buckets no gateway has a part, nor gets one later. Agents notice that one after another, and
-// meanwhile nothing is divided twice.
+// Where other sites use the buckets no gateway has a part, nor gets one later. Agents notice that one after another.
+// Meanwhile nothing is divided twice.
 func TestNoPartsOverSites(t *testing.T) {
 	for _, at := range []int64{0, 20 * second} {
 		a := newAgents(uint64(at), .1)

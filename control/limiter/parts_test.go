@@ -119,8 +119,8 @@ func TestPartsOfAnExactLimitThatWasLocal(t *testing.T) {
 	}
 }
 
-// A key of a plan, with an override or after a reset has parts by its own numbers, and its burst once over all gateways.
-// A key of which the reset is taken back goes on: its parts are spent.
+// A key of a plan, with an override or after a reset has parts by its own numbers, and its burst once over all
+// gateways. A key of which the reset is taken back goes on: its parts are spent.
 func TestPartsOfPlansOverridesAndResets(t *testing.T) {
 	l := exactly("l", 1, 30)
 	l.Plans = map[string]config.RateBurst{"gold": {Rate: 1, Burst: 60}}

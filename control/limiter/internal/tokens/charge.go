@@ -11,8 +11,8 @@ func (s *Store[W]) Owe(k *Key, now, cost int64) {
 	s.change(k, now, cost, func(en *entry[W]) { en.g.Owe(now, cost) })
 }
 
-// Spend is Owe for cost that was admitted elsewhere. What the key's part does not cover its owner is sent, and a key that
-// is not known here is registered there.
+// Spend is Owe for cost that was admitted elsewhere. What the key's part does not cover its owner is sent, and a key
+// that is not known here is registered there.
 func (s *Store[W]) Spend(k *Key, now, cost int64) {
 	if _, _, done := s.unasked(k, 0); done {
 		return
