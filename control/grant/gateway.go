@@ -59,7 +59,7 @@ type Gateway struct {
 	aheadAt int64 // no question for requests to come before
 }
 
-// owed is what a gateway has charged without a token, and what its owner knows of that. The counts are of a session.
+// owed counts what a gateway has charged without a token in a session, and what its owner knows of that.
 type owed struct {
 	extra  int64 // all
 	both   int64 // of extra: Gateway.level has it, too

@@ -14,8 +14,8 @@ import (
 // coordinator that leads a pool finds it, and states a change after SiteSettle.
 
 const (
-	// homeFrom is the part of a pool's demand from which on a site is its home. Below homeUntil it is no more. So demand
-	// that swings between sites moves no leadership.
+	// homeFrom is the part of a pool's demand from which on a site is its home. Below homeUntil it is no more. So
+	// demand that swings between sites moves no leadership.
 	homeFrom, homeUntil = 2. / 3, 1. / 2
 	// looks is the number of looks within SiteSettle.
 	looks = 6

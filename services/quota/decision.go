@@ -166,7 +166,7 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	case l.GetExact() && d.GetSite() != "":
 		out += "; it is EXACT, so that is the one bucket of the site's gateways"
 	case l.GetParted():
-		out += "; it is EXACT, and the gateway has a standing part of the one bucket, so it asks the owner for more only"
+		out += "; it is EXACT, and the gateway has a standing part of the one bucket: it asks the owner for more only"
 	case l.GetExact():
 		out += "; it is EXACT, so that is the one bucket of all gateways"
 	}

@@ -291,8 +291,8 @@ func read(g *rig.Gateway) (u use, err error) {
 func tabulate(all []Figures) []markdown.Section {
 	load := markdown.Section{Title: "Many tenants: load", Head: []string{"tenants", "file, MB", "titrate apply, s",
 		"in force in Envoy, s", "etcd, MB", "coordinator, MB", "agent, MB", "Envoy, MB"}}
-	cpu := markdown.Section{Title: "Many tenants: CPU of the load, s", Head: []string{"tenants", "titrate apply", "etcd",
-		"coordinator", "agent", "Envoy"}}
+	cpu := markdown.Section{Title: "Many tenants: CPU of the load, s", Head: []string{"tenants", "titrate apply",
+		"etcd", "coordinator", "agent", "Envoy"}}
 	one := markdown.Section{Title: "Many tenants: one change", Head: []string{"tenants", "in force, median ms",
 		"worst ms", "coordinator, ms CPU", "etcd, ms CPU", "agent, ms CPU", "Envoy, ms CPU", "to Envoy, bytes"}}
 	for _, f := range all {
