@@ -6,6 +6,7 @@ import (
 
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/coordinator/allocation"
+	"github.com/titrate/titrate/services/coordinator/election"
 	"github.com/titrate/titrate/services/coordinator/leadership"
 )
 
@@ -20,7 +21,7 @@ func TestInfeasibleGuarantees(t *testing.T) {
 		loop.Begin(now, 1, false)
 		loop.Hello(now, &controlv1.Hello{Agent: "gw"})
 		loop.Step(now)
-		status := (&live{&Coordinator{loop: loop}}).ownStates([]string{"pools/api"}, nil).Pools["pools/api"]
+		status := (&live{&Coordinator{loop: loop, elector: election.New(election.Config{})}}).ownStates([]string{"pools/api"}, nil).Pools["pools/api"]
 		if got := status.GetInfeasibleGuarantees(); got != want {
 			t.Errorf("50 and %v guaranteed of 100: infeasible %v, want %v", guaranteed, got, want)
 		}

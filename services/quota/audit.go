@@ -41,7 +41,7 @@ func (s *Server) announce(ctx context.Context, note store.Note, changes []store.
 		return nil
 	}
 	line := slog.NewRecord(time.Now(), slog.LevelInfo, "audit", 0)
-	line.Add("who", note.Author, "outcome", "requested", "action", note.Action, "message", note.Message)
+	line.Add("who", note.Author, "outcome", "requested")
 	if len(changes) > mostLines {
 		line.Add("resources", len(changes), "digest", note.Fingerprint)
 	} else {
@@ -51,6 +51,7 @@ func (s *Server) announce(ctx context.Context, note store.Note, changes []store.
 		}
 		line.Add("resources", names)
 	}
+	line.Add("action", note.Action, "message", note.Message)
 	if err := s.audit.Handler().Handle(ctx, line); err != nil {
 		return grpcstatus.Errorf(codes.Unavailable,
 			"nothing is changed: its audit line cannot be written, and --audit-required is set: %v", err)

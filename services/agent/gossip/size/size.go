@@ -26,7 +26,7 @@ func Sum(m *gossipv1.Sum) int {
 	return fixed64(m.GetKey()) + boolean(m.GetFlow()) + float(m.GetClaims()) + float(m.GetActive()) +
 		float(m.GetUnsaturated()) + double(m.GetAdmitted()) + float(m.GetSpent()) + varint(uint64(m.GetOthers())) +
 		varint(uint64(m.GetEpoch())) + boolean(m.GetAsk()) + float(m.GetOwn()) + float(m.GetGap()) +
-		double(m.GetAssumed()) + boolean(m.GetAbroad()) + float(m.GetFall()) + float(m.GetRefill())
+		double(m.GetAssumed()) + boolean(m.GetAbroad()) + float(m.GetFall()) + second(float(m.GetRefill()))
 }
 
 // KeyClaim is the size of a claim on a key.
@@ -108,6 +108,14 @@ func float(v float32) int {
 		return 0
 	}
 	return ofFixed32
+}
+
+// second adds the second byte of the tag of a field from 16 on, if it is there.
+func second(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return n + 1
 }
 
 func boolean(v bool) int {
