@@ -116,6 +116,7 @@ func (b *browser) shows(words ...string) {
 // screen opens a screen by its address.
 func (b *browser) screen(hash string) {
 	b.t.Helper()
+	hash = strings.Replace(hash, refusedID, refused.id(), 1)
 	evaluate[string](b, "location.hash = "+strconv.Quote(hash))
 }
 

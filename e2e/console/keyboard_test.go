@@ -302,7 +302,7 @@ func (b *browser) keysForms() {
 	b.key(kb.Enter)
 	b.focusIs("h1", "One request")
 	b.tabTo("input", "Request ID")
-	b.key(refusedID)
+	b.key(refused.id())
 	b.key(kb.Enter)
 	b.shows("Refused: ")
 	b.focusIs("h1", "One request")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,8 +106,33 @@ func (s *system) guard(t *testing.T, rig *installation.Rig) {
 	}
 }
 
-// refusedID is the ID of requests of the client dart-1, of which nearly all are refused.
-const refusedID = "refused-request"
+// refusedID stands for the ID of a request that was refused, see latest.
+const refusedID = "{refused}"
+
+// refused has IDs of refused requests.
+var refused latest
+
+// latest has the ID of one of the latest requests. Agents have known of it for a second or two.
+type latest struct {
+	mu       sync.Mutex
+	now, new string
+	since    time.Time // of new
+}
+
+func (l *latest) add(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.since) >= time.Second {
+		l.now, l.new, l.since = l.new, id, time.Now()
+	}
+}
+
+// id returns the ID, "" if there is none yet.
+func (l *latest) id() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now
+}
 
 // steady is the time between two requests of a client that sends all the time.
 const steady = 25 * time.Millisecond
@@ -125,18 +151,20 @@ func (s *system) load(t *testing.T) {
 		for i := range who.workers * len(s.Gateways) {
 			g := s.Gateways[i%len(s.Gateways)]
 			go func() {
-				for t.Context().Err() == nil {
+				for n := 0; t.Context().Err() == nil; n++ {
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(), nil)
 					if err != nil {
 						return
 					}
 					r.Header.Set("x-tenant", who.tenant)
 					r.Header.Set("x-client", who.client)
-					if who.client == "dart-1" {
-						r.Header.Set("x-request-id", refusedID)
-					}
+					id := fmt.Sprintf("%s-%d-%d", who.client, i, n)
+					r.Header.Set("x-request-id", id)
 					if answer, err := http.DefaultClient.Do(r); err == nil {
 						answer.Body.Close()
+						if who.client == "dart-1" && answer.StatusCode == http.StatusTooManyRequests {
+							refused.add(id)
+						}
 					}
 					select {
 					case <-t.Context().Done():
