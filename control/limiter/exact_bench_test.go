@@ -32,12 +32,12 @@ func BenchmarkExactWarm(b *testing.B) {
 			c := config.Limit{Name: "l", Rate: 1e6, Burst: 1e6, Precision: precision}
 			mustApply(b, l.e, simple(1e12, config.Queue{}, c))
 			l.e.LinkTokens(sec, true)
-			rs, now := make([]Request, keys), int64(sec)
+			rs, now := make([]Request, keys), sec
 			for i := range rs {
 				rs[i] = Request{Tenant: "a", Client: fmt.Sprintf("client-%08d", i), Pool: "api", Cost: 1}
 			}
 			for range 400 {
-				now += int64(sec / 10)
+				now += sec / 10
 				for i := range rs {
 					if l.e.Decide(now, &rs[i]).Verdict == Wait {
 						l.e.Enqueue(now, &rs[i], uint64(i))

@@ -15,7 +15,7 @@ func newPartsFleet(t *testing.T, n int, until int64, l config.Limit) *exactFleet
 	f.roster = &grant.Roster{Least: n}
 	for i, e := range f.engines {
 		f.roster.Members = append(f.roster.Members, grant.Peer(i))
-		for now := int64(sec); now <= until; now += sec {
+		for now := sec; now <= until; now += sec {
 			divide(e, now, n)
 		}
 	}
@@ -30,9 +30,9 @@ func divide(e *Engine, now int64, n int) {
 // Clients well within their limit ask no owner, wherever they go.
 func TestPartsAskNobody(t *testing.T) {
 	begin := 10 * sec // parts begin empty
-	f := newPartsFleet(t, 3, int64(begin), exactly("l", 10, 30))
+	f := newPartsFleet(t, 3, begin, exactly("l", 10, 30))
 	for i := range 3000 {
-		now := int64(begin) + int64(i)*int64(sec)/100
+		now := begin + int64(i)*sec/100
 		divide(f.engines[i%3], now, 3)
 		r := Request{Tenant: "a", Client: fmt.Sprint("c", i%100), Pool: "api", Cost: 1}
 		if n := f.total(i%3, now, r, 1); n != 1 {
@@ -78,7 +78,7 @@ func TestPartsEndWithTheLink(t *testing.T) {
 	if n := f.total(0, now, other, 10); n == 0 {
 		t.Fatal("the ledger lets nothing pass")
 	}
-	now += int64(3 * sec)
+	now += 3 * sec
 	e.LinkTokens(now, true)
 	divide(e, now, 1)
 	r.Client = "at rest"

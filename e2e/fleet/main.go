@@ -160,7 +160,7 @@ func parse(args []string) (o options, err error) {
 		"-sites keys that all sites use")
 	f.IntVar(&o.users, "users", 3, "synthetic gateways that use a key; 0: all of them")
 	f.Float64Var(&o.rate, "rate", 1,
-		"requests per second of a key, of all its users together (with -sites .05, or less where 3000 per agent are less)")
+		"requests per second of a key, of all its users together (with -sites .05, or less: 3000 per agent at most)")
 	f.IntVar(&o.part, "part", 0, "agents that join, leave, crash and are cut off (default an eighth of -n)")
 	f.DurationVar(&o.steady, "steady", 15*time.Second, "length of the steady phase; with -sites of the first four: 60s")
 	f.DurationVar(&o.hold, "hold", 5*time.Second, "time that each other phase goes on after all sums are right")

@@ -95,7 +95,7 @@ type Stats struct {
 	Asked                     uint64 // questions of gateways here to owners of keys, wherever these are
 	Requests, Grants, Recalls uint64
 	Calls                     uint64               // of standing parts
-	Divided                   int                  // gateways by which owners here divide, at least; 0: there are no parts
+	Divided                   int                  // gateways by which owners here divide, at least; 0: no parts
 	Dropped                   [owners.Drops]uint64 // requests and answers, by reason
 }
 
