@@ -172,8 +172,8 @@ func (d *Division) Full(process uint64) bool {
 	return l != nil && l.full
 }
 
-// Hear takes in what another agent says.
-func (d *Division) Hear(agent string, s Statement) {
+// Receive takes in what another agent states.
+func (d *Division) Receive(agent string, s Statement) {
 	h := d.others[agent]
 	switch {
 	case h == nil && !slices.Contains(d.alive, agent): // a late message of an agent that has gone
@@ -191,8 +191,8 @@ func (d *Division) Hear(agent string, s Statement) {
 	d.begun = d.begun || s.Begun
 }
 
-// Say returns the statement for another agent.
-func (d *Division) Say(to string) Statement {
+// StatementFor returns the statement for another agent.
+func (d *Division) StatementFor(to string) Statement {
 	s := d.mine
 	s.Seen, s.Fresh, s.Begun = d.adoptedOf[to], d.fresh[to], d.begun
 	return s

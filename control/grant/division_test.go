@@ -143,10 +143,10 @@ func (a *agents) step(x *agent, say bool) {
 		if to == x.name || !y.alive {
 			continue
 		}
-		s := x.d.Say(to)
+		s := x.d.StatementFor(to)
 		deliver := func() {
 			if a.list[to] == y && y.alive {
-				y.d.Hear(x.name, s)
+				y.d.Receive(x.name, s)
 				a.step(y, false)
 			}
 		}
@@ -252,10 +252,10 @@ func beginsTooSoon(without agreed) bool {
 	c.SetAgents(now, []string{"b"})
 	c.Connect(9)
 	b := Statement{Life: 2, Number: 4, Least: 2, Processes: []uint64{8}, Begun: true}
-	c.Hear("b", b)
+	c.Receive("b", b)
 	c.Step(now, adopt)
 	b.Seen = Seen{c.mine.Life, c.mine.Number}
-	c.Hear("b", b)
+	c.Receive("b", b)
 	c.Step(now+100*millisecond, adopt)
 	return c.Given(9) != 0
 }
@@ -329,10 +329,10 @@ func TestFirstGatewaysBeginTogether(t *testing.T) {
 	d, adopt := NewDivision(0, "a", 1), func(Plan) bool { return true }
 	d.SetAgents(0, []string{"b"})
 	d.Connect(7)
-	d.Hear("b", statement(0, Seen{}))
+	d.Receive("b", statement(0, Seen{}))
 	d.Step(second, adopt)
 	for now := int64(2 * second); now < 20*second; now += second {
-		if d.Hear("b", statement(0, Seen{d.mine.Life, d.mine.Number})); now < firstAfter && d.Plan().Least != 0 {
+		if d.Receive("b", statement(0, Seen{d.mine.Life, d.mine.Number})); now < firstAfter && d.Plan().Least != 0 {
 			t.Errorf("at %d s owners count parts", now/second)
 		}
 		d.Step(now, adopt)
@@ -340,7 +340,7 @@ func TestFirstGatewaysBeginTogether(t *testing.T) {
 	if d.Given(7) != 0 {
 		t.Fatal("a gateway begins before those of another agent may")
 	}
-	d.Hear("b", statement(2, Seen{d.mine.Life, d.mine.Number}))
+	d.Receive("b", statement(2, Seen{d.mine.Life, d.mine.Number}))
 	if d.Step(20*second, adopt); d.Given(7) != 2 || !d.Full(7) {
 		t.Errorf("it divides by %d, full %v; want 2, full", d.Given(7), d.Full(7))
 	}

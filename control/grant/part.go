@@ -194,7 +194,7 @@ func (a *Away) Answer(now int64, c *PartCall, p Params) PartAnswer {
 	} else if part, ok := p.Part(a.Gateways); ok {
 		m.Size, m.Spent = part.Burst, a.State.spent(part, now)
 		m.Full = max(0, now-a.State.Full)
-		a.State.past.tell(part, now, &m)
+		a.State.past.report(part, now, &m)
 	}
 	return m
 }

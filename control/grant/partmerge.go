@@ -81,8 +81,8 @@ func thin(list []spend, now int64) int {
 	return best
 }
 
-// tell puts the past of a part into an answer.
-func (v *past) tell(part Params, now int64, m *PartAnswer) {
+// report puts the past of a part into an answer.
+func (v *past) report(part Params, now int64, m *PartAnswer) {
 	m.Since = max(0, now-v.from)
 	m.Base = upTo(part.cost(max(0, v.base-v.from)))
 	for _, e := range v.list {

@@ -18,7 +18,7 @@ import (
 
 const (
 	// usualFall is the rate of the fall that an owner expects of a new key, 1/s: most filters measure demand over a
-	// second. mostFall and mostRefill are more than any filter has.
+	// second. No filter has a fall of mostFall or a refill of mostRefill.
 	usualFall, mostFall, mostRefill = 1, 100, 1e12
 	// fallStep is the part by which a claim falls before it is announced again, and mayDiffer that by which what
 	// gateways claim may differ from it. Gateways' claims come up to a period and a half late.

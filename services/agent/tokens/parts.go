@@ -24,8 +24,8 @@ const (
 	// take in another plan.
 	stepEvery, stepSlow = 20 * time.Millisecond, 200 * time.Millisecond
 	stepKeys            = 4096
-	// sayFor is the time for which a statement is repeated each second; then it is repeated each sayRarely seconds.
-	sayFor, sayRarely = 10 * time.Second, 16
+	// repeatFor is the time for which a statement is repeated each second. Then it is each repeatRarely seconds.
+	repeatFor, repeatRarely = 10 * time.Second, 16
 	// lapsed is the time after which a gateway without a message of its agent has no parts.
 	lapsed = time.Duration(exchange.DivisionFor) + time.Second
 	// mostEnded bounds the earlier sizes of parts that are remembered.
@@ -50,7 +50,7 @@ type parts struct {
 	members map[grant.Peer]*member
 	calling []*member // that may have calls to be sent
 
-	said    map[string]said          // the latest statement to each agent
+	sent    map[string]sentStatement // the latest statement to each agent
 	leaving map[uint64]time.Duration // processes here without a link: they have no parts from then on
 	gone    map[string]time.Duration // agents that are not alive: their gateways have none from then on
 }
@@ -64,8 +64,8 @@ type member struct {
 	calling bool // in parts.calling
 }
 
-// said is a statement, and when it was new.
-type said struct {
+// sentStatement is a statement, and when it was new.
+type sentStatement struct {
 	number, life uint64
 	seen         grant.Seen
 	begun        bool
@@ -73,8 +73,8 @@ type said struct {
 }
 
 func (d *Desk) initParts() {
-	d.parts = parts{named: map[owners.Process]*member{}, members: map[grant.Peer]*member{}, said: map[string]said{},
-		leaving: map[uint64]time.Duration{}, gone: map[string]time.Duration{}}
+	d.parts = parts{named: map[owners.Process]*member{}, members: map[grant.Peer]*member{},
+		sent: map[string]sentStatement{}, leaving: map[uint64]time.Duration{}, gone: map[string]time.Duration{}}
 	d.beginDivision(0)
 }
 
@@ -90,7 +90,7 @@ func (d *Desk) beginDivision(now time.Duration) {
 	}
 	p.begun++
 	p.changed = true
-	clear(p.said)
+	clear(p.sent)
 	p.leaving = map[uint64]time.Duration{}
 	d.agreeWith(now)
 	for process, l := range d.locals {
@@ -129,10 +129,10 @@ func (d *Desk) agentsChanged(now time.Duration, before []Agent) {
 		switch life, is := alive[a.Name]; {
 		case !is:
 			p.gone[a.Name] = now + lapsed
-			delete(p.said, a.Name)
+			delete(p.sent, a.Name)
 		case life != a.Life:
 			p.division.Began(a.Name)
-			delete(p.said, a.Name)
+			delete(p.sent, a.Name)
 		}
 	}
 	d.agreeWith(now)
@@ -153,7 +153,7 @@ func (d *Desk) stepParts(now time.Duration) {
 			d.sendDivision(process, l)
 		}
 	}
-	d.say(now, false)
+	d.sendStatements(now, false)
 }
 
 // stepAt is the earliest time of the next step.
@@ -210,7 +210,7 @@ func (d *Desk) partsSecond(now time.Duration) {
 			d.sendDivision(process, l)
 		}
 	}
-	d.say(now, true)
+	d.sendStatements(now, true)
 }
 
 func (d *Desk) sendDivision(process uint64, l *local) {
@@ -218,31 +218,31 @@ func (d *Desk) sendDivision(process uint64, l *local) {
 	d.answer(process).Division = &exchange.Division{Gateways: uint32(l.given), Full: d.parts.division.Full(process)}
 }
 
-// say sends the agents the statements that are new, or are to be repeated.
-func (d *Desk) say(now time.Duration, second bool) {
+// sendStatements sends the agents the statements that are new, or are to be repeated.
+func (d *Desk) sendStatements(now time.Duration, second bool) {
 	p := &d.parts
 	for i, a := range d.view.agents {
-		s := p.division.Say(a.Name)
-		was, known := p.said[a.Name]
-		next := said{s.Number, s.Life, s.Seen, s.Begun, was.at}
+		s := p.division.StatementFor(a.Name)
+		was, known := p.sent[a.Name]
+		next := sentStatement{s.Number, s.Life, s.Seen, s.Begun, was.at}
 		if !known || next != was {
 			next.at = now
-		} else if !second || now-was.at >= sayFor && (p.seconds+i)%sayRarely != 0 {
+		} else if !second || now-was.at >= repeatFor && (p.seconds+i)%repeatRarely != 0 {
 			continue
 		}
-		p.said[a.Name] = next
+		p.sent[a.Name] = next
 		d.packet(a.Name).Statement = toStatement(&s)
 	}
 }
 
-// hearStatement takes in what another agent states.
-func (d *Desk) hearStatement(now time.Duration, agent string, m *gossipv1.DivisionStatement) {
+// receiveStatement takes in what another agent states.
+func (d *Desk) receiveStatement(now time.Duration, agent string, m *gossipv1.DivisionStatement) {
 	s, ok := fromStatement(m)
 	if !ok {
 		d.drop(now, owners.Process{Agent: agent}, owners.Unusable)
 		return
 	}
-	d.parts.division.Hear(agent, s)
+	d.parts.division.Receive(agent, s)
 	d.parts.changed = true
 }
 
@@ -451,7 +451,7 @@ func (d *Desk) receiveParts(now time.Duration, agent string, m *gossipv1.Tokens)
 		d.partAnswer(now, owners.Process{Agent: agent, Number: r.GetProcess()}, &a)
 	}
 	if s := m.GetStatement(); s != nil {
-		d.hearStatement(now, agent, s)
+		d.receiveStatement(now, agent, s)
 	}
 }
 

@@ -200,14 +200,14 @@ func TestPartsAfterAPause(t *testing.T) {
 	f := divided(t)
 	now := settled + 15*time.Second
 	f.play(settled, now)
-	life := f.desks["a"].parts.division.Say("b").Life
+	life := f.desks["a"].parts.division.StatementFor("b").Life
 	f.desks["a"].Stood(now, 3*time.Second)
-	if s := f.desks["a"].parts.division.Say("b"); s.Life != life {
+	if s := f.desks["a"].parts.division.StatementFor("b"); s.Life != life {
 		t.Error("a short pause begins a new life")
 	}
 	now += 5 * time.Second
 	f.desks["a"].Stood(now, 5*time.Second)
-	if s := f.desks["a"].parts.division.Say("b"); s.Life <= life || f.desks["a"].locals[7].given != 0 {
+	if s := f.desks["a"].parts.division.StatementFor("b"); s.Life <= life || f.desks["a"].locals[7].given != 0 {
 		t.Errorf("life %d, was %d; given %d", s.Life, life, f.desks["a"].locals[7].given)
 	}
 	f.desks["a"].Second(now, nil)

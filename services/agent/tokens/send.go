@@ -131,30 +131,15 @@ func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
 		}
 		return out[len(out)-1]
 	}
-	for _, x := range m.Requests {
-		p := part(proto.Size(x))
-		p.Requests = append(p.Requests, x)
-	}
-	for _, x := range m.Grants {
-		p := part(proto.Size(x))
-		p.Grants = append(p.Grants, x)
-	}
-	for _, x := range m.Recalls {
-		p := part(proto.Size(x))
-		p.Recalls = append(p.Recalls, x)
-	}
+	fill(part, m.Requests, func(p *gossipv1.Tokens) *[]*gossipv1.TokenRequest { return &p.Requests })
+	fill(part, m.Grants, func(p *gossipv1.Tokens) *[]*gossipv1.TokenGrant { return &p.Grants })
+	fill(part, m.Recalls, func(p *gossipv1.Tokens) *[]*gossipv1.TokenRecall { return &p.Recalls })
 	for _, x := range m.Lost {
 		p := part(8)
 		p.Lost = append(p.Lost, x)
 	}
-	for _, x := range m.Calls {
-		p := part(proto.Size(x))
-		p.Calls = append(p.Calls, x)
-	}
-	for _, x := range m.Answers {
-		p := part(proto.Size(x))
-		p.Answers = append(p.Answers, x)
-	}
+	fill(part, m.Calls, func(p *gossipv1.Tokens) *[]*gossipv1.PartCall { return &p.Calls })
+	fill(part, m.Answers, func(p *gossipv1.Tokens) *[]*gossipv1.PartAnswer { return &p.Answers })
 	if m.View != nil {
 		part(proto.Size(m.View)).View = m.View
 	}
@@ -162,4 +147,12 @@ func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
 		part(proto.Size(m.Statement)).Statement = m.Statement
 	}
 	return out
+}
+
+// fill puts each of a list into the packet that part says has room.
+func fill[T proto.Message](part func(n int) *gossipv1.Tokens, list []T, field func(*gossipv1.Tokens) *[]T) {
+	for _, x := range list {
+		in := field(part(proto.Size(x)))
+		*in = append(*in, x)
+	}
 }

@@ -17,16 +17,7 @@ import (
 // Roots reads YAML, and JSON that plain YAML would refuse: the text between two --- lines each, as far as the syntax is
 // right.
 func (r *Reader) Roots(data []byte) []*yaml.Node {
-	all, is := flow(data)
-	if !is {
-		all = r.roots(asYAML(data))
-	}
-	shift(all, r.before)
-	return all
-}
-
-// roots is Roots by the YAML reader, with the lines of the text.
-func (r *Reader) roots(data []byte) []*yaml.Node {
+	data = asYAML(data)
 	all, err := decode(data)
 	if err != nil {
 		if spaced := withoutTabs(data); !bytes.Equal(spaced, data) {
@@ -39,6 +30,7 @@ func (r *Reader) roots(data []byte) []*yaml.Node {
 		r.Wrong(line+r.before, "", "%s", message)
 		r.broken = true
 	}
+	shift(all, r.before)
 	return all
 }
 

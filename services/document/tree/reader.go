@@ -50,36 +50,20 @@ func (r *Reader) Entries(n *yaml.Node, path string) []Entry {
 		return nil
 	}
 	given := make([]Entry, 0, len(n.Content)/2)
-	seen := seenIn(len(n.Content) / 2)
+	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
 			r.Wrong(key.Line, path, "want a field's name, found %s", What(key))
-		case seen(given, key.Value):
+		case seen[key.Value]:
 			r.Wrong(key.Line, Join(path, key.Value), "given twice")
 		default:
+			seen[key.Value] = true
 			given = append(given, Entry{key, value})
 		}
 	}
 	return given
-}
-
-// seenIn returns what reports whether a name is given already, and notes it, for a mapping of so many fields. A few are
-// looked through, which takes less than a table.
-func seenIn(fields int) func(given []Entry, name string) bool {
-	const few = 16
-	if fields <= few {
-		return func(given []Entry, name string) bool {
-			return slices.ContainsFunc(given, func(e Entry) bool { return e.Key.Value == name })
-		}
-	}
-	all := make(map[string]bool, fields)
-	return func(_ []Entry, name string) bool {
-		before := all[name]
-		all[name] = true
-		return before
-	}
 }
 
 // Fields returns the values of a mapping by name; null counts as absent. It refuses names that are not known.

@@ -125,7 +125,7 @@ func (r Ref) Parent() string {
 	case !r.Kind.Child():
 		return ""
 	case r.Kind == Override:
-		return tenants + r.Tenant + "/limits/" + r.Limit
+		return Ref{Kind: Limit, Tenant: r.Tenant, ID: r.Limit}.String()
 	case r.Plan != "":
 		return plans + r.Plan
 	}
