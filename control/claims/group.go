@@ -79,6 +79,26 @@ func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
 	return to
 }
 
+// SomeKeysOf appends the keys that a peer uses, n at most, in the order of the table from a place in it. It looks at
+// some entries at most, and returns at how many: the next place is that much further. At the end it goes on at the
+// beginning.
+func (t *Table) SomeKeysOf(id Peer, from, most, n int, to []uint64) (keys []uint64, looked int) {
+	pi, ok := t.index[id]
+	if !ok || t.peers[pi].held == 0 {
+		return to, len(t.entries)
+	}
+	most = min(most, len(t.entries))
+	for want := len(to) + n; looked < most && len(to) < want; looked++ {
+		if e := &t.entries[(from+looked)%len(t.entries)]; e.peer == pi && e.uses(&t.peers[pi]) {
+			to = append(to, t.slots[e.slot].key)
+		}
+	}
+	return to, looked
+}
+
+// Entries is the number of places for the keys of peers in the table, free ones included.
+func (t *Table) Entries() int { return len(t.entries) }
+
 // Outside returns the sums of a key over all peers that are not in a group; flow: as FlowSums.
 func (t *Table) Outside(key uint64, group Group, now float64, flow bool) Outside {
 	return t.addUp(key, selection{group: group}, now, flow)

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"slices"
 	"testing"
 	"unique"
 
@@ -112,5 +113,33 @@ func TestVoidCountsAreSaidAgain(t *testing.T) {
 	if got := tb.Outside(9, two, 3, false); got.Admitted != 7 || got.Spent != 7 || tb.IsVoid(one, 9) ||
 		tb.Outside(9, one, 3, false).Void {
 		t.Errorf("%+v, want the 7 that are spent", got)
+	}
+}
+
+// A walk in steps finds the same keys as KeysOf, each once.
+func TestKeysInSteps(t *testing.T) {
+	table := New(Params{Stale: 1, Forget: 5})
+	for i := range uint64(1000) {
+		r := Record{Generation: 1, Seq: i + 1}
+		r.Key, r.Claim = i, 1
+		if _, err := table.Apply(Peer(i%7), 1, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for step := 1; step < 200; step += 13 {
+		var got []uint64
+		for at, left := 5, table.Entries(); left > 0; {
+			keys, looked := table.SomeKeysOf(3, at, min(left, step), 4, nil)
+			if len(keys) > 4 || looked > step {
+				t.Fatalf("%d keys of %d entries at once", len(keys), looked)
+			}
+			got, at, left = append(got, keys...), at+looked, left-looked
+		}
+		want := table.KeysOf(3, nil)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("in steps of %d: %d keys, want %d", step, len(got), len(want))
+		}
 	}
 }

@@ -19,10 +19,12 @@ import (
 
 // tellAtOnce bounds the keys of replicas that become unreachable, or are back, whose sums are sent in half a period.
 // Those of more keys are sent in turn. leastAtOnce is the number for each replica. An agent that sent all at once would
-// itself send nothing else meanwhile, and be taken for unreachable.
+// itself send nothing else meanwhile, and be taken for unreachable. searched is the number of the table's entries that
+// are searched for each.
 const (
 	tellAtOnce  = 256
 	leastAtOnce = 32
+	searched    = 32
 )
 
 // ownedKey is the state of a key that this agent owns, besides the table's.
@@ -311,16 +313,17 @@ const catchUp = claims.CatchUp * time.Second
 // change with time.
 type silence struct {
 	on       bool
-	keys     []uint64
-	next     int
-	last     bool          // keys has the keys that are to be sent once more
+	at       int           // the place in the table of the key whose turn it is
+	left     int           // entries of the table whose keys are to be sent once more; always: round and round
 	back     float64       // when the last one ended, as the table knows it
 	takeBack time.Duration // when the estimate of the last one is taken back; 0: it was
 }
 
+const always = math.MaxInt
+
 // extrapolate updates the sums of the keys in a table of a replica last received at a time, which promised to send
 // again within promise. changed is called for each. If no packet comes before, there is nothing more to do until
-// t.silent.
+// t.silent. A replica that is late often costs no search of the table each time.
 func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
 	heard, promise time.Duration, changed func(now time.Duration, key uint64),
 ) {
@@ -329,35 +332,41 @@ func (t *Aggregator) extrapolate(now time.Duration, in *claims.Table, id claims.
 	speaks := now < until
 	switch {
 	case speaks && (s.on || back > s.back):
-		*s = silence{back: back, takeBack: now + catchUp, keys: in.KeysOf(id, nil), last: true}
+		*s = silence{back: back, takeBack: now + catchUp, at: s.at, left: in.Entries()}
 	case speaks && s.takeBack > 0 && now >= s.takeBack:
-		s.takeBack, s.keys, s.last = 0, in.KeysOf(id, nil), true
+		s.takeBack, s.left = 0, in.Entries()
 	case speaks:
 	case !s.on:
-		s.on, s.keys, s.next, s.last = true, in.KeysOf(id, nil), 0, false
-	case quiet >= t.o.T2: // its claims are dropped
-		s.last = true
+		s.on, s.left = true, always
+	case quiet >= t.o.T2 && s.left == always: // its claims are dropped
+		s.left = in.Entries()
 	}
-	for range min(max(leastAtOnce, tellAtOnce/max(1, t.toTell)), len(s.keys)) {
-		changed(now, s.turn())
-	}
+	t.sendTurns(now, in, id, s, changed)
 	if speaks {
 		t.silent = min(t.silent, until, cmp.Or(s.takeBack, until))
 	}
-	if len(s.keys) > 0 {
+}
+
+// sendTurns calls changed for the keys of a replica whose turn it is.
+func (t *Aggregator) sendTurns(now time.Duration, in *claims.Table, id claims.Peer, s *silence,
+	changed func(now time.Duration, key uint64),
+) {
+	if s.left <= 0 {
+		return
+	}
+	n := max(leastAtOnce, tellAtOnce/max(1, t.toTell))
+	keys, looked := in.SomeKeysOf(id, s.at, min(s.left, n*searched), n, t.turns[:0])
+	for _, key := range keys {
+		changed(now, key)
+	}
+	t.turns, s.at = keys[:0], s.at+looked
+	if s.left != always {
+		s.left -= looked
+	}
+	if s.left > 0 && (len(keys) > 0 || looked < in.Entries()) {
 		t.silent = now
 		t.telling++
 	}
-}
-
-// turn returns the key whose turn it is.
-func (s *silence) turn() (key uint64) {
-	if end := len(s.keys) - 1; s.last {
-		key, s.keys = s.keys[end], s.keys[:end]
-		return key
-	}
-	s.next = (s.next + 1) % len(s.keys)
-	return s.keys[s.next]
 }
 
 // Advance does what time brings; call it each half period. It costs nothing for keys that

@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -51,5 +52,33 @@ func TestManyKeysOfAnUnreachableReplicaAreSentInTurn(t *testing.T) {
 	}
 	if n := sent(round, 2000); n != 0 {
 		t.Errorf("%d sums sent while it speaks, want none", n)
+	}
+}
+
+// A replica that is late again and again costs no search of all keys each time. An agent that searches is late itself.
+func TestLateAgainAndAgain(t *testing.T) {
+	const keys, times = 20_000, 50
+	a, now := New(Options{Agent: "me", Tell: boxes{}}), time.Second
+	a.SetOwners(now, []string{"other"}, nil)
+	r := stateOf("gw", 1, nil)
+	for i := range keys {
+		r.Keys = append(r.Keys, &gossipv1.KeyClaim{Key: uint64(i), Claim: 1, Active: 1, Admitted: 1, Spent: 1, Own: 1})
+	}
+	a.Receive(now, Sender{Agent: "other", Life: 1, Promise: promise}, []*gossipv1.Replica{r})
+	a.Advance(now)
+	a.Gather(now)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range uint64(times) {
+		now += 4 * time.Second
+		a.Advance(now)
+		a.Gather(now)
+		a.Receive(now, Sender{Agent: "other", Life: 1, Promise: promise}, []*gossipv1.Replica{stateOf("gw", 2+i, nil)})
+		a.Advance(now)
+		a.Gather(now)
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 8*keys/2 {
+		t.Errorf("%d bytes each time: a list of all %d keys", each, keys)
 	}
 }
