@@ -15,6 +15,8 @@ import (
 //
 //	timeout  srtt + 4·rttvar, of messages that were sent once (RFC 6298), from Least to MaxTimeout
 //	window   doubles per round trip up to where it was last halved, then grows by one per round trip
+//	bulk     the window of what is not urgent: it is halved when a round trip takes 10 ms longer than the
+//	         shortest one (as in RFC 6817), so urgent messages find no long queue at the peer
 //
 // Only the key waits, not its message: the message is made when the line comes to it, so what is
 // sent is always the newest. The zero value works. Each call is O(1), amortised.
@@ -32,6 +34,7 @@ type item struct {
 	at     int64 // when it was sent; 0: it waits
 	parked bool  // the peer has received it: it waits again at at
 	first  bool  // it waits before all others
+	urgent bool  // it was sent before all others, and is repeated so
 	again  bool  // it was sent before
 	parks  uint8 // how often it was parked without a known end
 }
@@ -49,6 +52,10 @@ const (
 	maxWindow    = 64
 	// leastThreshold is up to where the window doubles at least: what is in flight then fits one packet.
 	leastThreshold = 16
+	// queueing is the time by which messages that are not urgent may lengthen the round trip. shortest is the most
+	// that counts as a round trip without a queue, since a line may begin while there is one.
+	queueing = 10 * millisecond
+	shortest = 20 * millisecond
 	// A message that the peer has received and cannot answer yet is sent again after parkFirst, since its answer
 	// may be lost. Then it is sent each time after four times as long, up to parkMost.
 	parkFirst = 25 * millisecond
@@ -120,14 +127,14 @@ func (l *Line[K]) Next(now int64) (key K, ok bool) {
 	if !l.window.room() {
 		return key, false
 	}
-	for _, list := range []*[]K{&l.first, &l.queue} {
-		for len(*list) > 0 {
+	for i, list := range []*[]K{&l.first, &l.queue} {
+		for urgent := i == 0; len(*list) > 0 && (urgent || l.window.roomForBulk()); {
 			key, *list = (*list)[0], (*list)[1:]
 			it, known := l.items[key]
 			if !known || it.at != 0 {
 				continue
 			}
-			it.at, it.first = max(now, 1), false
+			it.at, it.first, it.urgent = max(now, 1), false, it.urgent || urgent
 			l.items[key] = it
 			l.flight = append(l.flight, sent[K]{key, it.at})
 			l.window.out++
@@ -164,7 +171,11 @@ func (l *Line[K]) expire(now int64) {
 
 // repeat has a key that was sent wait again.
 func (l *Line[K]) repeat(key K, it item) {
-	l.items[key] = item{again: true, parks: it.parks}
+	l.items[key] = item{again: true, first: it.urgent, urgent: it.urgent, parks: it.parks}
+	if it.urgent {
+		l.first = append(l.first, key)
+		return
+	}
 	l.queue = append(l.queue, key)
 }
 
@@ -173,7 +184,7 @@ func (l *Line[K]) Due(now int64) (due int64) {
 	if len(l.items) == 0 {
 		return 0
 	}
-	if l.window.room() && len(l.first)+len(l.queue) > 0 {
+	if l.window.room() && len(l.first) > 0 || l.window.roomForBulk() && len(l.queue) > 0 {
 		return now
 	}
 	if len(l.flight) > 0 {
@@ -195,6 +206,36 @@ type window struct {
 	srtt, rttvar    int64
 	doubled         uint  // how often the timeout was doubled
 	cut             int64 // when the window was halved last
+	bulk            bulk
+}
+
+// bulk is the window of messages that are not urgent. The zero value is as large as the whole window.
+type bulk struct {
+	less   float64 // than maxWindow by so much
+	least  int64   // shortest round trip, less than shortest; 0: none was
+	halved int64   // when it was last
+}
+
+func (b *bulk) size() float64 { return maxWindow - b.less }
+
+// note takes in the round trip of a message that was sent at the given time.
+func (b *bulk) note(now, at, rtt int64) {
+	b.least = min(cmp.Or(b.least, shortest), rtt)
+	switch size := b.size(); {
+	case rtt > b.least+queueing:
+		b.halve(now, at)
+	case rtt > b.least+queueing/4:
+		b.less = max(0, b.less-1/size)
+	default:
+		b.less = max(0, b.less-1)
+	}
+}
+
+// halve halves the window, once for all that was in flight then.
+func (b *bulk) halve(now, at int64) {
+	if at >= b.halved {
+		b.less, b.halved = maxWindow-max(1, b.size()/2), now
+	}
 }
 
 func (w *window) room() bool {
@@ -203,6 +244,8 @@ func (w *window) room() bool {
 	}
 	return float64(w.out) < max(1, w.size)
 }
+
+func (w *window) roomForBulk() bool { return w.room() && float64(w.out) < w.bulk.size() }
 
 // answered notes the answer to a message that was sent at the given time. A repeated message gives no
 // round-trip time: the answer may belong to either copy.
@@ -217,7 +260,8 @@ func (w *window) answered(now, at int64, again bool) {
 		return
 	}
 	w.doubled = 0
-	if rtt := max(now-at, 1); w.srtt == 0 {
+	rtt := max(now-at, 1)
+	if w.bulk.note(now, at, rtt); w.srtt == 0 {
 		w.srtt, w.rttvar = rtt, rtt/2
 	} else {
 		w.rttvar += (max(rtt-w.srtt, w.srtt-rtt) - w.rttvar) / 4
@@ -227,6 +271,7 @@ func (w *window) answered(now, at int64, again bool) {
 
 // lost halves the window, once for all that was in flight then.
 func (w *window) lost(now, at int64) {
+	w.bulk.halve(now, at)
 	if at < w.cut {
 		return
 	}

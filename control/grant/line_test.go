@@ -136,3 +136,60 @@ func TestPropertyKeysShareLines(t *testing.T) {
 		}
 	})
 }
+
+// An urgent message that is lost is repeated before all that is not urgent.
+func TestAnUrgentRepeatIsFirst(t *testing.T) {
+	var l Line[int]
+	for k := range 10_000 {
+		l.Add(k, false)
+	}
+	const urgent = -1
+	l.Add(urgent, true)
+	if k, ok := l.Next(1); !ok || k != urgent {
+		t.Fatalf("%d is sent first, want the urgent one", k)
+	}
+	now := int64(1)
+	for k, ok := urgent+1, true; ok; k, ok = l.Next(now) {
+		if k == urgent {
+			t.Fatal("sent twice at once")
+		}
+	}
+	now += LeastTimeout
+	if k, ok := l.Next(now); !ok || k != urgent {
+		t.Errorf("%d is repeated first, want the urgent one", k)
+	}
+}
+
+// A peer takes a millisecond for each message, in their order. Thousands of messages keep it busy, and an urgent one
+// still finds a short queue there.
+func TestBulkLeavesTheQueueShort(t *testing.T) {
+	var l Line[int]
+	for k := range 10_000 {
+		l.Add(k, false)
+	}
+	var queue []int
+	began, idle, worst := map[int]int64{}, 0, int64(0)
+	urgent := -1
+	for now := int64(millisecond); now < 4*second; now += millisecond {
+		if len(queue) > 0 {
+			l.Done(now, queue[0], true)
+			if at, is := began[queue[0]]; is && now > second {
+				worst = max(worst, now-at)
+			}
+			queue = queue[1:]
+		} else if now > second {
+			idle++
+		}
+		if now%(20*millisecond) == 0 {
+			l.Add(urgent, true)
+			began[urgent] = now
+			urgent--
+		}
+		for k, ok := l.Next(now); ok; k, ok = l.Next(now) {
+			queue = append(queue, k)
+		}
+	}
+	if worst > 2*shortest || idle > 30 {
+		t.Errorf("an urgent message waited %d ms; the peer was idle for %d of 3000 ms", worst/millisecond, idle)
+	}
+}
