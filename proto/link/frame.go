@@ -60,7 +60,7 @@ const MaxRecords = 1 << 14
 
 // MaxTokens is the most bytes of one TokenRequests, TokenAnswers, SlotAsks, SlotReplies, QuotaAsks or QuotaReplies. So
 // no message holds up the others for long: a sender of more cuts them (exchange.TokenRequests.Parts).
-const MaxTokens = 64 << 10
+const MaxTokens = 16 << 10
 
 func maxMessage(k kind) int {
 	switch k {
@@ -86,9 +86,9 @@ func maxMessage(k kind) int {
 //	Report        16 MiB    100,000 flows with counts
 //	Decisions      2 MiB    128 with 17 limits each, their texts cut to 128 bytes
 //	Spent          1 MiB    55,000 keys; a filter sends 4,096 at a time
-//	TokenRequests 128 KiB   MaxTokens, and one more of them with a long name
-//	SlotAsks      128 KiB   likewise
-//	QuotaAsks     128 KiB   likewise
+//	TokenRequests  32 KiB   MaxTokens, and one more of them with a long name
+//	SlotAsks       32 KiB   likewise
+//	QuotaAsks      32 KiB   likewise
 //	the others     as MaxMessage
 func MaxFromFilter(m Message) int { return maxFromFilter(kindOf(m)) }
 

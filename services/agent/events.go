@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/proto/link"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
@@ -81,26 +80,13 @@ func (l linked) Connected(conn *linkserver.Conn) {
 	})
 }
 
-// claimsAtOnce is the number of claims that are taken under one lock: more take others' time, tokens' above all.
-const claimsAtOnce = 4096
-
 // Received: see [core.Core.Received].
 func (l linked) Received(conn *linkserver.Conn, m link.Message) {
-	if long, is := m.(*exchange.Claims); is {
-		for _, part := range long.Parts(claimsAtOnce) {
-			l.received(conn, part)
-		}
-		return
-	}
-	l.received(conn, m)
-	l.a.traces.heard(conn.Hello.Replica, m)
-	l.a.waits.heard(conn.Hello.Replica, m, l.a.configured)
-}
-
-func (l linked) received(conn *linkserver.Conn, m link.Message) {
 	l.a.event(func(now time.Duration, c *core.Core) core.Effects {
 		return c.Received(now, core.Link(conn.Number), m)
 	})
+	l.a.traces.heard(conn.Hello.Replica, m)
+	l.a.waits.heard(conn.Hello.Replica, m, l.a.configured)
 }
 
 // configured: see [core.Core.Configured].

@@ -23,7 +23,7 @@ const (
 	inboxFrames = 4096
 	// readAtOnce is the number of packets that State is given together. Their wait, for its lock above all, is as long
 	// for one: an agent with much to do would read a few packets a second.
-	readAtOnce = 64
+	readAtOnce = 16
 	// longestInbox is the longest wait of a frame there: older ones are dropped. An agent that receives more than it
 	// can read would else read only what is old, acknowledge it too late, and be sent all of it again, for ever.
 	longestInbox = schedule.Longest / 2

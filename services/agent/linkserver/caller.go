@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -102,6 +103,7 @@ func checkName(name string) error {
 // pace bounds the part of the agent's time that one connection takes: three quarters in the long run. A filter takes
 // some percent, and for seconds all where many keys have new owners.
 type pace struct {
+	mu   sync.Mutex
 	owed time.Duration // worked, less three quarters of the time since
 	at   time.Time
 }
@@ -129,6 +131,8 @@ func (p *pace) worked(ctx context.Context, took time.Duration) error {
 
 // note returns what is owed.
 func (p *pace) note(now time.Time, took time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.owed, p.at = max(0, p.owed+took-now.Sub(p.at)*3/4), now
 	return p.owed
 }

@@ -34,7 +34,8 @@ const (
 type Handler interface {
 	// Connected: the Hellos are exchanged, Send works.
 	Connected(c *Conn)
-	// Received brings *Claims, *Report, *Refused, *Names, *Spent or *Heartbeat.
+	// Received brings *Claims in parts, *Report, *Refused, *Names, *Decisions, *Spent or *Heartbeat, one after the
+	// other. *TokenRequests, *SlotAsks and *QuotaAsks may come at the same time.
 	Received(c *Conn, m link.Message)
 	// ConfigSent: a configuration or a change was written, or could not be encoded.
 	ConfigSent(c *Conn, revision int64, err error)
@@ -232,22 +233,22 @@ func (s *Server) run(ctx context.Context, c *Conn, r *link.Reader, w sink) {
 }
 
 func (s *Server) read(ctx context.Context, c *Conn, r *link.Reader) error {
-	pace := newPace()
+	to := s.newLane(ctx, c)
+	defer to.close()
 	for {
 		m, err := r.Next()
 		if err != nil {
 			return err
 		}
-		began := time.Now()
 		switch m.(type) {
 		case *link.Heartbeat, *link.Refused, *exchange.Names, *exchange.Claims, *exchange.Report, *exchange.Decisions,
 			*exchange.Spent, *exchange.TokenRequests, *exchange.SlotAsks, *exchange.QuotaAsks:
-			s.h.Received(c, m)
+			err = to.take(ctx, m)
 		default:
 			return &link.FormatError{Message: fmt.Sprintf("%T", m),
 				Reason: "a filter does not send this after its Hello"}
 		}
-		if err := pace.worked(ctx, time.Since(began)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
