@@ -48,6 +48,7 @@ type Tokens struct {
 	Lost     int     `json:"linksLost"`     // that the event itself does not end
 	Requests int     `json:"requests"`      // from 3 s after the agreement on, at gateways with an agent
 	Decided  float64 `json:"decided"`       // part of the requests that owners decided
+	Unasked  float64 `json:"unasked"`       // part about which no owner was asked
 	Refused  int     `json:"refused"`       // requests; no client is above its limit
 	Why      string  `json:"why,omitempty"` // the first refusal
 	Owned    float64 `json:"owned"`         // keys that agents own, as a part of the keys in use
@@ -206,6 +207,7 @@ func (f *fleet) watchExact(ctx context.Context, wait, hold time.Duration, t *Tok
 	to := f.decisions()
 	t.Requests = int(to.Requests - from.Requests)
 	t.Decided = 1 - float64(to.Ledger-from.Ledger)/float64(max(1, t.Requests))
+	t.Unasked = float64(to.Unasked-from.Unasked) / float64(max(1, t.Requests))
 	return nil
 }
 
@@ -215,6 +217,7 @@ func (f *fleet) decisions() (sum exact.Counts) {
 		c := m.exact.Counts()
 		sum.Requests += c.Requests
 		sum.Ledger += c.Ledger
+		sum.Unasked += c.Unasked
 	}
 	return sum
 }
@@ -285,12 +288,14 @@ func (r *Result) judgeExact(p *Phase) {
 	r.atMost("all agents know each other", p.Name, t.Agreed, p.Bound, "s", "some do not, or have no gateway")
 	if p.Name == steady { // the keys of a gateway without an agent move to no new owner
 		r.atMost("keys that no agent owns", p.Name, 100*(1-t.Owned), mostUnowned, "%", "")
+		r.voidIfFull(p.Busy, "while nothing happened")
 	}
 	r.atMost("token messages of a key, beyond those while nothing happens", p.Name, t.PerKey, mostMessages,
 		"messages", "")
 	r.atMost("links lost", p.Name, float64(t.Lost), 0, "links", "")
 	r.atMost(fmt.Sprintf("requests that no owner decided, from %v after that", settled), p.Name, 100*(1-t.Decided),
-		mostUndecided, "%", fmt.Sprintf("clients were up to %.2f s late", t.Late))
+		mostUndecided, "%", fmt.Sprintf("of %.2f %% none was asked; clients were up to %.2f s late", 100*t.Unasked,
+			t.Late))
 	r.atMost("clients below their limit, requests refused", p.Name, float64(t.Refused), 0, "requests", t.Why)
 	if t.Requests == 0 && r.Void == "" {
 		r.Void = fmt.Sprintf("there were no requests in the phase %s: want more -keys, or a longer -hold", p.Name)

@@ -99,8 +99,9 @@ func finished(claims float64) *Result {
 }
 
 // withExact is a result of one phase with EXACT keys.
-func withExact(of Tokens) *Result {
-	r := &Result{Agents: 3, Keys: 100, Exact: true, Phases: []Phase{{Name: steady, Bound: 15, Tokens: &of}}}
+func withExact(of Tokens, busy float64) *Result {
+	r := &Result{Agents: 3, Keys: 100, Exact: true, Phases: []Phase{{Name: steady, Bound: 15, Tokens: &of,
+		Busy: busy * float64(runtime.NumCPU())}}}
 	r.judgeExact(&r.Phases[0])
 	r.Pass = r.Void == "" && !r.failed()
 	return r
@@ -122,10 +123,11 @@ func TestJudgeExact(t *testing.T) {
 		"agreement": {func(x *Tokens) { x.Agreed = 16 }, "FAIL"},
 		"unowned":   {func(x *Tokens) { x.Owned = .5 }, "FAIL"},
 		"nothing":   {func(x *Tokens) { x.Requests, x.Decided = 0, 1 }, "VOID"},
+		"busy":      {func(*Tokens) {}, "VOID"},
 	} {
 		of := good
 		c.change(&of)
-		r := withExact(of)
+		r := withExact(of, map[string]float64{"busy": .99}[name])
 		if got := result([]*Result{r}); got != c.want {
 			t.Errorf("%s: %s, %s", name, got, r.Void)
 		}

@@ -103,7 +103,8 @@ const (
 	mostCountOff = .01
 	// mostShareOff is the part by which a share may change before it is sent to agents.
 	mostShareOff = .02
-	// leastFull is the part of the processors' time that was used when a run which is not over in time is void.
+	// leastFull is the part of the processors' time from which on a run is void that is not over in time, or that uses
+	// it while nothing happens.
 	leastFull = .9
 	// leastSeen is the part of the counts whose movement a run must be able to check; a run below it is void.
 	leastSeen = .5
@@ -163,14 +164,21 @@ func (r *Result) late(err error, took, before time.Duration) (*Result, error) {
 	if failed != nil {
 		return nil, errors.Join(err, failed)
 	}
-	n := runtime.NumCPU()
 	first, _, _ := strings.Cut(err.Error(), "\n") // each agent has one, with its log
-	if full := (now - before).Seconds() / took.Seconds() / float64(n); full >= leastFull {
-		r.Void = fmt.Sprintf("the machine is too slow: its %d processors were %.0f %% busy (%v); try fewer -n or "+
-			"-keys, or a longer -timeout", n, 100*full, first)
+	if r.voidIfFull((now-before).Seconds()/took.Seconds(), first); r.Void != "" {
+		r.Void += ", or a longer -timeout"
 		return r, nil
 	}
 	return nil, err
+}
+
+// voidIfFull makes a run void in which all processes together used so many cores.
+func (r *Result) voidIfFull(cores float64, when string) {
+	n := runtime.NumCPU()
+	if full := cores / float64(n); full >= leastFull {
+		r.Void = fmt.Sprintf("the machine is too slow: its %d processors were %.0f %% busy (%s); try fewer -n or -keys",
+			n, 100*full, when)
+	}
 }
 
 // begun waits until all agents have found each other.

@@ -77,6 +77,7 @@ type Gateway struct {
 type Counts struct {
 	Requests uint64 // of clients
 	Ledger   uint64 // requests that no owner decided
+	Unasked  uint64 // of them, requests about which no owner was asked: there was no room or no question left
 	Refused  uint64 // requests, except requests that may be refused
 	Links    uint64 // to the agent
 }
@@ -253,8 +254,8 @@ func (g *Gateway) Err() error {
 func (g *Gateway) Counts() Counts {
 	s := limiter.Stats{Keys: -1} // do not count them
 	g.engine.Stats(enforcer.Now(), &s)
-	return Counts{Requests: g.requests.Load(), Ledger: s.Exact.Unanswered, Refused: g.refused.Load(),
-		Links: g.link.Sessions.Load()}
+	return Counts{Requests: g.requests.Load(), Ledger: s.Exact.Unanswered, Unasked: s.Exact.Unowned,
+		Refused: g.refused.Load(), Links: g.link.Sessions.Load()}
 }
 
 // Late returns by how much the clients were late since the last call, the most.
