@@ -115,7 +115,7 @@ func (l *Line[K]) land(now int64, it item, answered bool) {
 	if it.at == 0 || it.parked {
 		return
 	}
-	l.window.out--
+	l.window.landed(it.urgent)
 	if answered {
 		l.window.answered(now, it.at, it.again)
 	}
@@ -137,7 +137,7 @@ func (l *Line[K]) Next(now int64) (key K, ok bool) {
 			it.at, it.first, it.urgent = max(now, 1), false, it.urgent || urgent
 			l.items[key] = it
 			l.flight = append(l.flight, sent[K]{key, it.at})
-			l.window.out++
+			l.window.sent(it.urgent)
 			return key, true
 		}
 	}
@@ -155,7 +155,7 @@ func (l *Line[K]) expire(now int64) {
 				break
 			}
 			l.window.lost(now, s.at)
-			l.window.out--
+			l.window.landed(it.urgent)
 			l.repeat(s.key, it)
 		}
 		l.flight = l.flight[1:]
@@ -211,6 +211,7 @@ type window struct {
 
 // bulk is the window of messages that are not urgent. The zero value is as large as the whole window.
 type bulk struct {
+	out    int
 	less   float64 // than maxWindow by so much
 	least  int64   // shortest round trip, less than shortest; 0: none was
 	halved int64   // when it was last
@@ -245,7 +246,19 @@ func (w *window) room() bool {
 	return float64(w.out) < max(1, w.size)
 }
 
-func (w *window) roomForBulk() bool { return w.room() && float64(w.out) < w.bulk.size() }
+func (w *window) roomForBulk() bool { return w.room() && float64(w.bulk.out) < w.bulk.size() }
+
+func (w *window) sent(urgent bool) {
+	if w.out++; !urgent {
+		w.bulk.out++
+	}
+}
+
+func (w *window) landed(urgent bool) {
+	if w.out--; !urgent {
+		w.bulk.out--
+	}
+}
 
 // answered notes the answer to a message that was sent at the given time. A repeated message gives no
 // round-trip time: the answer may belong to either copy.

@@ -158,6 +158,12 @@ func TestAnUrgentRepeatIsFirst(t *testing.T) {
 	if k, ok := l.Next(now); !ok || k != urgent {
 		t.Errorf("%d is repeated first, want the urgent one", k)
 	}
+	for k := urgent; k < 10_000; k++ {
+		l.Done(now, k, k%2 == 0)
+	}
+	if !l.Empty() || l.window.out != 0 || l.window.bulk.out != 0 {
+		t.Errorf("%d messages in flight, %d not urgent, of an empty line", l.window.out, l.window.bulk.out)
+	}
 }
 
 // A peer takes a millisecond for each message, in their order. Thousands of messages keep it busy, and an urgent one
