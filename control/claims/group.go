@@ -65,35 +65,26 @@ func (t *Table) Groups(key uint64, to []Group) []Group {
 	return to
 }
 
-// KeysOf appends the keys that a peer uses. O(keys of the table).
-func (t *Table) KeysOf(id Peer, to []uint64) []uint64 {
-	pi, ok := t.index[id]
-	if !ok || t.peers[pi].held == 0 {
-		return to
-	}
-	for i := range t.entries {
-		if e := &t.entries[i]; e.peer == pi && e.uses(&t.peers[pi]) {
-			to = append(to, t.slots[e.slot].key)
-		}
-	}
-	return to
+// KeysOf returns the keys that a peer uses. O(keys of the table).
+func (t *Table) KeysOf(id Peer) []uint64 {
+	keys, _ := t.SomeKeysOf(id, 0, len(t.entries), len(t.entries))
+	return keys
 }
 
-// SomeKeysOf appends the keys that a peer uses, n at most, in the order of the table from a place in it. It looks at
+// SomeKeysOf returns the keys that a peer uses, n at most, in the order of the table from a place in it. It looks at
 // some entries at most, and returns at how many: the next place is that much further. At the end it goes on at the
 // beginning.
-func (t *Table) SomeKeysOf(id Peer, from, most, n int, to []uint64) (keys []uint64, looked int) {
+func (t *Table) SomeKeysOf(id Peer, from, most, n int) (keys []uint64, looked int) {
 	pi, ok := t.index[id]
 	if !ok || t.peers[pi].held == 0 {
-		return to, len(t.entries)
+		return nil, len(t.entries)
 	}
-	most = min(most, len(t.entries))
-	for want := len(to) + n; looked < most && len(to) < want; looked++ {
+	for most = min(most, len(t.entries)); looked < most && len(keys) < n; looked++ {
 		if e := &t.entries[(from+looked)%len(t.entries)]; e.peer == pi && e.uses(&t.peers[pi]) {
-			to = append(to, t.slots[e.slot].key)
+			keys = append(keys, t.slots[e.slot].key)
 		}
 	}
-	return to, looked
+	return keys, looked
 }
 
 // Entries is the number of places for the keys of peers in the table, free ones included.

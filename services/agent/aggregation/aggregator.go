@@ -95,7 +95,6 @@ type Aggregator struct {
 	silent time.Duration // not before then may another peer become unreachable
 	// telling is the number of replicas with sums to send, see silence; toTell was that in the round before.
 	telling, toTell int
-	turns           []uint64 // the room for keys of sendTurns
 
 	refused   uint64 // records with bad numbers, or beyond MaxKeys
 	conflicts uint64 // states of a local replica received from elsewhere

@@ -149,7 +149,7 @@ func (t *Aggregator) voidEarlier(now time.Duration, id claims.Peer, generation u
 	if generation == 0 {
 		return
 	}
-	here, keys := t.table.KeysOf(id, nil), t.owned.KeysOf(id, nil)
+	here, keys := t.table.KeysOf(id), t.owned.KeysOf(id)
 	t.table.Drain(id, generation-1, now.Seconds())
 	t.owned.Drain(id, generation-1, now.Seconds())
 	t.changed(now, here, keys)
@@ -399,7 +399,7 @@ func (t *Aggregator) release(now time.Duration, name string) {
 			return
 		}
 	}
-	here, keys := t.table.KeysOf(r.id, nil), t.owned.KeysOf(r.id, nil)
+	here, keys := t.table.KeysOf(r.id), t.owned.KeysOf(r.id)
 	t.table.Remove(r.id, now.Seconds())
 	t.owned.Remove(r.id, now.Seconds())
 	delete(t.replicas, name)

@@ -355,11 +355,11 @@ func (t *Aggregator) sendTurns(now time.Duration, in *claims.Table, id claims.Pe
 		return
 	}
 	n := max(leastAtOnce, tellAtOnce/max(1, t.toTell))
-	keys, looked := in.SomeKeysOf(id, s.at, min(s.left, n*searched), n, t.turns[:0])
+	keys, looked := in.SomeKeysOf(id, s.at, min(s.left, n*searched), n)
 	for _, key := range keys {
 		changed(now, key)
 	}
-	t.turns, s.at = keys[:0], s.at+looked
+	s.at += looked
 	if s.left != always {
 		s.left -= looked
 	}
