@@ -144,7 +144,7 @@ func TestBookingsOutliveTheirLeader(t *testing.T) {
 
 func TestEtcdAwayAndBack(t *testing.T) {
 	dir := t.TempDir()
-	etcd, err := storetest.Start(dir, "127.0.0.1:0")
+	etcd, err := storetest.Start(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,42 +228,48 @@ func TestTheJournalIsFolded(t *testing.T) {
 	}
 }
 
-// full is an etcd that has no space left while it is set.
-type full struct {
+// faulty is an etcd whose transactions fail with the error of before, if it has one.
+type faulty struct {
 	clientv3.KV
-	set atomic.Bool
+	before func(context.Context) error
 }
 
-func (f *full) Txn(ctx context.Context) clientv3.Txn { return fullTxn{f.KV.Txn(ctx), f} }
+func (f *faulty) Txn(ctx context.Context) clientv3.Txn { return faultyTxn{f.KV.Txn(ctx), ctx, f} }
 
-type fullTxn struct {
+type faultyTxn struct {
 	clientv3.Txn
-	f *full
+	ctx context.Context
+	f   *faulty
 }
 
-func (t fullTxn) If(c ...clientv3.Cmp) clientv3.Txn  { return fullTxn{t.Txn.If(c...), t.f} }
-func (t fullTxn) Then(o ...clientv3.Op) clientv3.Txn { return fullTxn{t.Txn.Then(o...), t.f} }
-func (t fullTxn) Commit() (*clientv3.TxnResponse, error) {
-	if t.f.set.Load() {
-		return nil, rpctypes.ErrNoSpace
+func (t faultyTxn) If(c ...clientv3.Cmp) clientv3.Txn  { return faultyTxn{t.Txn.If(c...), t.ctx, t.f} }
+func (t faultyTxn) Then(o ...clientv3.Op) clientv3.Txn { return faultyTxn{t.Txn.Then(o...), t.ctx, t.f} }
+func (t faultyTxn) Commit() (*clientv3.TxnResponse, error) {
+	if err := t.f.before(t.ctx); err != nil {
+		return nil, err
 	}
 	return t.Txn.Commit()
 }
 
 func TestEtcdRefuses(t *testing.T) {
 	client := storetest.Shared(t).Client(t)
-	f := &full{KV: client.KV}
-	client.KV = f
+	var full atomic.Bool
+	client.KV = &faulty{client.KV, func(context.Context) error {
+		if full.Load() {
+			return rpctypes.ErrNoSpace
+		}
+		return nil
+	}}
 	l := start(t, client, storetest.Prefix(t), 1)
 	a := l.book(request("k", 1, 1, 100))
-	f.set.Store(true)
+	full.Store(true)
 	if b := l.ask(request("k", 1, 2, 100)); b.GetReason() != controlv1.Booking_REASON_STORE_AWAY {
 		t.Errorf("etcd is full: %v", b)
 	}
 	if l.Stats().Refused == 0 {
 		t.Error("it is not counted")
 	}
-	f.set.Store(false)
+	full.Store(false)
 	if b := l.book(request("k", 1, 2, 100)); b.GetFrom() != a.GetTo() {
 		t.Errorf("after %v: %v", a, b)
 	}
@@ -273,16 +279,50 @@ func TestEtcdRefuses(t *testing.T) {
 func TestUseOutlivesTheLeadership(t *testing.T) {
 	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
 	l := start(t, client, prefix, 1)
-	l.leads()
+	l.use30()
+	l.end()
+	settled(t, start(t, client, prefix, 2))
+}
+
+// It is stored as well when a transaction was under way.
+func TestUseOutlivesATransaction(t *testing.T) {
+	client, prefix := storetest.Shared(t).Client(t), storetest.Prefix(t)
+	begun, released := make(chan struct{}, 1), make(chan struct{})
+	var slow atomic.Bool
+	client.KV = &faulty{client.KV, func(ctx context.Context) error {
+		if slow.Load() {
+			begun <- struct{}{}
+			<-released
+			slow.Store(false)
+		}
+		return ctx.Err()
+	}}
+	l := start(t, client, prefix, 1)
+	l.use30()
+	slow.Store(true)
+	<-begun // use is stored soon, by turns
+	l.stop()
+	close(released)
+	<-l.done
+	settled(t, start(t, client, prefix, 2))
+}
+
+// use30 uses 30 records.
+func (r *running) use30() {
+	r.t.Helper()
+	r.leads()
 	for i := range 30 {
 		name := fmt.Sprint("k", i)
-		l.book(request(name, 1, 1, 100))
-		r := request(name, 1, 1, 0)
-		r.Admitted, r.Settled = 42, 42
-		l.ask(r)
+		r.book(request(name, 1, 1, 100))
+		use := request(name, 1, 1, 0)
+		use.Admitted, use.Settled = 42, 42
+		r.ask(use)
 	}
-	l.end()
-	next := start(t, client, prefix, 2)
+}
+
+// settled looks for the use of 30 records.
+func settled(t *testing.T, next *running) {
+	t.Helper()
 	next.leads()
 	all, _, err := next.List(booking.Selection{}, 100, "")
 	if err != nil || len(all) != 30 {

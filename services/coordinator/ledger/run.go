@@ -102,8 +102,13 @@ func (l *Ledger) close() {
 	l.sayAway(answers)
 }
 
-// serve writes windows until ctx ends or the journal is lost.
+// serve writes windows until ctx ends or the journal is lost. When ctx ends, what is written and the use that is in
+// memory alone have finishFor to be stored, because another coordinator leads from now on. If that one has the journal
+// already, owners say their use again.
 func (l *Ledger) serve(ctx context.Context, j *journal) error {
+	storing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(finishFor, cancel) })()
 	soon := rate.NewLimiter(atOnce, 4)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -112,7 +117,7 @@ func (l *Ledger) serve(ctx context.Context, j *journal) error {
 		var stale []int
 		select {
 		case <-ctx.Done():
-			l.finish(ctx, j)
+			l.finish(storing, j)
 			return nil
 		case <-ticker.C:
 			stale = l.tidy(shard)
@@ -133,17 +138,14 @@ func (l *Ledger) serve(ctx context.Context, j *journal) error {
 			}
 		}
 		last = time.Now()
-		if err := l.write(ctx, j, stale); err != nil {
+		if err := l.write(storing, j, stale); err != nil {
 			return err
 		}
 	}
 }
 
-// finish stores the use that is in memory alone, because another coordinator leads from now on. If that one has the
-// journal already, owners say their use again.
+// finish stores the use that is in memory alone.
 func (l *Ledger) finish(ctx context.Context, j *journal) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishFor)
-	defer cancel()
 	for shard := 0; shard < booking.Shards && ctx.Err() == nil; {
 		var stale []int
 		l.mu.Lock()
