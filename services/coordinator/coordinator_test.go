@@ -240,7 +240,7 @@ func epoch(a *agent) int64 {
 
 func TestEtcdStoppedAndBack(t *testing.T) {
 	dir := t.TempDir()
-	etcd, err := storetest.Start(dir, "127.0.0.1:0")
+	etcd, err := storetest.Start(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func share(a *agent, tenant string) float64 {
 
 func TestStartsWithoutEtcd(t *testing.T) {
 	dir := t.TempDir()
-	etcd, err := storetest.Start(dir, "127.0.0.1:0")
+	etcd, err := storetest.Start(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

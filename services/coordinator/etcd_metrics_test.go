@@ -43,7 +43,7 @@ func TestMetricsOfEtcd(t *testing.T) {
 	calls := func(method, code string) string {
 		return `titrate_etcd_call_duration_seconds_count{code="` + code + `",method="` + method + `"}`
 	}
-	etcd := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	etcd := etcdAt(t, t.TempDir(), "")
 	r := start(t, etcd.Endpoint, "/t", "one")
 	r.apply(pool("api", 300), tenant("a", 1))
 	r.untilMetric(won, 1)

@@ -38,7 +38,7 @@ func backup(t *testing.T, dir string) string {
 // etcd goes back to a backup below a coordinator that runs: agents get the older
 // configuration under a higher revision and a higher epoch, and changes arrive again.
 func TestEtcdRestoredUnderACoordinator(t *testing.T) {
-	etcd := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	etcd := etcdAt(t, t.TempDir(), "")
 	r := start(t, etcd.Endpoint, "/t", "one")
 	r.apply(pool("api", 300), tenant("a", 1))
 	a := join(t, "x", map[string]float64{"a": 600}, r.c.Address())
@@ -93,7 +93,7 @@ func ready(t testing.TB, r *running, code int, text string) {
 // etcd and all coordinators are new, and a clock is wrong: only the agent knows what
 // was. It is the agent's word that raises the epoch and the revision.
 func TestAgentsRememberWhatEtcdLost(t *testing.T) {
-	etcd := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	etcd := etcdAt(t, t.TempDir(), "")
 	r := start(t, etcd.Endpoint, "/t", "one")
 	r.apply(pool("api", 300), tenant("a", 1))
 	future := time.Now().Add(time.Hour).UnixMilli()
@@ -109,7 +109,7 @@ func TestAgentsRememberWhatEtcdLost(t *testing.T) {
 // etcd and its clock go back, and another change gets the revision that an agent holds. The next
 // leader must not take the agent's configuration for its own.
 func TestOneRevisionOfTwoHistories(t *testing.T) {
-	etcd := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	etcd := etcdAt(t, t.TempDir(), "")
 	one := start(t, etcd.Endpoint, "/t", "one")
 	one.apply(pool("api", 300), tenant("a", 1))
 	a := join(t, "x", map[string]float64{"a": 600}, one.c.Address())
@@ -143,7 +143,7 @@ func TestOneRevisionOfTwoHistories(t *testing.T) {
 // The whole of etcd is gone and so are the coordinators that knew: agents keep what
 // they have, and the coordinator says so, until somebody recovers it.
 func TestEmptyEtcdTakesNoLimitsAway(t *testing.T) {
-	first := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	first := etcdAt(t, t.TempDir(), "")
 	one := start(t, first.Endpoint, "/t", "one")
 	one.apply(pool("api", 300), tenant("a", 1))
 	a := join(t, "x", map[string]float64{"a": 600}, one.c.Address())
@@ -152,7 +152,7 @@ func TestEmptyEtcdTakesNoLimitsAway(t *testing.T) {
 	one.end()
 	first.Kill()
 
-	second := etcdAt(t, t.TempDir(), "127.0.0.1:0")
+	second := etcdAt(t, t.TempDir(), "")
 	a.note(func() { a.seed = 0 }) // a new etcd has a new seed of key hashes
 	two := start(t, second.Endpoint, "/t", "two")
 	a.visit(t, two.c.Address())

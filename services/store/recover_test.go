@@ -24,7 +24,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
-	c.start(t.TempDir(), "127.0.0.1:0")
+	c.start(t.TempDir(), "")
 	t.Cleanup(func() { c.etcd.Kill() })
 	return c
 }
@@ -97,7 +97,7 @@ func TestRestoredWithHigherRevisions(t *testing.T) {
 	next(t, batches)
 	address := c.etcd.Endpoint
 	c.etcd.Kill()
-	c.start(backup, "127.0.0.1:0")
+	c.start(backup, "")
 	client := c.etcd.Client(t)
 	for range 50 {
 		if _, err := client.Put(t.Context(), "/elsewhere", "x"); err != nil {

@@ -232,7 +232,7 @@ func TestChangesByHandDoNotCount(t *testing.T) {
 }
 
 func TestEtcdKilledAndBack(t *testing.T) {
-	etcd, err := storetest.Start(t.TempDir(), "127.0.0.1:0")
+	etcd, err := storetest.Start(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

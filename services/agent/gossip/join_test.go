@@ -16,10 +16,10 @@ import (
 	"github.com/titrate/titrate/services/agent/core"
 )
 
-// freeAddress returns an address without a listener.
-func freeAddress(t *testing.T) string {
+// freeAddress returns an address without a listener, of a host of loopback. 127.0.0.1's could become another test's.
+func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +30,7 @@ func freeAddress(t *testing.T) string {
 // Two halves that have forgotten each other find together again, by --join or by the
 // addresses of the coordinator, although neither is alone.
 func TestHalvesFindTogether(t *testing.T) {
+	hosts := map[string]string{"join": "127.0.0.2", "coordinator": "127.0.0.3"}
 	for name, named := range map[string]func(n *node, address string) *node{
 		"join": func(n *node, address string) *node { return open(t, "d", nil, n.gossip.Address(), address) },
 		"coordinator": func(n *node, address string) *node {
@@ -45,7 +46,7 @@ func TestHalvesFindTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			there := freeAddress(t)
+			there := freeAddress(t, hosts[name])
 			c := open(t, "c", nil)
 			d := named(c, there)
 			for _, n := range []*node{c, d} {

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 // A candidate that waits for the lead notices that etcd is gone, and ends when it is to.
 func TestCandidateWithoutEtcd(t *testing.T) {
-	etcd, err := storetest.Start(t.TempDir(), "127.0.0.1:0")
+	etcd, err := storetest.Start(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestCandidateWithoutEtcd(t *testing.T) {
 // share still.
 func TestChairAfterACompaction(t *testing.T) {
 	dir := t.TempDir()
-	etcd, err := storetest.Start(dir, "127.0.0.1:0")
+	etcd, err := storetest.Start(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,8 +109,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Start runs a server on the data directory. listen is host:port for clients;
-// port 0 takes a free one. The caller kills it.
+// Start runs a server on the data directory, at host:port for clients. "" is a free port of a loopback address that
+// nothing else uses: 127.0.0.1's may be another connection's when a killed server is to come back. The caller kills it.
 func Start(dir, listen string) (*Etcd, error) {
 	if !mainCalled {
 		return nil, errors.New("storetest: TestMain must call storetest.Main, which ends the shared server")
@@ -117,6 +118,9 @@ func Start(dir, listen string) (*Etcd, error) {
 	path, err := program()
 	if err != nil {
 		return nil, err
+	}
+	if listen == "" {
+		listen = fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254))
 	}
 	process := exec.Command(path, dir, listen)
 	process.Stderr = os.Stderr
@@ -177,7 +181,7 @@ func Shared(t testing.TB) *Etcd {
 	t.Helper()
 	shared.once.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "titrate-etcd-"); shared.err == nil {
-			shared.etcd, shared.err = Start(shared.dir, "127.0.0.1:0")
+			shared.etcd, shared.err = Start(shared.dir, "")
 		}
 	})
 	if shared.err != nil {
