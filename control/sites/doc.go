@@ -16,8 +16,8 @@
 // # Bounds
 //
 // A site refuses by its bucket alone. While reports are no older than the lag δ nobody is refused who keeps
-// within the limit over all sites; where b < r·δ up to 3 % are. S sites together admit at most
-// r·t + b + (S−1)·(b + r·δ) in a window t; random runs are held to 1.25·r·δ there. What is beyond
+// within the limit over all sites; where b < r·δ up to 4 % are. S sites together admit at most
+// r·t + b + (S−1)·(b + 2·r·δ) in a window t: r·δ until the first report, and r·δ since the latest one. What is beyond
 // r·t + b is debt of all buckets, repaid before more is admitted. Debt is at most S·b + r·15 s, so that
 // a heal takes no longer than that to refill.
 //
