@@ -142,6 +142,7 @@ func (s *Store) spentTAT(at slot, key uint64, now int64) int64 {
 	if !st.counting {
 		return at.tat().Load()
 	}
+	st.ledger.Advance(s.seconds(now))
 	return drc.TATFor(st.ledger.Spent(), now, st.limit.Rate)
 }
 
