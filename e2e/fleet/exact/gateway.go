@@ -44,6 +44,8 @@ type Options struct {
 	// Place is the gateway's among Gateways that have Keys clients each. A gateway whose Serve is not called
 	// has no clients.
 	Place, Gateways, Keys int
+	// Known is the number of clients of all gateways that a gateway learns of besides.
+	Known int
 	// Split is the time after which a gateway without an agent may refuse requests beyond its part of a limit.
 	Split time.Duration
 }
@@ -87,7 +89,7 @@ func New(o Options) *Gateway {
 	bell := agentlink.NewBell()
 	g := &Gateway{o: o, plan: plan{home: o.Place, gateways: o.Gateways, keys: o.Keys}, end: func() {},
 		waiting: map[uint64]func(*limiter.Outcome){}}
-	g.engine = limiter.New(limiter.Options{Keys: max(1024, 4*o.Keys), Replica: o.Name, Start: enforcer.Now(),
+	g.engine = limiter.New(limiter.Options{Keys: max(1024, 4*o.Keys, 2*o.Known), Replica: o.Name, Start: enforcer.Now(),
 		Ask: bell.Ring})
 	g.enforcer = enforcer.New(enforcer.Options{Engine: g.engine, FailurePolicy: limiter.BootOpen, Deliver: g.ended,
 		Log: g.fail, OnWake: g.pass})
