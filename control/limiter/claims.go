@@ -107,8 +107,8 @@ func (e *Engine) VisitSpent(now int64, visit func(exchange.KeySpent)) { e.keys.V
 // SpentChanges calls visit with keys whose use has changed since the cursor reported it
 // last. Keys that take longer than its Least to win their burst back, and keys that did so
 // when they were reported and were refunded something since, with Ahead ≤ Least or 0. One
-// call goes through a part-th of the table and stops early after about most keys, or
-// 131,072 of them looked at. It returns whether it has come to the table's end.
+// call goes through a part-th of the table and stops early after about most keys that are
+// reported or contended, or 131,072 of them looked at. It returns whether it has come to the table's end.
 func (e *Engine) SpentChanges(
 	now int64, c *SpentCursor, part, most int, visit func(exchange.KeySpent),
 ) (end bool) {

@@ -83,25 +83,36 @@ func TestSpentChangesOfRefunds(t *testing.T) {
 	}
 }
 
-// A call reports no more than it may, and the next one goes on from there.
+// A call reports no more than it may, and the next one goes on from there. Nor does it look at more states, also if
+// there is nothing to report.
 func TestSpentChangesAreBounded(t *testing.T) {
-	e, _ := successors(t, 1)
+	for replicas, walks := range map[int]int{1: 1, 3: 2} {
+		walkBounded(t, replicas, walks)
+	}
+}
+
+func walkBounded(t *testing.T, replicas, walks int) {
+	t.Helper()
+	e, _ := successors(t, replicas)
 	now := 100 * sec
 	for i := range 1000 {
 		e.Decide(now, &Request{Tenant: "a", Client: fmt.Sprint(i), Pool: "api", Cost: 5})
 	}
 	c := &SpentCursor{Least: 1}
-	seen, calls := 0, 0
-	for end := false; !end; calls++ {
-		n := 0
-		end = e.SpentChanges(now, c, 1, 50, func(exchange.KeySpent) { n++ })
-		if n > 50+64*8 {
-			t.Fatalf("%d reported in one call", n)
+	seen := 0
+	for walk := range walks {
+		calls := 0
+		for end := false; !end; calls++ {
+			n := 0
+			end = e.SpentChanges(now, c, 1, 50, func(exchange.KeySpent) { n++ })
+			if n > 50+64*8 {
+				t.Fatalf("%d reported in one call", n)
+			}
+			seen += n
 		}
-		seen += n
-	}
-	if seen != 1000 || calls < 2 {
-		t.Errorf("%d of 1000 keys reported in %d calls", seen, calls)
+		if seen != 1000 || calls < 2 {
+			t.Errorf("%d replicas, walk %d: %d of 1000 keys reported in %d calls", replicas, walk, seen, calls)
+		}
 	}
 }
 

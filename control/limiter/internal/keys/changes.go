@@ -35,8 +35,8 @@ const maxBuckets = 1 << 14
 // SpentChanges calls visit with keys whose use has changed since the cursor reported it
 // last. Keys that take longer than Least to win their burst back, and keys that did so
 // when they were reported and were refunded something since, with Ahead ≤ Least or 0. One
-// call goes through a part-th of the table and stops early after about most keys, or
-// after maxBuckets buckets in use. The keys outside the table are looked at when the walk
+// call goes through a part-th of the table and stops early after about most keys that are
+// reported or have a state, which takes its lock, or after maxBuckets buckets in use. The keys outside the table are looked at when the walk
 // through the table begins again. It returns whether it has come to the table's end.
 func (s *Store) SpentChanges(now int64, c *Cursor, part, most int, visit func(exchange.KeySpent)) (end bool) {
 	if c.reported == nil {
@@ -67,7 +67,7 @@ func (s *Store) bucketChanges(index int, now int64, c *Cursor, visit func(exchan
 		if tat > moved && (coarse(tat) == reported[i] || reported[i] == 0 && tat <= now) {
 			continue // as most are
 		}
-		if s.reportChange(slot{b, i}, &reported[i], now, c.Least, false, visit) {
+		if s.reportChange(slot{b, i}, &reported[i], now, c.Least, false, visit) || tat == moved {
 			n++
 		}
 	}
