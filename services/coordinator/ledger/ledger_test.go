@@ -242,8 +242,10 @@ type faultyTxn struct {
 	f   *faulty
 }
 
-func (t faultyTxn) If(c ...clientv3.Cmp) clientv3.Txn  { return faultyTxn{t.Txn.If(c...), t.ctx, t.f} }
-func (t faultyTxn) Then(o ...clientv3.Op) clientv3.Txn { return faultyTxn{t.Txn.Then(o...), t.ctx, t.f} }
+func (t faultyTxn) If(c ...clientv3.Cmp) clientv3.Txn { return faultyTxn{t.Txn.If(c...), t.ctx, t.f} }
+func (t faultyTxn) Then(o ...clientv3.Op) clientv3.Txn {
+	return faultyTxn{t.Txn.Then(o...), t.ctx, t.f}
+}
 func (t faultyTxn) Commit() (*clientv3.TxnResponse, error) {
 	if err := t.f.before(t.ctx); err != nil {
 		return nil, err

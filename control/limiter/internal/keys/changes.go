@@ -32,12 +32,11 @@ func isLater(reported uint32, than int64) bool {
 // in about a millisecond.
 const maxBuckets = 1 << 14
 
-// SpentChanges calls visit with keys whose use has changed since the cursor reported it
-// last. Keys that take longer than Least to win their burst back, and keys that did so
-// when they were reported and were refunded something since, with Ahead ≤ Least or 0. One
-// call goes through a part-th of the table and stops early after about most keys that are
-// reported or have a state, which takes its lock, or after maxBuckets buckets in use. The keys outside the table are looked at when the walk
-// through the table begins again. It returns whether it has come to the table's end.
+// SpentChanges calls visit with keys whose use has changed since the cursor reported it last: keys that take longer
+// than Least to win their burst back. Keys that did so when they were reported and were refunded something since are
+// visited with Ahead ≤ Least or 0. One call goes through a part-th of the table. It stops early after about most keys
+// that are reported or have a state, whose lock it takes, or after maxBuckets buckets in use. The keys outside the
+// table are looked at when the walk through the table begins again. It returns whether it has come to the table's end.
 func (s *Store) SpentChanges(now int64, c *Cursor, part, most int, visit func(exchange.KeySpent)) (end bool) {
 	if c.reported == nil {
 		c.reported, c.dedicated = make([]uint32, len(s.table.buckets)*slotsPerBucket), map[uint64]uint32{}

@@ -84,8 +84,8 @@ type Box struct {
 	turn    int      // items taken
 	flights []flight // by packet
 	waits   [urgencies]int
-	visited int // the place that was visited last
-	walks   int // how often Visit has begun anew
+	visited int           // the place that was visited last
+	walks   int           // how often Visit has begun anew
 	lossy   time.Duration // until then packets count as likely to be lost
 	window  window
 }

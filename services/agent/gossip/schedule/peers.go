@@ -260,7 +260,8 @@ func (p *Peers) Pending() bool { return p.pending }
 // told notes that something waits for a peer. In a large fleet a wait without urgency lasts to the next tick: packets
 // cost more than their content.
 func (p *Peers) told(at *peer, level delivery.Urgency) {
-	p.pending = p.pending || at.pairs == 0 && (level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers)
+	soon := level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers
+	p.pending = p.pending || soon && at.pairs == 0
 	p.wakes.earlier(at.number, at.sent+p.least(at))
 }
 

@@ -108,8 +108,8 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 	if len(due) == 0 {
 		return out, forgotten
 	}
-	heads := p.heads(now, from)
-	room := longestRecord + longestHead(heads.near)
+	heads := split(from.Heads(now), MaxPacket-overhead-len(p.Name))
+	room := longestRecord + longestHead(heads)
 	var held []*peer
 	for pass := 0; len(due) > 0; pass++ {
 		again := due[:0]
@@ -119,7 +119,7 @@ func (p *Peers) Round(now time.Duration, soon, leaving bool, from Source) (out [
 				p.postpone(now, slices.Concat(held, again, due[i:]))
 				return out, forgotten
 			}
-			m, more := p.fill(now, at, pass, heads.to(at), room, leaving, from)
+			m, more := p.fill(now, at, pass, heads, room, leaving, from)
 			out = append(out, Outgoing{at.name, m})
 			if more {
 				again = append(again, at)
@@ -270,7 +270,7 @@ func (p *Peers) fill(
 ) (m *gossipv1.Packet, more bool) {
 	m = p.header(now, at, p.keepalive(now), leaving)
 	if pass < len(heads) {
-		m.Replicas = clone(heads[pass])
+		m.Replicas = clone(heads[pass], at.pairs > 0)
 	}
 	at.box.Begin(now, at.seq)
 	bytes := size.Packet(m)
@@ -308,32 +308,12 @@ func (p *Peers) repeatAfter(at *peer) time.Duration {
 	return after
 }
 
-// heads are the gateways of an agent, in the parts that fit packets.
-type heads struct{ near, abroad [][]*gossipv1.Replica }
-
-// heads returns the gateways here. What this agent knows of other sites is not sent to them.
-func (p *Peers) heads(now time.Duration, from Source) (h heads) {
-	all, budget := from.Heads(now), MaxPacket-overhead-len(p.Name)
-	h.near = split(all, budget)
-	h.abroad = h.near
-	if ofSite := func(r *gossipv1.Replica) bool { return r.GetSite() != "" }; slices.ContainsFunc(all, ofSite) {
-		h.abroad = split(slices.DeleteFunc(slices.Clone(all), ofSite), budget)
-	}
-	return h
-}
-
-func (h *heads) to(at *peer) [][]*gossipv1.Replica {
-	if at.pairs > 0 {
-		return h.abroad
-	}
-	return h.near
-}
-
-// clone copies heads, so that claims can be added to them.
-func clone(heads []*gossipv1.Replica) []*gossipv1.Replica {
-	out := make([]*gossipv1.Replica, len(heads))
-	for i, h := range heads {
-		out[i] = headOf(h)
+// clone copies heads, so that claims can be added to them. What stands for another site is not sent abroad.
+func clone(heads []*gossipv1.Replica, abroad bool) (out []*gossipv1.Replica) {
+	for _, h := range heads {
+		if !abroad || h.GetSite() == "" {
+			out = append(out, headOf(h))
+		}
 	}
 	return out
 }
