@@ -1,6 +1,5 @@
-// Package storetest gives tests a real etcd. It is the server itself, a child process of
-// the test, in a directory of its own, on a free loopback port. There is no mock of etcd,
-// and a test can kill it.
+// Package storetest gives tests a real etcd. It is the server itself, a child process of the test, in a directory of
+// its own, on a free loopback port. There is no mock of etcd, and a test can kill it.
 //
 // One server per test binary is started at the first use and ended by Main; tests keep apart by a prefix each:
 //
@@ -50,8 +49,7 @@ type Etcd struct {
 
 var mainCalled bool
 
-// Main runs a package's tests and ends the shared server. It returns the exit
-// status.
+// Main runs a package's tests and ends the shared server. It returns the exit status.
 func Main(m *testing.M) int {
 	mainCalled = true
 	status := m.Run()

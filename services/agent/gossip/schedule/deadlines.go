@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// deadlines holds numbers by a time each, the earliest first; a number's time can be changed.
-// Numbers are small, 0 and up; of one time the smaller number comes first, so that two runs of
-// a simulation agree.
+// deadlines holds numbers by a time each, the earliest first; a number's time can be changed. Numbers are small, 0 and
+// up; of one time the smaller number comes first, so that two runs of a simulation agree.
 type deadlines struct{ at order }
 
 // order is the heap in deadlines.

@@ -5,10 +5,9 @@ import "time"
 // Delay estimates the one-way delay to one peer: half a round trip, and what was
 // lost on the way, each as a peak with slow decay. The zero value knows nothing.
 //
-// A process that stands still for seconds (SIGSTOP, a starved machine) makes a few
-// measurements of seconds though the network is as quick as ever. So a measurement raises
-// the estimate to its double at most, or to [leap]. What is really slower follows within
-// a few packets, and one pause is forgotten within a second.
+// A process that stands still for seconds (SIGSTOP, a starved machine) makes a few measurements of seconds though the
+// network is as quick as ever. So a measurement raises the estimate to its double at most, or to [leap]. What is
+// really slower follows within a few packets, and one pause is forgotten within a second.
 type Delay struct {
 	sent  []stamp // by sequence, modulo its length
 	delay time.Duration
@@ -62,10 +61,9 @@ func (d *Delay) grow() {
 	}
 }
 
-// Acknowledged measures the round trip of packet seq, which the peer held for so long
-// before its answer left, and returns how long it took one way. Each packet counts once.
-// Unknown packets do not count, nor packets sent before resumed, the end of this process's
-// last pause: they have waited for this process.
+// Acknowledged measures the round trip of packet seq, which the peer held for so long before its answer left, and
+// returns how long it took one way. Each packet counts once. Unknown packets do not count, nor packets sent before
+// resumed, the end of this process's last pause: they have waited for this process.
 func (d *Delay) Acknowledged(seq uint64, held, now, resumed time.Duration) (took time.Duration, ok bool) {
 	if d.sent == nil || seq == 0 || d.stamp(seq).seq != seq {
 		return 0, false
@@ -94,9 +92,9 @@ func (d *Delay) Sample(sample time.Duration) {
 	d.delay -= (d.delay - sample) / 16
 }
 
-// Missed notes that so many packets before the one just received did not arrive. Their
-// state is known so many periods later. Loss is assumed symmetric: only the peer sees the
-// other direction. A packet overtaken by a later one counts as lost.
+// Missed notes that so many packets before the one just received did not arrive. Their state is known so many periods
+// later. Loss is assumed symmetric: only the peer sees the other direction. A packet overtaken by a later one counts
+// as lost.
 func (d *Delay) Missed(packets uint64, period time.Duration) {
 	late := time.Duration(min(packets, maxMissed)) * period
 	d.lost = max(late, d.lost-d.lost/64)

@@ -285,8 +285,8 @@ func (p *Peers) forget(now time.Duration) (names []string) {
 	return names
 }
 
-// Receive notes a packet's sender, measures the delay and takes the acknowledgements. It
-// returns the sender as it is known, or why the packet is dropped.
+// Receive notes a packet's sender, measures the delay and takes the acknowledgements. It returns the sender as it is
+// known, or why the packet is dropped.
 func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, drop Drop) {
 	at := p.by[m.GetAgent()]
 	if at == nil || at.version == 0 {
