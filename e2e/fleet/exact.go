@@ -69,12 +69,8 @@ func (f *fleet) attach(ctx context.Context, members []*member) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.o.within, fmt.Errorf("%w %v", errLate, f.o.within))
 	defer cancel()
 	return each(members, func(m *member) error {
-		known := 0
-		if f.o.sites > 1 {
-			known = f.o.keys
-		}
 		g := exact.New(exact.Options{Socket: m.rig.Socket(m.name), Name: m.name, Place: slices.Index(f.members, m),
-			Gateways: f.o.agents, Keys: f.o.keysEach(), Known: known, Split: f.o.split()})
+			Gateways: f.o.agents, Keys: f.o.keysEach(), Known: f.o.keys, Split: f.o.split()})
 		m.exact = &exactMember{Gateway: g}
 		select {
 		case <-g.Ready():

@@ -44,7 +44,7 @@ type Options struct {
 	// Place is the gateway's among Gateways that have Keys clients each. A gateway whose Serve is not called
 	// has no clients.
 	Place, Gateways, Keys int
-	// Known is the number of clients of all gateways that a gateway learns of besides.
+	// Known is the number of clients that gateways have in common, of which each learns.
 	Known int
 	// Split is the time after which a gateway without an agent may refuse requests beyond its part of a limit.
 	Split time.Duration
