@@ -59,7 +59,7 @@ func (w *world) state() []*gossipv1.Replica {
 	m := &gossipv1.Packet{Replicas: w.Heads(w.now)}
 	for _, o := range w.sortedLocals() {
 		for _, k := range o.keys.keys {
-			w.Put(w.now, m, "other", delivery.Item{Key: k, From: o.number, Kind: delivery.Claim}, false)
+			w.Put(w.now, m, "other", delivery.Taken{Item: delivery.Item{Key: k, From: o.number, Kind: delivery.Claim}})
 		}
 	}
 	return m.Replicas

@@ -38,7 +38,7 @@ func TestTheOldCountOfAGatewayThatIsBackIsNotTold(t *testing.T) {
 		a.Advance(now)
 		for _, i := range n.items {
 			var m gossipv1.Packet
-			if a.Put(now, &m, "there", i, false); len(m.GetReplicas()) > 0 {
+			if a.Put(now, &m, "there", delivery.Taken{Item: i}); len(m.GetReplicas()) > 0 {
 				for _, k := range m.GetReplicas()[0].GetKeys() {
 					counts = append(counts, k.GetAdmitted())
 				}

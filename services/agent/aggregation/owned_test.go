@@ -27,7 +27,7 @@ func TestAForgottenKeyBeginsAnew(t *testing.T) {
 	}
 	sum := func() *gossipv1.Sum {
 		m := &gossipv1.Packet{}
-		a.Put(now, m, names[1], delivery.Item{Key: 1, Kind: delivery.Sum}, false)
+		a.Put(now, m, names[1], delivery.Taken{Item: delivery.Item{Key: 1, Kind: delivery.Sum}})
 		return m.Sums[0]
 	}
 	tell(0, 1, 0, 1)
@@ -67,7 +67,7 @@ func TestAgentsOfThePastAreForgotten(t *testing.T) {
 					Spent: 1, Own: 1})})
 		}
 		m := &gossipv1.Packet{}
-		if a.Put(now, m, names[0], delivery.Item{Key: 7, Kind: delivery.Sum}, false); m.Sums[0].Claims < 2 {
+		if a.Put(now, m, names[0], delivery.Taken{Item: delivery.Item{Key: 7, Kind: delivery.Sum}}); m.Sums[0].Claims < 2 {
 			t.Fatalf("round %d: %v of the others, want at least the 2 of the second agent", i, m.Sums[0].Claims)
 		}
 		for _, name := range names[:2] {
@@ -103,7 +103,7 @@ func TestAGatewayOutlivesItsAgent(t *testing.T) {
 	say("third", stateOf("gateway of third", 1, &gossipv1.KeyClaim{Key: 7, Claim: 1, Admitted: 1,
 		Spent: 1, Own: 1}))
 	m := &gossipv1.Packet{}
-	if a.Put(now, m, "third", delivery.Item{Key: 7, Kind: delivery.Sum}, false); m.Sums[0].Admitted != 5 {
+	if a.Put(now, m, "third", delivery.Taken{Item: delivery.Item{Key: 7, Kind: delivery.Sum}}); m.Sums[0].Admitted != 5 {
 		t.Errorf("%v admitted elsewhere, want the 5 of the gateway whose agent has gone", m.Sums[0].Admitted)
 	}
 }

@@ -34,11 +34,11 @@ func (b boxes) send(t *Aggregator, now time.Duration, seq uint64) (records, byte
 			box.Begin(now, seq)
 			m := &gossipv1.Packet{Agent: "me", Seq: seq}
 			for size := 0; size < 1200; {
-				item, again, ok := box.Take()
+				item, ok := box.Take()
 				if !ok {
 					break
 				}
-				size += t.Put(now, m, agent, item, again) + 3
+				size += t.Put(now, m, agent, item) + 3
 				records++
 			}
 			out, _ := proto.Marshal(m)

@@ -27,14 +27,13 @@ func (o *local) head() *gossipv1.Replica {
 }
 
 // Put adds the state of an item to a packet to an agent, and returns by how many bytes the
-// packet grows, without tags and lengths. It returns 0 if the agent need not know it. again
-// says that another agent, or an earlier life of this one, may know an earlier state.
-func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item, again bool) int {
+// packet grows, without tags and lengths. It returns 0 if the agent need not know it.
+func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Taken) int {
 	switch item.Kind {
 	case delivery.Sum:
 		return t.putSum(now, m, to, item.Key)
 	case delivery.Site:
-		return t.putSite(now, m, to, item.Key)
+		return t.putSite(now, m, to, item)
 	}
 	o := t.numbered[item.From]
 	k := t.keys.get(item.Key)
@@ -58,7 +57,7 @@ func (t *Aggregator) Put(now time.Duration, m *gossipv1.Packet, to string, item 
 		r.Flows = append(r.Flows, c)
 		return grown + size.FlowClaim(c)
 	}
-	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask, Known: again}
+	c := &gossipv1.KeyClaim{Key: item.Key, Left: left, Ask: ask, Known: item.Again}
 	if a != nil {
 		c.Claim, c.Active, c.Admitted, c.Spent = float32(a.Claim), float32(a.Active), a.before+a.Admitted,
 			float32(a.Spent)

@@ -241,25 +241,33 @@ func (t *Aggregator) sendSite(now time.Duration, to string, key uint64) {
 	}
 }
 
-// putSite adds to a packet what gateways here claim of a key.
-func (t *Aggregator) putSite(now time.Duration, m *gossipv1.Packet, to string, key uint64) int {
-	s := t.siteOf[to]
+// putSite adds to a packet what gateways here claim of a key. A repeated record is no newer one for checkFalls, since
+// the peer may have received the first one alone.
+func (t *Aggregator) putSite(now time.Duration, m *gossipv1.Packet, to string, item delivery.Taken) int {
+	s, key := t.siteOf[to], item.Key
 	if s == nil {
 		return 0
 	}
 	u, info, out := s.use(key), t.ours.get(key), t.newSum()
 	*out = gossipv1.Sum{Key: key}
+	next := falling{}
 	if info != nil && t.owners.of(key) == t.o.Agent && s.ownerOf(key) == to {
 		a := t.owned.AtHome(key, now.Seconds(), info.onlyFlow())
 		out.Flow, out.Claims, out.Active = info.onlyFlow(), float32(a.Claims), float32(a.Active)
 		out.Unsaturated, out.Admitted, out.Spent = float32(a.Unsaturated), a.Admitted, float32(a.Spent)
 		out.Own, out.Others, out.Epoch = float32(a.Own), uint32(a.Others), a.Epoch
 		out.Ask = !u.began || u.stands
-		u.said = u.said.next(now, &a)
-		out.Fall, out.Refill = float32(u.said.fall), float32(u.said.refill)
-		s.checkAgain(now, key, u)
+		if next = u.said.next(now, &a); item.Repeated {
+			next.rates = u.said.rates
+		}
+		out.Fall, out.Refill = float32(next.fall), float32(next.refill)
 	}
-	if u.told = to; out.Others == 0 {
+	switch {
+	case item.Repeated:
+	case out.Others > 0:
+		u.told, u.said = to, next
+		s.checkAgain(now, key, u)
+	case u.told == to:
 		u.told, u.said = "", falling{}
 	}
 	m.Sites = append(m.Sites, out)

@@ -3,6 +3,10 @@ package aggregation
 import (
 	"testing"
 	"time"
+
+	"github.com/titrate/titrate/control/exchange"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/gossip/delivery"
 )
 
 // An agent that comes back under its name at this site is no agent of the other one any more.
@@ -13,5 +17,39 @@ func TestAgentMovesToThisSite(t *testing.T) {
 	a.SetSites(2*time.Second, []Site{{Name: "us", Agents: []string{"c"}}}, nil, nil)
 	if a.siteOf["b"] != nil || a.siteOf["c"] == nil {
 		t.Errorf("b is of site %v, c of %v", a.siteOf["b"], a.siteOf["c"])
+	}
+}
+
+// A repeated record is a newer one than the record before, and the peer may receive only the first: its
+// acknowledgement settles both. So both fall alike there, until one comes that is none of both.
+func TestRepeatedRecordMayBeLost(t *testing.T) {
+	sent := boxes{}
+	a, now := New(Options{Agent: "here", Incarnation: 1, Tell: sent}), time.Second
+	a.SetOwners(now, nil, nil)
+	a.SetSites(now, []Site{{Name: "us", Agents: []string{"there"}}}, nil, nil)
+	now += time.Second
+	a.Connect(now, "gateway", 1, 1)
+	a.Announce(now, "gateway", 1, &exchange.Claims{Keys: []exchange.KeyClaim{{Key: 7, Claim: 5, Unsaturated: 5,
+		Admitted: 1, Spent: 1}}})
+	a.Gather(now)
+	item := delivery.Taken{Item: delivery.Item{Key: 7, Kind: delivery.Site}}
+	put := func() *gossipv1.Sum {
+		if !item.Repeated && sent["there"] == nil {
+			t.Fatal("the other site is sent no record")
+		}
+		delete(sent, "there")
+		m := &gossipv1.Packet{}
+		a.Put(now, m, "there", item)
+		return m.Sites[0]
+	}
+	put()
+	a.ReceiveSites(now, Sender{Agent: "there", Life: 1, Promise: time.Second}, 1,
+		[]*gossipv1.Sum{{Key: 7, Claims: 1, Unsaturated: 1, Others: 1, Epoch: 1}})
+	a.Gather(now)
+	first := put()
+	now += 200 * time.Millisecond
+	item.Repeated = true
+	if again := put(); again.Fall != first.Fall {
+		t.Errorf("a record falls by %v a second, the repeated one by %v", first.Fall, again.Fall)
 	}
 }

@@ -21,6 +21,13 @@ type Item struct {
 	From int32 // the replica that claims, as its agent numbers them; 0 of a Sum
 }
 
+// Taken is an item in a packet.
+type Taken struct {
+	Item
+	Again    bool // it was queued with TellAgain
+	Repeated bool // what an earlier packet says of it may be all that the peer is ever sent: none of both is acknowledged
+}
+
 // Urgency orders the items that wait.
 type Urgency uint8
 
@@ -255,12 +262,11 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 	b.flights = append(b.flights, flight{packet: packet, at: now})
 }
 
-// Take takes the next item into the packet that was begun last; ok is false if none waits, again reports that it was
-// queued with TellAgain.
-func (b *Box) Take() (item Item, again, ok bool) {
+// Take takes the next item into the packet that was begun last; ok is false if none waits.
+func (b *Box) Take() (item Taken, ok bool) {
 	i, level, ok := b.pick()
 	if !ok {
-		return Item{}, false, false
+		return item, false
 	}
 	b.pop(level)
 	f := &b.flights[len(b.flights)-1]
@@ -268,17 +274,17 @@ func (b *Box) Take() (item Item, again, ok bool) {
 	e := &b.items[i]
 	e.state, e.packet, e.last, e.since = flying, f.packet, f.packet, f.at
 	b.waits[level]--
-	return e.item, e.again, true
+	return Taken{Item: e.item, Again: e.again}, true
 }
 
 // Repeat takes into the packet an item that was last taken at before or earlier and is not acknowledged. ok is false
 // if there is none, or if no packet was lost within lossyFor. So where packets are lost, a repeated item costs the
 // time to the next packet. Each item of a packet is looked at once: it flies with a later one after that, or does not
 // fly any more.
-func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
+func (b *Box) Repeat(before time.Duration) (item Taken, ok bool) {
 	f := &b.flights[len(b.flights)-1]
 	if f.at >= b.lossy {
-		return Item{}, false, false
+		return item, false
 	}
 	for n := range b.flights[:len(b.flights)-1] {
 		from := &b.flights[n]
@@ -294,10 +300,10 @@ func (b *Box) Repeat(before time.Duration) (item Item, again, ok bool) {
 			}
 			e.last, e.since = f.packet, f.at
 			f.items = append(f.items, i)
-			return e.item, e.again, true
+			return Taken{e.item, e.again, true}, true
 		}
 	}
-	return Item{}, false, false
+	return item, false
 }
 
 // Acked takes an acknowledgement: packet last was received, and packet last−1−i if bit i of earlier is set. Others that

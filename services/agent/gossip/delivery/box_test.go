@@ -26,8 +26,8 @@ func TestLatestStateArrives(t *testing.T) {
 			b.Begin(now, seq)
 			carried := map[Item]int{}
 			for range 1 + rng.IntN(4) {
-				if i, _, ok := b.Take(); ok {
-					carried[i] = state[i]
+				if i, ok := b.Take(); ok {
+					carried[i.Item] = state[i.Item]
 				}
 			}
 			if rng.Float64() < loss {
@@ -82,7 +82,7 @@ func TestUrgentFirst(t *testing.T) {
 	b.Begin(0, 1)
 	var got []uint64
 	for {
-		i, _, ok := b.Take()
+		i, ok := b.Take()
 		if !ok {
 			break
 		}
@@ -156,7 +156,7 @@ func TestUrgentItemsLeaveRoom(t *testing.T) {
 		}
 		b.Begin(0, seq+1)
 		for range 4 {
-			if i, _, _ := b.Take(); i.Key == 1 {
+			if i, _ := b.Take(); i.Key == 1 {
 				taken++
 			}
 		}
@@ -190,12 +190,12 @@ func BenchmarkRepeat(b *testing.B) {
 				box.Tell(now, Item{Key: uint64(k)}, Normal)
 			}
 			for box.Waiting() > 0 && seq < maxFlights-1 {
-				send(func() bool { _, _, ok := box.Take(); return ok })
+				send(func() bool { _, ok := box.Take(); return ok })
 			}
 			box.lossy = time.Hour
 			b.ReportAllocs()
 			for b.Loop() {
-				send(func() bool { _, _, ok := box.Repeat(now - 50*ms); return ok })
+				send(func() bool { _, ok := box.Repeat(now - 50*ms); return ok })
 			}
 		})
 	}

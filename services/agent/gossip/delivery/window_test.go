@@ -105,7 +105,7 @@ func TestABusyPeerIsNotFlooded(t *testing.T) {
 			seq++
 			b.Begin(now, seq)
 			for range each {
-				if _, _, ok := b.Take(); ok {
+				if _, ok := b.Take(); ok {
 					taken++
 				}
 			}
@@ -142,13 +142,13 @@ func TestSpareItems(t *testing.T) {
 	}
 	b.Tell(0, Item{Key: 7}, Normal)
 	b.Begin(0, 100)
-	if i, _, _ := b.Take(); i.Key != 7 || b.Waiting() != 999 {
+	if i, _ := b.Take(); i.Key != 7 || b.Waiting() != 999 {
 		t.Errorf("the first item is %v, %d wait", i, b.Waiting())
 	}
 	spare := 0
 	for k := range uint64(320) {
 		b.Tell(0, Item{Key: 5000 + k}, Urgent)
-		if i, _, _ := b.Take(); i.Key < 1000 {
+		if i, _ := b.Take(); i.Key < 1000 {
 			spare++
 		}
 	}

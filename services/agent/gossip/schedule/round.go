@@ -44,9 +44,8 @@ type Source interface {
 	// Contended reports whether any replica uses anything.
 	Contended() bool
 	// Put adds the state of an item to a packet to a peer, and returns by how many bytes
-	// it grows; 0: the peer need not know it. again says that another peer in its place, or
-	// an earlier life of it, may know an earlier state.
-	Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Item, again bool) int
+	// it grows; 0: the peer need not know it.
+	Put(now time.Duration, m *gossipv1.Packet, to string, item delivery.Taken) int
 	// Wanted reports whether a peer needs to know an item.
 	Wanted(to string, item delivery.Item) bool
 }
@@ -257,16 +256,16 @@ func (p *Peers) fill(
 	at.box.Begin(now, at.seq)
 	bytes := size.Packet(m)
 	for bytes+room <= MaxPacket {
-		item, again, ok := at.box.Take()
+		item, ok := at.box.Take()
 		if !ok {
-			item, again, ok = at.box.Repeat(now - p.period + p.period/8)
+			item, ok = at.box.Repeat(now - p.period + p.period/8)
 		}
 		if !ok {
 			break
 		}
-		n := from.Put(now, m, at.name, item, again)
+		n := from.Put(now, m, at.name, item)
 		if n == 0 {
-			at.box.Forget(item)
+			at.box.Forget(item.Item)
 			continue
 		}
 		at.busy = now + hangover

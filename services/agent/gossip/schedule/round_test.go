@@ -22,8 +22,8 @@ func (s source) Heads(time.Duration) []*gossipv1.Replica {
 func (s source) Gather(time.Duration)              {}
 func (s source) Contended() bool                   { return false }
 func (s source) Wanted(string, delivery.Item) bool { return true }
-func (s source) Put(_ time.Duration, m *gossipv1.Packet, _ string, i delivery.Item, _ bool) int {
-	s.put[i]++
+func (s source) Put(_ time.Duration, m *gossipv1.Packet, _ string, i delivery.Taken) int {
+	s.put[i.Item]++
 	sum := &gossipv1.Sum{Key: i.Key, Claims: 1, Active: 1, Unsaturated: 1, Admitted: 1, Spent: 1, Others: 1}
 	m.Sums = append(m.Sums, sum)
 	return proto.Size(sum)
