@@ -25,9 +25,11 @@ const (
 	// rate that none of them claimed at the beginning, and for the noise of claims.
 	cutPart = .2
 	// siteBytes and siteRecord are the product's bound on records between two sites, bytes/s, and a record's size.
-	siteBytes, siteRecord = 96 << 10, 64
-	// stateLag is four periods, docs/how-to/two-regions.md.
-	stateLag = 200 * time.Millisecond
+	siteBytes, siteRecord = 48 << 10, 64
+	// sitePackets is its bound on packets from one site to another, 1/s.
+	sitePackets = 256
+	// stateLag is three periods and a half, docs/how-to/two-regions.md.
+	stateLag = 175 * time.Millisecond
 )
 
 // SitePhase are the figures of a phase of several sites.
@@ -80,7 +82,9 @@ func (s *SitePhase) traffic(before, after siteLook, seconds float64) {
 func (f *fleet) outcomes(all []*demand.Client, s *SitePhase) {
 	// Records that wait are late by their turn in the part of the budget that an agent has.
 	turn := s.Waiting * siteRecord * float64(f.o.agents) / float64(f.o.sites) / siteBytes
-	s.Lag = s.Delay + s.Jitter + stateLag.Seconds() + turn
+	perSite := float64(f.o.agents) / float64(f.o.sites)
+	beat := max(.05, perSite*perSite/sitePackets)
+	s.Lag = s.Delay + s.Jitter + stateLag.Seconds() + beat + turn
 	for _, c := range all {
 		sites := 1
 		if c.Site == demand.AllSites {

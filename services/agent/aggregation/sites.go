@@ -30,7 +30,7 @@ import (
 const (
 	// siteBytes bounds what the agents of one site together send to another site, bytes/s, and siteRecord is the size
 	// of a record.
-	siteBytes, siteRecord = 96 << 10, 72
+	siteBytes, siteRecord = 48 << 10, 72
 	// proxiesAtOnce bounds the keys of a site that is cut off whose counts go on in half a period.
 	proxiesAtOnce = 256
 	// keepSplit is the time after which a site that is cut off is taken for gone.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -58,8 +59,8 @@ type fleetAgent struct {
 // hear charges what others have admitted, as a ledger without refill does.
 func (a *fleetAgent) hear(k exchange.KeySum) {
 	switch was := a.sums[k.Key]; {
-	case k.Epoch == was.Epoch:
-		a.charged[k.Key] += k.Admitted - was.Admitted
+	case k.Epoch == was.Epoch: // less than before: an estimate was too high
+		a.charged[k.Key] += max(k.Admitted-was.Admitted, min(a.own(k.Key)+k.Own-a.spent(k.Key), 0))
 	case was.Epoch == 0:
 		a.charged[k.Key] += min(k.Admitted, max(k.Spent, k.Own))
 	default:
@@ -159,7 +160,7 @@ func (f *fleet) connect(i int, again bool) {
 	a := f.agents[i]
 	f.take(a, a.Connected(f.at(a), 1, link.Hello{Version: link.Version, Replica: "gateway of " + a.name, Generation: 1,
 		Weight: 1, Again: again}, 0))
-	for key := range a.admitted {
+	for _, key := range slices.Sorted(maps.Keys(a.admitted)) {
 		f.announce(i, key)
 	}
 }

@@ -20,7 +20,11 @@ func (c *Core) PeerSite(name, site string) { c.sites[name] = site }
 // PeerAlive notes that memberlist knows another agent as alive, see [schedule.Peers.Alive].
 func (c *Core) PeerAlive(now time.Duration, name, address string, newLife bool, version uint8) {
 	c.peers.Alive(now, name, address, newLife, version)
-	c.peers.SetAbroad(name, c.sites[name] != c.o.Site)
+	pairs := 0
+	if c.sites[name] != c.o.Site {
+		pairs = 1 // until setOwners knows
+	}
+	c.peers.SetAbroad(name, pairs)
 	c.peersChanged = true
 	delete(c.left, name)
 	if newLife {
@@ -42,6 +46,11 @@ func (c *Core) setOwners(now time.Duration) {
 		c.peersChanged = false
 		all, back := c.peers.OwnerNames(), c.peers.Back()
 		names, sites := c.bySite(all)
+		for _, s := range sites {
+			for _, name := range s.Agents {
+				c.peers.SetAbroad(name, (1+len(names))*len(s.Agents))
+			}
+		}
 		c.aggregator.SetOwners(now, names, back)
 		c.aggregator.SetSites(now, sites, back, c.lostSites())
 		if len(sites) > 0 {

@@ -91,7 +91,8 @@ type Box struct {
 	turn    int      // items taken
 	flights []flight // by packet
 	waits   [urgencies]int
-	visited int
+	visited int           // the place that was visited last
+	walks   int           // how often Visit has begun anew
 	lossy   time.Duration // until then packets count as likely to be lost
 	window  window
 }
@@ -381,12 +382,15 @@ func (e *told) repeated() Urgency {
 }
 
 // Visit looks at n places for items, in turn, and visits the calm items there. level is Spare or Normal, as they were
-// sent.
-func (b *Box) Visit(n int, visit func(i Item, level Urgency)) {
+// sent. chosen is one item of so many, another one at each walk through all.
+func (b *Box) Visit(n, of int, visit func(i Item, level Urgency, chosen bool)) {
 	for range min(n, len(b.items)) {
-		b.visited = (b.visited + 1) % len(b.items)
+		if b.visited++; b.visited >= len(b.items) {
+			b.visited = 0
+			b.walks++
+		}
 		if e := b.items[b.visited]; e.state == calm {
-			visit(e.item, min(e.level, Normal))
+			visit(e.item, min(e.level, Normal), (b.visited+b.walks)%of == 0)
 		}
 	}
 }

@@ -104,12 +104,22 @@ func TestVisitAndForget(t *testing.T) {
 		b.Take()
 	}
 	b.Acked(0, 1, 0, time.Second)
-	seen := map[uint64]bool{}
-	for range 5 {
-		b.Visit(2, func(i Item, _ Urgency) { seen[i.Key] = true })
+	seen, chosen := map[uint64]bool{}, map[uint64]int{}
+	for n := range 15 { // three walks of five calls
+		b.Visit(2, 3, func(i Item, _ Urgency, is bool) {
+			seen[i.Key] = true
+			if is {
+				chosen[i.Key]++
+			}
+		})
+		if n == 4 && (len(seen) != 10 || len(chosen) > 4) {
+			t.Errorf("%d items visited in five calls of two, want 10; chosen %v", len(seen), chosen)
+		}
 	}
-	if len(seen) != 10 {
-		t.Errorf("%d items visited in five calls of two, want 10", len(seen))
+	for k := range uint64(10) {
+		if chosen[k] != 1 {
+			t.Errorf("item %d is chosen %d times in three walks, one of three", k, chosen[k])
+		}
 	}
 	b.Forget(Item{Key: 3})
 	b.Tell(0, Item{Key: 33}, Normal)

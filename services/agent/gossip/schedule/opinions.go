@@ -31,7 +31,7 @@ func (p *Peers) NearnessChanged() bool {
 func (p *Peers) Opinions() (o Opinions) {
 	for _, at := range p.ordered() {
 		switch {
-		case !at.alive || at.left || at.abroad:
+		case !at.alive || at.left || at.pairs > 0:
 		case at.nearness == gossipv1.Nearness_NEAR:
 			o.Near++
 		case at.nearness != gossipv1.Nearness_UNDECIDED:

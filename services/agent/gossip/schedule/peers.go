@@ -105,7 +105,7 @@ type peer struct {
 	delays    Delay
 	box       delivery.Box
 	nearness  gossipv1.Nearness // as it says
-	abroad    bool              // at another site
+	pairs     int               // of agents between its site and this one; 0: it is at this site
 }
 
 // received says what has come of a peer.
@@ -206,10 +206,12 @@ func (p *peer) begin(now time.Duration) {
 	p.box.Restart(now, true, func(i delivery.Item) bool { return i.Kind == delivery.Claim })
 }
 
-// SetAbroad notes whether a peer is of another site. Its distance, and its nearness, are of no interest then.
-func (p *Peers) SetAbroad(name string, is bool) {
-	if at := p.by[name]; at != nil {
-		at.abroad = is
+// SetAbroad notes that a peer is of another site, and how many pairs of agents the two sites have, which share
+// sitePackets; 0: it is of this site. Distance and nearness of a peer at another site are of no interest.
+func (p *Peers) SetAbroad(name string, pairs int) {
+	if at := p.by[name]; at != nil && at.pairs != pairs {
+		at.pairs = pairs
+		p.look(at)
 	}
 }
 
@@ -258,8 +260,9 @@ func (p *Peers) Pending() bool { return p.pending }
 // told notes that something waits for a peer. In a large fleet a wait without urgency lasts to the next tick: packets
 // cost more than their content.
 func (p *Peers) told(at *peer, level delivery.Urgency) {
-	p.pending = p.pending || level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers
-	p.wakes.earlier(at.number, at.sent+p.least())
+	soon := level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers
+	p.pending = p.pending || soon && at.pairs == 0
+	p.wakes.earlier(at.number, at.sent+p.least(at))
 }
 
 // forget removes peers that left, and peers that failed long ago or first of many.
@@ -316,7 +319,7 @@ func (p *Peers) Receive(now time.Duration, m *gossipv1.Packet) (from Sender, dro
 	if hasClaims(m.GetReplicas()) || len(m.GetSums())+len(m.GetSites()) > 0 {
 		at.owesAck, at.busy = true, now+hangover
 	}
-	p.delays.set(at.number, -at.delays.Value())
+	p.delays.set(at.number, p.period/2-p.period/8-at.delays.Value()-p.least(at)) // what waits to be sent abroad is late
 	p.look(at)
 	return Sender{Agent: at.name, Life: at.life, Promise: at.promised, Packet: m.GetSeq()}, Accepted
 }
@@ -360,9 +363,11 @@ func (p *Peers) number(now time.Duration, at *peer, m *gossipv1.Packet) {
 	}
 }
 
-// patience is the time that an acknowledgement may take before its records are sent again. It waits a period for a
+// patience is the time that an acknowledgement may take before its records are sent again. It waits a beat for a
 // packet that goes there anyway, and takes the delay both ways.
-func (p *Peers) patience(at *peer) time.Duration { return 3*p.period/2 + 2*at.delays.Value() }
+func (p *Peers) patience(at *peer) time.Duration {
+	return p.beat(at) + p.period/2 + 2*at.delays.Value()
+}
 
 // isHeard reports whether a peer is reachable.
 func (p *Peers) isHeard(now time.Duration, at *peer) bool {

@@ -21,10 +21,14 @@ const (
 	// busyPeers bounds the peers to which an agent sends in a period because it sent them something a moment ago; with
 	// more peers each has its turn later.
 	busyPeers = 16
+	// sitePackets bounds the packets per second that agents of one site together send to another site.
+	sitePackets = 256
 	// refreshCycle is the number of periods within which each item is sent again, or forgotten if the peer need not
 	// know it any more: 32 s with P = 50 ms. It bounds how long agents disagree for a reason that nobody thought of. A
 	// shorter one costs more packets for what has not changed.
 	refreshCycle = 640
+	// refreshRate bounds the items per second that are sent again so. Of more items a part has its turn in each cycle.
+	refreshRate = 1000
 	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came, went or became
 	// unreachable, or packets were lost. It is no more than one item to a peer in half a period. Agents may disagree
 	// then on who owns what, and are to agree soon.
@@ -151,7 +155,7 @@ func (p *Peers) due(now time.Duration, leaving bool, looked []*peer, from Source
 		if at.version == 0 || !at.alive && !p.mayComeBack(now, at) {
 			continue
 		}
-		if busy {
+		if busy && at.pairs == 0 {
 			at.busy = now + hangover
 		}
 		at.box.Overdue(now, p.patience(at))
@@ -170,20 +174,23 @@ func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool
 		return true
 	case !at.alive || at.heard > 0 && !p.speaks(now, at): // the way is broken, or the peer is gone
 		return quiet >= Idle*p.period-p.period/2
-	case quiet < p.least():
+	case quiet < p.least(at):
 		return false
 	case at.box.Waiting() > 0:
 		return true
 	case at.owesAck:
-		return quiet >= p.period-p.period/8
+		return quiet >= p.beat(at)-p.period/8
 	case now < at.busy:
-		return quiet >= p.spacing()-p.period/8
+		return quiet >= p.spacing(at)-p.period/8
 	}
 	return quiet >= keepalive-p.period/2
 }
 
 // spacing is the time between two packets to a busy peer.
-func (p *Peers) spacing() time.Duration {
+func (p *Peers) spacing(at *peer) time.Duration {
+	if at.pairs > 0 {
+		return p.beat(at)
+	}
 	return p.period * time.Duration((len(p.by)+busyPeers-1)/busyPeers)
 }
 
@@ -219,16 +226,27 @@ func (p *Peers) refresh(now time.Duration, at *peer, from Source) {
 		return
 	}
 	at.refreshed += n * cycle / items
-	at.box.Visit(int(n), func(i delivery.Item, level delivery.Urgency) {
-		if from.Wanted(at.name, i) {
-			at.box.Tell(now, i, level)
-		} else {
+	of := int(items*p.refreshEvery(at)/cycle) + 1
+	at.box.Visit(int(n), of, func(i delivery.Item, level delivery.Urgency, chosen bool) {
+		switch {
+		case !from.Wanted(at.name, i):
 			at.box.Forget(i)
+		case chosen:
+			at.box.Tell(now, i, level)
 		}
 	})
 }
 
-// cycle is the time within which each item is sent again to a peer.
+// refreshEvery is the least time between two items that are sent again to a peer. To another site that is an item in
+// two packets.
+func (p *Peers) refreshEvery(at *peer) time.Duration {
+	if at.pairs > 0 {
+		return 2 * p.beat(at)
+	}
+	return time.Duration(len(p.by)) * time.Second / refreshRate
+}
+
+// cycle is the time of a walk through the items of a peer.
 func (p *Peers) cycle(now time.Duration, at *peer) time.Duration {
 	longest := refreshCycle * p.period
 	if now >= p.disturbed && now >= at.box.Lossy() {
@@ -251,14 +269,14 @@ func (p *Peers) fill(
 ) (m *gossipv1.Packet, more bool) {
 	m = p.header(now, at, p.keepalive(now), leaving)
 	if pass < len(heads) {
-		m.Replicas = clone(heads[pass])
+		m.Replicas = clone(heads[pass], at.pairs > 0)
 	}
 	at.box.Begin(now, at.seq)
 	bytes := size.Packet(m)
 	for bytes+room <= MaxPacket {
 		item, ok := at.box.Take()
 		if !ok {
-			item, ok = at.box.Repeat(now - p.period + p.period/8)
+			item, ok = at.box.Repeat(now - p.repeatAfter(at))
 		}
 		if !ok {
 			break
@@ -272,18 +290,29 @@ func (p *Peers) fill(
 		p.budget.total.Records++
 		bytes += n + nested
 	}
-	if next := p.spacing(); now+next < at.busy || at.box.Waiting() > 0 {
+	if next := p.spacing(at); now+next < at.busy || at.box.Waiting() > 0 {
 		m.PromiseMs = uint32(next.Milliseconds())
 	}
 	p.budget.take(bytes + frameExtra)
 	return m, at.box.More() || pass+1 < len(heads)
 }
 
-// clone copies heads, so that claims can be added to them.
-func clone(heads []*gossipv1.Replica) []*gossipv1.Replica {
-	out := make([]*gossipv1.Replica, len(heads))
-	for i, h := range heads {
-		out[i] = headOf(h)
+// repeatAfter is the time after which a record is repeated where packets are lost. To another site it leaves the
+// acknowledgement time to come, because the way there is long and its traffic costs.
+func (p *Peers) repeatAfter(at *peer) time.Duration {
+	after := p.beat(at) - p.period/8
+	if at.pairs > 0 {
+		after += 2 * at.delays.Value()
+	}
+	return after
+}
+
+// clone copies heads, so that claims can be added to them. What stands for another site is not sent abroad.
+func clone(heads []*gossipv1.Replica, abroad bool) (out []*gossipv1.Replica) {
+	for _, h := range heads {
+		if !abroad || h.GetSite() == "" {
+			out = append(out, headOf(h))
+		}
 	}
 	return out
 }

@@ -6,7 +6,7 @@
 // Each half period P/2 an agent looks to whom it has something to say. A packet goes to a
 // peer
 //
-//	at once   if something fresh waits for it, and the last packet to it left P/2 ago
+//	at once   if something fresh waits for it, and the last packet to it left P/2 ago; to another site P or more
 //	after P   if it is owed an acknowledgement
 //	each P    for a second after something was said either way; with up to 16 peers also
 //	          while anything is in use. With n > 16 peers it is each n/16·P, rounded up

@@ -12,7 +12,18 @@ import (
 // busyPeers peers a round looks at all.
 
 // least is the least time between two packets to a peer.
-func (p *Peers) least() time.Duration { return p.period/2 - p.period/8 }
+func (p *Peers) least(at *peer) time.Duration {
+	if at.pairs > 0 {
+		return p.beat(at) - p.period/8
+	}
+	return p.period/2 - p.period/8
+}
+
+// beat is the time for which an acknowledgement waits for a packet to a peer. To another site it is the time between
+// two packets with records as well.
+func (p *Peers) beat(at *peer) time.Duration {
+	return max(p.period, time.Duration(at.pairs)*time.Second/sitePackets)
+}
 
 // look has the next round look at a peer.
 func (p *Peers) look(at *peer) { p.wakes.set(at.number, 0) }
@@ -80,12 +91,12 @@ func (p *Peers) wake(now time.Duration, at *peer) time.Duration {
 	case !at.alive || at.heard > 0 && !p.speaks(now, at):
 		wake = at.sent + idle - p.period/2
 	case at.box.Waiting() > 0:
-		wake = at.sent + p.least()
+		wake = at.sent + p.least(at)
 	case at.owesAck:
-		wake = min(wake, at.sent+p.period-p.period/8)
+		wake = min(wake, at.sent+p.beat(at)-p.period/8)
 	}
 	if now < at.busy {
-		wake = min(wake, at.sent+p.spacing()-p.period/8)
+		wake = min(wake, at.sent+p.spacing(at)-p.period/8)
 	}
 	if at.heard > 0 && p.speaks(now, at) { // once it is unreachable it is sent to each idle
 		silent := at.heard + 3*max(p.period, at.promised) + at.delays.Value()

@@ -16,7 +16,7 @@ func needsLook(p *Peers, now time.Duration, at *peer) bool {
 	left, flies := at.box.Unheard()
 	n := time.Duration(at.box.Places())
 	return p.mayComeBack(now, at) && (p.isDue(now, at, p.keepalive(now)) || flies && now-left > p.patience(at) ||
-		n > 0 && n*(now-at.refreshed) >= p.cycle(now, at) && now-at.sent >= p.least()) // a new place has it come earlier
+		n > 0 && n*(now-at.refreshed) >= p.cycle(now, at) && now-at.sent >= p.least(at)) // a new place has it come earlier
 }
 
 // Whatever happens to many peers, a round looks at all that a walk through all of them would do
@@ -40,6 +40,7 @@ func TestNoPeerIsOverlooked(t *testing.T) {
 				p.Failed(now, at.name)
 			case step == 2:
 				p.HeadsChanged(now)
+				p.SetAbroad(at.name, rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "pairs"))
 			case step <= 5:
 				p.Tell(now, at.name, delivery.Item{Key: uint64(step)}, delivery.Urgency(step%3))
 			default:
@@ -105,6 +106,73 @@ func TestLongestDelayIsThatOfAWalk(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of many items refreshRate are sent again in a second, and all have their turn.
+func TestRefreshIsBounded(t *testing.T) {
+	p, from, now := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}, time.Second
+	const peers, items = 4, 20_000
+	for i := range peers {
+		p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
+		for k := range uint64(items) {
+			p.Tell(now, fmt.Sprint("peer-", i), delivery.Item{Key: uint64(i)<<32 | k}, delivery.Normal)
+		}
+	}
+	run := func(long time.Duration) {
+		for end := now + long; now < end; now += period / 2 {
+			out, _ := p.Round(now, false, false, from)
+			for _, o := range out {
+				p.Receive(now, &gossipv1.Packet{Agent: o.To, Incarnation: 1, Seq: o.Packet.Seq, PromiseMs: 4000,
+					Ack: &gossipv1.Ack{Incarnation: 1, Seq: o.Packet.Seq}})
+			}
+		}
+	}
+	for run(disturbedFor); p.Traffic().Waiting > 0; {
+		run(time.Second)
+	}
+	clear(from.put)
+	before, seconds := p.Traffic().Records, 4*refreshCycle*period/time.Second
+	run(seconds * time.Second)
+	if n := p.Traffic().Records - before; n > uint64(seconds)*refreshRate || len(from.put) < peers*items {
+		t.Errorf("%d items of %d are sent again in %d s, %d times", len(from.put), peers*items, seconds, n)
+	}
+}
+
+// Agents of two sites together send no more than sitePackets each way, however much changes, and even where packets
+// are lost. What changes after a pause is sent at once.
+func TestPacketsToAnotherSiteAreBounded(t *testing.T) {
+	const here, there, seconds = 5, 8, 20
+	p, from, now := NewPeers("me", 1, period, 15*time.Second), source{map[delivery.Item]int{}}, time.Second
+	for i := range there {
+		p.Alive(now, fmt.Sprint("peer-", i), "", true, Version)
+		p.SetAbroad(fmt.Sprint("peer-", i), here*there)
+	}
+	packets, records := 0, p.Traffic().Records
+	for tick := range seconds * int(2*time.Second/period) {
+		now += period / 2
+		for i := range there {
+			p.Tell(now, fmt.Sprint("peer-", i), delivery.Item{Key: uint64(tick % 100)}, delivery.Urgent)
+		}
+		out, _ := p.Round(now, false, false, from)
+		packets += len(out)
+		for _, o := range out {
+			if o.Packet.Seq%5 > 0 { // an acknowledgement that comes at once
+				p.Receive(now, &gossipv1.Packet{Agent: o.To, Incarnation: 1, Seq: o.Packet.Seq, PromiseMs: 500,
+					Ack: &gossipv1.Ack{Incarnation: 1, Seq: o.Packet.Seq}})
+			}
+		}
+	}
+	told := uint64(there * seconds * int(2*time.Second/period))
+	if records = p.Traffic().Records - records; packets*here > sitePackets*seconds*11/10 || records > told*4/3 {
+		t.Errorf("%d packets a second from one site to the other, and %d records of %d", packets*here/seconds, records, told)
+	}
+	now += time.Minute
+	p.Round(now, false, false, from)
+	now += time.Second
+	p.Tell(now, "peer-0", delivery.Item{Key: 1}, delivery.Normal)
+	if due := p.Due(); due > now {
+		t.Errorf("a lone change waits for %v", due-now)
+	}
 }
 
 // What a peer has acknowledged costs no packet, but for one in refreshCycle periods: however few items it is sent.

@@ -57,11 +57,11 @@ func (w Way) Beyond(most time.Duration) (n int) {
 }
 
 // Way returns how far the other agents of this site are.
-func (p *Peers) Way() Way { return p.wayTo(func(at *peer) bool { return !at.abroad }) }
+func (p *Peers) Way() Way { return p.wayTo(func(at *peer) bool { return at.pairs == 0 }) }
 
 // WayAbroad returns how far the agents of another site are: is reports whether an agent is of that site.
 func (p *Peers) WayAbroad(is func(name string) bool) Way {
-	return p.wayTo(func(at *peer) bool { return at.abroad && is(at.name) })
+	return p.wayTo(func(at *peer) bool { return at.pairs > 0 && is(at.name) })
 }
 
 func (p *Peers) wayTo(counts func(*peer) bool) (w Way) {
