@@ -2,8 +2,6 @@ package rlqs
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -14,10 +12,7 @@ import (
 	api "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/limiter"
@@ -161,24 +156,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer dividing.Wait()
 	defer cancel()
 	s.awaitConfiguration(ctx)
-	server, live := s.grpc()
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		live.Shutdown()
-		close(s.stopping) // the Envoys go to other agents with their next reports
-		force := time.AfterFunc(stopWait, server.Stop)
-		defer force.Stop()
-		server.GracefulStop()
-	})
-	err := server.Serve(listener)
-	if !stop() {
-		<-stopped
-	}
-	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("rate limit quota service on %s: %w", listener.Addr(), err)
-	}
-	return nil
+	return s.intake.Serve(ctx, s.grpc(), listener, intake.Serving{Name: "rate limit quota service",
+		Service:  api.RateLimitQuotaService_ServiceDesc.ServiceName,
+		StopWait: stopWait, Stop: func() { close(s.stopping) }}) // the Envoys go to other agents with their next reports
 }
 
 // awaitConfiguration waits for the coordinator's configuration. Envoys wait in the listener's queue meanwhile.
@@ -195,17 +175,13 @@ func (s *Server) awaitConfiguration(ctx context.Context) {
 	}
 }
 
-func (s *Server) grpc() (*grpc.Server, *health.Server) {
+func (s *Server) grpc() *grpc.Server {
 	server := grpc.NewServer(append(s.intake.ServerOptions(), grpc.Creds(s.o.Credentials),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveEvery, Timeout: keepaliveWait}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(handshakeWait))...)
 	api.RegisterRateLimitQuotaServiceServer(s.intake.Registrar(server), s)
-	live := health.NewServer()
-	live.SetServingStatus(api.RateLimitQuotaService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
-	healthv1.RegisterHealthServer(s.intake.Registrar(server), live)
-	reflection.Register(server)
-	return server, live
+	return server
 }
 
 // divide drives the book until ctx ends.

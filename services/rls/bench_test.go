@@ -72,7 +72,7 @@ func BenchmarkOverTCP(b *testing.B) {
 		b.Fatal(err)
 	}
 	s.o.Credentials = insecure.NewCredentials()
-	server, _ := s.grpc()
+	server := s.grpc()
 	go server.Serve(listener) // it ends with the benchmark
 	b.Cleanup(server.Stop)
 	c := dial(b, listener.Addr().String())

@@ -40,7 +40,7 @@ func (bytesAsTheyAre) Unmarshal(data []byte, v any) error {
 func asker(t *testing.T, s *Server) func(...*ratelimitv3.RateLimitDescriptor) (*api.RateLimitResponse, error) {
 	t.Helper()
 	s.o.Credentials = insecure.NewCredentials()
-	server, _ := s.grpc()
+	server := s.grpc()
 	at := bufconn.Listen(1 << 20)
 	go server.Serve(at) // it ends with the test
 	t.Cleanup(server.Stop)

@@ -3,8 +3,6 @@ package rls
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -15,10 +13,7 @@ import (
 	api "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
@@ -136,23 +131,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer s.link.Finish(stopWait)
 	defer s.enforcer.Stop()
 	s.awaitConfiguration(ctx)
-	server, live := s.grpc()
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		live.Shutdown() // what waits goes on: limits hold until the last answer
-		force := time.AfterFunc(stopWait, server.Stop)
-		defer force.Stop()
-		server.GracefulStop()
-	})
-	err := server.Serve(listener)
-	if !stop() {
-		<-stopped
-	}
-	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("rate limit service on %s: %w", listener.Addr(), err)
-	}
-	return nil
+	return s.intake.Serve(ctx, s.grpc(), listener, intake.Serving{Name: "rate limit service",
+		Service: api.RateLimitService_ServiceDesc.ServiceName, StopWait: stopWait})
 }
 
 // awaitConfiguration waits for the xDS server's limits, and for the coordinator's configuration:
@@ -184,7 +164,7 @@ func (s *Server) newIntake() *intake.Intake {
 		Bounds: func(string) intake.Bounds { return bounds }})
 }
 
-func (s *Server) grpc() (*grpc.Server, *health.Server) {
+func (s *Server) grpc() *grpc.Server {
 	server := grpc.NewServer(append(s.intake.ServerOptions(), grpc.Creds(s.o.Credentials),
 		grpc.MaxConcurrentStreams(maxRequests), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
@@ -193,11 +173,7 @@ func (s *Server) grpc() (*grpc.Server, *health.Server) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(handshakeWait))...)
 	api.RegisterRateLimitServiceServer(s.intake.Registrar(server), s)
-	live := health.NewServer()
-	live.SetServingStatus(api.RateLimitService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
-	healthv1.RegisterHealthServer(s.intake.Registrar(server), live)
-	reflection.Register(server)
-	return server, live
+	return server
 }
 
 // Trouble is an alarm: requests are refused before they are decided.
