@@ -178,10 +178,9 @@ func (a *Agent) GossipAddress() string { return a.gossip.Address() }
 // AdminAddress is host:port of the admin server.
 func (a *Agent) AdminAddress() string { return a.adminAt.Addr().String() }
 
-// Run serves until ctx ends, then stops in order. The rate limit services are first, so that they
-// give back what the owners of EXACT limits' keys have granted. Then come the gateways, so that
-// the claims of those whose process is gone are withdrawn, then the stream and the gossip. An
-// error means that a port failed.
+// Run serves until ctx ends, then stops in order. The rate limit services are first, so that they give back what the
+// owners of EXACT limits' keys have granted. Then come the gateways, so that the claims of those whose process is gone
+// are withdrawn, then the stream and the gossip. An error means that a port failed.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("agent serves", "name", a.c.Name, "version", a.c.Version, "socket", a.c.Socket,
 		"gossip", a.GossipAddress(), "admin", a.AdminAddress(), "rls", a.RLSAddress(),
@@ -260,8 +259,7 @@ func (a *Agent) closeQuotas() {
 	}
 }
 
-// Partition cuts the agent off from all other agents and from the coordinator,
-// in both directions, or ends that.
+// Partition cuts the agent off from all other agents and from the coordinator, in both directions, or ends that.
 func (a *Agent) Partition(on bool) {
 	a.cut.Store(on)
 	a.gossip.Partition(on)

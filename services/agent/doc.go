@@ -7,11 +7,10 @@
 //
 // # Model
 //
-// Package core decides everything; it has no socket, goroutine, clock, disk or log, and
-// the simulator drives it as well. This package is the process around it: each socket's
-// goroutine gives the core its events, one at a time under one lock, and does what the core
-// returns (events.go). [Config.Complete] checks the settings, loads the snapshot and opens
-// the ports; [Agent.Run] serves until its context ends, and stops in order.
+// Package core decides everything; it has no socket, goroutine, clock, disk or log, and the simulator drives it as
+// well. This package is the process around it: each socket's goroutine gives the core its events, one at a time under
+// one lock, and does what the core returns (events.go). [Config.Complete] checks the settings, loads the snapshot and
+// opens the ports; [Agent.Run] serves until its context ends, and stops in order.
 //
 //	core         a gateway's life, what is sent to whom and when, alarms, status
 //	aggregation  who claims what, sums over the others, membership, isolation

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// exited reports whether a process is gone, or is a zombie that its parent has not
-// reaped. In doubt it returns false.
+// exited reports whether a process is gone, or is a zombie that its parent has not reaped. In doubt it returns false.
 func exited(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

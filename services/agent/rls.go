@@ -120,8 +120,7 @@ func (a *Agent) RLSAddress() string {
 	return a.rlsAt.Addr().String()
 }
 
-// standsAlone reports that no coordinator's configuration is expected: the service serves
-// the limits of its files.
+// standsAlone reports that no coordinator's configuration is expected: the service serves the limits of its files.
 func (a *Agent) standsAlone() bool { return a.rls != nil && len(a.c.Coordinators) == 0 }
 
 // limitsInForce is an alarm: what is in the directory, or what the xDS server has, is not

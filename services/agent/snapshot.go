@@ -17,8 +17,7 @@ import (
 // saveEvery is the least time between two snapshots of leases alone.
 const saveEvery = 5 * time.Second
 
-// restore puts the last good snapshot in force, if there is a usable one. The agent starts
-// without a damaged one.
+// restore puts the last good snapshot in force, if there is a usable one. The agent starts without a damaged one.
 func (a *Agent) restore() error {
 	dir := a.c.SnapshotDir
 	if dir == "" {

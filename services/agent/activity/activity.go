@@ -1,7 +1,6 @@
-// Package activity keeps what became of requests at an agent's gateways. It has how many were
-// admitted, refused, held, marked and shadowed, by tenant and pool and by limit, in about the
-// last minute and since the agent started. It also has which clients that happened to. It
-// answers questions about it. Nobody is sent any of it unasked.
+// Package activity keeps what became of requests at an agent's gateways. It has how many were admitted, refused, held,
+// marked and shadowed, by tenant and pool and by limit, in about the last minute and since the agent started. It also
+// has which clients that happened to. It answers questions about it. Nobody is sent any of it unasked.
 //
 // # Model
 //

@@ -1,6 +1,5 @@
-// Package applied is the state that the coordinator has put in force at this agent: the
-// configuration and the leases. It does no I/O and reads no clock: now is the monotonic
-// time since the agent's start.
+// Package applied is the state that the coordinator has put in force at this agent: the configuration and the leases.
+// It does no I/O and reads no clock: now is the monotonic time since the agent's start.
 //
 // # Model
 //

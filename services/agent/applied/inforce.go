@@ -55,8 +55,7 @@ func runs(leases []*controlv1.Lease) (out [][]*controlv1.Lease) {
 	return out
 }
 
-// putInForce puts in force what a stream has after the message l; before is the stream as it was
-// before that message.
+// putInForce puts in force what a stream has after the message l; before is the stream as it was before that message.
 func (o *State) putInForce(s, before *Stream, l *controlv1.Leases) *Grant {
 	changed := o.reconfigured || l.GetBase() == 0 || len(l.GetLeases())+len(l.GetRemoved())+len(l.GetPools()) > 0
 	if changed {
@@ -211,8 +210,7 @@ func ofEpoch(p *controlv1.PoolLease, epoch int64) *controlv1.PoolLease {
 	return p
 }
 
-// Held are the leases in force of some pools, nil for all, each pool with the epoch under which it
-// was sent.
+// Held are the leases in force of some pools, nil for all, each pool with the epoch under which it was sent.
 func (o *State) Held(pools []string) ([]*controlv1.PoolLease, []*controlv1.Lease) {
 	wanted := func(name string) bool { return pools == nil || slices.Contains(pools, name) }
 	var held []*controlv1.PoolLease

@@ -30,8 +30,7 @@ type membership struct {
 	version uint64 // 0 = it has none
 }
 
-// Stream begins a stream. The agent's Hello names the members in force: the coordinator sends
-// changes of those.
+// Stream begins a stream. The agent's Hello names the members in force: the coordinator sends changes of those.
 func (o *State) Stream() *Stream { return &Stream{state: o, members: o.members, awaits: true} }
 
 // ReportsChanges reports whether the coordinator understands reports of changes.
@@ -115,8 +114,7 @@ func (s *Stream) overtaken(l *controlv1.Leases) bool {
 	return l.GetSeq() < s.leases.GetSeq() || l.GetSeq() == s.leases.GetSeq() && !s.awaits
 }
 
-// join adds a part of a message to those before it. The result has More set until the end is
-// there.
+// join adds a part of a message to those before it. The result has More set until the end is there.
 func (s *Stream) join(l *controlv1.Leases) *controlv1.Leases {
 	if p := s.pending; p != nil {
 		l.Leases = append(p.Leases, l.Leases...)

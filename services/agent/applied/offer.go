@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	"github.com/titrate/titrate/services/agent/compile"
 	"github.com/titrate/titrate/services/agent/lastgood"
@@ -71,11 +73,10 @@ func (o *Offered) Add(c *controlv1.Configuration) (*Configuration, error) {
 	return compiled, nil
 }
 
-// known reports whether another stream has brought what p brings. The first word of a stream says at
-// least that the present configuration is held. A lower one is known if the revision in force is not
-// that of the Hello: another stream brought it. Else the coordinator does not believe that revision,
-// and sends what it has. A whole configuration that follows others replaces what is held, also one of
-// a higher revision: etcd has another history then.
+// known reports whether another stream has brought what p brings. The first word of a stream says at least that the
+// present configuration is held. A lower one is known if the revision in force is not that of the Hello: another stream
+// brought it. Else the coordinator does not believe that revision, and sends what it has. A whole configuration that
+// follows others replaces what is held, also one of a higher revision: etcd has another history then.
 func (o *Offered) known(p *controlv1.Configuration) bool {
 	in := o.offer.in.GetRevision()
 	if !o.begun {
@@ -114,19 +115,14 @@ func then(before, c *controlv1.Configuration) *controlv1.Configuration {
 // change compiles a change or a whole configuration.
 func (o *Offer) change(c *controlv1.Configuration) (*Configuration, error) {
 	out := &Configuration{Revision: c.GetRevision(), Epoch: c.GetEpoch(), Source: c}
-	if c.GetFull() {
-		fresh := compile.Book{Seed: c.GetSeed()}
-		if _, err := fresh.Change(append(o.book.Named(c.GetUnreadable()), c.GetResources()...),
-			c.GetDeleted()); err != nil {
-			return nil, err
+	if c.GetFull() || c.GetSeed() != o.in.GetSeed() {
+		held := &controlv1.Configuration{Resources: o.book.Named(c.GetUnreadable())}
+		if !c.GetFull() {
+			b, _ := proto.Marshal(o.book.Resources()) // it came encoded
+			_ = proto.Unmarshal(b, held)
 		}
-		o.book = fresh
-	} else if c.GetSeed() != o.in.GetSeed() {
 		fresh := compile.Book{Seed: c.GetSeed()}
-		if _, err := fresh.Change(o.book.Resources(), nil); err != nil {
-			return nil, err
-		}
-		if _, err := fresh.Change(c.GetResources(), c.GetDeleted()); err != nil {
+		if _, err := fresh.Change(append(held.GetResources(), c.GetResources()...), c.GetDeleted()); err != nil {
 			return nil, err
 		}
 		o.book = fresh
@@ -164,13 +160,14 @@ func (o *Offer) SetAhead(ahead int64) bool {
 	return off
 }
 
-// Source is the configuration in force as the coordinator has sent it, whole; nil: none yet.
+// Source is the configuration in force as the coordinator has sent it, whole, to be encoded; nil: none yet.
 func (o *Offer) Source() *controlv1.Configuration {
 	if o.in == nil {
 		return nil
 	}
-	c := header(o.in)
-	c.Full, c.Resources = true, o.book.Resources()
+	c := o.book.Resources()
+	proto.Merge(c, header(o.in))
+	c.Full = true
 	return c
 }
 

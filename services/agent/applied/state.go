@@ -13,8 +13,7 @@ import (
 // defaultSoftExpiry holds for leases that name none.
 const defaultSoftExpiry = 3 * time.Second
 
-// StaleEpochError is the refusal of leases or of a configuration of a coordinator that was
-// replaced.
+// StaleEpochError is the refusal of leases or of a configuration of a coordinator that was replaced.
 type StaleEpochError struct{ Got, Applied int64 }
 
 // Error names both epochs.

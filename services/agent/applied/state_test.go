@@ -354,13 +354,14 @@ func TestChangesFollowEachOther(t *testing.T) {
 		Resources: []*quotav1.Resource{pool("b", -1), tenant("y", 3)}}); err == nil {
 		t.Error("a bad change is taken")
 	}
-	c = add(&controlv1.Configuration{Revision: 4, Seed: 5, Resources: []*quotav1.Resource{pool("b", 1)}})
+	c = add(&controlv1.Configuration{Revision: 4, Seed: 5, Resources: []*quotav1.Resource{pool("b", 1),
+		{Kind: &quotav1.Resource_Override{Override: &quotav1.Override{Name: "tenants/y/limits/l/overrides/k", Rate: "3/s"}}}}})
 	if d := c.Delta; d.Base != 2 || d.Shared == nil || len(d.Tenants) != 1 || d.Tenants[0].Name != "y" ||
-		!slices.Equal(d.Removed, []string{"x"}) || len(c.Source.GetResources()) != 3 {
+		!slices.Equal(d.Removed, []string{"x"}) || len(c.Source.GetResources()) != 4 {
 		t.Errorf("the repair: %+v of %+v", c.Delta, c.Source)
 	}
 	c = add(&controlv1.Configuration{Revision: 5, Seed: 6, Resources: []*quotav1.Resource{tenant("x", 7)}})
-	if c.Delta != nil || c.Config.Seed != 6 || len(c.Config.Tenants) != 3 {
+	if c.Delta != nil || c.Config.Seed != 6 || len(c.Config.Tenants) != 3 || len(c.Config.Overrides) != 1 {
 		t.Errorf("with another seed: %+v", c)
 	}
 	if s := o.Source(); s.GetRevision() != 5 || s.GetSeed() != 6 || len(s.GetResources()) != 4 || !s.GetFull() {

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/titrate/titrate/control/config"
+	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -33,14 +36,13 @@ type Book struct {
 	leftOver map[string]config.LeftOut // overrides that are not valid, by resource name
 }
 
-// Change takes in changed resources, forgets the deleted ones, by name, and returns what that
-// makes of the configuration; revisions are left 0. A deleted name that is not there is no
-// error: the state is as wanted. What of a tenant is not valid is left out, see LeftOut. An
-// error, of a pool or of the configuration's size, refuses the whole change; the book is then
-// as before.
+// Change takes in changed resources, forgets the deleted ones, by name, and returns what that makes of the
+// configuration; revisions are left 0. A deleted name that is not there is no error: the state is as wanted. What of a
+// tenant is not valid is left out, see LeftOut. An error, of a pool or of the configuration's size, refuses the whole
+// change; the book is then as before.
 func (b *Book) Change(resources []*quotav1.Resource, deleted []string) (*config.Delta, error) {
 	d := &draft{book: b, groups: map[string]group{}, count: b.count,
-		digest: b.digest, over: map[string]*quotav1.Resource{}}
+		digest: b.digest, over: map[string]changedOverride{}}
 	for _, r := range resources {
 		d.put(resource.Name(r), r)
 	}
@@ -69,19 +71,24 @@ func (b *Book) Len() int { return b.count }
 // Digest returns the digest of all resources.
 func (b *Book) Digest() resource.Digest { return b.digest }
 
-// Resources returns all resources ordered by name. They are shared: don't
-// change them.
-func (b *Book) Resources() []*quotav1.Resource {
-	out := slices.AppendSeq(make([]*quotav1.Resource, 0, b.count), maps.Values(b.pools))
+// Resources returns a configuration of all resources, to be encoded. Overrides are in it as they are encoded, as
+// unknown fields: to decode a million of them takes seconds. The others are shared: don't change them.
+func (b *Book) Resources() *controlv1.Configuration {
+	out := &controlv1.Configuration{Resources: slices.Collect(maps.Values(b.pools))}
 	for _, g := range b.groups {
-		out = append(out, g...)
+		out.Resources = append(out.Resources, g...)
 	}
-	for name := range b.over {
-		out = append(out, b.override(name))
+	field := protowire.AppendTag(nil, out.ProtoReflect().Descriptor().Fields().ByName("resources").Number(),
+		protowire.BytesType)
+	bytes := 0
+	for _, encoded := range b.over {
+		bytes += len(field) + protowire.SizeBytes(len(encoded))
 	}
-	slices.SortFunc(out, func(a, b *quotav1.Resource) int {
-		return strings.Compare(resource.Name(a), resource.Name(b))
-	})
+	overrides := make([]byte, 0, bytes)
+	for _, encoded := range b.over {
+		overrides = protowire.AppendString(append(overrides, field...), encoded)
+	}
+	out.ProtoReflect().SetUnknown(overrides)
 	return out
 }
 
@@ -115,8 +122,7 @@ func (b *Book) LeftOut() (out []config.LeftOut) {
 	return out
 }
 
-// group is the resources of one tenant or plan, by name. Those whose name says neither are the
-// group of the owner "".
+// group is the resources of one tenant or plan, by name. Those whose name says neither are the group of the owner "".
 type group []*quotav1.Resource
 
 // ownerOf is the owner of a resource, "" if its name does not say.

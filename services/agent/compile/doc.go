@@ -17,15 +17,13 @@
 //	tenants/t/limits/l          a Limit in tenant t
 //	tenants/-/limits/l          a default, which gateways give every tenant that has no l
 //
-// The tenant "-" is always there: it stands for unknown tenants. A quota or a
-// limit of a tenant that has no resource makes one of weight 1, since the order
-// in which an administrator creates them must not matter.
+// The tenant "-" is always there: it stands for unknown tenants. A quota or a limit of a tenant that has no resource
+// makes one of weight 1, since the order in which an administrator creates them must not matter.
 //
 // # Units
 //
-// Rates become cost units per second: 600/min is 10. Queues: a pool's default
-// is VARIABLE_STRUCTURE with 50 ms delay target, 1 s longest wait, 1024 requests; a limit
-// without a queue is POLICE.
+// Rates become cost units per second: 600/min is 10. Queues: a pool's default is VARIABLE_STRUCTURE with 50 ms delay
+// target, 1 s longest wait, 1024 requests; a limit without a queue is POLICE.
 //
 // A change costs O(its tenants' resources), and O(all resources) if pools come or go or if
 // defaults change: every tenant may then mean something else.

@@ -18,7 +18,7 @@ type draft struct {
 	book   *Book
 	pools  map[string]*quotav1.Resource // nil: as in the book
 	groups map[string]group             // of the tenants and plans that are compiled
-	over   map[string]*quotav1.Resource // overrides that change, by name; nil: deleted
+	over   map[string]changedOverride   // overrides that change, by name
 	count  int
 	digest resource.Digest
 
@@ -44,7 +44,7 @@ func (d *draft) put(name string, r *quotav1.Resource) {
 		d.putPool(name, r)
 		return
 	}
-	if r.GetOverride() != nil || d.book.over[name] != "" || d.over[name] != nil {
+	if r.GetOverride() != nil || d.book.over[name] != "" || d.over[name].now != nil {
 		d.putOverride(name, r)
 		return
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,20 +28,27 @@ func (b *Book) override(name string) *quotav1.Resource {
 	return r
 }
 
+// changedOverride is an override that changes, and its encoding. Both are empty if it is deleted.
+type changedOverride struct {
+	now     *quotav1.Resource
+	encoded string
+}
+
 // putOverride takes an override into the draft; nil deletes the one of that name.
 func (d *draft) putOverride(name string, r *quotav1.Resource) {
-	before, again := d.over[name]
-	if !again {
-		before = d.book.override(name)
+	before := d.book.over[name]
+	if c, again := d.over[name]; again {
+		before = c.encoded
 	}
-	if before != nil {
+	now := resource.Encode(r)
+	d.digest = d.digest.ReplaceEncoded([]byte(before), now)
+	if before != "" {
 		d.count--
 	}
 	if r != nil {
 		d.count++
 	}
-	d.digest = d.digest.Replace(before, r)
-	d.over[name] = r
+	d.over[name] = changedOverride{r, string(now)}
 }
 
 // compiledOverride is an override as gateways have it.
@@ -75,9 +83,9 @@ func (d *draft) compileOverrides() {
 		return changes[of]
 	}
 	d.leftOver = map[string]config.LeftOut{}
-	for name, r := range d.over {
+	for name, c := range d.over {
 		was, _ := d.book.compileOverride(d.book.override(name))
-		now, err := d.book.compileOverride(r)
+		now, err := d.book.compileOverride(c.now)
 		if err != nil {
 			ref, _ := resource.Parse(name)
 			d.leftOver[name] = config.LeftOut{Tenant: ref.Tenant, Limit: resource.OverridePart(ref),
@@ -105,11 +113,11 @@ func (d *draft) compileOverrides() {
 // commitOverrides puts the overrides of the draft in the book.
 func (d *draft) commitOverrides() {
 	b := d.book
-	for name, r := range d.over {
+	for name, c := range d.over {
 		delete(b.leftOver, name)
-		if delete(b.over, name); r != nil {
-			encoded, _ := proto.Marshal(r) // it came encoded
-			b.over[name] = string(encoded)
+		if delete(b.over, name); c.now != nil {
+			at := strings.Index(c.encoded, name)
+			b.over[c.encoded[at:at+len(name)]] = c.encoded // the name takes no memory of its own
 		}
 	}
 	maps.Copy(b.leftOver, d.leftOver)

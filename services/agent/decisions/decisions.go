@@ -9,8 +9,7 @@
 //
 // # Bounds
 //
-// At most parts × perPart decisions, some 630 bytes each: 21 MB. Adding is O(1), a question
-// O(decisions).
+// At most parts × perPart decisions, some 630 bytes each: 21 MB. Adding is O(1), a question O(decisions).
 package decisions
 
 import (

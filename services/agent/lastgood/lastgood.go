@@ -3,8 +3,7 @@
 //
 // # Model
 //
-// One file, last-good.bin, holds a whole configuration and the leases of that time, as they
-// came on the control stream:
+// One file, last-good.bin, holds a whole configuration and the leases of that time, as they came on the control stream:
 //
 //	offset  size  what
 //	0       8     "TITRATE1": magic and format
@@ -112,9 +111,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Load returns the snapshot in dir, nil if there is none. What is damaged is moved aside and
-// gives a *DamagedError. If that is the file with changes, the snapshot without them, or with
-// those before the damage, is returned as well.
+// Load returns the snapshot in dir, nil if there is none. What is damaged is moved aside and gives a *DamagedError. If
+// that is the file with changes, the snapshot without them, or with those before the damage, is returned as well.
 func Load(dir string) (*Snapshot, error) {
 	path := filepath.Join(dir, name)
 	b, err := os.ReadFile(path)
@@ -148,17 +146,16 @@ func moveAside(dir, name, damage string, reason error) error {
 func Reject(dir string, reason error) error { return moveAside(dir, name, damage, reason) }
 
 func encode(s Snapshot) ([]byte, error) {
-	configuration, err := proto.Marshal(s.Configuration)
+	size := proto.Size(s.Configuration)
+	b := make([]byte, head, head+8+size+proto.Size(s.Leases))
+	b = binary.LittleEndian.AppendUint64(b, uint64(size))
+	b, err := proto.MarshalOptions{}.MarshalAppend(b, s.Configuration)
+	if err == nil {
+		b, err = proto.MarshalOptions{}.MarshalAppend(b, s.Leases)
+	}
 	if err != nil {
 		return nil, err
 	}
-	leases, err := proto.Marshal(s.Leases)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, head, head+8+len(configuration)+len(leases))
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(configuration)))
-	b = append(append(b, configuration...), leases...)
 	sum := sha256.Sum256(b[head:])
 	copy(b, magic)
 	copy(b[len(magic):], sum[:])

@@ -1,7 +1,6 @@
-// Package reports turns the gateways' reports into the agent's report to the coordinator.
-// A filter sends amounts of cost since its last report; the agent sends rates per second,
-// at other times. The amounts of a filter are added up until the agent reports, and
-// divided by the time that they cover.
+// Package reports turns the gateways' reports into the agent's report to the coordinator. A filter sends amounts of
+// cost since its last report; the agent sends rates per second, at other times. The amounts of a filter are added up
+// until the agent reports, and divided by the time that they cover.
 //
 // # Invariants
 //
@@ -147,8 +146,7 @@ func (r *Reports) Rates(now time.Duration, wanted func(pool string) bool) []*con
 	})
 }
 
-// updateRates turns the deltas of a pool into rates, if a report has come since. A pool without
-// any is forgotten.
+// updateRates turns the deltas of a pool into rates, if a report has come since. A pool without any is forgotten.
 func (f *reporter) updateRates(gateway, pool string) {
 	seconds := (f.covered - f.taken[pool]).Seconds()
 	if seconds <= 0 {

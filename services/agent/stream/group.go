@@ -157,8 +157,7 @@ func (g *Group) All() []Status {
 	return all
 }
 
-// received notes a message of a stream. Coordinators come first on it, or the stream's coordinator
-// leads all pools.
+// received notes a message of a stream. Coordinators come first on it, or the stream's coordinator leads all pools.
 func (m *member) received(r *controlv1.ConnectResponse) {
 	g := m.group
 	g.mu.Lock()

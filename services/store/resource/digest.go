@@ -20,15 +20,28 @@ type Digest uint64
 // Replace returns the digest of the set in which now took the place of before. Either may be nil: a resource came, or
 // went.
 func (d Digest) Replace(before, now *quotav1.Resource) Digest {
+	return d.ReplaceEncoded(Encode(before), Encode(now))
+}
+
+// ReplaceEncoded is Replace of resources that Encode has encoded; empty is none.
+func (d Digest) ReplaceEncoded(before, now []byte) Digest {
 	return d - digest(before) + digest(now)
 }
 
-func digest(r *quotav1.Resource) Digest {
+// Encode is the encoding of which a digest is made, nil for nil.
+func Encode(r *quotav1.Resource) []byte {
 	if r == nil {
-		return 0
+		return nil
 	}
 	// What was stored, or came over the network, can be encoded.
 	b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(r)
-	sum := sha256.Sum256(b)
+	return b
+}
+
+func digest(encoded []byte) Digest {
+	if len(encoded) == 0 {
+		return 0
+	}
+	sum := sha256.Sum256(encoded)
 	return Digest(binary.LittleEndian.Uint64(sum[:]))
 }
