@@ -62,8 +62,7 @@ func (o *Coordinator) streamed() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{o.guard.Stream}
 }
 
-// admit refuses a call before its message is read, if its caller may not make it whatever the
-// message says.
+// admit refuses a call before its message is read, if its caller may not make it whatever the message says.
 func (o *Coordinator) admit(ctx context.Context, method string) error {
 	if method == controlv1.PeerService_Ask_FullMethodName {
 		return o.peers.known(ctx)
@@ -100,9 +99,8 @@ func bounds(method string) intake.Bounds {
 	return intake.Bounds{Bytes: 1 << 20, Entries: 50_000}
 }
 
-// checkCallersKnown refuses a port for calls beyond loopback whose callers show no
-// certificate: they could do everything. Tokens are enough on a port without the control
-// stream. Without TLS no token leaves this machine.
+// checkCallersKnown refuses a port for calls beyond loopback whose callers show no certificate: they could do
+// everything. Tokens are enough on a port without the control stream. Without TLS no token leaves this machine.
 func (o *Coordinator) checkCallersKnown(flag, address string) error {
 	c := &o.config
 	s := c.Security

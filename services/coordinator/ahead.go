@@ -75,9 +75,8 @@ func (c *claims) add(now time.Time, agent string, epoch, revision int64) (start 
 	return start
 }
 
-// decide forgets claims that are met or old, and returns what the others amount to: 0, 0 if they are
-// not believed. left is false if there are none: then nobody decides any more. connected are the agents
-// that have streams.
+// decide forgets claims that are met or old, and returns what the others amount to: 0, 0 if they are not believed. left
+// is false if there are none: then nobody decides any more. connected are the agents that have streams.
 func (c *claims) decide(now time.Time, connected []string, met func(epoch, revision int64) bool) (epoch, revision int64,
 	left bool) {
 	c.mu.Lock()

@@ -137,8 +137,7 @@ func (c timedLoop) Ahead(h *controlv1.Hello) {
 	}
 }
 
-// Run serves until ctx ends, then stops in order. It returns nil after such a
-// stop, otherwise what broke.
+// Run serves until ctx ends, then stops in order. It returns nil after such a stop, otherwise what broke.
 func (o *Coordinator) Run(ctx context.Context) error {
 	defer o.release()
 	o.log.Info("coordinator starts", "name", o.config.Name, "grpc", o.Address(), "agents", o.AgentAddress(),
@@ -230,8 +229,7 @@ func (o *Coordinator) warnWithoutEtcd(ctx context.Context) {
 	}
 }
 
-// lead follows the election, and runs rounds while this coordinator leads, until ctx
-// ends.
+// lead follows the election, and runs rounds while this coordinator leads, until ctx ends.
 func (o *Coordinator) lead(ctx context.Context) {
 	var before election.State
 	ticker := time.NewTimer(0)

@@ -20,9 +20,8 @@ import (
 	"github.com/titrate/titrate/services/store/resource"
 )
 
-// Audit makes the server write a line for each resource that a request changes: who,
-// what, before and after. A request about more than 1000 has one line: who, how many, and a digest of what was asked
-// for. who names the caller.
+// Audit makes the server write a line for each resource that a request changes: who, what, before and after. A request
+// about more than 1000 has one line: who, how many, and a digest of what was asked for. who names the caller.
 func (s *Server) Audit(log *slog.Logger, who func(context.Context) string) *Server {
 	s.audit, s.who = log, who
 	return s
@@ -66,8 +65,7 @@ func changed(c store.Change) string {
 	return c.Name
 }
 
-// maxAuthor bounds what the history keeps of a caller's name, bytes: a certificate may have
-// any number of identities.
+// maxAuthor bounds what the history keeps of a caller's name, bytes: a certificate may have any number of identities.
 const maxAuthor = 1024
 
 // note makes the entry of the history for a change by the caller.

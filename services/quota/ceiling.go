@@ -20,11 +20,7 @@ func (s *Server) checkChanges(ctx context.Context, changes []store.Change) error
 	if err != nil && len(over) == 0 {
 		return err
 	}
-	many, err := s.checkOverrideCount(ctx, changes)
-	if err != nil && len(over)+len(tooMany) == 0 {
-		return err
-	}
-	return append(append(over, tooMany...), many...).OrNil()
+	return append(append(over, tooMany...), s.checkOverrideCount(ctx, changes)...).OrNil()
 }
 
 // overCeiling is the refusal of a change by a ceiling, in the ceiling's words.

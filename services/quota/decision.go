@@ -64,8 +64,7 @@ func (s *Server) claimsNow(ctx context.Context, d *quotav1.Decision) []string {
 	return []string{fmt.Sprintf("Site %s decided.%s That is as of now.", d.GetSite(), claimSentences(there))}
 }
 
-// decisionSteps are a decision in sentences: what came of the request, then what each limit and
-// the share had for it.
+// decisionSteps are a decision in sentences: what came of the request, then what each limit and the share had for it.
 func decisionSteps(d *quotav1.Decision) []string {
 	gateway := d.GetGateway()
 	if d.GetSite() != "" {

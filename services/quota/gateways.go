@@ -30,9 +30,8 @@ func (s *Server) ListGateways(ctx context.Context, _ *quotav1.ListGatewaysReques
 	return &quotav1.ListGatewaysResponse{Revision: revision, Gateways: gateways}, nil
 }
 
-// Behind says of each gateway how many changes up to the revision are not in force there. It also
-// says when the oldest of these was stored, as far as the history knows. It reads the history only if
-// a gateway has another revision.
+// Behind says of each gateway how many changes up to the revision are not in force there. It also says when the oldest
+// of these was stored, as far as the history knows. It reads the history only if a gateway has another revision.
 func Behind(ctx context.Context, s *store.Store, revision int64, gateways []*quotav1.Gateway) {
 	if !slices.ContainsFunc(gateways, func(g *quotav1.Gateway) bool { return g.GetRevision() < revision }) {
 		return

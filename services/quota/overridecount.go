@@ -25,21 +25,19 @@ var errManyOverrides = errors.New("too many overrides")
 // checkOverrideCount refuses changes after which a limit, a tenant or the installation has more overrides than it may
 // have. Replaced ones count twice, so that near a bound a change of many may have to be cut. Two changes at the same
 // time may pass together.
-func (s *Server) checkOverrideCount(ctx context.Context, changes []store.Change) (store.ChangeErrors, error) {
+func (s *Server) checkOverrideCount(ctx context.Context, changes []store.Change) store.ChangeErrors {
+	if s.live == nil {
+		return nil
+	}
 	fresh, last := map[string]int{}, map[string]int{} // by parent, "" being all
 	for i, c := range changes {
 		if _, is := c.Resource.(*quotav1.Override); !is || c.Op == store.Delete {
 			continue
 		}
-		if ref, err := resource.Parse(c.Resource.GetName()); err == nil {
-			for _, of := range []string{"", "tenants/" + ref.Tenant, ref.Parent()} {
-				fresh[of]++
-				last[of] = i
-			}
+		for _, of := range resource.ParentsOf(c.Resource.GetName()) {
+			fresh[of]++
+			last[of] = i
 		}
-	}
-	if len(fresh) == 0 {
-		return nil, nil
 	}
 	for _, of := range slices.Backward(slices.Sorted(maps.Keys(fresh))) { // the limit first
 		n := fresh[of]
@@ -47,10 +45,7 @@ func (s *Server) checkOverrideCount(ctx context.Context, changes []store.Change)
 		if of == "" {
 			most, whose = allOverrides, "all tenants together"
 		}
-		stored, err := s.overrides(ctx, of)
-		if err != nil {
-			return nil, err
-		}
+		stored := s.live.Overrides(of)
 		if n == 1 && stored == most { // it may replace one
 			if _, err := s.store.Get(ctx, changes[last[of]].Resource.GetName()); err == nil {
 				continue
@@ -60,17 +55,8 @@ func (s *Server) checkOverrideCount(ctx context.Context, changes []store.Change)
 			i := last[of]
 			return store.ChangeErrors{{Index: i, Name: changes[i].Resource.GetName(), Err: fmt.Errorf(
 				"%w: %s has %d, and with these it would be %d; at most %d are possible", errManyOverrides, whose,
-				stored, stored+n, most)}}, nil
+				stored, stored+n, most)}}
 		}
 	}
-	return nil, nil
-}
-
-// overrides is the number of overrides of a limit or a tenant, or of all for "". To count a million keys in etcd takes
-// a tenth of a second.
-func (s *Server) overrides(ctx context.Context, of string) (int, error) {
-	if s.live != nil {
-		return s.live.Overrides(of), nil
-	}
-	return s.store.CountOverrides(ctx, of)
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -214,7 +215,7 @@ func (s *Store) attempt(ctx context.Context, note Note, changes []Change, write 
 	next := h
 	next.Revision, next.Prev = h.after(0, now), h.Revision
 	set := p.set(next.Revision, timestamppb.New(now))
-	if err := checkSize(set, changes); err != nil {
+	if err := set.checkSize(changes); err != nil {
 		return Result{}, err
 	}
 	if !write {
@@ -242,7 +243,7 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 		return err
 	}
 	keys := len(set.Resources) + len(set.Deleted) + len(r.parts) + len(history.ops)
-	if size(set)+int(r.Bytes) <= MaxBytes && keys < maxOps {
+	if set.bytes+int(r.Bytes) <= MaxBytes && keys < maxOps {
 		ops, err := s.operations(set)
 		if err != nil {
 			return err
@@ -257,17 +258,18 @@ func (s *Store) write(ctx context.Context, h, next head, set changeSet, r record
 	if err != nil {
 		return err
 	}
+	own := &ownStage{next.Staged, chunks, sync.OnceValue(func() overlay { return overlaid(chunks) }),
+		make(chan struct{})}
+	s.own.Store(own)
 	conditions := append(slices.Concat(history.when, s.partsThere(r)), s.staged(next))
 	if err := s.commit(ctx, h, append(history.ops, s.putHead(next)), conditions...); err != nil {
+		s.disown(own)
 		if errors.Is(err, errRaced) { // it was not put in force
 			_, _ = s.txn(ctx, s.dropStage(next.Staged), s.dropParts(r.id)) // or Tidy will
 		}
 		return err
 	}
-	// The changes are in force now. If carrying them out fails, the next writer does it.
-	if err := s.carryOutOwn(ctx, next.Staged, chunks); err != nil {
-		s.log.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
-	}
+	go s.carryOutOwn(context.WithoutCancel(ctx), own) // the changes are in force now: the caller need not wait
 	return nil
 }
 
@@ -304,9 +306,9 @@ func wellFormed(changes []Change) error {
 	return nil
 }
 
-// checkSize refuses what is too large for etcd: all resources that are, else the whole.
-func checkSize(set changeSet, changes []Change) error {
-	total, large := 0, ChangeErrors(nil)
+// checkSize measures a change set, and refuses what is too large for etcd: all resources that are, else the whole.
+func (set *changeSet) checkSize(changes []Change) error {
+	var large ChangeErrors
 	for _, r := range set.Resources {
 		n := proto.Size(r)
 		if n > MaxValue {
@@ -315,26 +317,15 @@ func checkSize(set changeSet, changes []Change) error {
 			large = append(large, &ChangeError{Index: i, Name: name,
 				Err: fmt.Errorf("%w: %d bytes, a resource has at most %d", ErrTooLarge, n, MaxValue)})
 		}
-		total += n
+		set.bytes += n
 	}
 	if err := large.OrNil(); err != nil {
 		return err
 	}
-	if total > MaxStaged {
-		return fmt.Errorf("%w: %d bytes, at most %d go into one change", ErrTooLarge, total, MaxStaged)
+	if set.bytes > MaxStaged {
+		return fmt.Errorf("%w: %d bytes, at most %d go into one change", ErrTooLarge, set.bytes, MaxStaged)
 	}
 	return nil
-}
-
-func size(set changeSet) int {
-	total := 0
-	for _, r := range set.Resources {
-		total += proto.Size(r) + len(resource.Name(r))
-	}
-	for _, name := range set.Deleted {
-		total += len(name)
-	}
-	return total
 }
 
 // operations returns what writes changes into the resources' own keys.

@@ -65,7 +65,7 @@ func (s *Store) CrashingApply(ctx context.Context, resources []*quotav1.Resource
 	if err != nil {
 		return err
 	}
-	ops, err := s.operations(changeSet{chunks[0].GetResources(), chunks[0].GetDeleted()})
+	ops, err := s.operations(changeSet{Resources: chunks[0].GetResources(), Deleted: chunks[0].GetDeleted()})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (s *Store) loadDependants(ctx context.Context, deleted map[string]bool, v v
 
 func wanted(changes []Change) []string {
 	var names []string
-	seen := make(map[string]bool)
+	seen := make(map[string]bool, len(changes))
 	add := func(name string) {
 		if !seen[name] {
 			seen[name] = true
@@ -134,13 +134,15 @@ func listedNames(m resource.Message) (names []string) {
 // read returns pageKeys at a time, one by name maxOps.
 const manyKeys = pageKeys / maxOps
 
-// loadAll reads all that is stored, and keeps what the names are.
+// loadAll reads all that is stored from the first of the names to the last, and keeps what the names are.
 func (s *Store) loadAll(ctx context.Context, names []string, v view) error {
 	wanted := make(map[string]bool, len(names))
+	first, last := s.last(), ""
 	for _, name := range names {
 		wanted[name] = true
+		first, last = min(first, s.keyOf(name)), max(last, s.keyOf(name))
 	}
-	return s.scan(ctx, s.first(), s.last(), 0, func(kv *mvccpb.KeyValue) (bool, error) {
+	return s.scan(ctx, first, last+"\x00", 0, func(kv *mvccpb.KeyValue) (bool, error) {
 		if wanted[s.nameOf(kv.Key)] {
 			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
 		}
@@ -157,21 +159,14 @@ func (s *Store) loadKeys(ctx context.Context, names []string, v view) error {
 			ops[i] = clientv3.OpGet(s.keyOf(name))
 		}
 		names = names[n:]
-		if err := s.loadOps(ctx, ops, v); err != nil {
+		got, err := s.txn(ctx, ops...)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (s *Store) loadOps(ctx context.Context, ops []clientv3.Op, v view) error {
-	got, err := s.txn(ctx, ops...)
-	if err != nil {
-		return err
-	}
-	for _, r := range got.Responses {
-		for _, kv := range r.GetResponseRange().Kvs {
-			s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
+		for _, r := range got.Responses {
+			for _, kv := range r.GetResponseRange().Kvs {
+				s.decodeKnown(kv, func(m resource.Message) { v[m.GetName()] = m })
+			}
 		}
 	}
 	return nil

@@ -47,9 +47,8 @@ func TestManyOverrides(t *testing.T) {
 				break
 			}
 		}
-		n, err := s.CountOverrides(t.Context(), parent)
-		if len(all) != want || n != want || err != nil || !slices.IsSorted(all) {
-			t.Errorf("%q: %d overrides, %d counted, %v", parent, len(all), n, err)
+		if len(all) != want || !slices.IsSorted(all) {
+			t.Errorf("%q: %d overrides", parent, len(all))
 		}
 	}
 	for _, kind := range []resource.Kind{resource.Limit, resource.Quota} {

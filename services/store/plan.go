@@ -54,7 +54,8 @@ func decide(stored view, changes []Change) (*plan, error) {
 // more than before.
 func try(stored view, changes []Change, refused map[int]error) (*plan, bool) {
 	before := len(refused)
-	p := &plan{changes: changes, before: stored, final: make(map[string]resource.Message), owner: map[string]string{}}
+	p := &plan{changes: changes, before: stored, owner: map[string]string{},
+		final: make(map[string]resource.Message, len(changes))}
 	for i, c := range changes {
 		if refused[i] != nil {
 			continue
@@ -220,11 +221,7 @@ func (p *plan) resolve(c Change) error {
 func (p *plan) judge(m resource.Message) error {
 	switch m := m.(type) {
 	case *quotav1.Override:
-		ref, err := resource.Parse(m.GetName())
-		if err != nil {
-			return err
-		}
-		return refuses(p.judgeOf(ref.Parent()), m)
+		return refuses(p.judgeOf(resource.ParentOf(m.GetName())), m)
 	case *quotav1.Limit:
 		j := p.judgeOf(m.GetName())
 		for _, name := range listedNames(m) {
@@ -381,13 +378,14 @@ func listed(names []string) string {
 // on.
 func (p *plan) set(revision int64, now *timestamppb.Timestamp) changeSet {
 	var set changeSet
+	etag := Etag(revision) // all have the same, and the same time
 	for _, name := range p.order {
 		m := p.final[name]
 		if m == nil {
 			set.Deleted = append(set.Deleted, name)
 			continue
 		}
-		p.final[name] = p.stamped(m, Etag(revision), now)
+		p.final[name] = p.stamped(m, etag, now)
 		set.Resources = append(set.Resources, resource.Of(p.final[name]))
 	}
 	return set
@@ -428,8 +426,8 @@ func (p *plan) stored(c Change, now *timestamppb.Timestamp) resource.Message {
 	switch {
 	case !written:
 		return proto.Clone(old).(resource.Message)
-	case now != nil:
-		return m // see set
+	case now != nil: // see set; a Watch of this process may have delivered m
+		return proto.Clone(m).(resource.Message)
 	case old != nil:
 		return p.stamped(m, old.GetEtag(), old.GetUpdateTime())
 	}

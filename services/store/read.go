@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
@@ -104,10 +105,13 @@ func (s *Store) currentHead(ctx context.Context) (h head, rev int64, err error) 
 	return headOf(got), got.Header.Revision, nil
 }
 
-// overlay returns the staged changes of a head, nil if nothing.
+// overlay returns the staged changes of a head, nil if nothing. They must not be changed.
 func (s *Store) overlay(ctx context.Context, h head, rev int64) (overlay, error) {
 	if h.Staged == "" {
 		return nil, nil
+	}
+	if own := s.ownOf(h); own != nil {
+		return own.overlay(), nil
 	}
 	chunks, err := s.chunks(ctx, h, rev)
 	if err != nil {
@@ -135,7 +139,7 @@ func (s *Store) each(ctx context.Context, h head, rev int64, start, end string,
 		for on && len(keys) > 0 && keys[0] < limit {
 			name := s.nameOf([]byte(keys[0]))
 			if m := over[name]; m != nil && keys[0] >= start {
-				on = visit(name, m, nil)
+				on = visit(name, proto.Clone(m).(resource.Message), nil)
 			}
 			keys = keys[1:]
 		}
@@ -184,17 +188,6 @@ func (s *Store) Names(ctx context.Context, kind resource.Kind, parent string, vi
 		}
 		return true, nil
 	}, clientv3.WithKeysOnly())
-}
-
-// CountOverrides is the number of stored overrides of a limit or a tenant, or of all for "". It leaves out what is
-// staged.
-func (s *Store) CountOverrides(ctx context.Context, parent string) (int, error) {
-	start, end := s.overrideBounds(Query{Parent: parent})
-	got, err := s.get(ctx, start, clientv3.WithRange(end), clientv3.WithCountOnly())
-	if err != nil {
-		return 0, err
-	}
-	return int(got.Count), nil
 }
 
 // scan calls visit for the keys in [start, end) in order, page by page at one revision (0 = now), until it returns

@@ -118,7 +118,8 @@ func replacement(
 			set.Deleted = append(set.Deleted, name)
 		}
 	}
-	return set, checkSize(set, nil)
+	err := set.checkSize(nil)
+	return set, err
 }
 
 // dropLost takes a change set out of the head whose chunks are gone, and carries one out whose chunks are there.

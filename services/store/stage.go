@@ -37,6 +37,7 @@ const (
 type changeSet struct {
 	Resources []*quotav1.Resource
 	Deleted   []string
+	bytes     int // of the resources, see checkSize
 }
 
 func (s *Store) stagePrefix() string { return s.prefix + "changes/" }
@@ -105,8 +106,28 @@ func (s *Store) staged(h head) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(s.chunkKey(h.Staged, 0)), ">", 0)
 }
 
-// chunks reads the change set of a head, at an etcd revision (0 = now).
+// ownStage is a change set of this process: its readers and its Watch have it, and its writers wait until it is carried
+// out.
+type ownStage struct {
+	id      string
+	chunks  []*controlv1.Configuration
+	overlay func() overlay
+	carried chan struct{} // closed then, or when that has failed
+}
+
+// ownOf returns the change set of a head if this process has it, else nil.
+func (s *Store) ownOf(h head) *ownStage {
+	if own := s.own.Load(); own != nil && own.id == h.Staged {
+		return own
+	}
+	return nil
+}
+
+// chunks reads the change set of a head, at an etcd revision (0 = now). It must not be changed.
 func (s *Store) chunks(ctx context.Context, h head, rev int64) ([]*controlv1.Configuration, error) {
+	if own := s.ownOf(h); own != nil {
+		return own.chunks, nil
+	}
 	out := make([]*controlv1.Configuration, h.Chunks)
 	return out, eachChunk(ctx, out, func(ctx context.Context, i int, _ *controlv1.Configuration) error {
 		got, err := s.get(ctx, s.chunkKey(h.Staged, i), clientv3.WithRev(rev))
@@ -139,19 +160,28 @@ func (s *Store) carryOut(ctx context.Context, h head) error {
 	return s.carry(ctx, h, chunks)
 }
 
-// carryOutOwn carries out a change set that this process has just put in force, without reading it again.
-func (s *Store) carryOutOwn(ctx context.Context, id string, chunks []*controlv1.Configuration) error {
+// carryOutOwn carries out a change set that this process has just put in force. If that fails, the next writer does it.
+func (s *Store) carryOutOwn(ctx context.Context, own *ownStage) {
+	defer s.disown(own)
 	h, err := s.readHead(ctx)
-	if err != nil || h.Staged != id || h.Held != "" {
-		return err
+	if err == nil && h.Staged == own.id && h.Held == "" {
+		err = s.carry(ctx, h, own.chunks)
 	}
-	return s.carry(ctx, h, chunks)
+	if err != nil {
+		s.log.WarnContext(ctx, "a change is in force and not yet carried out; the next change will", "error", err)
+	}
+}
+
+// disown ends the time in which this process has a change set.
+func (s *Store) disown(own *ownStage) {
+	s.own.CompareAndSwap(own, nil)
+	close(own.carried)
 }
 
 // carry writes the parts of a head's change set to the resources' own keys.
 func (s *Store) carry(ctx context.Context, h head, chunks []*controlv1.Configuration) error {
 	if err := eachChunk(ctx, chunks, func(ctx context.Context, _ int, chunk *controlv1.Configuration) error {
-		ops, err := s.operations(changeSet{chunk.GetResources(), chunk.GetDeleted()})
+		ops, err := s.operations(changeSet{Resources: chunk.GetResources(), Deleted: chunk.GetDeleted()})
 		if err != nil {
 			return err
 		}
@@ -224,6 +254,14 @@ func (s *Store) headAfterStage(ctx context.Context) (head, error) {
 		h, err := s.readHead(ctx)
 		if err != nil || h.Staged == "" || h.Held != "" {
 			return h, err
+		}
+		if own := s.ownOf(h); own != nil {
+			select {
+			case <-own.carried:
+				continue
+			case <-ctx.Done():
+				return h, fmt.Errorf("%w: waited for other writers: %w", ErrUnavailable, ctx.Err())
+			}
 		}
 		if err := s.carryOut(ctx, h); err != nil {
 			return h, err

@@ -53,6 +53,9 @@ func TestThousandsInOneStep(t *testing.T) {
 		got.GetEtag() != r.Resources[5999].GetEtag() {
 		t.Errorf("etag %q of a staged resource, revision %x (%v)", got.GetEtag(), r.Revision, err)
 	}
+	if err := s.Tidy(t.Context()); err != nil { // waits until it is carried out
+		t.Fatal(err)
+	}
 	if n := keys(t, client, prefix+"changes/"); n != 0 {
 		t.Errorf("%d keys are left of the change set", n)
 	}

@@ -13,10 +13,11 @@
 //
 // A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A larger one is first written apart from
 // the configuration, under prefix + "changes/", in chunks: a change set. Then the head names the change set. From then
-// on it is in force: readers prefer its values to the resources' own keys. Then the writer carries it out. It writes
-// the keys, one transaction a chunk, each on the condition that the head still names the change set, and removes the
-// name from the head. A writer that crashes before the head names the change set leaves chunks that nobody reads; Tidy
-// removes them. A writer that crashes later leaves work that the next writer, or Tidy, does.
+// on it is in force: readers prefer its values to the resources' own keys, and Apply returns. Then the writer carries it
+// out, and the next Apply of the process waits for that. It writes the keys, one transaction a chunk, each on the
+// condition that the head still names the change set, and removes the name from the head. A writer that crashes before
+// the head names the change set leaves chunks that nobody reads; Tidy removes them. A writer that crashes later leaves
+// work that the next writer, or Tidy, does.
 //
 // # History
 //
@@ -93,7 +94,7 @@ const (
 	MaxStaged  = 96 << 20
 	// MaxValue is the largest resource, bytes.
 	MaxValue = 1 << 20
-	// MaxBytes is the most bytes of keys and values in one transaction; a larger change is staged.
+	// MaxBytes is the most bytes of values in one transaction; a larger change is staged.
 	MaxBytes = 1 << 20
 
 	// maxOps is etcd's own default limit of operations in a transaction.
@@ -134,6 +135,7 @@ type Store struct {
 	log       *slog.Logger
 	resets    struct{ resumed, whole atomic.Uint64 } // see WatchResets
 	astray    atomic.Pointer[astray]                 // nil while a Watch follows what is stored
+	own       atomic.Pointer[ownStage]               // that Apply puts in force now, nil: none
 }
 
 // Open returns the store under the prefix, Prefix if it is empty. It does not contact etcd: the first call fails if
@@ -177,7 +179,7 @@ func (s *Store) Get(ctx context.Context, name string) (resource.Message, error) 
 		if m == nil {
 			return nil, fmt.Errorf("%s: %w", name, ErrNotFound)
 		}
-		return m, nil
+		return proto.Clone(m).(resource.Message), nil
 	}
 	kvs := got.Responses[1].GetResponseRange().Kvs
 	if len(kvs) == 0 {

@@ -8,9 +8,8 @@ import (
 // Rehearse returns what the next round would decide under another configuration, if nothing is reported before it: the
 // law of the package comment on the demand that is known now. The allocator stays as it is.
 //
-// A tenant that the configuration no longer has counts as Unknown. What tenants ask for that
-// are Unknown now stays Unknown: it is not known which of them asks for what. Supposed demands take the place of what
-// is known.
+// A tenant that the configuration no longer has counts as Unknown. What tenants ask for that are Unknown now stays
+// Unknown: it is not known which of them asks for what. Supposed demands take the place of what is known.
 func (al *Allocator) Rehearse(c *Config, supposed map[Flow]float64) *Outcome {
 	next := New(al.params)
 	next.Configure(c)

@@ -19,8 +19,7 @@ const maxShard = 64 << 20
 
 var errValue = errors.New("not a value of bookings that this release can read")
 
-// RestoreShard takes in a shard that Fold has made, and returns its position. Values up to it have nothing new for
-// it.
+// RestoreShard takes in a shard that Fold has made, and returns its position. Values up to it have nothing new for it.
 func (b *Book) RestoreShard(now time.Time, shard int, packed []byte) (position uint64, err error) {
 	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxShard+1))
 	if err != nil || len(text) > maxShard || len(text) == 0 || text[0] != version {

@@ -148,8 +148,7 @@ type Period struct {
 	Left, Next time.Duration
 }
 
-// Configure says which calendars are in use. A calendar that is not valid, and what is above the bound, has no
-// periods.
+// Configure says which calendars are in use. A calendar that is not valid, and what is above the bound, has no periods.
 func (b *Book) Configure(used []config.Calendar) {
 	for _, p := range b.calendars.of {
 		p.used, p.kept = false, p.kept || p.used

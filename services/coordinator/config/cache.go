@@ -23,7 +23,6 @@
 package config
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -94,15 +93,10 @@ func (c *Cache) Apply(b store.Batch) {
 		c.remember(b)
 	}
 	for _, r := range b.Resources {
-		name := resource.Name(r)
-		c.digest = c.digest.Replace(c.resources[name], r)
-		c.count(name, r, c.resources[name])
-		c.resources[name] = r
+		c.set(resource.Name(r), r)
 	}
 	for _, name := range b.Deleted {
-		c.digest = c.digest.Replace(c.resources[name], nil)
-		c.count(name, nil, c.resources[name])
-		delete(c.resources, name)
+		c.set(name, nil)
 	}
 	c.known, c.revision = true, b.Revision
 	clear(c.asked)
@@ -110,7 +104,7 @@ func (c *Cache) Apply(b store.Batch) {
 		clear(c.timed)
 		c.config = c.compiler.whole(b.Revision, now)
 	} else {
-		c.config = c.compiler.step(c.config, b.Revision, named(b), now)
+		c.config = c.compiler.step(c.config, b.Revision, slices.Values(named(b)), now)
 	}
 	c.noteTimed(b)
 	c.quotas.note(b, c.resources)
@@ -118,20 +112,23 @@ func (c *Cache) Apply(b store.Batch) {
 	c.changed = make(chan struct{})
 }
 
-// count notes that a resource takes the place of another of its name; nil is none.
-func (c *Cache) count(name string, now, before *quotav1.Resource) {
-	step := 0
-	if now.GetOverride() != nil {
-		step++
+// set puts a resource in the place of the one of its name; nil deletes it.
+func (c *Cache) set(name string, r *quotav1.Resource) {
+	before := c.resources[name]
+	c.digest = c.digest.Replace(before, r)
+	c.count(before, -1)
+	c.count(r, 1)
+	if c.resources[name] = r; r == nil {
+		delete(c.resources, name)
 	}
-	if before.GetOverride() != nil {
-		step--
-	}
-	ref, err := resource.Parse(name)
-	if step == 0 || err != nil {
+}
+
+// count counts a resource that comes, or goes with −1, if it is an override.
+func (c *Cache) count(r *quotav1.Resource, step int) {
+	if r.GetOverride() == nil {
 		return
 	}
-	for _, of := range []string{"", "tenants/" + ref.Tenant, ref.Parent()} {
+	for _, of := range resource.ParentsOf(resource.Name(r)) {
 		if c.overrides[of] += step; c.overrides[of] == 0 {
 			delete(c.overrides, of)
 		}
@@ -145,20 +142,15 @@ func (c *Cache) Overrides(parent string) int {
 	return c.overrides[parent]
 }
 
-// named are the names of what a batch changes or deletes.
-func named(b store.Batch) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, r := range b.Resources {
-			if !yield(resource.Name(r)) {
-				return
-			}
-		}
-		for _, name := range b.Deleted {
-			if !yield(name) {
-				return
-			}
+// named are the names of what a batch changes or deletes. Overrides that it changes are left out: they are no part of
+// what shares are computed from.
+func named(b store.Batch) (names []string) {
+	for _, r := range b.Resources {
+		if r.GetOverride() == nil {
+			names = append(names, resource.Name(r))
 		}
 	}
+	return append(names, b.Deleted...)
 }
 
 // Rehearse is the allocator's configuration as it is, and as a change would make it. O(resources).
@@ -212,9 +204,9 @@ func (c *Cache) reset(b store.Batch) {
 	})
 	c.digest = 0
 	clear(c.overrides)
-	for name, r := range c.resources {
+	for _, r := range c.resources {
 		c.digest = c.digest.Replace(nil, r)
-		c.count(name, r, nil)
+		c.count(r, 1)
 	}
 	c.recent, c.floor = nil, b.Revision
 }
@@ -361,6 +353,9 @@ func (c *Cache) whole() *Change {
 
 // difference combines the batches after the revision: of several changes of a resource the last counts.
 func (c *Cache) difference(revision int64) *Change {
+	if n := len(c.recent); revision < c.revision && (n == 1 || c.recent[n-2].Revision <= revision) { // one batch
+		return &Change{Revision: c.revision, Resources: c.recent[n-1].Resources, Deleted: c.recent[n-1].Deleted}
+	}
 	touched := map[string]bool{}
 	for _, b := range c.recent {
 		if b.Revision <= revision {

@@ -12,8 +12,7 @@ import (
 	"github.com/titrate/titrate/services/quota"
 )
 
-// Serve serves an API on loopback until the test ends, with whatever more registers, and returns
-// its address.
+// Serve serves an API on loopback until the test ends, with whatever more registers, and returns its address.
 func Serve(t testing.TB, api *quota.Server, more ...func(grpc.ServiceRegistrar)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

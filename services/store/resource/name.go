@@ -125,11 +125,23 @@ func (r Ref) Parent() string {
 	case !r.Kind.Child():
 		return ""
 	case r.Kind == Override:
-		return Ref{Kind: Limit, Tenant: r.Tenant, ID: r.Limit}.String()
+		return tenants + r.Tenant + "/limits/" + r.Limit
 	case r.Plan != "":
 		return plans + r.Plan
 	}
 	return tenants + r.Tenant
+}
+
+// ParentsOf are all that the override of a name counts for: its limit, its tenant, and "" for all.
+func ParentsOf(name string) [3]string {
+	limit := ParentOf(name)
+	return [3]string{limit, ParentOf(limit), ""}
+}
+
+// ParentOf is Parent of a name, as a part of it.
+func ParentOf(name string) string {
+	name = name[:max(0, strings.LastIndexByte(name, '/'))]
+	return name[:max(0, strings.LastIndexByte(name, '/'))]
 }
 
 const tenants, plans = "tenants/", "plans/"
@@ -137,14 +149,13 @@ const tenants, plans = "tenants/", "plans/"
 // Owner returns the tenant or the plan that a resource is or belongs to, as config.LeftOut names it: acme, or
 // plans/gold. It is "" for a pool.
 func (r Ref) Owner() string {
-	name := r.Parent()
 	switch r.Kind {
 	case Tenant, Plan:
-		name = r.String()
+		return strings.TrimPrefix(r.String(), tenants)
 	case Override:
 		return r.Tenant
 	}
-	return strings.TrimPrefix(name, tenants)
+	return strings.TrimPrefix(r.Parent(), tenants)
 }
 
 // IDRule says what an ID is.

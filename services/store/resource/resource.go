@@ -181,7 +181,7 @@ func References(m Message) []Reference {
 	}
 	var all []Reference
 	if ref.Kind.Child() && ref.Tenant != AnyTenant {
-		all = append(all, Reference{ref.Parent(), "name"})
+		all = append(all, Reference{ParentOf(m.GetName()), "name"})
 	}
 	switch m := m.(type) {
 	case *quotav1.Tenant:

@@ -146,8 +146,7 @@ func Start(dir, listen string) (*Etcd, error) {
 	return e, nil
 }
 
-// Kill ends the server with SIGKILL; its data stays for another Start. Doing it
-// again does nothing.
+// Kill ends the server with SIGKILL; its data stays for another Start. Doing it again does nothing.
 func (e *Etcd) Kill() {
 	e.once.Do(func() {
 		_ = e.process.Process.Kill()
