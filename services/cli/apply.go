@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -235,23 +236,19 @@ func during(w io.Writer, documents int, do func() error) error {
 const progressEvery = 5 * time.Second
 
 func writeOutcomes(w io.Writer, documents []*document.Document, response *quotav1.ApplyResponse, dryRun bool) error {
-	suffix := ""
+	out, suffix := bufio.NewWriter(w), ""
 	if dryRun {
 		suffix = " (dry run)"
 	}
 	for i, r := range response.Resources {
 		outcome := strings.ToLower(response.Outcomes[i].String())
 		what := meant(documents[i].Resource, resource.Unwrap(r))
-		if _, err := fmt.Fprintf(w, "%s %s%s%s\n", resource.Name(r), outcome, suffix, what); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s %s%s%s\n", resource.Name(r), outcome, suffix, what)
 	}
 	for _, name := range response.GetDeleted() {
-		if _, err := fmt.Fprintf(w, "%s deleted%s\n", name, suffix); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s deleted%s\n", name, suffix)
 	}
-	return nil
+	return out.Flush()
 }
 
 // meant says what a document means without saying it: the burst that it left out,

@@ -166,8 +166,7 @@ func checkName(name string) error {
 	return fmt.Errorf("%q is no name of a context: want letters, digits and . _ - between them, at most 63", name)
 }
 
-// resolve fills in what flags leave open: from the context that is meant, and from the
-// environment.
+// resolve fills in what flags leave open: from the context that is meant, and from the environment.
 func (c *connection) resolve() error {
 	name, in, err := c.context()
 	if err != nil {

@@ -44,8 +44,7 @@ func (f tokenFile) read() (string, error) {
 	return words[0], nil
 }
 
-// tokenOptions make a connection send the token. Without TLS a token does not leave this
-// machine.
+// tokenOptions make a connection send the token. Without TLS a token does not leave this machine.
 func (c *connection) tokenOptions(security credentials.TransportCredentials) ([]grpc.DialOption, error) {
 	if c.Token == "" {
 		return nil, nil

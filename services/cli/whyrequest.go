@@ -11,8 +11,7 @@ import (
 	"github.com/titrate/titrate/services/command"
 )
 
-// aboutRequest is the word that makes why explain a decision. A tenant of that name is asked about
-// as tenants/request.
+// aboutRequest is the word that makes why explain a decision. A tenant of that name is asked about as tenants/request.
 const aboutRequest = "request"
 
 // runWhyRequest explains what was decided about the request of an ID. A request that no gateway knows is a failure.

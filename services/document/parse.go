@@ -87,14 +87,13 @@ func kubernetes(n *yaml.Node) (version string, kind *yaml.Node) {
 			kind = n.Content[i+1]
 		}
 	}
-	kinds := kindNames("")
 	switch {
 	case kind == nil || !tree.IsText(kind):
 		return "", nil
 	case slices.Contains([]string{"List", "ConfigMap", "Secret"}, kind.Value):
 		return version, kind
-	case version == "" || version == APIVersion || slices.Contains(kinds, kind.Value) ||
-		wording.Near(kind.Value, kinds) != "":
+	case version == "" || version == APIVersion || slices.Contains(kindNames(""), kind.Value) ||
+		wording.Near(kind.Value, kindNames("")) != "":
 		return "", nil
 	}
 	return version, kind
