@@ -31,6 +31,8 @@ const (
 	// inFlight is the number of chunks that are written or read at a time. Default 8: more take no less time, since
 	// etcd writes what comes together to its disk together.
 	inFlight = 8
+	// carryAttempts is how often a part of a change set is written if etcd does not answer.
+	carryAttempts = 5
 )
 
 // changeSet has the writes of one revision: resources as stored, and deleted names.
@@ -185,7 +187,13 @@ func (s *Store) carry(ctx context.Context, h head, chunks []*controlv1.Configura
 		if err != nil {
 			return err
 		}
-		return s.commit(ctx, h, ops)
+		for attempt := range carryAttempts { // to write a part twice does no harm, to begin all over costs more
+			if err = s.commit(ctx, h, ops); !errors.Is(err, ErrUnavailable) {
+				break
+			}
+			backOff(ctx, attempt)
+		}
+		return err
 	}); err != nil {
 		return ignoreRaced(err)
 	}
