@@ -31,7 +31,7 @@ const (
 	// inFlight is the number of chunks that are written or read at a time. Default 8: more take no less time, since
 	// etcd writes what comes together to its disk together.
 	inFlight = 8
-	// carryAttempts is how often a part of a change set is written if etcd does not answer.
+	// carryAttempts bounds the attempts to write a part of a change set when etcd does not answer.
 	carryAttempts = 5
 )
 

@@ -13,8 +13,8 @@
 //
 // A change that fits one transaction of etcd (128 operations, 1.5 MiB) is one. A larger one is first written apart from
 // the configuration, under prefix + "changes/", in chunks: a change set. Then the head names the change set. From then
-// on it is in force: readers prefer its values to the resources' own keys, and Apply returns. Then the writer carries it
-// out, and the next Apply of the process waits for that. It writes the keys, one transaction a chunk, each on the
+// on it is in force: readers prefer its values to the resources' own keys, and Apply returns. Then the writer carries
+// it out, and the next Apply of the process waits for that. It writes the keys, one transaction a chunk, each on the
 // condition that the head still names the change set, and removes the name from the head. A writer that crashes before
 // the head names the change set leaves chunks that nobody reads; Tidy removes them. A writer that crashes later leaves
 // work that the next writer, or Tidy, does.
