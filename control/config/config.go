@@ -151,6 +151,9 @@ type Limit struct {
 	// Plans are other numbers for requests that name a plan, by the names of the plans: see [PlanIdentity]. Each plan
 	// of a client has a bucket of its own. An override comes first. Only of a limit with a rate.
 	Plans map[string]RateBurst `json:"plans,omitempty"`
+	// RequestedRate bounds the rate that a request may state for itself, see [RateIdentity]. It comes before Plans, and
+	// after Overrides. Only of a limit with a rate.
+	RequestedRate RateBounds `json:"requested_rate,omitzero"`
 	// Queue lets a client wait for its limit when MaxRequests > 0 or MaxWait > 0
 	// and Law is not Police; otherwise a request beyond the limit is rejected.
 	Queue Queue `json:"queue"`

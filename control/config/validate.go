@@ -430,10 +430,8 @@ func (l *Limit) validate(path string) error {
 			return err
 		}
 	}
-	if err := cmp.Or(l.validatePlans(path), modes.check(path, uint8(l.Mode))); err != nil {
-		return err
-	}
-	if err := precisions.check(path, uint8(l.Precision)); err != nil {
+	if err := cmp.Or(l.validatePlans(path), l.validateRequestedRate(path), modes.check(path, uint8(l.Mode)),
+		precisions.check(path, uint8(l.Precision))); err != nil {
 		return err
 	}
 	if l.Precision == Exact && l.Queued() {

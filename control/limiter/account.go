@@ -16,9 +16,10 @@ import (
 
 // Part is this replica's part of one limit's key, or of its tenant's share of a pool.
 type Part struct {
-	Limit     string // name of the limit; ShareName
-	Key       uint64 // of the client's key or of the flow: equal Parts have equal keys
-	keys.Part        // Rate, Burst, Free and Debt
+	Limit     string  // name of the limit; ShareName
+	Key       uint64  // of the client's key or of the flow: equal Parts have equal keys
+	Weight    float64 // of the request's cost there, at least 1
+	keys.Part         // Rate, Burst, Free and Debt, of weighted cost
 }
 
 // shareBurst is the time, in seconds, of its rate that a share lets pass at once.
@@ -35,11 +36,11 @@ func (e *Engine) Parts(now int64, r *Request, to []Part) (parts []Part, known bo
 	for _, l := range rt.limits {
 		if l.mode == config.Enforce && c.counts(l) {
 			g, client := c.keysOf(l), c.under(l)
-			to = append(to, Part{l.name, g.Key(client), e.keys.Part(g, client, now)})
+			to = append(to, Part{l.name, g.Key(client), c.weightOf(l), e.keys.Part(g, client, now)})
 		}
 	}
 	if rt.blocked {
-		return append(to, Part{Limit: ShareName}), true
+		return append(to, Part{Limit: ShareName, Weight: 1}), true
 	}
 	for ok && rt.flow != nil && rt.mode == config.Enforce && !rt.flow.credit.open.Load() {
 		if p, ok := rt.flow.part(e, now); ok {
@@ -62,7 +63,7 @@ func (f *flow) part(e *Engine, now int64) (p Part, ok bool) {
 	f.advance(e, now)
 	f.publish()
 	rate := f.pace.controller.Rate()
-	return Part{ShareName, f.terms.key, keys.Part{Rate: rate, Burst: f.terms.vmax, Free: shareBurst * rate}}, true
+	return Part{ShareName, f.terms.key, 1, keys.Part{Rate: rate, Burst: f.terms.vmax, Free: shareBurst * rate}}, true
 }
 
 // Usage is another process's count of requests of one kind.
@@ -82,8 +83,8 @@ func (e *Engine) Account(now int64, r *Request, u Usage) {
 		e.stats.bypassed.Add(u.Admitted)
 		return
 	}
-	if rt.plans {
-		e.countPlan(rt, r, u.Admitted+u.Refused)
+	if rt.stated {
+		e.countDefaults(rt, r, u.Admitted+u.Refused)
 	}
 	c := newCall(now, r, rt)
 	byShare := u.By == ShareName

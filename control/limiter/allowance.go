@@ -89,10 +89,10 @@ func (e *Engine) RefusedAllowance(r *Request, out Outcome) (a Allowance, ok bool
 				break
 			}
 			s := subject{r.Client, r.Identities, 0}
-			n := s.keysOf(l).Numbers(s.under(l))
+			n, weight := s.keysOf(l).Numbers(s.under(l)), s.weightOf(l)
 			next := out.RetryAfter
-			return Allowance{Limit: l.name, Rate: n.Rate, Burst: n.Burst, Cost: units(r.costBy(l.cost)), Next: next,
-				Wait: next}, true
+			return Allowance{Limit: l.name, Rate: n.Rate / weight, Burst: n.Burst / weight,
+				Cost: units(r.costBy(l.cost)), Next: next, Wait: next}, true
 		}
 	}
 	return Allowance{}, false
@@ -171,7 +171,7 @@ func (e *Engine) leastAllowance(c *call) (least Allowance, by *limit) {
 		if l.mode != config.Enforce || !c.counts(l) {
 			continue
 		}
-		a, passes := allowanceOf(l, units(c.costOf(l)), e.usage(c, l))
+		a, passes := allowanceOf(l, units(c.price.by(l.cost)), e.usage(c, l))
 		switch {
 		case !passes:
 			return a, l

@@ -99,7 +99,15 @@ func (p *price) at(rt *route) int64 {
 }
 
 // costOf returns what the request costs a limit.
-func (c *call) costOf(l *limit) int64 { return c.price.by(l.cost) }
+func (c *call) costOf(l *limit) int64 {
+	if l.plain {
+		return c.price.plain
+	}
+	return c.otherCost(l)
+}
+
+// otherCost is costOf for a limit that counts another cost, or weighs the cost; apart, so that costOf costs no call.
+func (c *call) otherCost(l *limit) int64 { return c.weigh(l, c.price.by(l.cost)) }
 
 // counts reports whether a limit counts the request.
 func (c *call) counts(l *limit) bool {
@@ -137,7 +145,7 @@ func (e *Engine) LeastBurst(r *Request, place int) float64 {
 	c := newCall(0, r, rt)
 	for _, l := range rt.limits {
 		if l.mode == config.Enforce && l.cost == costName(place+1) && c.counts(l) {
-			least = min(least, e.keys.Burst(c.keysOf(l), c.under(l)))
+			least = min(least, e.keys.Burst(c.keysOf(l), c.under(l))/c.weightOf(l))
 		}
 	}
 	return max(1, math.Floor(least*unit)) / unit

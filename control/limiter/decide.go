@@ -41,8 +41,8 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 		return nil
 	}
 	rt, ok := e.findRoute(r)
-	if ok && rt.plans {
-		e.countPlan(rt, r, 1)
+	if ok && rt.stated {
+		e.countDefaults(rt, r, 1)
 	}
 	switch {
 	case !ok:
@@ -58,10 +58,14 @@ func (e *Engine) begin(now int64, r *Request, out *Outcome) *route {
 	return nil
 }
 
-// countPlan counts n requests whose plan a limit of their route does not know.
-func (e *Engine) countPlan(rt *route, r *Request, n uint64) {
+// countDefaults counts n requests whose plan a limit of their route does not know, or whose stated rate a limit does
+// not take.
+func (e *Engine) countDefaults(rt *route, r *Request, n uint64) {
 	w := subject{ids: r.Identities}
 	for _, l := range rt.limits {
+		if l.bounds != nil {
+			e.countStated(&w, l, n)
+		}
 		if l.plans == nil {
 			continue
 		}

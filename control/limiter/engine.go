@@ -62,6 +62,8 @@ type Engine struct {
 type engineCounts struct {
 	bypassed, unknownPool, booted atomic.Uint64
 	planMissing, planUnknown      atomic.Uint64
+	rateMissing, rateMalformed    atomic.Uint64
+	rateBounded                   atomic.Uint64
 	rejected                      [Reasons]atomic.Uint64 // before any flow was known
 }
 

@@ -293,17 +293,19 @@ func (e *Engine) oweTokens(c *call, l *limit, cost int64) {
 }
 
 // usage returns the use of a limit by a client, by the owner's bucket if that is known here, else by
-// the ledger.
+// the ledger; as the numbers that the request has.
 func (e *Engine) usage(c *call, l *limit) keys.Usage {
 	u := e.keys.Usage(c.keysOf(l), c.under(l), c.now, c.costOf(l))
-	if !e.isExact(l.exact) {
+	if e.isExact(l.exact) {
+		k := c.tokenKey(l)
+		if spent, wait, ok := e.tokens.Usage(&k, c.now, c.costOf(l)); ok {
+			u.Local, u.Spent, u.Wait = u.Limit, spent, wait
+		}
+	}
+	if l.bounds == nil {
 		return u
 	}
-	k := c.tokenKey(l)
-	if spent, wait, ok := e.tokens.Usage(&k, c.now, c.costOf(l)); ok {
-		u.Local, u.Spent, u.Wait = u.Limit, spent, wait
-	}
-	return u
+	return unweighed(u, c.weightOf(l))
 }
 
 // enqueueExact is Enqueue for a request with EXACT limits; not ended: its flow has just been

@@ -54,7 +54,7 @@ func BucketOf(in *config.Set, at config.Instant, n *exchange.KeyName) (b KeyBuck
 	if l == nil || l.Concurrency > 0 || l.Quota != nil || l.PerTenant && n.Client != "" {
 		return b, false
 	}
-	allowed, ok := config.RateBurst{Rate: l.Rate, Burst: l.Burst}, true
+	allowed, ok := l.Bucket(), true
 	if o, found := overrideOf(in, at, l, n); found { // as keys.Group has it, for a PerTenant limit, too
 		allowed, ok = o, n.Plan == ""
 	} else if n.Plan != "" {

@@ -34,6 +34,7 @@ type LimitState struct {
 	Burst   float64       // cost units
 	Counts  string        // name of the cost that it counts; "": the plain cost
 	Plan    string        // of the request, whose numbers these are; "": none of the limit's plans
+	Stated  bool          // the request states the rate, perhaps beyond the bounds
 	Free    float64       // cost that may pass now here; debt is below 0
 	Passes  bool          // the request asked about would pass now
 	Wait    time.Duration // until it would; 0 when it passes, or never will
@@ -126,6 +127,10 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 		Free: u.Local.Burst - u.Spent, Passes: u.Wait == 0, Wait: retryAfter(u.Wait), Exact: e.isExact(l.exact),
 		Counts: l.counted, Plan: c.planOf(l),
 	}
+	weight := c.weightOf(l)
+	if l.bounds != nil && !l.keys.Overrides(client) {
+		_, state.Stated = c.statedRate(l)
+	}
 	if state.Exact {
 		k := c.tokenKey(l)
 		state.Silent, state.Unasked = e.tokens.Silent(&k), e.tokens.Unowned(&k, c.now)
@@ -135,7 +140,8 @@ func (e *Engine) limitState(l *limit, c *call) LimitState {
 		state.Client = client
 	}
 	if sums, fair, ok := e.keys.Others(c.keysOf(l), client); ok {
-		state.Claimed = &Claimed{Others: sums.Claims, Active: sums.Active, Unsaturated: sums.Unsaturated, Fair: fair}
+		state.Claimed = &Claimed{Others: sums.Claims / weight, Active: sums.Active,
+			Unsaturated: sums.Unsaturated / weight, Fair: fair}
 	}
 	return state
 }

@@ -149,17 +149,25 @@ func (w *subject) planOf(l *limit) string {
 		return ""
 	}
 	if plan := w.planNamed(l); l.plans[plan] != nil && !l.keys.Overrides(w.under(l)) {
+		if l.bounds != nil {
+			if _, stated := w.statedRate(l); stated {
+				return ""
+			}
+		}
 		return plan
 	}
 	return ""
 }
 
 // planNamed returns the name that the subject has for a plan, of which the limit may know nothing.
-func (w *subject) planNamed(l *limit) string {
-	if w.ids == nil || l.planAt == unnamed {
+func (w *subject) planNamed(l *limit) string { return w.at(l.planAt) }
+
+// at returns the value of an identity by its place, as limits have it; "": it has none.
+func (w *subject) at(place uint8) string {
+	if w.ids == nil || place == 0 || place == unnamed {
 		return ""
 	}
-	return w.ids[l.planAt-1]
+	return w.ids[place-1]
 }
 
 // keysOf returns the keys of the requests of one of the limit's plans; "": of those without one.

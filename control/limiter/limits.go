@@ -26,8 +26,11 @@ type limit struct {
 	keys      keys.Group
 	plans     map[string]*keys.Group // of requests that name a plan; nil: it has none
 	planAt    uint8                  // where it finds that name, as identity
+	bounds    *bounds                // of the rate that a request states; nil: it states none
+	rateAt    uint8                  // where it finds that rate, as identity
 	part      budget.ID              // of the budgets of EXACT keys
 	cost      costName               // that it counts,
+	plain     bool                   // which is the plain one, without weights,
 	counted   string                 // and the cost's name
 	exact     exactness
 	slots     *slotNumbers               // of a concurrency limit; nil: it is none

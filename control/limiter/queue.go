@@ -138,7 +138,7 @@ func (e *Engine) admitOrHold(f *flow, c *call, ticket uint64) (out Outcome, h Ha
 // queue at the very edge where its head times out.
 func (e *Engine) waitBehind(c *call, l *queue.Line[holding]) int64 {
 	by := l.Hold.by
-	ahead, cost := l.HeldCost, c.costOf(by)
+	ahead, cost := c.weigh(by, l.HeldCost), c.costOf(by)
 	if by.cost != c.route.cost { // the line counts what the pool does: its requests are taken to be like this one
 		ahead = int64(l.Held) * cost
 	}

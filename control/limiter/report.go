@@ -170,10 +170,13 @@ type Stats struct {
 	// Requests that a limit with plans decided by its own numbers. PlanMissing are without the name of a plan,
 	// PlanUnknown have a name that the limit does not know.
 	PlanMissing, PlanUnknown uint64
-	Keys                     int // keys with something to remember, when asked for
-	Capacity                 int // keys that the table has room for
-	Contended                int // keys with a state
-	Budget                   int // the most of them, see Options.Contended
+	// Requests to a limit that bounds the rate which they state: they state none, what cannot be read, or a rate beyond
+	// the bounds.
+	RateMissing, RateMalformed, RateBounded uint64
+	Keys                                    int // keys with something to remember, when asked for
+	Capacity                                int // keys that the table has room for
+	Contended                               int // keys with a state
+	Budget                                  int // the most of them, see Options.Contended
 	// Unpromoted counts requests and news of keys for which there was no state: such a
 	// key is held to its part of the limit. Displaced counts keys that made room.
 	Unpromoted, Displaced uint64
@@ -222,7 +225,9 @@ func (e *Engine) Stats(now int64, s *Stats) {
 	*s = Stats{
 		Booted: e.stats.booted.Load(), Bypassed: e.stats.bypassed.Load(), Unpooled: e.stats.unknownPool.Load(),
 		PlanMissing: e.stats.planMissing.Load(), PlanUnknown: e.stats.planUnknown.Load(),
-		Overflow: k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
+		RateMissing: e.stats.rateMissing.Load(), RateMalformed: e.stats.rateMalformed.Load(),
+		RateBounded: e.stats.rateBounded.Load(),
+		Overflow:    k.Overflow, Keys: s.Keys, Capacity: k.Capacity, Contended: k.Contended,
 		Budget: k.Budget, Unpromoted: k.Unpromoted, Displaced: k.Displaced, Delayed: k.Delayed,
 		Held: e.waiting.Load(), Exact: e.tokens.Stats(), Slots: e.slots.keys.Stats(),
 		Quotas: e.slots.units.Stats(),

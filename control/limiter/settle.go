@@ -80,13 +80,14 @@ func (e *Engine) correctLimits(c *call, by costName, extra int64) (forgiven floa
 		if l.cost != by || !c.counts(l) {
 			continue
 		}
+		weighed := c.weigh(l, extra)
 		if e.isExact(l.exact) {
-			e.oweTokens(c, l, extra)
+			e.oweTokens(c, l, weighed)
 		}
 		if extra < 0 {
-			e.keys.Refund(c.keysOf(l), c.under(l), c.now, -extra, false)
-		} else {
-			forgiven = max(forgiven, e.keys.Owe(c.keysOf(l), c.under(l), c.now, extra))
+			e.keys.Refund(c.keysOf(l), c.under(l), c.now, -weighed, false)
+		} else if over := e.keys.Owe(c.keysOf(l), c.under(l), c.now, weighed); over > 0 {
+			forgiven = max(forgiven, units(extra)-(units(weighed)-over)/c.weightOf(l))
 		}
 	}
 	return forgiven

@@ -57,7 +57,7 @@ type route struct {
 	cost    costName  // that the pool counts
 	blocked bool      // the quota has a max of 0 and is enforced
 	exact   exactness // the most of its limits
-	plans   bool      // one of its limits has plans
+	stated  bool      // one of its limits has plans, or bounds of requested rates
 }
 
 // queues reports whether a request beyond the tenant's share waits.
@@ -296,13 +296,13 @@ type asks struct {
 // asks nothing, but its names count: they may get an index.
 func (a *asks) count(limits []*limit, step int) {
 	for _, l := range limits {
-		if l.identity != 0 || l.planAt != 0 || l.classes != every || l.cost != plainCost {
+		if l.identity != 0 || l.planAt != 0 || l.rateAt != 0 || l.classes != every || l.cost != plainCost {
 			a.names += step
 		}
 		if l.mode == config.Off {
 			continue
 		}
-		for _, at := range [...]uint8{l.identity, l.planAt} {
+		for _, at := range [...]uint8{l.identity, l.planAt, l.rateAt} {
 			if at != 0 && at != unnamed {
 				a.identities[at-1] += step
 			}
@@ -343,11 +343,15 @@ func newLimit(s *snapshot, of *config.Tenant, c ruled, names *Names) *limit {
 		counted: c.Cost,
 	}
 	l.exact, l.part, l.cost = exactnessOf(c.Limit), budget.Of(tenant, c.Name), names.cost(c.Cost)
+	l.plain = l.cost == plainCost && c.RequestedRate == (config.RateBounds{})
 	l.slots, l.quota = slotNumbersOf(c.Limit), quotaNumbersOf(c.Limit)
 	if !l.perTenant {
 		l.identity = names.identity(c.Identity)
 	}
-	base, own := numbersOf(c.Limit, config.RateBurst{Rate: c.Rate, Burst: c.Burst}), s.ownOf(tenant, c.Limit)
+	if l.bounds = boundsOf(c.Limit); l.bounds != nil {
+		l.rateAt = names.identity(config.RateIdentity)
+	}
+	base, own := numbersOf(c.Limit, c.Bucket()), s.ownOf(tenant, c.Limit)
 	if !l.perTenant && c.Kind() != config.RateLimit {
 		l.own, own = own, nil
 	}
@@ -477,7 +481,7 @@ func (e *Engine) newRoute(s *snapshot, t *tenant, i int, at *atomic.Pointer[rout
 			rt.limits = append(rt.limits, l)
 			rt.apart.add(l)
 			rt.exact = max(rt.exact, l.exact)
-			rt.plans = rt.plans || l.plans != nil
+			rt.stated = rt.stated || l.plans != nil || l.bounds != nil
 		}
 	}
 	slices.SortStableFunc(rt.slots, narrowerFirst)
