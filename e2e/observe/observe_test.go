@@ -157,14 +157,15 @@ func (p prometheus) targetsUp(t *testing.T) {
 var general = []string{"__name__", "instance", "job", "le"}
 
 // lacks reports whether the installation cannot have a metric. It has no rate limit service, no API over HTTP,
-// no sites, no limit with plans, no audit log, no operator, no calendar quota and no webhook. It has no traffic to its
-// adaptive pool, no limit that asks about too many keys, no cost of usage, and no agent that sends wrong messages.
+// no sites, no limit with plans or requested rates, no audit log, no operator, no calendar quota and no webhook. It has
+// no traffic to its adaptive pool, no limit that asks about too many keys, no cost of usage, and no agent that sends
+// wrong messages.
 func (p prometheus) lacks(name string) bool {
 	return p.documented[name].Conditional && (name == "titrate_pool_in_flight" ||
 		name == "titrate_agent_limit_unasked_total" || name == "titrate_response_usage_total" ||
 		name == "titrate_calendar_quota_used" || strings.HasPrefix(name, "titrate_usage_events_") ||
 		strings.HasPrefix(name, "titrate_audit_") ||
-		name == "titrate_plan_default_total" || strings.HasPrefix(name, "titrate_agent_site_") ||
+		name == "titrate_plan_default_total" || name == "titrate_requested_rate_not_taken_total" || strings.HasPrefix(name, "titrate_agent_site_") ||
 		strings.HasPrefix(name, "titrate_site_") ||
 		strings.HasPrefix(name, "titrate_rls_") || strings.HasPrefix(name, "titrate_rlqs_") || strings.HasPrefix(name, "titrate_rest_") ||
 		strings.HasPrefix(name, "titrate_operator_") || strings.HasPrefix(name, "titrate_report_"))

@@ -199,6 +199,39 @@ func TestPlanOfAToken(t *testing.T) {
 	s.run(t, 2)
 }
 
+// The rate that a token states decides the numbers of a limit with requested_rate, within its bounds. No header does.
+func TestRateOfAToken(t *testing.T) {
+	t.Parallel()
+	us := issuer{t, newKey(t)}
+	who := func(sub string, rate any, more ...string) []string {
+		return append(us.token(map[string]any{"sub": sub, "rate": rate, "org": map[string]any{"name": "acme"}}), more...)
+	}
+	each := by("", 1)
+	each.Precision, each.RequestedRate = config.Local, config.RateBounds{Least: each.Rate, Most: 4 * each.Rate, Per: 1 / each.Rate}
+	s := scenario{
+		example: "identity-jwt.yaml",
+		edits:   us.keys(),
+		tenants: []config.Tenant{tenant("acme", each)},
+		steps: []step{
+			{"no rate", "/", us.token(map[string]any{"sub": "a", "org": map[string]any{"name": "acme"}}), 200, ""},
+			{"the limit's own", "/", us.token(map[string]any{"sub": "a", "org": map[string]any{"name": "acme"}}), 429, ""},
+			{"a header states no rate", "/", who("a", "", headers("rate", "4", "titrate.rate", "4")...), 429, ""},
+			{"a number", "/", who("b", 2), 200, ""},
+			{"of two", "/", who("b", 2), 200, ""},
+			{"too many", "/", who("b", 2), 429, ""},
+			{"another number, and half a bucket is no whole one", "/", who("b", 4), 429, ""},
+			{"beyond the bounds", "/", who("c", 1e6), 200, ""},
+			{"of four", "/", who("c", "9999/s"), 200, ""},
+			{"the third", "/", who("c", 4), 200, ""},
+			{"the last one", "/", who("c", 1000000000), 200, ""},
+			{"too many", "/", who("c", 1e6), 429, ""},
+			{"no rate", "/", who("d", "much"), 200, ""},
+			{"so the limit's own", "/", who("d", "much"), 429, ""},
+		},
+	}
+	s.run(t, 2)
+}
+
 func TestIdentityJWT(t *testing.T) {
 	t.Parallel()
 	us, them := issuer{t, newKey(t)}, issuer{t, newKey(t)}

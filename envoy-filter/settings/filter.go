@@ -21,7 +21,7 @@ type Filter struct {
 	Usage []UsagePath
 	// Identities are the identities that limits may count by, instead of the client, sorted by name. An
 	// override adds identities to the filter's, or replaces the filter's of the same name. The sources of a request's
-	// plan are one of them, named config.PlanIdentity, after all others.
+	// plan and rate are among them, named config.PlanIdentity and config.RateIdentity, after all others.
 	Identities []Identity
 	// Classes are the classes of requests, sorted and overridden in the same way.
 	Classes []Class
@@ -32,10 +32,10 @@ type Filter struct {
 }
 
 // FilterFields are the fields of a filter's or route's configuration.
-var FilterFields = []string{"tenant", "client", "pool", "plan", "cost", "costs", "response_usage", "identities",
-	"classes", "enabled", "mode", "reject_status", "reject_body", "rate_limit_headers", "rate_limit_policy",
-	"reason_header", "request_id_header", "limited_header", "wait_header", "congestion_header", "mark_upstream",
-	"peek", "response_cost", "access_log", "access_log_to", "access_log_client", "access_log_key"}
+var FilterFields = []string{"tenant", "client", "pool", "plan", "requested_rate", "cost", "costs", "response_usage",
+	"identities", "classes", "enabled", "mode", "reject_status", "reject_body", "rate_limit_headers",
+	"rate_limit_policy", "reason_header", "request_id_header", "limited_header", "wait_header", "congestion_header",
+	"mark_upstream", "peek", "response_cost", "access_log", "access_log_to", "access_log_client", "access_log_key"}
 
 // On reports whether the filter limits requests; it does by default.
 func (f *Filter) On() bool { return f.Enabled == nil || *f.Enabled }
@@ -117,17 +117,26 @@ func (f *Filter) names(m map[string]json.RawMessage) (err error) {
 			return err
 		}
 	}
-	if raw, ok := m["plan"]; ok {
-		from, err := sources("plan", raw, plan)
+	for _, of := range trusted {
+		raw, ok := m[of.field]
+		if !ok {
+			continue
+		}
+		from, err := sources(of.field, raw, numbers)
 		if err != nil {
 			return err
 		}
-		f.Identities = append(f.Identities, Identity{config.PlanIdentity, from})
+		f.Identities = append(f.Identities, Identity{of.identity, from})
 	}
 	if raw, ok := m["classes"]; ok {
 		f.Classes, err = classes("classes", raw)
 	}
 	return err
+}
+
+// trusted are the fields whose values decide the numbers of limits, and the identities that have the values.
+var trusted = []struct{ field, identity string }{
+	{"plan", config.PlanIdentity}, {"requested_rate", config.RateIdentity},
 }
 
 // CheckBefore140 returns an error that names the first field that Envoys before 1.40 cannot
@@ -136,8 +145,10 @@ func (f *Filter) CheckBefore140() error {
 	lists := []Identity{{"tenant", f.Tenant}, {"client", f.Client}, {"pool", f.Pool}}
 	for _, identity := range f.Identities {
 		field := join("identities", identity.Name)
-		if identity.Name == config.PlanIdentity {
-			field = "plan"
+		for _, of := range trusted {
+			if identity.Name == of.identity {
+				field = of.field
+			}
 		}
 		lists = append(lists, Identity{field, identity.Sources})
 	}

@@ -113,6 +113,8 @@ func TestFilterErrorsNameTheField(t *testing.T) {
 		`{"plan":[{"filter_state":"p"},{"query":"p"}]}`:                                            "plan[1].query",
 		`{"plan":{"cookie":"p"}}`:                                                                  "plan.cookie",
 		`{"plan":{"source_address":{}}}`:                                                           "plan.source_address",
+		`{"requested_rate":{"header":"x-rate"}}`:                                                   "requested_rate.header",
+		`{"requested_rate":[{"filter_state":"p"},{"query":"p"}]}`:                                  "requested_rate[1].query",
 		`{"classes":{}}`:                                                                           "classes",
 		`{"classes":[]}`:                                                                           "classes",
 		`{"classes":[` + repeat(33, `{"name":"n%d","match":{"path":"/"}}`) + `]}`:                  "classes",
@@ -168,6 +170,7 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 			"seen": {"source_address":{"from":"ENVOY"}},
 			"who": [{"mtls":"subject"},{"mtls":"uri_san"},{"mtls":"dns_san"},{"mtls":"sha256"}],
 			"where": [{"route":true},{"virtual_host":true},{"cluster":true}]},
+		"requested_rate": {"filter_state":"rate"},
 		"plan": [{"filter_state":"plan"},{"header":"X-Plan","trusted":true},{"literal":"free"}],
 		"classes": [
 			{"name":"a","match":{"methods":"GET","path":"/x","path_prefix":["/y","/z"]}},
@@ -190,6 +193,7 @@ func TestParseIdentitiesAndClasses(t *testing.T) {
 				{Kind: DNSSAN, Prefix: "mtls.dns_san:"}, {Kind: Digest, Prefix: "mtls.sha256:"}}},
 			{config.PlanIdentity, []Source{{Kind: FilterState, Text: "plan"}, {Kind: Header, Text: "x-plan"},
 				{Kind: Literal, Text: "free"}}},
+			{config.RateIdentity, []Source{{Kind: FilterState, Text: "rate"}}},
 		},
 		Classes: []Class{
 			{"a", []Match{{Methods: []string{"GET"}, Paths: []string{"/x"}, PathPrefixes: []string{"/y", "/z"}}}},
@@ -259,6 +263,7 @@ func TestCheckBefore140(t *testing.T) {
 		`{"client":{"source_address":{}}}`:                                                   "client.source_address",
 		`{"tenant":{"virtual_host":true}}`:                                                   "tenant.virtual_host",
 		`{"plan":{"virtual_host":true}}`:                                                     "plan.virtual_host",
+		`{"requested_rate":{"virtual_host":true}}`:                                           "requested_rate.virtual_host",
 		`{"client":{"source_address":{"trusted_hops":1}}}`:                                   "client.source_address",
 		`{"tenant":[{"header":"a"},{"source_address":{"from":"PEER"}}]}`:                     "tenant[1].source_address",
 		`{"identities":{"a":{"source_address":{"from":"ENVOY"}},"b":{"source_address":{}}}}`: "identities.b.source_address",

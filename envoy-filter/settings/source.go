@@ -112,10 +112,10 @@ var kindNames = func() (names []string) {
 
 var costNames = []string{"header", "literal"}
 
-// planNames are the kinds of sources that a client cannot choose, and a header, which it can: see readTrust.
-var planNames = []string{"header", "metadata", "filter_state", "mtls", "route", "virtual_host", "cluster", "literal"}
+// trustedNames are the kinds of sources that a client cannot choose, and a header, which it can: see readTrust.
+var trustedNames = []string{"header", "metadata", "filter_state", "mtls", "route", "virtual_host", "cluster", "literal"}
 
-// trustFields are the fields of a source of plans besides its kind.
+// trustFields are the fields of a source of numbers besides its kind.
 var trustFields = []string{"trusted"}
 
 // use is the purpose of sources' values.
@@ -125,7 +125,7 @@ const (
 	resource use = iota // names of tenants or pools
 	client              // names of clients
 	cost                // numbers
-	plan                // names of plans, on which the numbers of limits depend
+	numbers             // what the numbers of limits depend on: names of plans, rates
 )
 
 func sources(field string, raw []byte, of use) ([]Source, error) {
@@ -152,8 +152,8 @@ func source(field string, raw []byte, of use, first bool) (s Source, err error) 
 	switch of {
 	case cost:
 		known = costNames
-	case plan:
-		known, more = planNames, trustFields
+	case numbers:
+		known, more = trustedNames, trustFields
 	case client:
 		more = nameFields
 	}
@@ -168,13 +168,13 @@ func source(field string, raw []byte, of use, first bool) (s Source, err error) 
 	switch of {
 	case client:
 		err = readNaming(field, m, first, &s)
-	case plan:
+	case numbers:
 		err = readTrust(field, m, &s)
 	}
 	return s, err
 }
 
-// readTrust refuses a plan from a header, unless the operator says that no client can set it.
+// readTrust refuses numbers from a header, unless the operator says that no client can set it.
 func readTrust(field string, m map[string]json.RawMessage, s *Source) error {
 	trusted := false
 	if raw, ok := m["trusted"]; ok {
@@ -183,7 +183,7 @@ func readTrust(field string, m map[string]json.RawMessage, s *Source) error {
 		}
 	}
 	if s.Kind == Header && !trusted {
-		return wrong(join(field, "header"), "is %q, which a client can send to have another plan. If a filter before "+
+		return wrong(join(field, "header"), "is %q, which a client can send to have other numbers. If a filter before "+
 			"this one always sets or removes it, write trusted: true; else take filter_state or metadata", s.Text)
 	}
 	return nil

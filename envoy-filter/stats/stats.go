@@ -29,6 +29,7 @@ const (
 	Shadowed
 	Overflow
 	PlanDefault
+	RateNotTaken
 	Panics
 	LinkSessions
 	LinkMalformed
@@ -103,6 +104,9 @@ var Table = [metrics]Definition{
 	PlanDefault: {"titrate_plan_default_total", []string{"outcome"}, Counter,
 		"Requests that a limit with plans decided by its own numbers. They named no plan (missing), or a plan that " +
 			"the limit does not have (unknown). Only of limits with plans."},
+	RateNotTaken: {"titrate_requested_rate_not_taken_total", []string{"outcome"}, Counter,
+		"Requests that stated no rate (missing), no readable rate (malformed), or a rate beyond the bounds " +
+			"(bounded). Only of limits with requested_rate."},
 	Panics: {"titrate_panics_total", nil, Counter,
 		"Panics that were recovered: bugs."},
 	LinkSessions: {"titrate_link_sessions_total", nil, Counter,
@@ -262,6 +266,9 @@ func (p *Publisher) Publish(process Process) {
 	p.count(Overflow, s.Overflow)
 	p.count(PlanDefault, s.PlanMissing, "missing")
 	p.count(PlanDefault, s.PlanUnknown, "unknown")
+	p.count(RateNotTaken, s.RateMissing, "missing")
+	p.count(RateNotTaken, s.RateMalformed, "malformed")
+	p.count(RateNotTaken, s.RateBounded, "bounded")
 	p.count(KeysParted, s.Unpromoted)
 	p.count(KeysDisplaced, s.Displaced)
 	p.count(ClaimsDelayed, s.Delayed)
