@@ -135,6 +135,10 @@ func (c *Ceiling) limit(l *quotav1.Limit) string {
 			return over
 		}
 	}
+	if most := l.GetRequestedRate().GetMost(); most != "" {
+		of, _ := resource.LimitConfig(l) // what cannot be read is refused by others
+		return c.rate("requested_rate: ", most, of.Bucket().Burst)
+	}
 	return ""
 }
 

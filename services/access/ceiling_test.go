@@ -25,6 +25,9 @@ func TestCeilingOfEachField(t *testing.T) {
 	overridden.Overrides = []*quotav1.InlineOverride{{Client: "big", Rate: "3/s"}}
 	planned := limit("1/s", 1)
 	planned.Plans = []*quotav1.LimitPlan{{Plan: "gold", Rate: "3/s"}}
+	requested := limit("1/s", 2)
+	requested.Name = "tenants/a/limits/l"
+	requested.RequestedRate = &quotav1.RequestedRate{Least: "1/s", Most: "3/s"}
 	reset := &quotav1.Tenant{Weight: 1, Resets: []*quotav1.Reset{{Limit: "l", Client: "c"}}}
 	shadow := limit("1/s", 1)
 	shadow.Mode = quotav1.Mode_SHADOW
@@ -38,6 +41,8 @@ func TestCeilingOfEachField(t *testing.T) {
 		{Ceiling{Rate: "2/s"}, limit("0", 1), ""},
 		{Ceiling{Rate: "2/s"}, overridden, "override of big: rate 3/s"},
 		{Ceiling{Rate: "2/s"}, planned, "plan gold: rate 3/s"},
+		{Ceiling{Rate: "2/s"}, requested, "requested_rate: rate 3/s"},
+		{Ceiling{Burst: new(5.)}, requested, "requested_rate: burst 6"}, {Ceiling{Burst: new(6.)}, requested, ""},
 		{Ceiling{Rate: "2/s"}, reset, "a reset allows more than a rate"},
 		{Ceiling{Weight: two}, reset, ""},
 		{Ceiling{Rate: "2/s"}, shadow, "mode SHADOW"},

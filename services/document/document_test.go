@@ -45,9 +45,10 @@ func TestParseReadsEveryField(t *testing.T) {
 			Pools: []string{"api", "search.v2"}, Strict: true, Identity: "ip", Classes: []string{"writes", "search.v2"},
 			Mode:      quotav1.Mode_SHADOW,
 			Precision: quotav1.Precision_EXACT, Cost: "input.tokens",
-			Queue: &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
-			Until: timestamppb.New(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
-			Plans: []*quotav1.LimitPlan{{Plan: "gold", Rate: "50/min", Burst: 9}},
+			Queue:         &quotav1.Queue{Aqm: quotav1.Aqm_POLICE},
+			Until:         timestamppb.New(time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)),
+			Plans:         []*quotav1.LimitPlan{{Plan: "gold", Rate: "50/min", Burst: 9}},
+			RequestedRate: &quotav1.RequestedRate{Least: "1/min", Most: "100/min"},
 			Overrides: []*quotav1.InlineOverride{{Client: "42", Rate: "100/s", Burst: 200}, {Client: "batch", Rate: "1/h",
 				Until: timestamppb.New(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))}}},
 	}

@@ -132,6 +132,9 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	if n := len(l.GetPlans()); n > 0 {
 		out += fmt.Sprintf("; plans of requests with numbers of their own: %d", n)
 	}
+	if r := l.GetRequestedRate(); r != nil {
+		out += fmt.Sprintf("; requests may state a rate of their own, %s to %s", r.GetLeast(), r.GetMost())
+	}
 	if l.GetPrecision() == quotav1.Precision_EXACT && e.GetMode() == quotav1.Mode_SHADOW {
 		out += "; enforced, it would be EXACT, with one bucket over all gateways: in SHADOW each gateway's " +
 			"ledger counts"

@@ -133,7 +133,7 @@ func (r *round) add(m *member) {
 			r.pools = append(r.pools, pool{limit: p.Limit, free: p.Free, burst: p.Burst})
 			r.capacity = append(r.capacity, p.Rate+min(p.Rate/20, max(-p.Rate/2, (p.Free-p.Debt)/settleWithin)))
 		}
-		r.uses = append(r.uses, fairshare.Use{Tenant: of, Pool: at, Cost: 1})
+		r.uses = append(r.uses, fairshare.Use{Tenant: of, Pool: at, Cost: p.Weight})
 	}
 }
 
@@ -165,7 +165,7 @@ func (b *Book) divide() {
 			m.b.by, m.b.short = r.pools[at].limit, true
 		}
 		for _, p := range m.b.parts {
-			r.pools[r.index[p.Key]].rates += m.rate
+			r.pools[r.index[p.Key]].rates += m.rate * p.Weight
 		}
 	}
 	for _, m := range r.members {
@@ -188,7 +188,7 @@ func (b *Book) judge() {
 	for _, m := range r.members {
 		for _, p := range m.b.parts {
 			of := &r.pools[r.index[p.Key]]
-			of.sent += m.sent.rate()
+			of.sent += m.sent.rate() * p.Weight
 			of.stale = of.stale || m.stream != nil && m.needs()
 		}
 	}

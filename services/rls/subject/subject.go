@@ -3,7 +3,7 @@
 //
 //	tenant, client, pool   as the filter's settings of these names
 //	class                  a class that the request is in; may be repeated
-//	plan                   the name of the request's plan
+//	plan, requested_rate   the name of the request's plan, and the rate that it states
 //	any other key          an identity of that name
 package subject
 
@@ -46,6 +46,8 @@ func (r *Request) Add(key, value string) {
 		}
 	case "plan":
 		r.identify(config.PlanIdentity, value)
+	case "requested_rate":
+		r.identify(config.RateIdentity, value)
 	default:
 		r.identify(key, value)
 	}
@@ -70,6 +72,9 @@ func Names(c *config.Config) (out limiter.Names, unused int) {
 			}
 			if len(limits[i].Plans) > 0 {
 				identities = append(identities, config.PlanIdentity)
+			}
+			if limits[i].RequestedRate != (config.RateBounds{}) {
+				identities = append(identities, config.RateIdentity)
 			}
 			classes = append(classes, limits[i].Classes...)
 		}

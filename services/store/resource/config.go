@@ -131,6 +131,9 @@ func LimitConfig(l *quotav1.Limit) (config.Limit, error) {
 	if out.Plans, err = limitPlans(l.GetPlans()); err != nil {
 		return out, err
 	}
+	if out.RequestedRate, err = rateBounds(l.GetRequestedRate()); err != nil {
+		return out, err
+	}
 	return out, out.Validate()
 }
 
@@ -277,6 +280,22 @@ func limitPlans(list []*quotav1.LimitPlan) (out map[string]config.RateBurst, err
 		out[p.GetPlan()] = rb.WithDefaults()
 	}
 	return out, nil
+}
+
+// rateBounds are the bounds of the rate that a request states; zero for nil.
+func rateBounds(r *quotav1.RequestedRate) (out config.RateBounds, err error) {
+	if r == nil {
+		return out, nil
+	}
+	read := func(field, text string, rate *float64) {
+		amount, per, wrong := parseRate(text)
+		if *rate, out.Per = amount/per, per; wrong != nil && err == nil {
+			err = &config.FieldError{Field: field, Value: wording.Quote(text), Want: "a rate with its unit, such as 10/min"}
+		}
+	}
+	read("requested_rate.least", r.GetLeast(), &out.Least)
+	read("requested_rate.most", r.GetMost(), &out.Most)
+	return out, err
 }
 
 // Numbers are a limit or an override: both have a rate and a burst, or a concurrency, and hold until some time.

@@ -108,6 +108,28 @@ func TestCalendarQuotaReachesGateways(t *testing.T) {
 	}
 }
 
+func TestRequestedRateReachesGateways(t *testing.T) {
+	of := func(least, most string) *quotav1.Limit {
+		return &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "10/min", Burst: 20,
+			RequestedRate: &quotav1.RequestedRate{Least: least, Most: most}}
+	}
+	c, err := LimitConfig(of("0.5/min", "6000/h"))
+	if want := (config.RateBounds{Least: .5 / 60, Most: 6000. / 3600, Per: 3600}); err != nil || c.RequestedRate != want {
+		t.Errorf("%+v, %v", c.RequestedRate, err)
+	}
+	for bad, want := range map[*quotav1.Limit]string{
+		of("", "100/min"): "requested_rate.least is \"\", want a rate with its unit", of("1/min", ""): "requested_rate.most is \"\"",
+		of("11/min", "100/min"): "requested_rate.least is 0.1833/s, want above 0, at most the limit's own rate, 0.1667/s",
+		of("1/min", "9/min"):    "requested_rate.most is 0.15/s", of("0/s", "9/min"): "requested_rate.least is 0/s",
+		of("1/min", "0"):     "requested_rate.most is \"0\"",
+		of("1/h", "100/min"): "give the limit a burst of at least 600",
+	} {
+		if _, err := LimitConfig(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", bad.RequestedRate, err, want)
+		}
+	}
+}
+
 func TestPrecisionReachesGateways(t *testing.T) {
 	l := &quotav1.Limit{Name: "tenants/a/limits/l", Rate: "1/s"}
 	for asked, want := range map[quotav1.Precision]config.Precision{quotav1.Precision_PRECISION_UNSPECIFIED: config.Unstated,
@@ -133,6 +155,7 @@ func reaches[M Message, C any](t *testing.T, base M, read func(M) (C, error)) {
 	}
 	each(base.ProtoReflect().Descriptor(), "", func(name string, set func(protoreflect.Message)) {
 		if strings.HasPrefix(name, "quota.") || // they do, without a rate: TestCalendarQuotaReachesGateways
+			strings.HasPrefix(name, "requested_rate.") || // they do, both of them: TestRequestedRateReachesGateways
 			notForGateways[name] || notForGateways[KindOf(base).String()+"."+name] {
 			return
 		}

@@ -22,7 +22,6 @@ func TestIDsAndNumbersAreThoseOfThePatterns(t *testing.T) {
 			t.Fatalf("%q is an ID: %v, plain: %v", s, isID(s), isPlain(s))
 		}
 		n := rapid.StringMatching(`[0-9.eE+x-]{0,8}`).Draw(r, "number")
-		// isNumber is asked about texts that strconv reads.
 		if _, _, err := parseRate(n + "/s"); (err == nil) != number.MatchString(n) {
 			t.Fatalf("%q is a number: %v", n, err)
 		}

@@ -1619,7 +1619,11 @@ type Limit struct {
 	// Other numbers for requests that name a plan: the filter's `plan` says where it is. Other requests have the limit's
 	// own. Each plan of a client has its own bucket. Overrides come first. Not with concurrency or quota. Default none.
 	Plans []*LimitPlan `protobuf:"bytes,20,rep,name=plans,proto3" json:"plans,omitempty"`
-	Etag  string       `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Bounds of the rate that a request states for itself: the filter's `requested_rate` says where it is. A rate beyond
+	// them counts as the bound; a request that states none has its plan's, or the limit's own. The burst follows in
+	// proportion. Overrides come first. Not with concurrency or quota. Default none.
+	RequestedRate *RequestedRate `protobuf:"bytes,21,opt,name=requested_rate,json=requestedRate,proto3" json:"requested_rate,omitempty"`
+	Etag          string         `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// Output only. Absent when there is nothing to say.
@@ -1775,6 +1779,13 @@ func (x *Limit) GetQuota() *CalendarQuota {
 func (x *Limit) GetPlans() []*LimitPlan {
 	if x != nil {
 		return x.Plans
+	}
+	return nil
+}
+
+func (x *Limit) GetRequestedRate() *RequestedRate {
+	if x != nil {
+		return x.RequestedRate
 	}
 	return nil
 }
@@ -2046,6 +2057,63 @@ func (x *LimitPlan) GetBurst() float64 {
 	return 0
 }
 
+// Bounds of the rate that a request states: a number, or a number with its unit, as 50/min.
+type RequestedRate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least. The burst at that rate must be 1 or more. Needed. Default none. Range above 0, up to the limit's rate.
+	// Unit: cost units.
+	Least string `protobuf:"bytes,1,opt,name=least,proto3" json:"least,omitempty"`
+	// The most. A number that is stated without a unit is for the time of this rate. Needed. Default none. Range the
+	// limit's rate or more, up to 1e9/s. Unit: cost units.
+	Most          string `protobuf:"bytes,2,opt,name=most,proto3" json:"most,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestedRate) Reset() {
+	*x = RequestedRate{}
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestedRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestedRate) ProtoMessage() {}
+
+func (x *RequestedRate) ProtoReflect() protoreflect.Message {
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestedRate.ProtoReflect.Descriptor instead.
+func (*RequestedRate) Descriptor() ([]byte, []int) {
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RequestedRate) GetLeast() string {
+	if x != nil {
+		return x.Least
+	}
+	return ""
+}
+
+func (x *RequestedRate) GetMost() string {
+	if x != nil {
+		return x.Most
+	}
+	return ""
+}
+
 // A client with numbers of its own, in the limit.
 type InlineOverride struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2068,7 +2136,7 @@ type InlineOverride struct {
 
 func (x *InlineOverride) Reset() {
 	*x = InlineOverride{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[14]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2148,7 @@ func (x *InlineOverride) String() string {
 func (*InlineOverride) ProtoMessage() {}
 
 func (x *InlineOverride) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[14]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2161,7 @@ func (x *InlineOverride) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InlineOverride.ProtoReflect.Descriptor instead.
 func (*InlineOverride) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{14}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InlineOverride) GetClient() string {
@@ -2169,7 +2237,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[15]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2249,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[15]
+	mi := &file_titrate_quota_v1alpha1_resources_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2262,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{15}
+	return file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Override) GetName() string {
@@ -2371,8 +2439,7 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x1a\n" +
 	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x19\n" +
 	"\bin_force\x18\b \x01(\x05R\ainForce\x12\x1a\n" +
-	"\bgateways\x18\t \x01(\x05R\bgateways\"\xb7\n" +
-	"\n" +
+	"\bgateways\x18\t \x01(\x05R\bgateways\"\x85\v\n" +
 	"\x05Limit\x12\xaa\x01\n" +
 	"\x04name\x18\x01 \x01(\tB\x95\x01\xbaH\x91\x01r\x8e\x012\x8b\x01^(tenants/([a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?|-)|plans/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?)/limits/[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04name\x127\n" +
 	"\x03key\x18\x02 \x01(\x0e2\x1b.titrate.quota.v1alpha1.KeyB\b\xbaH\x05\x82\x01\x02\x10\x01R\x03key\x12\x81\x01\n" +
@@ -2391,7 +2458,8 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\vconcurrency\x18\x0e \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x00R\vconcurrency\x120\n" +
 	"\x05until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12;\n" +
 	"\x05quota\x18\x10 \x01(\v2%.titrate.quota.v1alpha1.CalendarQuotaR\x05quota\x12A\n" +
-	"\x05plans\x18\x14 \x03(\v2!.titrate.quota.v1alpha1.LimitPlanB\b\xbaH\x05\x92\x01\x02\x10 R\x05plans\x12\x12\n" +
+	"\x05plans\x18\x14 \x03(\v2!.titrate.quota.v1alpha1.LimitPlanB\b\xbaH\x05\x92\x01\x02\x10 R\x05plans\x12L\n" +
+	"\x0erequested_rate\x18\x15 \x01(\v2%.titrate.quota.v1alpha1.RequestedRateR\rrequestedRate\x12\x12\n" +
 	"\x04etag\x18d \x01(\tR\x04etag\x12;\n" +
 	"\vupdate_time\x18e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12;\n" +
@@ -2424,7 +2492,10 @@ const file_titrate_quota_v1alpha1_resources_proto_rawDesc = "" +
 	"\tLimitPlan\x12A\n" +
 	"\x04plan\x18\x01 \x01(\tB-\xbaH*r(2&^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$R\x04plan\x12\x81\x01\n" +
 	"\x04rate\x18\x02 \x01(\tBm\xbaHjrh2f^(0|[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04rate\x12/\n" +
-	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\"\xfd\x02\n" +
+	"\x05burst\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\x05burst\"\x94\x02\n" +
+	"\rRequestedRate\x12\x81\x01\n" +
+	"\x05least\x18\x01 \x01(\tBk\xbaHhrf2d^([0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x05least\x12\x7f\n" +
+	"\x04most\x18\x02 \x01(\tBk\xbaHhrf2d^([0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?/([1-9][0-9]*)?(s|sec|second|min|minute|h|hour|d|day|w|week))?$R\x04most\"\xfd\x02\n" +
 	"\x0eInlineOverride\x12\"\n" +
 	"\x06client\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06client\x12\x81\x01\n" +
@@ -2505,7 +2576,7 @@ func file_titrate_quota_v1alpha1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_titrate_quota_v1alpha1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_titrate_quota_v1alpha1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(Sharing)(0),                  // 0: titrate.quota.v1alpha1.Sharing
 	(Guarantee)(0),                // 1: titrate.quota.v1alpha1.Guarantee
@@ -2531,56 +2602,58 @@ var file_titrate_quota_v1alpha1_resources_proto_goTypes = []any{
 	(*CalendarQuota)(nil),         // 21: titrate.quota.v1alpha1.CalendarQuota
 	(*LimitStatus)(nil),           // 22: titrate.quota.v1alpha1.LimitStatus
 	(*LimitPlan)(nil),             // 23: titrate.quota.v1alpha1.LimitPlan
-	(*InlineOverride)(nil),        // 24: titrate.quota.v1alpha1.InlineOverride
-	(*Override)(nil),              // 25: titrate.quota.v1alpha1.Override
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*RequestedRate)(nil),         // 24: titrate.quota.v1alpha1.RequestedRate
+	(*InlineOverride)(nil),        // 25: titrate.quota.v1alpha1.InlineOverride
+	(*Override)(nil),              // 26: titrate.quota.v1alpha1.Override
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_titrate_quota_v1alpha1_resources_proto_depIdxs = []int32{
 	3,  // 0: titrate.quota.v1alpha1.Queue.aqm:type_name -> titrate.quota.v1alpha1.Aqm
-	26, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
-	26, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
+	27, // 1: titrate.quota.v1alpha1.Queue.delay_target:type_name -> google.protobuf.Duration
+	27, // 2: titrate.quota.v1alpha1.Queue.max_wait:type_name -> google.protobuf.Duration
 	0,  // 3: titrate.quota.v1alpha1.Pool.sharing:type_name -> titrate.quota.v1alpha1.Sharing
 	1,  // 4: titrate.quota.v1alpha1.Pool.guarantee:type_name -> titrate.quota.v1alpha1.Guarantee
 	10, // 5: titrate.quota.v1alpha1.Pool.queue:type_name -> titrate.quota.v1alpha1.Queue
 	4,  // 6: titrate.quota.v1alpha1.Pool.on_loss:type_name -> titrate.quota.v1alpha1.OnLoss
-	26, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
+	27, // 7: titrate.quota.v1alpha1.Pool.hard_expiry:type_name -> google.protobuf.Duration
 	11, // 8: titrate.quota.v1alpha1.Pool.adaptive:type_name -> titrate.quota.v1alpha1.Adaptive
-	27, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
+	28, // 9: titrate.quota.v1alpha1.Pool.update_time:type_name -> google.protobuf.Timestamp
 	13, // 10: titrate.quota.v1alpha1.Pool.status:type_name -> titrate.quota.v1alpha1.PoolStatus
-	27, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
+	28, // 11: titrate.quota.v1alpha1.Plan.update_time:type_name -> google.protobuf.Timestamp
 	17, // 12: titrate.quota.v1alpha1.Plan.status:type_name -> titrate.quota.v1alpha1.TenantStatus
 	16, // 13: titrate.quota.v1alpha1.Tenant.resets:type_name -> titrate.quota.v1alpha1.Reset
-	27, // 14: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
+	28, // 14: titrate.quota.v1alpha1.Tenant.update_time:type_name -> google.protobuf.Timestamp
 	17, // 15: titrate.quota.v1alpha1.Tenant.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	27, // 16: titrate.quota.v1alpha1.Reset.time:type_name -> google.protobuf.Timestamp
+	28, // 16: titrate.quota.v1alpha1.Reset.time:type_name -> google.protobuf.Timestamp
 	2,  // 17: titrate.quota.v1alpha1.Quota.mode:type_name -> titrate.quota.v1alpha1.Mode
-	27, // 18: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
-	27, // 19: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
+	28, // 18: titrate.quota.v1alpha1.Quota.until:type_name -> google.protobuf.Timestamp
+	28, // 19: titrate.quota.v1alpha1.Quota.update_time:type_name -> google.protobuf.Timestamp
 	19, // 20: titrate.quota.v1alpha1.Quota.status:type_name -> titrate.quota.v1alpha1.QuotaStatus
 	5,  // 21: titrate.quota.v1alpha1.QuotaStatus.bound_by:type_name -> titrate.quota.v1alpha1.Bound
 	6,  // 22: titrate.quota.v1alpha1.Limit.key:type_name -> titrate.quota.v1alpha1.Key
-	24, // 23: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
+	25, // 23: titrate.quota.v1alpha1.Limit.overrides:type_name -> titrate.quota.v1alpha1.InlineOverride
 	10, // 24: titrate.quota.v1alpha1.Limit.queue:type_name -> titrate.quota.v1alpha1.Queue
 	2,  // 25: titrate.quota.v1alpha1.Limit.mode:type_name -> titrate.quota.v1alpha1.Mode
 	7,  // 26: titrate.quota.v1alpha1.Limit.precision:type_name -> titrate.quota.v1alpha1.Precision
-	27, // 27: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
+	28, // 27: titrate.quota.v1alpha1.Limit.until:type_name -> google.protobuf.Timestamp
 	21, // 28: titrate.quota.v1alpha1.Limit.quota:type_name -> titrate.quota.v1alpha1.CalendarQuota
 	23, // 29: titrate.quota.v1alpha1.Limit.plans:type_name -> titrate.quota.v1alpha1.LimitPlan
-	27, // 30: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
-	22, // 31: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
-	8,  // 32: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
-	9,  // 33: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
-	7,  // 34: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
-	27, // 35: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
-	27, // 36: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
-	27, // 37: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
-	17, // 38: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	24, // 30: titrate.quota.v1alpha1.Limit.requested_rate:type_name -> titrate.quota.v1alpha1.RequestedRate
+	28, // 31: titrate.quota.v1alpha1.Limit.update_time:type_name -> google.protobuf.Timestamp
+	22, // 32: titrate.quota.v1alpha1.Limit.status:type_name -> titrate.quota.v1alpha1.LimitStatus
+	8,  // 33: titrate.quota.v1alpha1.CalendarQuota.per:type_name -> titrate.quota.v1alpha1.CalendarQuota.Per
+	9,  // 34: titrate.quota.v1alpha1.CalendarQuota.on_loss:type_name -> titrate.quota.v1alpha1.CalendarQuota.OnLoss
+	7,  // 35: titrate.quota.v1alpha1.LimitStatus.precision:type_name -> titrate.quota.v1alpha1.Precision
+	28, // 36: titrate.quota.v1alpha1.InlineOverride.until:type_name -> google.protobuf.Timestamp
+	28, // 37: titrate.quota.v1alpha1.Override.until:type_name -> google.protobuf.Timestamp
+	28, // 38: titrate.quota.v1alpha1.Override.update_time:type_name -> google.protobuf.Timestamp
+	17, // 39: titrate.quota.v1alpha1.Override.status:type_name -> titrate.quota.v1alpha1.TenantStatus
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_titrate_quota_v1alpha1_resources_proto_init() }
@@ -2595,7 +2668,7 @@ func file_titrate_quota_v1alpha1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_titrate_quota_v1alpha1_resources_proto_rawDesc), len(file_titrate_quota_v1alpha1_resources_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
