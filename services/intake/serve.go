@@ -17,7 +17,7 @@ import (
 type Serving struct {
 	Name     string // of the service, in errors
 	Service  string // its full name in gRPC
-	Stop     func() // called when the server stops, before it waits for requests under way; nil: nothing
+	Stop     func() // called when the server stops, before it waits for requests under way
 	StopWait time.Duration
 }
 
@@ -32,9 +32,7 @@ func (i *Intake) Serve(ctx context.Context, server *grpc.Server, listener net.Li
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		live.Shutdown()
-		if o.Stop != nil {
-			o.Stop()
-		}
+		o.Stop()
 		force := time.AfterFunc(o.StopWait, server.Stop)
 		defer force.Stop()
 		server.GracefulStop()

@@ -132,7 +132,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer s.enforcer.Stop()
 	s.awaitConfiguration(ctx)
 	return s.intake.Serve(ctx, s.grpc(), listener, intake.Serving{Name: "rate limit service",
-		Service: api.RateLimitService_ServiceDesc.ServiceName, StopWait: stopWait})
+		Service: api.RateLimitService_ServiceDesc.ServiceName, StopWait: stopWait, Stop: func() {}})
 }
 
 // awaitConfiguration waits for the xDS server's limits, and for the coordinator's configuration:
