@@ -158,7 +158,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	s.awaitConfiguration(ctx)
 	return s.intake.Serve(ctx, s.grpc(), listener, intake.Serving{Name: "rate limit quota service",
 		Service:  api.RateLimitQuotaService_ServiceDesc.ServiceName,
-		StopWait: stopWait, Stop: func() { close(s.stopping) }}) // the Envoys go to other agents with their next reports
+		StopWait: stopWait, Stop: func() { close(s.stopping) }}) // Envoys go to other agents with their next reports
 }
 
 // awaitConfiguration waits for the coordinator's configuration. Envoys wait in the listener's queue meanwhile.

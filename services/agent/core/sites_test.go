@@ -11,8 +11,8 @@ import (
 )
 
 // Packets are lost and agents start again. After quiet each gateway has the claims of all others, at any site. A cost
-// that is admitted then is charged once at each. What was charged for a gateway that was unreachable, and that did not
-// admit it, may be taken back then: nothing that was admitted is forgotten, but for what may be assumed in a period.
+// that is admitted then is charged once at each. What was charged for a gateway that was unreachable may be taken back
+// then, if the gateway did not admit it. Nothing that was admitted is forgotten, but for what is assumed in a period.
 func TestSitesAgreeAfterQuiet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sites, everybody := rapid.IntRange(2, 3).Draw(t, "sites"), rapid.SampledFrom([]int{1, 16}).Draw(t, "everybody")

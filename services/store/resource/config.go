@@ -290,7 +290,7 @@ func rateBounds(r *quotav1.RequestedRate) (out config.RateBounds, err error) {
 	read := func(field, text string, rate *float64) {
 		amount, per, wrong := parseRate(text)
 		if *rate, out.Per = amount/per, per; wrong != nil && err == nil {
-			err = &config.FieldError{Field: field, Value: wording.Quote(text), Want: "a rate with its unit, such as 10/min"}
+			err = &config.FieldError{Field: field, Value: wording.Quote(text), Want: "a rate with its unit, as 10/min"}
 		}
 	}
 	read("requested_rate.least", r.GetLeast(), &out.Least)

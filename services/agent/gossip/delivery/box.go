@@ -25,7 +25,7 @@ type Item struct {
 type Taken struct {
 	Item
 	Again    bool // it was queued with TellAgain
-	Repeated bool // what an earlier packet says of it may be all that the peer is ever sent: none of both is acknowledged
+	Repeated bool // an earlier packet has it, and either of both may be lost
 }
 
 // Urgency orders the items that wait.
