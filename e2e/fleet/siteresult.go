@@ -19,11 +19,14 @@ const (
 	mostKept = .5
 	// mostOff bounds the difference between what a client above its limit gets and one bucket admits, %. It counts once
 	// the client has asked for the time repaid.
-	mostOff = 1
+	mostOff = 1.
 	repaid  = 50 * time.Second
 	// cutPart is the part of a limit's rate that sites may admit in addition while one is cut off. It allows for the
 	// rate that none of them claimed at the beginning, and for the noise of claims.
 	cutPart = .2
+	// lateWrongful is the part of requests below the limit that may be refused at several sites, and lateOff what they
+	// admit less than one bucket, %, where the burst is less than what is admitted within δ.
+	lateWrongful, lateOff = .04, 10.
 	// siteBytes and siteRecord are the product's bound on records between two sites, bytes/s, and a record's size.
 	siteBytes, siteRecord = 48 << 10, 64
 	// sitePackets is its bound on packets from one site to another, 1/s.
@@ -127,12 +130,16 @@ func (r *Result) judgeSites(p *Phase) {
 		c := &s.Clients[i]
 		name := fmt.Sprintf("%s, %g/s: ", c.Name, c.Rate)
 		r.atMost(name+"excess over rate·t + burst", p.Name, c.Excess, c.Bound, "requests", "")
-		r.atMost(name+"refused wrongly", p.Name, float64(c.Wrongful), 0, "requests", "")
+		wrongful, off := 0., mostOff
+		if c.Sites > 1 && c.Burst < c.Rate*s.Lag { // docs/how-to/two-regions.md
+			wrongful, off = lateWrongful*float64(c.Offered), lateOff
+		}
+		r.atMost(name+"refused wrongly", p.Name, float64(c.Wrongful), wrongful, "requests", "")
 		if s.Cut > 0 && c.Sites == 1 {
 			r.atMost(name+"refused", p.Name, 100*c.Refused(), mostKept, "%", "")
 		}
 		if s.Steady && c.Load > 1 && p.Seconds >= repaid.Seconds() {
-			r.atMost(name+"off what one bucket admits", p.Name, 100*abs(c.Ratio()-1), mostOff, "%", "")
+			r.atMost(name+"off what one bucket admits", p.Name, 100*abs(c.Ratio()-1), off, "%", "")
 		}
 		if c.Offered == 0 {
 			r.Void = fmt.Sprintf("client %s sent nothing in the phase %s", c.Name, p.Name)
