@@ -24,8 +24,8 @@ const (
 	// cutPart is the part of a limit's rate that sites may admit in addition while one is cut off. It allows for the
 	// rate that none of them claimed at the beginning, and for the noise of claims.
 	cutPart = .2
-	// lateWrongful is the part of requests below the limit that may be refused at several sites, and lateOff what they
-	// admit less than one bucket, %, where the burst is less than what is admitted within δ.
+	// Where the burst is less than rate·δ, several sites may refuse lateWrongful of the requests below the limit. What
+	// they admit above it may differ from one bucket by lateOff, %.
 	lateWrongful, lateOff = .04, 10.
 	// siteBytes and siteRecord are the product's bound on records between two sites, bytes/s, and a record's size.
 	siteBytes, siteRecord = 48 << 10, 64

@@ -9,8 +9,7 @@ import (
 )
 
 // A claim falls in each period after a request. While the key's owner decides, that costs other agents a record a
-// second, also if another site uses the key: then its owner here has each record, and so has the other site what it is
-// to know. In the end all know that nothing is claimed.
+// second. If another site uses the key, its owner here has each record. In the end all know what is claimed.
 func TestClaimsOfOwnedKeysAreFew(t *testing.T) {
 	const seconds, key = 5, 7
 	for _, tc := range []struct {
