@@ -33,8 +33,8 @@ type Urgency uint8
 
 // The urgencies, the least first.
 const (
-	// Spare is sent where there is room, and each spareEvery: the key's owner decides, and goes by nothing that the item
-	// says.
+	// Spare is sent where there is room, each spareEvery: the key's owner decides, and goes by nothing that the
+	// item says.
 	Spare Urgency = iota
 	// Normal is sent in turn.
 	Normal
