@@ -172,12 +172,12 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, l
 }
 
 // sendClaim sends the claim of a gateway to one agent; again says that another agent was sent it before, and this one
-// was not.
+// was not. A claim is Spare while the key's owner decides.
 func (t *Aggregator) sendClaim(
 	now time.Duration, to string, o *local, at uint64, k *key, level delivery.Urgency, again bool,
 ) {
 	item, a := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, o.keys.get(at)
-	if a != nil && t.isSpare(now, to, o, at, k, a) {
+	if a != nil && a.Owned && (k == nil || !k.abroad) && !t.usedAbroad(now, at) {
 		level = delivery.Spare
 	}
 	switch {
@@ -190,15 +190,6 @@ func (t *Aggregator) sendClaim(
 	default:
 		t.o.Tell.Tell(now, to, item, level)
 	}
-}
-
-// isSpare reports whether an agent need not have a claim soon: the key's owner decides. That owner needs what gateways
-// here claim of a key if other sites use it.
-func (t *Aggregator) isSpare(now time.Duration, to string, o *local, at uint64, k *key, a *announced) bool {
-	if k != nil && (to == k.owner || to == k.before) {
-		return a.Owned && !k.abroad && !t.usedAbroad(now, at)
-	}
-	return a.Owned || o.site != "" && t.o.Decides != nil && t.o.Decides(at)
 }
 
 // wants reports whether an agent is to know what a gateway claims of a key.

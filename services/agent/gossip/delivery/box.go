@@ -33,8 +33,7 @@ type Urgency uint8
 
 // The urgencies, the least first.
 const (
-	// Spare is sent where there is room, each spareEvery: the key's owner decides, and goes by nothing that the
-	// item says.
+	// Spare is sent where there is room: the key's owner decides, and goes by nothing that the item says.
 	Spare Urgency = iota
 	// Normal is sent in turn.
 	Normal
@@ -42,10 +41,6 @@ const (
 	Urgent
 	urgencies
 )
-
-// spareEvery is the time for which Spare items wait after the last of them was sent. A claim falls in each period after
-// a request.
-const spareEvery = time.Second
 
 // reorder is the number of later packets that must be acknowledged for one to count as lost.
 const reorder = 3
@@ -99,7 +94,6 @@ type Box struct {
 	visited int           // the place that was visited last
 	walks   int           // how often Visit has begun anew
 	lossy   time.Duration // until then packets count as likely to be lost
-	spareAt time.Duration // Spare items wait until then
 	window  window
 }
 
@@ -124,25 +118,17 @@ func (b *Box) Lossy() time.Duration { return b.lossy }
 // Waiting counts the items that wait for a packet.
 func (b *Box) Waiting() int { return b.waits[Spare] + b.Pressing() }
 
-// Due reports whether something waits that may be sent now.
-func (b *Box) Due(now time.Duration) bool {
-	return b.Pressing() > 0 || b.waits[Spare] > 0 && now >= b.spareAt
-}
-
-// SpareAt returns the time until which Spare items wait.
-func (b *Box) SpareAt() time.Duration { return b.spareAt }
-
 // Pressing counts the waiting items that are not Spare.
 func (b *Box) Pressing() int { return b.waits[Normal] + b.waits[Urgent] }
 
 // More reports whether another packet is worth while now: something waits, and not as many packets are on their way as
 // the peer acknowledges in time. For Spare items that is a quarter as many, and no more than mostSpare.
-func (b *Box) More(now time.Duration) bool {
+func (b *Box) More() bool {
 	size := b.window.size()
 	if b.Pressing() == 0 {
 		size = min(max(leastWindow, size/4), mostSpare)
 	}
-	return b.Due(now) && len(b.flights) < size
+	return b.Waiting() > 0 && len(b.flights) < size
 }
 
 // Took notes how long a packet took to the peer.
@@ -248,7 +234,7 @@ func (b *Box) pop(level Urgency) {
 
 // pick returns the next item to take: of the most urgent ones the longest waiting. In some turns less urgent items come
 // first, so that a flood of urgent ones does not starve them.
-func (b *Box) pick(now time.Duration) (i int32, level Urgency, ok bool) {
+func (b *Box) pick() (i int32, level Urgency, ok bool) {
 	b.turn++
 	first := Urgent
 	switch {
@@ -258,9 +244,6 @@ func (b *Box) pick(now time.Duration) (i int32, level Urgency, ok bool) {
 		first = Normal
 	}
 	for _, level = range [...]Urgency{first, Urgent, Normal, Spare} {
-		if level == Spare && now < b.spareAt {
-			continue
-		}
 		if i, ok = b.first(level); ok {
 			return i, level, true
 		}
@@ -282,18 +265,16 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 
 // Take takes the next item into the packet that was begun last; ok is false if none waits.
 func (b *Box) Take() (item Taken, ok bool) {
-	f := &b.flights[len(b.flights)-1]
-	i, level, ok := b.pick(f.at)
+	i, level, ok := b.pick()
 	if !ok {
 		return item, false
 	}
 	b.pop(level)
+	f := &b.flights[len(b.flights)-1]
 	f.items = append(f.items, i)
 	e := &b.items[i]
 	e.state, e.packet, e.last, e.since = flying, f.packet, f.packet, f.at
-	if b.waits[level]--; level == Spare && b.waits[Spare] == 0 {
-		b.spareAt = f.at + spareEvery
-	}
+	b.waits[level]--
 	return Taken{Item: e.item, Again: e.again}, true
 }
 

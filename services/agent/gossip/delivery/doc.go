@@ -17,8 +17,7 @@
 //	                   └─────────────────┴──── Tell ◄──────┘
 //
 // Urgent items are taken first, but for one of four, and among equals the longest waiting. A window bounds the packets
-// on their way, as in TCP: a peer that is late is sent less. Spare items have a quarter of the window, and
-// wait for a second after the last of them was sent.
+// on their way, as in TCP: a peer that is late is sent less. Spare items have a quarter of the window.
 //
 // A packet counts as lost when a packet sent after it was acknowledged and it was not ([reorder] later ones), or when
 // it was not acknowledged in time.

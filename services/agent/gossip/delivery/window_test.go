@@ -10,7 +10,7 @@ func fly(b *Box, now time.Duration, seq uint64, n int) uint64 {
 	for range n {
 		b.Tell(now, Item{Key: seq + 1}, Normal)
 		b.Tell(now, Item{Key: seq + 2}, Normal)
-		if !b.More(0) {
+		if !b.More() {
 			break
 		}
 		seq++
@@ -101,7 +101,7 @@ func TestABusyPeerIsNotFlooded(t *testing.T) {
 			inbox = inbox[1:]
 		}
 		b.Overdue(now, 150*time.Millisecond)
-		for first := b.Waiting() > 0; first || b.More(0); first = false {
+		for first := b.Waiting() > 0; first || b.More(); first = false {
 			seq++
 			b.Begin(now, seq)
 			for range each {
@@ -128,7 +128,7 @@ func TestSpareItems(t *testing.T) {
 		b.Tell(0, Item{Key: k}, Spare)
 	}
 	seq := uint64(0)
-	for b.More(0) {
+	for b.More() {
 		seq++
 		b.Begin(0, seq)
 		b.Take()
@@ -154,30 +154,5 @@ func TestSpareItems(t *testing.T) {
 	}
 	if spare < 15 || spare > 25 {
 		t.Errorf("%d of 320 items are spare ones, want one of 16", spare)
-	}
-}
-
-// Once all spare items were sent, new ones wait for a second. No other item waits for them, nor they for long.
-func TestSpareItemsWait(t *testing.T) {
-	var b Box
-	at := func(now time.Duration, packet uint64) (key uint64) {
-		b.Begin(now, packet)
-		i, _ := b.Take()
-		return i.Key
-	}
-	b.Tell(0, Item{Key: 1}, Spare)
-	if got := at(0, 1); got != 1 {
-		t.Errorf("the first packet has item %d, want 1", got)
-	}
-	b.Tell(0, Item{Key: 1}, Spare)
-	if b.Due(spareEvery-1) || b.SpareAt() != spareEvery || at(spareEvery-1, 2) != 0 {
-		t.Error("a spare item is sent again within a second")
-	}
-	b.Tell(0, Item{Key: 2}, Normal)
-	if !b.Due(0) || at(spareEvery-1, 3) != 2 {
-		t.Error("another item waits for spare ones")
-	}
-	if !b.Due(spareEvery) || at(spareEvery, 4) != 1 {
-		t.Error("a spare item waits for more than a second")
 	}
 }

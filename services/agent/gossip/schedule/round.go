@@ -176,7 +176,7 @@ func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool
 		return quiet >= Idle*p.period-p.period/2
 	case quiet < p.least(at):
 		return false
-	case at.box.Due(now):
+	case at.box.Waiting() > 0:
 		return true
 	case at.owesAck:
 		return quiet >= p.beat(at)-p.period/8
@@ -290,11 +290,11 @@ func (p *Peers) fill(
 		p.budget.total.Records++
 		bytes += n + nested
 	}
-	if next := p.spacing(at); now+next < at.busy || at.box.Due(now) {
+	if next := p.spacing(at); now+next < at.busy || at.box.Waiting() > 0 {
 		m.PromiseMs = uint32(next.Milliseconds())
 	}
 	p.budget.take(bytes + frameExtra)
-	return m, at.box.More(now) || pass+1 < len(heads)
+	return m, at.box.More() || pass+1 < len(heads)
 }
 
 // repeatAfter is the time after which a record is repeated where packets are lost. To another site it leaves the
