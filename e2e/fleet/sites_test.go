@@ -58,8 +58,16 @@ func withSites(s *SitePhase) *Result {
 	return r
 }
 
-// Each figure of several sites has its bound. A run that could not notice two buckets in a site proves nothing.
+// Each figure of several sites has its bound, a larger one where a burst is less than rate·δ. A run that could not
+// notice two buckets in a site proves nothing.
 func TestJudgeSites(t *testing.T) {
+	over := func(lag float64, wrongful, admitted int) func(*SitePhase, *SiteClient) {
+		return func(s *SitePhase, _ *SiteClient) {
+			s.Lag = lag
+			s.Clients = append(s.Clients, SiteClient{Name: "above", Rate: 100, Burst: 10, Load: 1.5, Sites: 3, Bound: 50,
+				Figures: demand.Figures{Offered: 1500, Admitted: admitted, Central: 1000, Wrongful: wrongful}})
+		}
+	}
 	for name, c := range map[string]struct {
 		change func(*SitePhase, *SiteClient)
 		want   string
@@ -74,6 +82,10 @@ func TestJudgeSites(t *testing.T) {
 		"too much":   {func(_ *SitePhase, c *SiteClient) { c.Admitted = 1011 }, "FAIL"},
 		"little":     {func(_ *SitePhase, c *SiteClient) { c.Admitted = 989 }, "FAIL"},
 		"cut":        {func(s *SitePhase, c *SiteClient) { s.Cut, s.Steady, c.Offered = 30, false, 1006 }, "FAIL"},
+		"late":       {over(.2, 60, 900), "PASS"},
+		"late, more": {over(.2, 61, 900), "FAIL"},
+		"late, less": {over(.2, 60, 899), "FAIL"},
+		"in time":    {over(.1, 1, 1000), "FAIL"},
 		"nobody":     {func(_ *SitePhase, c *SiteClient) { c.Offered = 0 }, "VOID"},
 		"slow":       {func(_ *SitePhase, c *SiteClient) { c.Bound = 100 }, "VOID"},
 		"slow, late": {func(_ *SitePhase, c *SiteClient) { c.Bound, c.Wrongful = 100, 1 }, "VOID"},

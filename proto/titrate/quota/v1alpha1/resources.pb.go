@@ -1619,9 +1619,9 @@ type Limit struct {
 	// Other numbers for requests that name a plan: the filter's `plan` says where it is. Other requests have the limit's
 	// own. Each plan of a client has its own bucket. Overrides come first. Not with concurrency or quota. Default none.
 	Plans []*LimitPlan `protobuf:"bytes,20,rep,name=plans,proto3" json:"plans,omitempty"`
-	// Bounds of the rate that a request states for itself: the filter's `requested_rate` says where it is. A rate beyond
-	// them counts as the bound; a request that states none has its plan's, or the limit's own. The burst follows in
-	// proportion. Overrides come first. Not with concurrency or quota. Default none.
+	// Bounds of the rate that a request states, see the filter's `requested_rate`. Beyond them the bound holds, without one
+	// the plan's numbers or the limit's own. The burst is in proportion. Overrides come first. Not with concurrency or
+	// quota. Default none.
 	RequestedRate *RequestedRate `protobuf:"bytes,21,opt,name=requested_rate,json=requestedRate,proto3" json:"requested_rate,omitempty"`
 	Etag          string         `protobuf:"bytes,100,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
