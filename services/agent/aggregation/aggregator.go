@@ -57,6 +57,8 @@ type Options struct {
 	// owner, and only the agents that use the key receive it. A larger number costs packets with its square, a
 	// smaller one a hop. Default 16.
 	Everybody int
+	// Decides reports whether this agent grants the tokens of a key; nil: of none.
+	Decides func(key uint64) bool
 }
 
 func (o Options) withDefaults() Options {

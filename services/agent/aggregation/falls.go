@@ -23,6 +23,8 @@ const (
 	// fallStep is the part by which a claim falls before it is announced again, and mayDiffer that by which what
 	// gateways claim may differ from it. Gateways' claims come up to a period and a half late.
 	fallStep, mayDiffer = 1. / 16, 1. / 8
+	// muchAdmitted is a count since the last record with which the next one is more urgent than others, cost units.
+	muchAdmitted = 2
 	// leastSpent is a difference of spent parts that is not worth a record, cost units.
 	leastSpent = .25
 	// leastClaim is the part of its fall below which a claim is 0. A filter withdraws a claim at a fiftieth.
@@ -88,6 +90,14 @@ func (f *falling) counts(a *claims.Outside) bool {
 	return a.Admitted != f.Admitted || a.Active != f.Active || a.Epoch != f.Epoch
 }
 
+// presses returns how urgent the next record is. It is if much was admitted since this one, or gateways are saturated.
+func (f *falling) presses(a *claims.Outside) urgency {
+	if a.Active > 0 || f.Active > 0 || a.Admitted-f.Admitted >= muchAdmitted {
+		return soonest
+	}
+	return inTurn
+}
+
 // next returns the record to be sent now. Its rates are those since the one before, if nothing was admitted.
 func (f *falling) next(now time.Duration, a *claims.Outside) falling {
 	n := falling{KeySum: a.KeySum, rates: f.rates, at: max(now, 1)}
@@ -144,7 +154,7 @@ func (t *Aggregator) checkFalls(now time.Duration, s *site) {
 		}
 		a := t.owned.AtHome(key, now.Seconds(), info.onlyFlow())
 		if u.said.departs(now, &a) {
-			s.put(key, u)
+			s.put(key, u, inTurn)
 		} else {
 			s.checkAgain(now, key, u)
 		}
@@ -215,7 +225,7 @@ func (s *site) stand(u *siteUse) {
 func (s *site) askAgain() {
 	for i, key := range s.uses.keys {
 		if u := s.uses.values[i]; u.stands {
-			s.put(key, u)
+			s.put(key, u, inTurn)
 		}
 	}
 }

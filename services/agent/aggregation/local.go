@@ -52,6 +52,8 @@ type announced struct {
 	changed           time.Duration // it claimed or admitted something last
 	before            float64       // counts that the filter finished within this generation
 	told              claimTold     // to other agents
+	sent              time.Duration // all agents that take it were to be sent it last
+	owed              bool          // it has fallen since, which is not sent yet
 }
 
 // claimTold is the last report of a claim.
@@ -59,21 +61,36 @@ type claimTold struct {
 	at                      time.Duration // 0: nothing
 	admitted, claim, active float64
 	spent                   float64
+	owned                   bool
 }
 
 // noteTold notes that the present claim is queued for other agents.
 func (a *announced) noteTold(now time.Duration) {
-	a.told = claimTold{max(now, 1), a.before + a.Admitted, a.Claim, a.Active, a.Spent}
+	a.told = claimTold{max(now, 1), a.before + a.Admitted, a.Claim, a.Active, a.Spent, a.Owned}
 }
 
-// moved reports whether a claim differs from the last report of it: in what is claimed, by more than a tolerance.
+// moved reports whether a claim differs from the last report of it: in what is claimed, by more than a tolerance. It
+// does if gateways go by claims again.
 func (a *announced) moved() bool {
 	w := &a.told
-	if w.at == 0 || a.before+a.Admitted != w.admitted || a.Active != w.active || a.Spent != w.spent {
+	if w.at == 0 || a.before+a.Admitted != w.admitted || a.Active != w.active || a.Spent != w.spent || a.Owned != w.owned {
 		return true
 	}
 	return (a.Claim > 0) != (w.claim > 0) || math.Abs(a.Claim-w.claim) > tolerance*max(a.Claim, w.claim)
 }
+
+// fallEvery is the least time between two reports of a claim that only falls while the key's owner decides.
+const fallEvery = time.Second
+
+// onlyFalls reports whether the key's owner decides, and nothing was claimed or admitted since the last report.
+func (a *announced) onlyFalls() bool {
+	w := &a.told
+	return a.Owned && a.before+a.Admitted == w.admitted && a.Active == w.active && falls(w.claim, a.Claim) &&
+		falls(w.spent, a.Spent)
+}
+
+// falls reports whether a number becomes less without being 0.
+func falls(from, to float64) bool { return from >= to && (from > 0) == (to > 0) }
 
 // Connect adds a replica whose link is up now.
 func (t *Aggregator) Connect(now time.Duration, name string, generation uint64, w float64) {
@@ -285,8 +302,15 @@ func (t *Aggregator) report(now time.Duration, o *local, k *key, a *announced, a
 	} else {
 		t.count(now, a.Key, k)
 	}
-	if untold || !k.alone && a.moved() {
-		t.tellClaim(now, o, a.Key, k, soon(fresh || untold), again)
+	switch {
+	case untold:
+		t.tellClaim(now, o, a.Key, k, delivery.Urgent, again)
+	case k.alone || !a.moved():
+	case a.onlyFalls() && now-a.sent < fallEvery:
+		a.owed = true
+		t.tellFall(now, o, a.Key, k)
+	default:
+		t.tellClaim(now, o, a.Key, k, soon(fresh), again)
 	}
 }
 
@@ -308,7 +332,7 @@ func (a *announced) replace(now time.Duration, by *announced) {
 		by.changed = now
 	}
 	if !a.withdrawn {
-		by.told = a.told
+		by.told, by.sent, by.owed = a.told, a.sent, a.owed
 	}
 	*a = *by
 }
@@ -364,8 +388,14 @@ func (t *Aggregator) sweep(now time.Duration, o *local) {
 	o.seq++
 	o.of.noteSequence(o.generation, o.seq)
 	o.keys.pruneSome(max(1024, o.keys.len()/4), func(k uint64, a *announced) bool {
-		if !a.withdrawn && o.presence == connected && a.at < o.linked && now-o.linked > unlisted {
+		switch {
+		case a.withdrawn || o.presence != connected:
+		case a.at < o.linked && now-o.linked > unlisted:
 			t.withdraw(now, o, k)
+		case a.owed && now-a.sent >= fallEvery:
+			if info := t.keys.get(k); info != nil {
+				t.tellClaim(now, o, k, info, delivery.Normal, false)
+			}
 		}
 		return a.withdrawn && now-a.at > forgetLocal
 	})

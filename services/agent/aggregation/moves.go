@@ -64,5 +64,6 @@ func (t *Aggregator) endSite(now time.Duration, s *site) {
 			delete(t.siteOf, name)
 		}
 	}
-	s.owners, s.queue, s.uses, s.ended, s.silent = owners{}, nil, newOrdered[*siteUse](), max(now, 1), false
+	s.owners, s.uses, s.ended, s.silent = owners{}, newOrdered[*siteUse](), max(now, 1), false
+	s.queue = [2][]uint64{}
 }

@@ -157,6 +157,9 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, l
 	if k.owner == "" {
 		return
 	}
+	if a := o.keys.get(at); a != nil {
+		a.sent, a.owed = now, false
+	}
 	t.sendClaim(now, k.owner, o, at, k, level, again)
 	if k.before != "" {
 		t.sendClaim(now, k.before, o, at, k, level, again)
@@ -171,13 +174,23 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, l
 	}
 }
 
+// tellFall sends a claim that only falls to this agent as an owner, and to the owner from which other sites have it.
+func (t *Aggregator) tellFall(now time.Duration, o *local, at uint64, k *key) {
+	if k.owner == t.o.Agent {
+		t.takeOwn(now, o, at, k, false)
+	}
+	if owner := t.owners.of(at); owner != t.o.Agent && (k.abroad || t.usedAbroad(now, at)) {
+		t.sendClaim(now, owner, o, at, k, delivery.Normal, false)
+	}
+}
+
 // sendClaim sends the claim of a gateway to one agent; again says that another agent was sent it before, and this one
-// was not. A claim is Spare while the key's owner decides.
+// was not. A claim is Spare while the key's owner decides, but to an owner from which other sites have it.
 func (t *Aggregator) sendClaim(
 	now time.Duration, to string, o *local, at uint64, k *key, level delivery.Urgency, again bool,
 ) {
 	item, a := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, o.keys.get(at)
-	if a != nil && a.Owned && (k == nil || !k.abroad) && !t.usedAbroad(now, at) {
+	if a != nil && a.Owned && (to != t.owners.of(at) || (k == nil || !k.abroad) && !t.usedAbroad(now, at)) {
 		level = delivery.Spare
 	}
 	switch {

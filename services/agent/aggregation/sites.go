@@ -49,9 +49,10 @@ type site struct {
 	owners owners
 	proxy  *local
 	uses   ordered[*siteUse]
-	queue  []uint64 // keys whose records are to be sent
-	checks []keyAt  // keys of which a record is sent again if it does not hold
-	falls  []uint64 // keys whose claims fall there
+	queue  [2][]uint64 // keys whose records are to be sent, those with much news apart
+	turn   int         // of the queues
+	checks []keyAt     // keys of which a record is sent again if it does not hold
+	falls  []uint64    // keys whose claims fall there
 	fallAt time.Duration
 	credit float64 // bytes
 	sentAt time.Duration
@@ -69,7 +70,7 @@ type site struct {
 type siteUse struct {
 	told    string // owner there that knows that gateways here use it; "": none
 	said    falling
-	queued  bool
+	queued  urgency
 	checked bool // it is in checks
 
 	used  bool // gateways there use it, as from said in its packet seq
@@ -150,7 +151,7 @@ func (t *Aggregator) registerAgain(s *site, back []string) {
 	for i, key := range s.uses.keys {
 		u, owner := s.uses.values[i], s.ownerOf(key)
 		if owner != u.told || slices.Contains(back, owner) {
-			s.put(key, u)
+			s.put(key, u, inTurn)
 		}
 	}
 }
@@ -173,13 +174,44 @@ func (s *site) use(key uint64) *siteUse {
 	return u
 }
 
+// urgency says in which queue a record waits.
+type urgency uint8
+
+const (
+	notQueued urgency = iota
+	inTurn
+	soonest
+)
+
 // put queues the record of a key.
-func (s *site) put(key uint64, u *siteUse) {
-	if !u.queued {
-		u.queued = true
-		s.queue = append(s.queue, key)
+func (s *site) put(key uint64, u *siteUse, level urgency) {
+	if u.queued < level {
+		u.queued = level
+		s.queue[level-1] = append(s.queue[level-1], key)
 	}
 }
+
+// take returns the next key to be sent, which waits no more; nil: none waits. Keys with much news come first, but for
+// one of four.
+func (s *site) take() (key uint64, u *siteUse) {
+	for s.waiting() > 0 {
+		s.turn++
+		q := &s.queue[soonest-1]
+		if len(*q) == 0 || s.turn%4 == 0 && len(s.queue[inTurn-1]) > 0 {
+			q = &s.queue[inTurn-1]
+		}
+		key = (*q)[0]
+		*q = (*q)[1:]
+		if u = s.use(key); u.queued != notQueued { // else it was sent from the other queue
+			u.queued = notQueued
+			return key, u
+		}
+	}
+	return 0, nil
+}
+
+// waiting counts the keys to be sent.
+func (s *site) waiting() int { return len(s.queue[0]) + len(s.queue[1]) }
 
 // tellSites has the other sites know of a change of what gateways here claim of a key that this agent owns.
 func (t *Aggregator) tellSites(now time.Duration, key uint64) {
@@ -193,10 +225,12 @@ func (t *Aggregator) tellSites(now time.Duration, key uint64) {
 		u := s.uses.get(key)
 		switch {
 		case home && (u == nil || u.told == ""):
-			s.put(key, s.use(key))
+			s.put(key, s.use(key), inTurn)
 		case u == nil:
-		case home && u.used && u.said.departs(now, &a), !home && u.told != "":
-			s.put(key, u)
+		case home && u.used && u.said.departs(now, &a):
+			s.put(key, u, u.said.presses(&a))
+		case !home && u.told != "":
+			s.put(key, u, inTurn)
 		}
 		if u != nil && u.began && !home {
 			t.endProxy(now, s, key, u)
@@ -216,11 +250,11 @@ func (t *Aggregator) sendSites(now time.Duration) {
 		s.credit = min(s.credit+rate*(now-s.sentAt).Seconds(), max(rate/4, siteRecord))
 		s.sentAt = now
 		t.checkFalls(now, s)
-		n := 0
-		for ; n < len(s.queue) && s.credit >= siteRecord; n++ {
-			key := s.queue[n]
-			u := s.use(key)
-			u.queued = false
+		for s.credit >= siteRecord {
+			key, u := s.take()
+			if u == nil {
+				break
+			}
 			to := s.ownerOf(key)
 			if u.told != "" && u.told != to { // it owns the key no more
 				t.sendSite(now, u.told, key)
@@ -231,7 +265,6 @@ func (t *Aggregator) sendSites(now time.Duration) {
 				s.credit -= siteRecord
 			}
 		}
-		s.queue = append(s.queue[:0], s.queue[n:]...)
 	}
 }
 
@@ -324,7 +357,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 		return
 	}
 	if answer {
-		s.put(c.Key, u)
+		s.put(c.Key, u, inTurn)
 	}
 	u.began = t.announceProxy(now, s, u, again)
 	s.willFall(u)
@@ -334,6 +367,7 @@ func (t *Aggregator) receiveSite(now time.Duration, s *site, from agentLife, seq
 // before.
 func (t *Aggregator) announceProxy(now time.Duration, s *site, u *siteUse, again bool) bool {
 	t.noteAbroad(u.Key)
+	u.Owned = t.o.Decides != nil && t.o.Decides(u.Key)
 	return t.announceAs(now, s.proxy, announced{KeyClaim: u.KeyClaim, flow: u.flow}, again)
 }
 
@@ -390,7 +424,7 @@ func (t *Aggregator) sweepSites(now time.Duration) {
 		}
 		t.endOrphans(now, s)
 		s.uses.pruneSome(max(1024, s.uses.len()/sweepCycle), func(_ uint64, u *siteUse) bool {
-			return !u.used && !u.began && !u.queued && u.told == ""
+			return !u.used && !u.began && u.queued == notQueued && u.told == ""
 		})
 	}
 }
@@ -478,7 +512,7 @@ func (t *Aggregator) dueAbroad() time.Duration {
 		switch {
 		case s.ended > 0:
 			continue
-		case s.silent || len(s.queue) > 0:
+		case s.silent || s.waiting() > 0:
 			return 0
 		}
 		due = min(due, silentFrom(t.o.Period, s.heard, s.promise)+t.delay)

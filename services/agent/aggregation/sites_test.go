@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -51,5 +52,26 @@ func TestRepeatedRecordMayBeLost(t *testing.T) {
 	item.Repeated = true
 	if again := put(); again.Fall != first.Fall {
 		t.Errorf("a record falls by %v a second, the repeated one by %v", first.Fall, again.Fall)
+	}
+}
+
+// Keys with much news overtake the others in the queue to another site, which have one turn of four. No key is sent
+// twice.
+func TestMuchNewsOvertakes(t *testing.T) {
+	s := &site{uses: newOrdered[*siteUse]()}
+	for k := range uint64(6) {
+		s.put(k, s.use(k), inTurn)
+	}
+	for k := range uint64(5) {
+		s.put(k+5, s.use(k+5), soonest)
+	}
+	var got []uint64
+	for s.waiting() > 0 {
+		if k, u := s.take(); u != nil {
+			got = append(got, k)
+		}
+	}
+	if want := []uint64{5, 6, 7, 0, 8, 9, 1, 2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("keys are sent as %v, want %v", got, want)
 	}
 }

@@ -67,7 +67,7 @@ func (t *Aggregator) OtherSites() (out []SiteStatus) {
 			continue
 		}
 		out = append(out, SiteStatus{Name: s.name, Agents: len(s.owners.names), Reachable: !s.silent,
-			Waiting: len(s.queue)})
+			Waiting: s.waiting()})
 	}
 	return out
 }

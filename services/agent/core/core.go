@@ -113,8 +113,6 @@ type passedOn struct {
 func New(o Options) *Core {
 	peers := schedule.NewPeers(o.Name, o.Incarnation, o.Period, o.T2)
 	c := &Core{o: o,
-		aggregator: aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1,
-			T2: o.T2, Incarnation: o.Incarnation, Everybody: o.Everybody}),
 		reports:  reports.New(),
 		activity: activity.New(o.Site),
 		near:     newNearness(o.ExactWithin),
@@ -124,6 +122,9 @@ func New(o Options) *Core {
 			processes: map[uint64]*gateway{}},
 		lines: rate.NewLimiter(rate.Every(time.Minute/linesAtOnce), linesAtOnce),
 	}
+	c.aggregator = aggregation.New(aggregation.Options{Agent: o.Name, Tell: peers, Period: o.Period, T1: o.T1, T2: o.T2,
+		Incarnation: o.Incarnation, Everybody: o.Everybody,
+		Decides: func(key uint64) bool { return c.tokens.Owns(key) }})
 	c.tokens = tokens.New(tokens.Options{Agent: o.Name, Life: o.Incarnation, Owner: c.aggregator.Owner,
 		Linked: c.isLinked, Allowed: c.allowed, Revision: c.revision,
 		Registered: func(now time.Duration) { c.slots.Settled(now) },

@@ -439,6 +439,9 @@ func (d *Desk) schedule(k *owned) {
 	}
 }
 
+// Owns reports whether this agent has the bucket of a key.
+func (d *Desk) Owns(key uint64) bool { return d.owned[key] != nil }
+
 // Keys is the number of keys that this agent owns.
 func (d *Desk) Keys() int { return len(d.owned) }
 

@@ -33,7 +33,8 @@ type Urgency uint8
 
 // The urgencies, the least first.
 const (
-	// Spare is sent where there is room: the key's owner decides, and goes by nothing that the item says.
+	// Spare is sent where there is room, and within a budget: the key's owner decides, and goes by nothing that
+	// the item says.
 	Spare Urgency = iota
 	// Normal is sent in turn.
 	Normal
@@ -41,6 +42,9 @@ const (
 	Urgent
 	urgencies
 )
+
+// spareAhead is the part of their budget, in time, that Spare items take at once.
+const spareAhead = 250 * time.Millisecond
 
 // reorder is the number of later packets that must be acknowledged for one to count as lost.
 const reorder = 3
@@ -84,6 +88,9 @@ type flight struct {
 
 // Box is the send queue to one peer. The zero Box is empty. Not safe for concurrent use.
 type Box struct {
+	// SpareCost is the time in which one Spare item may be sent in the mean; 0 sets no bound.
+	SpareCost time.Duration
+
 	index   map[Item]int32
 	items   []told
 	free    []int32
@@ -94,6 +101,8 @@ type Box struct {
 	visited int           // the place that was visited last
 	walks   int           // how often Visit has begun anew
 	lossy   time.Duration // until then packets count as likely to be lost
+	spareTo time.Duration // the budget of Spare items is used until then
+	spareAt time.Duration // Spare items wait until then
 	window  window
 }
 
@@ -118,17 +127,25 @@ func (b *Box) Lossy() time.Duration { return b.lossy }
 // Waiting counts the items that wait for a packet.
 func (b *Box) Waiting() int { return b.waits[Spare] + b.Pressing() }
 
+// Due reports whether something waits that may be sent now.
+func (b *Box) Due(now time.Duration) bool {
+	return b.Pressing() > 0 || b.waits[Spare] > 0 && now >= b.spareAt
+}
+
+// SpareAt returns the time until which Spare items wait.
+func (b *Box) SpareAt() time.Duration { return b.spareAt }
+
 // Pressing counts the waiting items that are not Spare.
 func (b *Box) Pressing() int { return b.waits[Normal] + b.waits[Urgent] }
 
 // More reports whether another packet is worth while now: something waits, and not as many packets are on their way as
 // the peer acknowledges in time. For Spare items that is a quarter as many, and no more than mostSpare.
-func (b *Box) More() bool {
+func (b *Box) More(now time.Duration) bool {
 	size := b.window.size()
 	if b.Pressing() == 0 {
 		size = min(max(leastWindow, size/4), mostSpare)
 	}
-	return b.Waiting() > 0 && len(b.flights) < size
+	return b.Due(now) && len(b.flights) < size
 }
 
 // Took notes how long a packet took to the peer.
@@ -234,7 +251,7 @@ func (b *Box) pop(level Urgency) {
 
 // pick returns the next item to take: of the most urgent ones the longest waiting. In some turns less urgent items come
 // first, so that a flood of urgent ones does not starve them.
-func (b *Box) pick() (i int32, level Urgency, ok bool) {
+func (b *Box) pick(now time.Duration) (i int32, level Urgency, ok bool) {
 	b.turn++
 	first := Urgent
 	switch {
@@ -244,6 +261,9 @@ func (b *Box) pick() (i int32, level Urgency, ok bool) {
 		first = Normal
 	}
 	for _, level = range [...]Urgency{first, Urgent, Normal, Spare} {
+		if level == Spare && now < b.spareAt {
+			continue
+		}
 		if i, ok = b.first(level); ok {
 			return i, level, true
 		}
@@ -265,16 +285,22 @@ func (b *Box) Begin(now time.Duration, packet uint64) {
 
 // Take takes the next item into the packet that was begun last; ok is false if none waits.
 func (b *Box) Take() (item Taken, ok bool) {
-	i, level, ok := b.pick()
+	f := &b.flights[len(b.flights)-1]
+	i, level, ok := b.pick(f.at)
 	if !ok {
 		return item, false
 	}
 	b.pop(level)
-	f := &b.flights[len(b.flights)-1]
 	f.items = append(f.items, i)
 	e := &b.items[i]
 	e.state, e.packet, e.last, e.since = flying, f.packet, f.packet, f.at
 	b.waits[level]--
+	if level == Spare {
+		b.spareTo = max(b.spareTo, f.at) + b.SpareCost
+		if b.spareTo > f.at+spareAhead {
+			b.spareAt = b.spareTo
+		}
+	}
 	return Taken{Item: e.item, Again: e.again}, true
 }
 

@@ -10,7 +10,7 @@ func fly(b *Box, now time.Duration, seq uint64, n int) uint64 {
 	for range n {
 		b.Tell(now, Item{Key: seq + 1}, Normal)
 		b.Tell(now, Item{Key: seq + 2}, Normal)
-		if !b.More() {
+		if !b.More(0) {
 			break
 		}
 		seq++
@@ -101,7 +101,7 @@ func TestABusyPeerIsNotFlooded(t *testing.T) {
 			inbox = inbox[1:]
 		}
 		b.Overdue(now, 150*time.Millisecond)
-		for first := b.Waiting() > 0; first || b.More(); first = false {
+		for first := b.Waiting() > 0; first || b.More(0); first = false {
 			seq++
 			b.Begin(now, seq)
 			for range each {
@@ -128,7 +128,7 @@ func TestSpareItems(t *testing.T) {
 		b.Tell(0, Item{Key: k}, Spare)
 	}
 	seq := uint64(0)
-	for b.More() {
+	for b.More(0) {
 		seq++
 		b.Begin(0, seq)
 		b.Take()
@@ -154,5 +154,33 @@ func TestSpareItems(t *testing.T) {
 	}
 	if spare < 15 || spare > 25 {
 		t.Errorf("%d of 320 items are spare ones, want one of 16", spare)
+	}
+}
+
+// Spare items that have used their budget wait until it is there again. No other item waits for them.
+func TestSpareItemsHaveABudget(t *testing.T) {
+	const each, ahead = 50 * time.Millisecond, int(spareAhead/(50*time.Millisecond)) + 1
+	b := Box{SpareCost: each}
+	at := func(now time.Duration, packet uint64) (key uint64) {
+		b.Begin(now, packet)
+		i, _ := b.Take()
+		return i.Key
+	}
+	for k := range uint64(2 * ahead) {
+		b.Tell(0, Item{Key: k + 1}, Spare)
+	}
+	n := uint64(0)
+	for ; at(0, n+1) != 0; n++ {
+	}
+	full := time.Duration(n) * each
+	if n != uint64(ahead) || b.Due(full-1) || b.SpareAt() != full {
+		t.Errorf("%d spare items are taken at once, the next at %v, want %d", n, b.SpareAt(), ahead)
+	}
+	b.Tell(0, Item{Key: 1000}, Normal)
+	if !b.Due(0) || at(full-1, 20) != 1000 {
+		t.Error("another item waits for spare ones")
+	}
+	if b.Due(full-1) || !b.Due(full) || at(full, 21) != n+1 {
+		t.Error("a spare item is not sent once its budget is there again")
 	}
 }

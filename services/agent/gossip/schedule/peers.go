@@ -262,7 +262,11 @@ func (p *Peers) Pending() bool { return p.pending }
 func (p *Peers) told(at *peer, level delivery.Urgency) {
 	soon := level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers
 	p.pending = p.pending || soon && at.pairs == 0
-	p.wakes.earlier(at.number, at.sent+p.least(at))
+	if next := at.sent + p.least(at); level == delivery.Spare {
+		p.wakes.earlier(at.number, max(next, at.box.SpareAt()))
+	} else {
+		p.wakes.earlier(at.number, next)
+	}
 }
 
 // forget removes peers that left, and peers that failed long ago or first of many.

@@ -29,6 +29,8 @@ const (
 	refreshCycle = 640
 	// refreshRate bounds the items per second that are sent again so. Of more items a part has its turn in each cycle.
 	refreshRate = 1000
+	// spareRate bounds the records per second that all peers are sent of keys whose owners decide.
+	spareRate = 4000
 	// disturbedCycle is the same, for each busyPeers peers, for disturbedFor after agents came, went or became
 	// unreachable, or packets were lost. It is no more than one item to a peer in half a period. Agents may disagree
 	// then on who owns what, and are to agree soon.
@@ -176,7 +178,7 @@ func (p *Peers) isDue(now time.Duration, at *peer, keepalive time.Duration) bool
 		return quiet >= Idle*p.period-p.period/2
 	case quiet < p.least(at):
 		return false
-	case at.box.Waiting() > 0:
+	case at.box.Due(now):
 		return true
 	case at.owesAck:
 		return quiet >= p.beat(at)-p.period/8
@@ -271,6 +273,7 @@ func (p *Peers) fill(
 	if pass < len(heads) {
 		m.Replicas = clone(heads[pass], at.pairs > 0)
 	}
+	at.box.SpareCost = time.Duration(len(p.by)) * time.Second / spareRate
 	at.box.Begin(now, at.seq)
 	bytes := size.Packet(m)
 	for bytes+room <= MaxPacket {
@@ -290,11 +293,11 @@ func (p *Peers) fill(
 		p.budget.total.Records++
 		bytes += n + nested
 	}
-	if next := p.spacing(at); now+next < at.busy || at.box.Waiting() > 0 {
+	if next := p.spacing(at); now+next < at.busy || at.box.Due(now) {
 		m.PromiseMs = uint32(next.Milliseconds())
 	}
 	p.budget.take(bytes + frameExtra)
-	return m, at.box.More() || pass+1 < len(heads)
+	return m, at.box.More(now) || pass+1 < len(heads)
 }
 
 // repeatAfter is the time after which a record is repeated where packets are lost. To another site it leaves the
