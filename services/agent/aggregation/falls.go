@@ -21,17 +21,21 @@ const (
 	// second. No filter has a fall of mostFall or a refill of mostRefill.
 	usualFall, mostFall, mostRefill = 1, 100, 1e12
 	// fallStep is the part by which a claim falls before it is announced again, and mayDiffer that by which what
-	// gateways claim may differ from it. Gateways' claims come up to a period and a half late.
+	// gateways claim may differ from it.
 	fallStep, mayDiffer = 1. / 16, 1. / 8
+	// fallLate bounds how late the owner has claims that only fall.
+	fallLate = 500 * time.Millisecond
 	// muchAdmitted is a count since the last record with which the next one is more urgent than others, cost units.
 	muchAdmitted = 2
 	// leastSpent is a difference of spent parts that is not worth a record, cost units.
 	leastSpent = .25
 	// leastClaim is the part of its fall below which a claim is 0. A filter withdraws a claim at a fiftieth.
 	leastClaim = 1. / 40
-	// leastLook is the least time in which a rate can be measured, checkEvery that between two looks at a key of which
-	// nothing is admitted.
-	leastLook, checkEvery = 100 * time.Millisecond, 250 * time.Millisecond
+	// leastLook is the least time in which a rate can be measured. checkEvery is the time between two looks at a key of
+	// which nothing is admitted, checkSpent the same if nothing is claimed.
+	leastLook, checkEvery, checkSpent = 200 * time.Millisecond, 250 * time.Millisecond, 2 * time.Second
+	// fallPeriods is the number of periods between two looks at what falls.
+	fallPeriods = 4
 )
 
 // rates has the fall of unsaturated claims, 1/s, and the refill of what is spent, cost units/s.
@@ -79,10 +83,16 @@ func (f *falling) departs(now time.Duration, a *claims.Outside) bool {
 		return true
 	}
 	all, unsaturated := f.claimed(now)
-	differs := func(x, y float64) bool { return math.Abs(x-y) > max(mayDiffer*max(x, y), 2*leastClaim*f.fall) }
-	spent := f.spent(now)
-	return differs(a.Claims, all) || differs(a.Unsaturated, unsaturated) ||
-		math.Abs(a.Spent-spent) > max(mayDiffer*max(a.Spent, spent), leastSpent)
+	before := max(f.at, now-fallLate)
+	allBefore, unsaturatedBefore := f.claimed(before)
+	least := 2 * leastClaim * f.fall
+	return outside(a.Claims, all, allBefore, least) || outside(a.Unsaturated, unsaturated, unsaturatedBefore, least) ||
+		outside(a.Spent, f.spent(now), f.spent(before), leastSpent)
+}
+
+// outside reports whether a number is not between two others, by more than it may differ.
+func outside(x, from, to, least float64) bool {
+	return from-x > max(mayDiffer*from, least) || x-to > max(mayDiffer*x, least)
 }
 
 // counts reports whether gateways here have admitted something since the record, or are others or saturated.
@@ -133,33 +143,45 @@ type keyAt struct {
 
 // checkAgain has the owner look at a key of which it has sent a record.
 func (s *site) checkAgain(now time.Duration, key uint64, u *siteUse) {
-	if all, _ := u.said.claimed(now); !u.checked && (all > 0 || u.said.spent(now) > 0) {
-		u.checked = true
-		s.checks = append(s.checks, keyAt{key, now + checkEvery})
+	list, at := 0, now+checkEvery
+	if all, _ := u.said.claimed(now); all == 0 {
+		if u.said.spent(now) == 0 {
+			return
+		}
+		list, at = 1, now+checkSpent
+	}
+	if u.check == 0 || u.check > at {
+		u.check = at
+		s.checks[list] = append(s.checks[list], keyAt{key, at})
 	}
 }
 
 // checkFalls queues the keys of which another site no longer has what gateways here claim and have spent.
 func (t *Aggregator) checkFalls(now time.Duration, s *site) {
-	n := 0
-	for ; n < len(s.checks) && s.checks[n].at <= now; n++ {
-		key := s.checks[n].key
-		u, info := s.uses.get(key), t.ours.get(key)
-		if u == nil {
-			continue
+	for list := range s.checks {
+		n := 0
+		for ; n < len(s.checks[list]) && s.checks[list][n].at <= now; n++ {
+			t.checkFall(now, s, s.checks[list][n])
 		}
-		u.checked = false
-		if !u.used || u.said.at == 0 || info == nil {
-			continue
-		}
-		a := t.owned.AtHome(key, now.Seconds(), info.onlyFlow())
-		if u.said.departs(now, &a) {
-			s.put(key, u, inTurn)
-		} else {
-			s.checkAgain(now, key, u)
-		}
+		s.checks[list] = s.checks[list][n:]
 	}
-	s.checks = append(s.checks[:0], s.checks[n:]...)
+}
+
+func (t *Aggregator) checkFall(now time.Duration, s *site, check keyAt) {
+	u, info := s.uses.get(check.key), t.ours.get(check.key)
+	if u == nil || u.check != check.at {
+		return
+	}
+	u.check = 0
+	if !u.used || u.said.at == 0 || info == nil {
+		return
+	}
+	a := t.owned.AtHome(check.key, now.Seconds(), info.onlyFlow())
+	if u.said.departs(now, &a) {
+		s.put(check.key, u, inTurn)
+	} else {
+		s.checkAgain(now, check.key, u)
+	}
 }
 
 // letFall has the claims of the other sites fall that do.
@@ -167,7 +189,7 @@ func (t *Aggregator) letFall(now time.Duration, s *site) {
 	if len(s.falls) == 0 || now < s.fallAt {
 		return
 	}
-	s.fallAt = now + t.o.Period
+	s.fallAt = now + fallPeriods*t.o.Period
 	s.proxy.seq++
 	stay := s.falls[:0]
 	for _, key := range s.falls {

@@ -48,12 +48,14 @@ type announced struct {
 	exchange.KeyClaim // as the filter sent it
 	flow              bool
 	withdrawn         bool
+	owed              bool          // it has fallen since it was sent
+	wasOwned          bool          // Owned in the last report
 	at                time.Duration // last listed, or when withdrawn
 	changed           time.Duration // it claimed or admitted something last
 	before            float64       // counts that the filter finished within this generation
 	told              claimTold     // to other agents
 	sent              time.Duration // all agents that take it were to be sent it last
-	owed              bool          // it has fallen since, which is not sent yet
+	fell              time.Duration // another agent as the owner was to be sent it last
 }
 
 // claimTold is the last report of a claim.
@@ -61,26 +63,28 @@ type claimTold struct {
 	at                      time.Duration // 0: nothing
 	admitted, claim, active float64
 	spent                   float64
-	owned                   bool
 }
 
 // noteTold notes that the present claim is queued for other agents.
 func (a *announced) noteTold(now time.Duration) {
-	a.told = claimTold{max(now, 1), a.before + a.Admitted, a.Claim, a.Active, a.Spent, a.Owned}
+	a.told = claimTold{max(now, 1), a.before + a.Admitted, a.Claim, a.Active, a.Spent}
+	a.wasOwned = a.Owned
 }
 
 // moved reports whether a claim differs from the last report of it: in what is claimed, by more than a tolerance. It
 // does if gateways go by claims again.
 func (a *announced) moved() bool {
 	w := &a.told
-	if w.at == 0 || a.before+a.Admitted != w.admitted || a.Active != w.active || a.Spent != w.spent || a.Owned != w.owned {
+	if w.at == 0 || a.before+a.Admitted != w.admitted || a.Active != w.active || a.Spent != w.spent ||
+		a.Owned != a.wasOwned {
 		return true
 	}
 	return (a.Claim > 0) != (w.claim > 0) || math.Abs(a.Claim-w.claim) > tolerance*max(a.Claim, w.claim)
 }
 
-// fallEvery is the least time between two reports of a claim that only falls while the key's owner decides.
-const fallEvery = time.Second
+// fallEvery is the least time between two reports of a claim that only falls while the key's owner decides, ownersFall
+// that to an owner from which other sites have it.
+const fallEvery, ownersFall = time.Second, 200 * time.Millisecond
 
 // onlyFalls reports whether the key's owner decides, and nothing was claimed or admitted since the last report.
 func (a *announced) onlyFalls() bool {
@@ -332,7 +336,7 @@ func (a *announced) replace(now time.Duration, by *announced) {
 		by.changed = now
 	}
 	if !a.withdrawn {
-		by.told, by.sent, by.owed = a.told, a.sent, a.owed
+		by.told, by.wasOwned, by.sent, by.fell, by.owed = a.told, a.wasOwned, a.sent, a.fell, a.owed
 	}
 	*a = *by
 }

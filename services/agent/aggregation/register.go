@@ -158,7 +158,7 @@ func (t *Aggregator) tellClaim(now time.Duration, o *local, at uint64, k *key, l
 		return
 	}
 	if a := o.keys.get(at); a != nil {
-		a.sent, a.owed = now, false
+		a.sent, a.fell, a.owed = now, now, false
 	}
 	t.sendClaim(now, k.owner, o, at, k, level, again)
 	if k.before != "" {
@@ -179,8 +179,10 @@ func (t *Aggregator) tellFall(now time.Duration, o *local, at uint64, k *key) {
 	if k.owner == t.o.Agent {
 		t.takeOwn(now, o, at, k, false)
 	}
-	if owner := t.owners.of(at); owner != t.o.Agent && (k.abroad || t.usedAbroad(now, at)) {
-		t.sendClaim(now, owner, o, at, k, delivery.Normal, false)
+	a, owner := o.keys.get(at), t.owners.of(at)
+	if owner != t.o.Agent && now-a.fell >= ownersFall && (k.abroad || t.usedAbroad(now, at)) {
+		a.fell = now
+		t.sendClaim(now, owner, o, at, k, delivery.Spare, false)
 	}
 }
 

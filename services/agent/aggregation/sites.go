@@ -51,7 +51,7 @@ type site struct {
 	uses   ordered[*siteUse]
 	queue  [2][]uint64 // keys whose records are to be sent, those with much news apart
 	turn   int         // of the queues
-	checks []keyAt     // keys of which a record is sent again if it does not hold
+	checks [2][]keyAt  // keys of which a record is sent again if it does not hold, those without claims apart
 	falls  []uint64    // keys whose claims fall there
 	fallAt time.Duration
 	credit float64 // bytes
@@ -68,10 +68,10 @@ type site struct {
 
 // siteUse is the use of a key at another site.
 type siteUse struct {
-	told    string // owner there that knows that gateways here use it; "": none
-	said    falling
-	queued  urgency
-	checked bool // it is in checks
+	told   string // owner there that knows that gateways here use it; "": none
+	said   falling
+	queued urgency
+	check  time.Duration // it is in checks until then; 0: it is not
 
 	used  bool // gateways there use it, as from said in its packet seq
 	from  agentLife
@@ -519,8 +519,10 @@ func (t *Aggregator) dueAbroad() time.Duration {
 		if len(s.falls) > 0 {
 			due = min(due, s.fallAt)
 		}
-		if len(s.checks) > 0 {
-			due = min(due, s.checks[0].at)
+		for _, list := range s.checks {
+			if len(list) > 0 {
+				due = min(due, list[0].at)
+			}
 		}
 	}
 	return due

@@ -9,7 +9,8 @@ import (
 )
 
 // A claim falls in each period after a request. While the key's owner decides, that costs other agents a record a
-// second (and here, with one key, one more to remind them). If another site uses the key, its owner here has each record. In the end all know what is claimed.
+// second (and here, with one key, one more to remind them). If another site uses the key, its owner here has more of
+// them. In the end all know what is claimed.
 func TestClaimsOfOwnedKeysAreFew(t *testing.T) {
 	const seconds, key = 5, 7
 	for _, tc := range []struct {

@@ -46,6 +46,9 @@ const (
 // spareAhead is the part of their budget, in time, that Spare items take at once.
 const spareAhead = 250 * time.Millisecond
 
+// spareGap is the time for which Spare items wait once the last of them was sent.
+const spareGap = 200 * time.Millisecond
+
 // reorder is the number of later packets that must be acknowledged for one to count as lost.
 const reorder = 3
 
@@ -299,6 +302,8 @@ func (b *Box) Take() (item Taken, ok bool) {
 		b.spareTo = max(b.spareTo, f.at) + b.SpareCost
 		if b.spareTo > f.at+spareAhead {
 			b.spareAt = b.spareTo
+		} else if b.waits[Spare] == 0 {
+			b.spareAt = f.at + spareGap
 		}
 	}
 	return Taken{Item: e.item, Again: e.again}, true
