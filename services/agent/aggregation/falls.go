@@ -23,7 +23,7 @@ const (
 	// fallStep is the part by which a claim falls before it is announced again, and mayDiffer that by which what
 	// gateways claim may differ from it.
 	fallStep, mayDiffer = 1. / 16, 1. / 8
-	// fallLate bounds how late the owner has claims that only fall.
+	// fallLate bounds how late the owner has claims that only fall: ownersFall, a wait for other records, the way.
 	fallLate = 500 * time.Millisecond
 	// muchAdmitted is a count since the last record with which the next one is more urgent than others, cost units.
 	muchAdmitted = 2
@@ -172,8 +172,7 @@ func (t *Aggregator) checkFall(now time.Duration, s *site, check keyAt) {
 	if u == nil || u.check != check.at {
 		return
 	}
-	u.check = 0
-	if !u.used || u.said.at == 0 || info == nil {
+	if u.check = 0; !u.used || u.said.at == 0 || info == nil {
 		return
 	}
 	a := t.owned.AtHome(check.key, now.Seconds(), info.onlyFlow())

@@ -307,14 +307,12 @@ func (t *Aggregator) report(now time.Duration, o *local, k *key, a *announced, a
 		t.count(now, a.Key, k)
 	}
 	switch {
-	case untold:
-		t.tellClaim(now, o, a.Key, k, delivery.Urgent, again)
-	case k.alone || !a.moved():
-	case a.onlyFalls() && now-a.sent < fallEvery:
+	case !untold && (k.alone || !a.moved()):
+	case !untold && a.onlyFalls() && now-a.sent < fallEvery:
 		a.owed = true
 		t.tellFall(now, o, a.Key, k)
 	default:
-		t.tellClaim(now, o, a.Key, k, soon(fresh), again)
+		t.tellClaim(now, o, a.Key, k, soon(fresh || untold), again)
 	}
 }
 

@@ -64,6 +64,5 @@ func (t *Aggregator) endSite(now time.Duration, s *site) {
 			delete(t.siteOf, name)
 		}
 	}
-	s.owners, s.uses, s.ended, s.silent = owners{}, newOrdered[*siteUse](), max(now, 1), false
-	s.queue = [2][]uint64{}
+	s.owners, s.queue, s.uses, s.ended, s.silent = owners{}, [2][]uint64{}, newOrdered[*siteUse](), max(now, 1), false
 }

@@ -180,7 +180,7 @@ func (t *Aggregator) tellFall(now time.Duration, o *local, at uint64, k *key) {
 		t.takeOwn(now, o, at, k, false)
 	}
 	a, owner := o.keys.get(at), t.owners.of(at)
-	if owner != t.o.Agent && now-a.fell >= ownersFall && (k.abroad || t.usedAbroad(now, at)) {
+	if owner != t.o.Agent && now-a.fell >= ownersFall && t.mayBeAbroad(now, at, k) {
 		a.fell = now
 		t.sendClaim(now, owner, o, at, k, delivery.Spare, false)
 	}
@@ -192,7 +192,7 @@ func (t *Aggregator) sendClaim(
 	now time.Duration, to string, o *local, at uint64, k *key, level delivery.Urgency, again bool,
 ) {
 	item, a := delivery.Item{Key: at, Kind: delivery.Claim, From: o.number}, o.keys.get(at)
-	if a != nil && a.Owned && (to != t.owners.of(at) || (k == nil || !k.abroad) && !t.usedAbroad(now, at)) {
+	if a != nil && a.Owned && (to != t.owners.of(at) || !t.mayBeAbroad(now, at, k)) {
 		level = delivery.Spare
 	}
 	switch {

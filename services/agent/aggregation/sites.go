@@ -505,6 +505,11 @@ func (t *Aggregator) usedAbroad(now time.Duration, key uint64) bool {
 	return used
 }
 
+// mayBeAbroad reports whether this agent, or the key's owner, knows that other sites use a key; k may be nil.
+func (t *Aggregator) mayBeAbroad(now time.Duration, at uint64, k *key) bool {
+	return k != nil && k.abroad || t.usedAbroad(now, at)
+}
+
 // dueAbroad returns when Advance or Gather has something to do for other sites.
 func (t *Aggregator) dueAbroad() time.Duration {
 	due := time.Duration(math.MaxInt64)

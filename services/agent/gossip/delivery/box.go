@@ -1,6 +1,9 @@
 package delivery
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Kind is the kind of state that an item names.
 type Kind uint8
@@ -43,11 +46,9 @@ const (
 	urgencies
 )
 
-// spareAhead is the part of their budget, in time, that Spare items take at once.
-const spareAhead = 250 * time.Millisecond
-
-// spareGap is the time for which Spare items wait once the last of them was sent.
-const spareGap = 200 * time.Millisecond
+// spareAhead is the part of their budget, in time, that Spare items take at once, spareGap the time for which they wait
+// once the last of them was sent.
+const spareAhead, spareGap = 250 * time.Millisecond, 200 * time.Millisecond
 
 // reorder is the number of later packets that must be acknowledged for one to count as lost.
 const reorder = 3
@@ -130,13 +131,19 @@ func (b *Box) Lossy() time.Duration { return b.lossy }
 // Waiting counts the items that wait for a packet.
 func (b *Box) Waiting() int { return b.waits[Spare] + b.Pressing() }
 
-// Due reports whether something waits that may be sent now.
-func (b *Box) Due(now time.Duration) bool {
-	return b.Pressing() > 0 || b.waits[Spare] > 0 && now >= b.spareAt
+// DueAt returns the time from which something that waits may be sent.
+func (b *Box) DueAt() time.Duration {
+	switch {
+	case b.Pressing() > 0:
+		return 0
+	case b.waits[Spare] > 0:
+		return b.spareAt
+	}
+	return math.MaxInt64
 }
 
-// SpareAt returns the time until which Spare items wait.
-func (b *Box) SpareAt() time.Duration { return b.spareAt }
+// Due reports whether something waits that may be sent now.
+func (b *Box) Due(now time.Duration) bool { return b.DueAt() <= now }
 
 // Pressing counts the waiting items that are not Spare.
 func (b *Box) Pressing() int { return b.waits[Normal] + b.waits[Urgent] }
@@ -299,8 +306,7 @@ func (b *Box) Take() (item Taken, ok bool) {
 	e.state, e.packet, e.last, e.since = flying, f.packet, f.packet, f.at
 	b.waits[level]--
 	if level == Spare {
-		b.spareTo = max(b.spareTo, f.at) + b.SpareCost
-		if b.spareTo > f.at+spareAhead {
+		if b.spareTo = max(b.spareTo, f.at) + b.SpareCost; b.spareTo > f.at+spareAhead {
 			b.spareAt = b.spareTo
 		} else if b.waits[Spare] == 0 {
 			b.spareAt = f.at + spareGap

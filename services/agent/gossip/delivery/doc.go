@@ -17,8 +17,8 @@
 //	                   └─────────────────┴──── Tell ◄──────┘
 //
 // Urgent items are taken first, but for one of four, and among equals the longest waiting. A window bounds the packets
-// on their way, as in TCP: a peer that is late is sent less. Spare items have a quarter of the window, and
-// a budget of items per second.
+// on their way, as in TCP: a peer that is late is sent less. Spare items have a quarter of the window, and a
+// budget of items per second.
 //
 // A packet counts as lost when a packet sent after it was acknowledged and it was not ([reorder] later ones), or when
 // it was not acknowledged in time.

@@ -173,8 +173,8 @@ func TestSpareItemsHaveABudget(t *testing.T) {
 	for ; at(0, n+1) != 0; n++ {
 	}
 	full := time.Duration(n) * each
-	if n != uint64(ahead) || b.Due(full-1) || b.SpareAt() != full {
-		t.Errorf("%d spare items are taken at once, the next at %v, want %d", n, b.SpareAt(), ahead)
+	if n != uint64(ahead) || b.Due(full-1) || b.DueAt() != full {
+		t.Errorf("%d spare items are taken at once, the next at %v, want %d", n, b.DueAt(), ahead)
 	}
 	b.Tell(0, Item{Key: 1000}, Normal)
 	if !b.Due(0) || at(full-1, 20) != 1000 {

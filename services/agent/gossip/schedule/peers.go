@@ -257,16 +257,11 @@ func (p *Peers) TellAgain(now time.Duration, name string, item delivery.Item, le
 // Pending reports whether there may be something to send before the next tick.
 func (p *Peers) Pending() bool { return p.pending }
 
-// told notes that something waits for a peer. In a large fleet a wait without urgency lasts to the next tick: packets
-// cost more than their content.
+// told notes that something waits for a peer. In a large fleet what is not urgent waits for the next tick.
 func (p *Peers) told(at *peer, level delivery.Urgency) {
 	soon := level == delivery.Urgent || level == delivery.Normal && len(p.by) <= busyPeers
 	p.pending = p.pending || soon && at.pairs == 0
-	if next := at.sent + p.least(at); level == delivery.Spare {
-		p.wakes.earlier(at.number, max(next, at.box.SpareAt()))
-	} else {
-		p.wakes.earlier(at.number, next)
-	}
+	p.wakes.earlier(at.number, max(at.sent+p.least(at), at.box.DueAt()))
 }
 
 // forget removes peers that left, and peers that failed long ago or first of many.

@@ -90,13 +90,11 @@ func (p *Peers) wake(now time.Duration, at *peer) time.Duration {
 	switch {
 	case !at.alive || at.heard > 0 && !p.speaks(now, at):
 		wake = at.sent + idle - p.period/2
-	case at.box.Due(now):
-		wake = at.sent + p.least(at)
 	case at.owesAck:
 		wake = min(wake, at.sent+p.beat(at)-p.period/8)
-	}
-	if at.box.Waiting() > 0 {
-		wake = min(wake, max(at.sent+p.least(at), at.box.SpareAt()))
+		fallthrough
+	default:
+		wake = min(wake, max(at.sent+p.least(at), at.box.DueAt()))
 	}
 	if now < at.busy {
 		wake = min(wake, at.sent+p.spacing(at)-p.period/8)
