@@ -42,7 +42,7 @@ LAB_SRC := $(shell find lab papers -name '*.go' -o -name go.mod -o -name go.sum 
 BUILT   := -X github.com/titrate/titrate/services/command.built=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demos pictures dev test docs docs-check verify race simulations lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe console-shots containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-packages e2e-upgrade check-go standalone clean bin/robustness envoy-path
+.PHONY: help build demo demos pictures dev test e2e docs docs-check verify race simulations lint generate check-generated tidy bench bench-envoy compare figures grid soak robustness fleet observe console-shots containers images release envoy older-envoys e2e-gateway e2e-k8s e2e-packages e2e-upgrade check-go standalone clean bin/robustness envoy-path
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,21 +94,29 @@ pictures: build envoy ## the pictures of the README: docs/demo.svg from a real r
 dev: build envoy ## the same without load: drive it yourself (README, "Drive it yourself")
 	@bin/titrate-lab dev --no-load $(ARGS)
 
-# Packages of e2e that run processes, and judge rates and times: each has the machine to itself.
-ALONE := answers|charts|console|containers|fleet|observe|process|rlqs|rls
+# Packages of e2e that run processes, and judge rates and times: each has the machine to itself. APART are left to
+# `make e2e`, and so are the tests LONG of ALONE.
+ALONE := answers|fleet|process|rlqs|rls
+APART := charts|console|containers|observe
+LONG  := ^Test(Demo|Tutorial|HowTos|CoordinatorsShare|Loads|Expiry|Restart|ExactFleet|Fleet|Sites)$$
 
-test: build envoy images $(RATELIMIT) ## all tests: laws, services, real Envoy, containers; `make verify` plays the long simulations
-	@cd control && go test ./...
+test: build envoy $(RATELIMIT) ## the tests: laws, services, simulations in short, real Envoys; `make e2e` and `make verify` have the long suites
+	@cd control && go test -short ./...
 	@cd lab && go test -short -timeout 30m ./...
 	@cd papers && go test -short -timeout 30m ./...
 	@cd proto && go test ./link/...
 	@cd envoy-filter && CGO_ENABLED=1 go test ./...
-	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
-	@cd services && go test -timeout 30m ./...
+	@cd services && go test -short -timeout 30m ./...
 	@cd tools/release && GOWORK=off go test ./...
+	@tools/sh/need.sh redis-server promtool
+	@cd e2e && go test -count=1 -timeout 20m $$(go list ./... | grep -vE '/($(ALONE)|$(APART))$$')
+	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_E2E=1 go test -count=1 -p 1 -timeout 20m -skip '$(LONG)' $$(go list ./... | grep -E '/($(ALONE))$$')
+
+e2e: build envoy images ## the long suites of real parts: older Envoys, containers, chart, console, Prometheus, fleets, tutorial and how-tos
+	@$(MAKE) --no-print-directory older-envoys ARGS="-run '$(CORE)'"
 	@tools/sh/need.sh redis-server promtool docker-compose chromium
-	@cd e2e && go test -count=1 -timeout 20m $$(go list ./... | grep -vE '/($(ALONE))$$')
-	@cd e2e && RATELIMIT_BIN=$(RATELIMIT) TITRATE_AXE=$$(../tools/sh/console.sh axe) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m $$(go list ./... | grep -E '/($(ALONE))$$')
+	@cd e2e && TITRATE_E2E=1 go test -count=1 -p 1 -timeout 20m -run '$(LONG)' $$(go list ./... | grep -E '/($(ALONE))$$')
+	@cd e2e && TITRATE_AXE=$$(../tools/sh/console.sh axe) TITRATE_E2E=1 TITRATE_CONTAINERS=1 go test -count=1 -p 1 -timeout 20m $$(go list ./... | grep -E '/($(APART))$$')
 
 docs: ## the documents as a site with search, in site/; fails on a link that leads nowhere; publishes nothing
 	@tools/sh/docs.sh site
@@ -126,11 +134,10 @@ race: build envoy ## the tests that have no C boundary, under the race detector;
 	@cd services && go test -race -short ./...
 	@cd lab && go test -race -short ./...
 
-simulations: check-go ## every grid, example and figure in full; minutes of CPU
-	@cd lab && go test -timeout 30m ./...
-	@cd papers && go test -timeout 30m ./...
+simulations: check-go ## every grid, example, liar and figure in full, and the other tests that `make test` plays in short; minutes of CPU
+	@for m in control lab papers services; do (cd $$m && go test -timeout 30m ./...) || exit 1; done
 
-verify: test race simulations ## test, race, and the long suites: simulations, older Envoys, fuzzing, compose, upgrades, packages, short soak and robustness, a full demo
+verify: test e2e race simulations ## test, e2e, race, and the long suites: simulations, older Envoys, fuzzing, compose, upgrades, packages, short soak and robustness, a full demo
 	@$(MAKE) --no-print-directory older-envoys
 	@CGO_ENABLED=1 tools/sh/fuzz.sh 10s
 	@tools/sh/compose.sh
@@ -219,7 +226,7 @@ robustness: bin/robustness envoy ## a whole installation broken at random, under
 fleet: N ?= 16
 fleet: KEYS ?= 1000
 fleet: SITES ?= 1
-fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'; N=3 KEYS=100000 ARGS=-exact: EXACT keys when agents change; N=32 SITES=3 KEYS=20000: sites with slow links between them
+fleet: build envoy ## N real agents on one machine, three real Envoys: cost per agent, agreement, counts; N=64 KEYS=1000 ARGS='-o json'; N=3 KEYS=100000: EXACT keys when agents change; N=32 SITES=3 KEYS=20000: sites with slow links between them
 	@cd e2e && go build -o ../bin/fleet ./fleet
 	@bin/fleet -n $(N) -sites $(SITES) -keys $(KEYS) $(ARGS)
 

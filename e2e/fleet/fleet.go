@@ -27,7 +27,7 @@ var tenants = exact.Tenants
 
 // documents are the configuration: the pool of the synthetic gateways, and a limit for the
 // clients of the Envoys.
-func documents() string {
+func documents(o *options) string {
 	var b strings.Builder
 	item := func(format string, args ...any) {
 		fmt.Fprintf(&b, "- {apiVersion: titrate.dev/v1alpha1, "+format+"}\n", args...)
@@ -42,7 +42,7 @@ func documents() string {
 	item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %d/s, burst: %d}", tenant, rate, burst)
 	for _, name := range exact.Tenants {
 		item("kind: Limit, name: tenants/%s/limits/each, spec: {rate: %g/s, burst: %d, precision: EXACT, "+
-			"pools: [%s]}", name, exact.Rate, exact.Burst, exact.Pool)
+			"pools: [%s]}", name, exact.Rate(o.agents*o.keys), exact.Burst, exact.Pool)
 	}
 	return b.String()
 }
@@ -161,7 +161,7 @@ func fits(agents, memory int) error {
 // startCentre starts etcd and the coordinator and applies the documents.
 func (f *fleet) startCentre(ctx context.Context) error {
 	var err error
-	if f.in, err = f.rig.New(installation.Options{Documents: documents(),
+	if f.in, err = f.rig.New(installation.Options{Documents: documents(&f.o),
 		Coordinator: []string{"--membership", f.o.membership().String()}}); err != nil {
 		return err
 	}

@@ -151,7 +151,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.rig.Envoy, "envoy", os.Getenv("ENVOY_BIN"), "Envoy `binary` (ENVOY_BIN)")
 	f.StringVar(&o.rig.Module, "module", "bin/libtitrate.so", "the filter's `file`")
 	f.StringVar(&o.rig.Titrate, "titrate", "bin/titrate", "titrate's `binary`")
-	f.BoolVar(&o.exact, "exact", false, "keys of an EXACT limit instead of claims")
+	f.BoolVar(&o.exact, "exact", false, fmt.Sprintf("keys of an EXACT limit instead of claims; for -keys of %d and "+
+		"more at one site unless this is false", exactFrom))
 	f.IntVar(&o.sites, "sites", 1, "sites of the agents, with slow links between them (needs a network namespace)")
 	f.DurationVar(&o.cut, "cut", 30*time.Second, "with -sites: time for which a site is cut off")
 	f.IntVar(&o.agents, "n", 16, "agents at the beginning, those of the Envoys included")
@@ -169,7 +170,8 @@ func parse(args []string) (o options, err error) {
 			"coordinator's --membership four thirds")
 	f.DurationVar(&o.within, "within", 15*time.Second,
 		"longest time until all sums are right after an event; -forget in addition after a crash or a partition")
-	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run, which then has no verdict; -sites: 15m")
+	f.DurationVar(&o.timeout, "timeout", 9*time.Minute, "longest time of a run, which then has no verdict; with "+
+		"-sites and -exact: 15m")
 	phases := f.String("phases", "", fmt.Sprintf("the `phases` to run, in their order: some of %s; with -exact of %s; "+
 		"with -sites of %s (default all)", strings.Join(namesOf(phases), ","), strings.Join(namesOf(exactPhases), ","),
 		strings.Join(namesOf(sitePhases), ",")))
@@ -183,15 +185,10 @@ func parse(args []string) (o options, err error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
+	o.ofKind(f)
 	o.phases = namesOf(o.kind())
 	if *phases != "" {
 		o.phases = strings.Split(*phases, ",")
-	}
-	if o.exact || o.sites > 1 {
-		o.envoys = 0
-	}
-	if o.sites > 1 {
-		o.ofSites(f)
 	}
 	if o.sweep, err = numbers("-sweep", *sweep, "agents"); err != nil {
 		return o, err
@@ -213,18 +210,31 @@ func parse(args []string) (o options, err error) {
 	return o, o.check()
 }
 
-// ofSites sets the defaults of several sites, except those of flags that were given.
-func (o *options) ofSites(f *flag.FlagSet) {
+// exactFrom is the number of keys from which on they are of an EXACT limit by default.
+const exactFrom = 50_000
+
+// ofKind sets the defaults of a run with EXACT keys or several sites, except those of flags that were given.
+func (o *options) ofKind(f *flag.FlagSet) {
 	given := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["exact"] {
+		o.exact = o.sites == 1 && o.keys >= exactFrom
+	}
+	if !o.exact && o.sites == 1 {
+		return
+	}
+	o.envoys = 0
+	if !given["timeout"] {
+		o.timeout = 15 * time.Minute
+	}
+	if o.sites == 1 {
+		return
+	}
 	if !given["rate"] {
 		o.rate = min(.05, asksByAgents/float64(o.agents*max(1, o.keys)))
 	}
 	if !given["steady"] {
 		o.steady = time.Minute
-	}
-	if !given["timeout"] {
-		o.timeout = 15 * time.Minute
 	}
 }
 

@@ -57,6 +57,17 @@ func TestParse(t *testing.T) {
 	if o, err := parse([]string{"-exact"}); err != nil || o.envoys != 0 || len(o.phases) != len(exactPhases) {
 		t.Errorf("%+v, %v", o, err)
 	}
+	for _, c := range []struct {
+		exact bool
+		args  []string
+	}{
+		{false, []string{"-keys", "49999"}}, {true, []string{"-keys", "50000"}},
+		{false, []string{"-keys", "50000", "-exact=false"}}, {false, []string{"-keys", "50000", "-sites", "2"}},
+	} {
+		if o, err := parse(c.args); err != nil || o.exact != c.exact {
+			t.Errorf("%v: EXACT: %v, %v", c.args, o.exact, err)
+		}
+	}
 	o, err := parse([]string{"-n", "40"})
 	if err != nil || o.parts() != 5 || len(o.phases) != len(phases) || o.membership() != 20*time.Second ||
 		o.split() != 10*time.Second {
@@ -65,7 +76,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestDocumentsCanBeRead(t *testing.T) {
-	all, err := document.Parse("fleet.yaml", []byte(documents()))
+	all, err := document.Parse("fleet.yaml", []byte(documents(&options{agents: 3, keys: 100_000})))
 	if err != nil || len(all) != 5+2*len(tenants) {
 		t.Errorf("%d documents, %v", len(all), err)
 	}

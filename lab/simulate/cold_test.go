@@ -20,12 +20,21 @@ func local(duration time.Duration, gateways int, seed uint64, rate string) *scen
 	return s
 }
 
+// seedsOf returns the number of seeds to play: a quarter of all in short runs.
+func seedsOf(all uint64) uint64 {
+	if testing.Short() {
+		return all / 4
+	}
+	return all
+}
+
 // A client sends many requests to cold gateways, one right after the other. Each gateway may admit a burst
 // once. All these requests are debt: when the client comes again, after the time of two bursts, it gets no more
 // than it has repaid.
 func TestColdGatewaysForgetNoDebt(t *testing.T) {
 	t.Parallel()
-	const rate, burst, rounds, seeds = 10, 10, 5, 20
+	const rate, burst, rounds = 10, 10, 5
+	seeds := seedsOf(20)
 	for _, k := range []int{2, 3, 5, 10} {
 		for _, gap := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
 			slack, cold := judge.Limit{Rate: rate, Burst: burst}.Slack(k, judge.Lag(k, 20*time.Millisecond, false))
@@ -36,7 +45,7 @@ func TestColdGatewaysForgetNoDebt(t *testing.T) {
 				trace = append(trace, scenario.Arrival{At: at, Client: "app", Cost: 1})
 			}
 			worst := 0.0
-			for seed := range uint64(seeds) {
+			for seed := range seeds {
 				s := local(10*time.Second, k, seed, "10/s")
 				s.Clients = []scenario.Client{{Name: "app", Tenant: "acme", Cost: 1,
 					Demand: scenario.Demand{Trace: trace}, Route: scenario.Route{Kind: scenario.Moving, Every: gap}}}
@@ -54,11 +63,12 @@ func TestColdGatewaysForgetNoDebt(t *testing.T) {
 // for twice its limit has got as much as a central bucket admits, within the slack.
 func TestDebtOfACutIsRepaid(t *testing.T) {
 	t.Parallel()
-	const rate, burst, begins, seeds = 5, 10, 10 * time.Second, 20
+	const rate, burst, begins = 5, 10, 10 * time.Second
+	seeds := seedsOf(20)
 	slack, _ := judge.Limit{Rate: rate, Burst: burst}.Slack(3, judge.Lag(3, 20*time.Millisecond, false))
 	for _, cut := range []time.Duration{4080 * time.Millisecond, 8 * time.Second} {
 		worst, at := 0.0, uint64(0)
-		for seed := range uint64(seeds) {
+		for seed := range seeds {
 			s := local(35*time.Second, 3, seed+1, "5/s")
 			s.Clients = []scenario.Client{{Name: "small", Tenant: "acme", Cost: 1,
 				Demand: scenario.Demand{Points: []scenario.Point{{Rate: 3}, {At: begins, Rate: 2 * rate}}, Random: true},

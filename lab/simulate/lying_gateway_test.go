@@ -81,6 +81,9 @@ func limiting() (paths []string) {
 // sent there. Each second message is correct. The others are admitted no more than beside an agent that lies.
 func TestALiarInOneFieldOfItsLink(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("plays each field alone; TestALiarInManyFieldsOfItsLink plays all of them")
+	}
 	for _, path := range limiting() {
 		l := playGateway(t, forgottenAfter(path), func(n int, bad *liar.Gateway, m link.Message) []link.Message {
 			if n%2 == 0 {

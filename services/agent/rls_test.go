@@ -231,6 +231,15 @@ func exactRLS(t *testing.T, n int) (agents []*instance, services []api.RateLimit
 	return agents, services
 }
 
+// voidUnlessExact ends a test on a machine that is so busy that an agent has taken the way to the others for too long.
+// Limits are then LOCAL for 30 s and more.
+func voidUnlessExact(t *testing.T, a *instance) {
+	t.Helper()
+	if s := a.Status(); !s.Exact {
+		t.Skipf("VOID: limits are LOCAL: %s", s.ExactWhy)
+	}
+}
+
 // Where the way between agents is short enough their services hold a limit exactly, whatever client
 // goes to which and however fast. A service that ends gives back what it has, so that nothing is lost.
 func TestRLSIsExact(t *testing.T) {
@@ -252,6 +261,7 @@ func TestRLSIsExact(t *testing.T) {
 			exact++
 		}
 	}
+	voidUnlessExact(t, a)
 	if exact < clients*2/3 { // where this machine sleeps for 50 ms the ledger decides
 		t.Errorf("of %d clients that asked for 100 at both services %d were admitted %d", clients, exact, limit)
 	}
@@ -262,13 +272,17 @@ func TestRLSIsExact(t *testing.T) {
 	b.stop()
 	a.eventually("sees that b has left", func(s Status) bool { return len(s.Peers) == 1 })
 	var back int
+	var totals []int
 	for n := range clients {
-		if total := used + admitted(t, first, "calm-"+strconv.Itoa(n), 50); total == limit || total == limit+1 {
+		total := used + admitted(t, first, "calm-"+strconv.Itoa(n), 50)
+		if totals = append(totals, total); total == limit || total == limit+1 {
 			back++
 		}
 	}
+	voidUnlessExact(t, a)
 	if back < clients/3 { // buckets that b owned are gone with it: some third
-		t.Errorf("of %d limits that one service alone had used, %d were known when it had ended", clients, back)
+		t.Errorf("of %d limits that one service alone had used, %d were known when it had ended: %d admitted", clients,
+			back, totals)
 	}
 }
 

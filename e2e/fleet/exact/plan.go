@@ -2,23 +2,30 @@ package exact
 
 import "time"
 
-// The limit of each client, which states EXACT.
-const (
-	Rate  = .02 // requests/s
-	Burst = 10  // requests
-)
+// Burst of the limit of each client, which states EXACT, requests.
+const Burst = 10
 
 // What clients ask for. The first request of a client costs so much that its bucket is not whole again within
 // eight minutes: a key with a whole bucket is forgotten. From then on the client asks for less than its limit allows.
 const (
 	firstCost = 3
-	period    = time.Duration(1e9 / (.8 * Rate)) // between two requests of a client
-	// newKeys is the number of clients per second that come to a gateway at first. A gateway asks owners 20,000
-	// questions a second; four limits may use 3/16 each (package control/budget).
-	newKeys = 5000
+	mostRate  = .02 // requests/s of a limit
+	asked     = .8  // of its limit by each client
 	// spread: one of so many clients goes to all gateways in turn. The others keep to one.
 	spread = 20
 )
+
+// Bounds of the load of all gateways together. They and their agents run on one machine.
+const (
+	mostRequests = 5000   // per second
+	mostNew      = 15_000 // clients per second that come at first
+	// mostNewEach is the bound of each gateway. It asks owners 20,000 questions a second; four limits may use
+	// 3/16 each (package control/budget).
+	mostNewEach = 5000
+)
+
+// Rate returns the rate of the limit of each client in requests/s, for so many clients of all gateways.
+func Rate(clients int) float64 { return min(mostRate, mostRequests/(asked*float64(clients))) }
 
 // plan is the order of a gateway's requests: all clients in turn, over and over.
 type plan struct {
@@ -35,18 +42,19 @@ type request struct {
 	cost    float64
 }
 
-// begins returns the time at which all clients have asked once.
-func (p *plan) begins() time.Duration {
-	return time.Duration(float64(p.keys) / newKeys * float64(time.Second))
-}
+// newClients is the number of clients per second that come to the gateway at first.
+func (p *plan) newClients() float64 { return min(mostNewEach, mostNew/float64(p.gateways)) }
+
+// begins returns the seconds after which all clients have asked once.
+func (p *plan) begins() float64 { return float64(p.keys) / p.newClients() }
 
 // due returns how many requests are due within t since the start.
 func (p *plan) due(t time.Duration) int {
 	begins := p.begins()
-	if t < begins {
-		return int(t.Seconds() * newKeys)
+	if t.Seconds() < begins {
+		return int(t.Seconds() * p.newClients())
 	}
-	return p.keys + int((t-begins).Seconds()/period.Seconds()*float64(p.keys))
+	return p.keys + int((t.Seconds()-begins)*asked*Rate(p.gateways*p.keys)*float64(p.keys))
 }
 
 // next returns the next request.

@@ -21,7 +21,7 @@ func TestClientsStayBelowTheirLimit(t *testing.T) {
 		for due := p.due(now); p.sent < due; {
 			r := p.next()
 			c := &all[r.client]
-			c.owes = max(0, c.owes-Rate*(now-c.last).Seconds())
+			c.owes = max(0, c.owes-mostRate*(now-c.last).Seconds())
 			if c.asked > 0 && c.owes == 0 {
 				t.Fatalf("the bucket of client %d is whole at %v", r.client, now)
 			}
@@ -43,15 +43,23 @@ func TestClientsStayBelowTheirLimit(t *testing.T) {
 	}
 }
 
-// New clients come at a rate at which owners can be asked about them.
+// New clients come at a rate at which owners can be asked about them. Many gateways share what a machine bears.
 func TestNewClientsCome(t *testing.T) {
-	p := plan{gateways: 1, keys: 10 * newKeys}
-	for s, want := range map[float64]int{0: 0, 1: newKeys, 9.5: 9.5 * newKeys, 10: 10 * newKeys} {
-		if got := p.due(time.Duration(s * 1e9)); got != want {
-			t.Errorf("%d due after %v s, want %d", got, s, want)
+	for _, c := range []struct{ gateways, keys, each, requests int }{
+		{1, 50_000, 5000, 800},
+		{3, 100_000, 5000, 1600},
+		{16, 100_000, 937, 312},
+	} {
+		p := plan{gateways: c.gateways, keys: c.keys}
+		if got := p.due(time.Second); got != c.each {
+			t.Errorf("%d gateways: %d new clients in a second, want %d", c.gateways, got, c.each)
 		}
-	}
-	if got, want := p.due(10*time.Second+period), 20*newKeys; got != want {
-		t.Errorf("%d due after all have asked once more, want %d", got, want)
+		begins := time.Duration(p.begins()*1e9) + 1
+		if got := p.due(begins); got != c.keys {
+			t.Errorf("%d gateways: %d due at %v, want %d", c.gateways, got, begins, c.keys)
+		}
+		if got := p.due(begins+time.Second) - c.keys; got != c.requests {
+			t.Errorf("%d gateways: %d requests in a second, want %d", c.gateways, got, c.requests)
+		}
 	}
 }
