@@ -50,17 +50,8 @@ const (
 // once the last of them was sent.
 const spareAhead, spareGap = 250 * time.Millisecond, 200 * time.Millisecond
 
-// reorder is the number of later packets that must be acknowledged for one to count as lost.
-const reorder = 3
-
 // Of turns taken items one is not urgent, and of turns² one is Spare, if such an item waits.
 const turns = 4
-
-// lossyFor is the time after a loss during which items are repeated until they are acknowledged.
-const lossyFor = 10 * time.Second
-
-// maxFlights bounds the packets that wait for an acknowledgement: older ones are lost.
-const maxFlights = 1024
 
 type state uint8
 
@@ -80,14 +71,6 @@ type told struct {
 	level  Urgency
 	again  bool            // the peer, or another one in its place, may have known an earlier state
 	queued [urgencies]bool // it is in that queue; maybe it waits no more
-}
-
-// flight is a packet under way with the items that it carries.
-type flight struct {
-	packet uint64
-	at     time.Duration
-	items  []int32
-	next   int // the first of items that Repeat has not looked at
 }
 
 // Box is the send queue to one peer. The zero Box is empty. Not safe for concurrent use.
@@ -115,15 +98,6 @@ func (b *Box) Len() int { return len(b.index) }
 
 // Places counts the places for items, through which Visit walks.
 func (b *Box) Places() int { return len(b.items) }
-
-// Unheard returns the time at which the oldest packet left that may still be acknowledged; ok is false if there is
-// none.
-func (b *Box) Unheard() (at time.Duration, ok bool) {
-	if len(b.flights) == 0 {
-		return 0, false
-	}
-	return b.flights[0].at, true
-}
 
 // Lossy returns the time until which packets count as likely to be lost.
 func (b *Box) Lossy() time.Duration { return b.lossy }
@@ -281,18 +255,6 @@ func (b *Box) pick(now time.Duration) (i int32, level Urgency, ok bool) {
 	return 0, 0, false
 }
 
-// Begin begins a packet; the numbers of packets rise.
-func (b *Box) Begin(now time.Duration, packet uint64) {
-	if n := len(b.flights); n > 0 && len(b.flights[n-1].items) == 0 {
-		b.flights = b.flights[:n-1] // it carried nothing
-	}
-	if len(b.flights) >= maxFlights {
-		b.lose(now, &b.flights[0])
-		b.flights = b.flights[1:]
-	}
-	b.flights = append(b.flights, flight{packet: packet, at: now})
-}
-
 // Take takes the next item into the packet that was begun last; ok is false if none waits.
 func (b *Box) Take() (item Taken, ok bool) {
 	f := &b.flights[len(b.flights)-1]
@@ -342,59 +304,6 @@ func (b *Box) Repeat(before time.Duration) (item Taken, ok bool) {
 		}
 	}
 	return item, false
-}
-
-// Acked takes an acknowledgement: packet last was received, and packet last−1−i if bit i of earlier is set. Others that
-// were sent more than patience ago are lost.
-func (b *Box) Acked(now time.Duration, last, earlier uint64, patience time.Duration) {
-	keep := b.flights[:0]
-	for i := range b.flights {
-		f := &b.flights[i]
-		switch {
-		case heard(f.packet, last, earlier):
-			b.window.acknowledged()
-			b.settle(f)
-		case f.packet+reorder <= last || now-f.at > patience:
-			b.lose(now, f)
-		default:
-			keep = append(keep, *f)
-		}
-	}
-	clear(b.flights[len(keep):])
-	b.flights = keep
-}
-
-// Overdue takes the packets that were not acknowledged within patience as lost.
-func (b *Box) Overdue(now, patience time.Duration) {
-	if len(b.flights) > 0 && now-b.flights[0].at > patience {
-		b.Acked(now, 0, 0, patience)
-	}
-}
-
-func heard(packet, last, earlier uint64) bool {
-	if packet >= last {
-		return packet == last
-	}
-	back := last - packet - 1
-	return back < 64 && earlier>>back&1 == 1
-}
-
-func (b *Box) settle(f *flight) {
-	for _, i := range f.items {
-		if e := &b.items[i]; e.state == flying && e.packet <= f.packet {
-			e.state, e.again = calm, false
-		}
-	}
-}
-
-func (b *Box) lose(now time.Duration, f *flight) {
-	b.lossy = now + lossyFor
-	b.window.lost(now, f.at)
-	for _, i := range f.items {
-		if e := &b.items[i]; e.state == flying && e.last == f.packet {
-			b.wait(now, i, e.repeated())
-		}
-	}
 }
 
 // Restart resets the queue for a peer that may have lost everything: of the items that keep wants, all wait. forgot
