@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"container/heap"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/sites"
+	"github.com/titrate/titrate/control/slots"
 	"github.com/titrate/titrate/proto/link"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/owners"
@@ -54,9 +54,9 @@ type Desk struct {
 	room      *budget.Room // of owned, for limits
 	clients   map[owners.Process]*client
 	numbers   map[grant.Peer]*client
-	latest    grant.Peer // number given
-	recalling []*client  // that may have recalls to be sent
-	due       agenda
+	latest    grant.Peer        // number given
+	recalling lines             // of recalls
+	due       slots.Agenda      // of owned
 	locals    map[uint64]*local // processes here that may ask
 	lost      map[uint64]int    // processes here that are gone: reports of it still to be sent
 	view      view
@@ -72,21 +72,6 @@ type Desk struct {
 
 	processes  map[string]map[uint64]time.Duration // that ask, by agent, and when they were last received
 	complaints map[string]*Complaint               // by agent
-}
-
-// client is a process as the owners here know it.
-type client struct {
-	owners.Process
-	number    grant.Peer
-	keys      map[uint64]struct{} // of those owned, that it may have something of
-	recalls   grant.Line[uint64]
-	recalling bool // in Desk.recalling
-}
-
-// local is a gateway's process at this agent.
-type local struct {
-	registered uint64 // Owners.View of which all owners know what it holds
-	given      int    // the Division that it was sent last
 }
 
 // Stats are counters since the start, but for Keys and Divided.
@@ -107,7 +92,6 @@ type owned struct {
 	name   exchange.KeyName // "": not known yet, and nothing is granted
 	params grant.Params
 	part   budget.ID   // of the room
-	at     int64       // in the agenda; 0: it is not there
 	away   bool        // another agent owns the key now, see suspend
 	book   *sites.Book // of other sites' use; nil: there was none
 
@@ -125,18 +109,6 @@ func New(o Options) *Desk {
 	d.setView(0, nil)
 	d.initParts()
 	return d
-}
-
-// Connected notes that a process of a gateway here has a link.
-func (d *Desk) Connected(now time.Duration, process uint64) {
-	d.begin(now)
-	d.locals[process] = &local{}
-	delete(d.lost, process)
-	d.sendOwners(process)
-	delete(d.parts.leaving, process)
-	d.parts.division.Connect(process)
-	d.parts.changed = true
-	d.stepParts(now)
 }
 
 // Stood notes that this agent stood still for so long until now: what came meanwhile is not read yet, so owners
@@ -273,7 +245,7 @@ func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.Token
 	k.o.Request(int64(now), c.number, q.Request, outbox{d, q.Key})
 	after, open := k.o.Recalling(c.number)
 	if next := open && asked && after.Number != before.Number; !open || next {
-		c.recalls.Done(int64(now), q.Key, true)
+		c.waits.Done(int64(now), q.Key, true)
 		if next { // what it has been granted since the answer is wanted back: not lost, but asked for now
 			outbox{d, q.Key}.Recall(c.number, after)
 		}
@@ -281,52 +253,10 @@ func (d *Desk) request(now time.Duration, from owners.Process, q *exchange.Token
 	d.schedule(k)
 }
 
-// client returns what owners know a process by.
-func (d *Desk) client(p owners.Process) *client {
-	c := d.clients[p]
-	if c == nil {
-		d.latest++
-		c = &client{Process: p, number: d.latest, keys: map[uint64]struct{}{}}
-		d.clients[p], d.numbers[c.number] = c, c
-	}
-	return c
-}
-
-// Lost notes that a gateway here is gone, or has no link for long: what it held is spent.
-func (d *Desk) Lost(now time.Duration, process uint64) {
-	if d.locals[process] == nil {
-		return
-	}
-	d.parts.leaving[process] = now + lapsed
-	delete(d.locals, process)
-	d.lost[process] = lostTold
-	d.gone(now, owners.Process{Agent: d.o.Agent, Number: process})
-	d.begin(now)
-}
-
-// gone has the owners here count what a process held as spent. It costs its keys.
-func (d *Desk) gone(now time.Duration, p owners.Process) {
-	if delete(d.processes[p.Agent], p.Number); len(d.processes[p.Agent]) == 0 {
-		delete(d.processes, p.Agent)
-	}
-	c := d.clients[p]
-	if c == nil {
-		return
-	}
-	delete(d.clients, p) // if it lives on, it is another one to the owners
-	c.recalls = grant.Line[uint64]{}
-	for _, key := range slices.Sorted(maps.Keys(c.keys)) { // in the same order in each run
-		if k := d.owned[key]; k != nil {
-			k.o.Lost(int64(now), c.number, outbox{d, key})
-			d.schedule(k)
-		}
-	}
-	delete(d.numbers, c.number) // no owner speaks to it any more
-}
-
 // disown forgets a key.
 func (d *Desk) disown(k *owned) {
 	d.room.Free(k.part)
+	d.due.Set(k.key, 0)
 	delete(d.owned, k.key)
 	if k.roster != nil {
 		d.parts.dropped.add(k.key, time.Duration(k.o.UnusedSince(int64(d.now))))
@@ -334,10 +264,10 @@ func (d *Desk) disown(k *owned) {
 	k.o.Peers(func(p grant.Peer) {
 		if c := d.numbers[p]; c != nil {
 			delete(c.keys, k.key)
-			c.recalls.Done(int64(d.now), k.key, false)
+			c.waits.Done(int64(d.now), k.key, false)
 		}
 		if m := d.parts.members[p]; m != nil {
-			m.calls.Done(int64(d.now), k.key, false)
+			m.waits.Done(int64(d.now), k.key, false)
 		}
 	})
 }
@@ -380,14 +310,8 @@ func (d *Desk) Second(now time.Duration, alive []string) {
 
 // Due returns the time for the next Tick; 0: none.
 func (d *Desk) Due() time.Duration {
-	due := sooner(sooner(d.dueOwner(), d.settleDue()), d.partsDue())
-	for _, m := range d.parts.calling {
-		due = sooner(due, time.Duration(m.calls.Due(int64(d.now))))
-	}
-	for _, c := range d.recalling {
-		due = sooner(due, time.Duration(c.recalls.Due(int64(d.now))))
-	}
-	return due
+	due := sooner(sooner(time.Duration(d.due.Next()), d.settleDue()), d.partsDue())
+	return sooner(due, sooner(d.parts.calling.due(d.now), d.recalling.due(d.now)))
 }
 
 // sooner is the earlier of two times; 0 is never.
@@ -398,45 +322,26 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// dueOwner returns the time at which the next owner has something to do; 0: none has.
-func (d *Desk) dueOwner() time.Duration {
-	for len(d.due) > 0 {
-		if e := d.due[0]; d.owned[e.key] != nil && d.owned[e.key].at == e.at {
-			return time.Duration(e.at)
-		}
-		heap.Pop(&d.due)
-	}
-	return 0
-}
-
 // Tick does what is due: owners grant what was refilled; Take has the recalls that are repeated.
 func (d *Desk) Tick(now time.Duration) {
 	d.begin(now)
-	for at := d.dueOwner(); at != 0 && at <= now; at = d.dueOwner() {
-		k := d.owned[d.due[0].key]
-		heap.Pop(&d.due)
-		k.at = 0
+	for key, ok := d.due.Take(int64(now)); ok; key, ok = d.due.Take(int64(now)) {
+		k := d.owned[key]
 		d.renew(now, k)
-		k.o.Tick(int64(now), outbox{d, k.key})
-		d.schedule(k)
-		if k.at != 0 && k.at <= int64(now) { // it is due again at once: the next time
+		k.o.Tick(int64(now), outbox{d, key})
+		if at := d.schedule(k); at != 0 && at <= int64(now) { // it is due again at once: the next time
 			return
 		}
 	}
 }
 
-// schedule puts a key into the agenda.
-func (d *Desk) schedule(k *owned) {
-	at := k.o.Due()
-	if k.away {
-		at = 0
+// schedule notes when there is something to do for a key; 0: never.
+func (d *Desk) schedule(k *owned) (at int64) {
+	if !k.away {
+		at = k.o.Due()
 	}
-	if at == k.at {
-		return
-	}
-	if k.at = at; at != 0 {
-		heap.Push(&d.due, appointment{at, k.key})
-	}
+	d.due.Set(k.key, at)
+	return at
 }
 
 // Owns reports whether this agent has the bucket of a key.
@@ -450,23 +355,4 @@ func (d *Desk) Stats() Stats {
 	s := d.stats
 	s.Keys, s.Divided = len(d.owned), d.parts.plan.Least
 	return s
-}
-
-// agenda is a heap of the times at which owners have something to do, the earliest first.
-type agenda []appointment
-
-type appointment struct {
-	at  int64
-	key uint64
-}
-
-// Len, Less, Swap, Push and Pop are of heap.Interface.
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
-func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)        { *a = append(*a, x.(appointment)) }
-func (a *agenda) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
 }

@@ -48,20 +48,11 @@ type parts struct {
 	pending []uint64 // keys whose owners have not taken it in
 	named   map[owners.Process]*member
 	members map[grant.Peer]*member
-	calling []*member // that may have calls to be sent
+	calling lines // of calls
 
 	sent    map[string]sentStatement // the latest statement to each agent
 	leaving map[uint64]time.Duration // processes here without a link: they have no parts from then on
 	gone    map[string]time.Duration // agents that are not alive: their gateways have none from then on
-}
-
-// member is a process that may have parts, as the owners here know it.
-type member struct {
-	owners.Process
-	number  grant.Peer
-	since   int64 // grant.Roster.Since
-	calls   grant.Line[uint64]
-	calling bool // in parts.calling
 }
 
 // sentStatement is a statement, and when it was new.
@@ -316,116 +307,6 @@ func (d *Desk) beginParts(now time.Duration, k *owned) {
 		k.o.FullSince(int64(max(d.view.change+unsettled, d.parts.planned, d.parts.dropped.of(k.key))))
 		k.roster = r
 	}
-}
-
-// member returns a process that may have parts from now on.
-func (d *Desk) member(of owners.Process) *member {
-	m := d.parts.named[of]
-	if m == nil {
-		d.latest++
-		m = &member{Process: of, number: d.latest}
-		d.parts.named[of], d.parts.members[m.number] = m, m
-	}
-	return m
-}
-
-// forgetMembers forgets the processes that are in no roster any more.
-func (d *Desk) forgetMembers() {
-	p := &d.parts
-	if p.roster == nil || len(p.members) == len(p.roster.Members) {
-		return
-	}
-	in := map[grant.Peer]bool{}
-	for _, n := range p.roster.Members {
-		in[n] = true
-	}
-	for n, m := range p.members {
-		if !in[n] {
-			delete(p.members, n)
-			delete(p.named, m.Process)
-			m.calls = grant.Line[uint64]{}
-		}
-	}
-}
-
-// CallPart has a call of a part wait for room on the way to its process.
-func (o outbox) CallPart(to grant.Peer) {
-	m := o.d.parts.members[to]
-	if m == nil {
-		return
-	}
-	m.calls.Add(o.key, false)
-	if !m.calling {
-		m.calling = true
-		o.d.parts.calling = append(o.d.parts.calling, m)
-	}
-}
-
-// sendCalls sends the calls for which there is room.
-func (d *Desk) sendCalls() {
-	now, p := int64(d.now), &d.parts
-	kept := p.calling[:0]
-	for _, m := range p.calling {
-		for key, ok := m.calls.Next(now); ok; key, ok = m.calls.Next(now) {
-			open := false
-			if k := d.owned[key]; k != nil && !k.away {
-				var c grant.PartCall
-				if c, open = k.o.Calling(now, m.number); open {
-					d.sendCall(m.Process, exchange.PartCall{Key: key, PartCall: c})
-				}
-			}
-			if !open {
-				m.calls.Done(now, key, false)
-			}
-		}
-		if m.calling = !m.calls.Empty(); m.calling {
-			kept = append(kept, m)
-		}
-	}
-	clear(p.calling[len(kept):])
-	p.calling = kept
-}
-
-func (d *Desk) sendCall(to owners.Process, c exchange.PartCall) {
-	d.stats.Calls++
-	switch {
-	case to.Agent != d.o.Agent:
-		out := d.packet(to.Agent)
-		out.Calls = append(out.Calls, toPartCall(to.Number, &c))
-	case d.locals[to.Number] != nil:
-		a := d.answer(to.Number)
-		a.Calls = append(a.Calls, c)
-	}
-}
-
-// answered takes the answer of a gateway here to the owner of the key.
-func (d *Desk) answered(now time.Duration, process uint64, a *exchange.PartAnswer) {
-	switch owner := d.o.Owner(a.Key); {
-	case !a.Usable():
-		d.drop(now, owners.Process{Agent: d.o.Agent, Number: process}, owners.Unusable)
-	case owner == d.o.Agent:
-		d.partAnswer(now, owners.Process{Agent: owner, Number: process}, a)
-	default:
-		p := d.packet(owner)
-		p.Answers = append(p.Answers, toPartAnswer(process, a))
-	}
-}
-
-// partAnswer gives an answer to the owner of its key, which is this agent.
-func (d *Desk) partAnswer(now time.Duration, from owners.Process, a *exchange.PartAnswer) {
-	k, m := d.owned[a.Key], d.parts.named[from]
-	switch {
-	case !a.Usable():
-		d.drop(now, owners.Process{Agent: from.Agent}, owners.Unusable)
-		return
-	case k == nil || k.away || m == nil:
-		return // late
-	}
-	k.o.PartAnswer(int64(now), m.number, a.PartAnswer, outbox{d, a.Key})
-	if _, open := k.o.Calling(int64(now), m.number); !open {
-		m.calls.Done(int64(now), a.Key, true)
-	}
-	d.schedule(k)
 }
 
 // receiveParts takes what another agent says about parts.

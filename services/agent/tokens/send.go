@@ -39,50 +39,35 @@ func (d *Desk) grant(to owners.Process, m exchange.TokenGrant) {
 
 // Recall has a recall wait for room on the way to its process.
 func (o outbox) Recall(to grant.Peer, _ grant.Recall) {
-	c := o.d.numbers[to]
-	if c == nil {
-		return
-	}
-	c.recalls.Add(o.key, false)
-	if !c.recalling {
-		c.recalling = true
-		o.d.recalling = append(o.d.recalling, c)
+	if c := o.d.numbers[to]; c != nil {
+		o.d.recalling.add(&c.line, o.key)
 	}
 }
 
 // sendRecalls sends the recalls for which there is room.
 func (d *Desk) sendRecalls() {
-	now, kept := int64(d.now), d.recalling[:0]
-	for _, c := range d.recalling {
-		for key, ok := c.recalls.Next(now); ok; key, ok = c.recalls.Next(now) {
-			open := false
-			if k := d.owned[key]; k != nil && !k.away {
-				var r grant.Recall
-				if r, open = k.o.Recalling(c.number); open {
-					d.sendRecall(c, &exchange.TokenRecall{Key: key, Recall: r})
-				}
-			}
-			if !open {
-				c.recalls.Done(now, key, false)
-			}
+	d.recalling.send(int64(d.now), func(to *line, key uint64) bool {
+		k := d.owned[key]
+		if k == nil || k.away {
+			return false
 		}
-		if c.recalling = !c.recalls.Empty(); c.recalling {
-			kept = append(kept, c)
+		r, open := k.o.Recalling(to.number)
+		if open {
+			d.sendRecall(to.Process, &exchange.TokenRecall{Key: key, Recall: r})
 		}
-	}
-	clear(d.recalling[len(kept):])
-	d.recalling = kept
+		return open
+	})
 }
 
-func (d *Desk) sendRecall(c *client, m *exchange.TokenRecall) {
+func (d *Desk) sendRecall(to owners.Process, m *exchange.TokenRecall) {
 	d.stats.Recalls++
-	if c.Agent == d.o.Agent {
-		a := d.answer(c.Number)
+	if to.Agent == d.o.Agent {
+		a := d.answer(to.Number)
 		a.Recalls = append(a.Recalls, *m)
 		return
 	}
-	out := d.packet(c.Agent)
-	out.Recalls = append(out.Recalls, toRecall(c.Number, m))
+	out := d.packet(to.Agent)
+	out.Recalls = append(out.Recalls, toRecall(to.Number, m))
 }
 
 func (d *Desk) answer(process uint64) *exchange.TokenAnswers {
