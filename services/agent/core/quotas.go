@@ -10,7 +10,6 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/quotas"
 )
 
@@ -34,17 +33,10 @@ func (c *Core) quotaReset(name *exchange.KeyName) config.Instant {
 // sendQuotas puts out the messages about quotas for gateways, other agents and coordinators.
 func (c *Core) sendQuotas() {
 	answers, packets, bookings := c.quotas.Take()
-	for _, number := range slices.Sorted(maps.Keys(answers)) {
-		if g := c.processes[number]; g != nil {
-			for _, m := range answers[number] {
-				c.send(g, m)
-			}
-		}
-	}
+	answerAll(c, answers)
 	for _, to := range slices.Sorted(maps.Keys(packets)) {
 		for _, m := range quotas.Encode(packets[to]) {
-			p := &gossipv1.Packet{Agent: c.o.Name, Incarnation: c.o.Incarnation, Tokens: &gossipv1.Tokens{Quotas: m}}
-			c.out.Packets = append(c.out.Packets, schedule.Outgoing{To: to, Packet: p})
+			c.sendAgent(to, &gossipv1.Tokens{Quotas: m})
 		}
 	}
 	c.out.Bookings = append(c.out.Bookings, bookings...)

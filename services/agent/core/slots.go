@@ -8,7 +8,6 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/limiter"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
-	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	agentslots "github.com/titrate/titrate/services/agent/slots"
 )
 
@@ -54,17 +53,10 @@ func (c *Core) beginSlots(now time.Duration) {
 // sendSlots puts out the messages about slots for gateways and other agents.
 func (c *Core) sendSlots() {
 	answers, packets := c.slots.Take()
-	for _, number := range slices.Sorted(maps.Keys(answers)) {
-		if g := c.processes[number]; g != nil {
-			for _, m := range answers[number] {
-				c.send(g, m)
-			}
-		}
-	}
+	answerAll(c, answers)
 	for _, to := range slices.Sorted(maps.Keys(packets)) {
 		for _, m := range agentslots.Encode(packets[to]) {
-			p := &gossipv1.Packet{Agent: c.o.Name, Incarnation: c.o.Incarnation, Tokens: &gossipv1.Tokens{Slots: m}}
-			c.out.Packets = append(c.out.Packets, schedule.Outgoing{To: to, Packet: p})
+			c.sendAgent(to, &gossipv1.Tokens{Slots: m})
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/grant"
 	"github.com/titrate/titrate/control/limiter"
+	"github.com/titrate/titrate/proto/link"
+	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 	"github.com/titrate/titrate/services/agent/gossip/schedule"
 	"github.com/titrate/titrate/services/agent/tokens"
-
-	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
 )
 
 // processNumber is the process's for owners of keys: two processes of one agent have different ones. A process that
@@ -103,16 +103,35 @@ func (c *Core) TickTokens(now time.Duration) Effects {
 func (c *Core) sendTokens() {
 	answers, packets := c.tokens.Take()
 	for _, number := range slices.Sorted(maps.Keys(answers)) {
-		if g := c.processes[number]; g != nil {
-			c.send(g, answers[number])
-		}
+		c.answer(number, answers[number])
 	}
 	for _, to := range slices.Sorted(maps.Keys(packets)) {
 		for _, m := range packets[to] {
-			p := &gossipv1.Packet{Agent: c.o.Name, Incarnation: c.o.Incarnation, Tokens: m}
-			c.out.Packets = append(c.out.Packets, schedule.Outgoing{To: to, Packet: p})
+			c.sendAgent(to, m)
 		}
 	}
+}
+
+// answer puts out a message of an owner for a gateway here.
+func (c *Core) answer(process uint64, m link.Message) {
+	if g := c.processes[process]; g != nil {
+		c.send(g, m)
+	}
+}
+
+// answerAll puts out messages of owners for gateways here, by process.
+func answerAll[M link.Message](c *Core, answers map[uint64][]M) {
+	for _, number := range slices.Sorted(maps.Keys(answers)) {
+		for _, m := range answers[number] {
+			c.answer(number, m)
+		}
+	}
+}
+
+// sendAgent puts out a message of gateways and owners here for another agent.
+func (c *Core) sendAgent(to string, m *gossipv1.Tokens) {
+	p := &gossipv1.Packet{Agent: c.o.Name, Incarnation: c.o.Incarnation, Tokens: m}
+	c.out.Packets = append(c.out.Packets, schedule.Outgoing{To: to, Packet: p})
 }
 
 // chargeSites charges the owners here what other sites have admitted.

@@ -3,6 +3,7 @@ package linkserver
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,12 +96,12 @@ func (b *mailbox) put(m link.Message) {
 // nil if there is none.
 func merged(waits, m link.Message) link.Message {
 	if t, ok := m.(*exchange.SlotReplies); ok {
-		before, _ := waits.(allReplies)
-		return before.add(t)
+		before, _ := waits.(byOwner[*exchange.SlotReplies])
+		return before.add(t, func(before *exchange.SlotReplies) bool { return before.Owner == t.Owner })
 	}
 	if t, ok := m.(*exchange.QuotaReplies); ok {
-		before, _ := waits.(allQuotas)
-		return before.add(t)
+		before, _ := waits.(byOwner[*exchange.QuotaReplies])
+		return before.add(t, func(before *exchange.QuotaReplies) bool { return before.Owner == t.Owner })
 	}
 	switch waits := waits.(type) {
 	case *exchange.Sums:
@@ -123,30 +124,32 @@ func merged(waits, m link.Message) link.Message {
 	return m
 }
 
-// allReplies are the messages of owners of slots, one for each owner.
-type allReplies []*exchange.SlotReplies
+// byOwner are the messages of owners of slots or of quotas, one for each owner.
+type byOwner[M replies[M]] []M
 
-func (all allReplies) add(t *exchange.SlotReplies) allReplies {
-	for _, before := range all {
-		if before.Owner == t.Owner {
-			before.Add(t)
-			return all
-		}
-	}
-	return append(all, t)
+type replies[M any] interface {
+	link.Message
+	Add(M)
+	Parts(most int) []M
 }
 
-// allQuotas are the messages of owners of quotas, one for each owner.
-type allQuotas []*exchange.QuotaReplies
+// add adds a message to the one of the same owner, if there is one.
+func (all byOwner[M]) add(m M, same func(M) bool) byOwner[M] {
+	if i := slices.IndexFunc(all, same); i >= 0 {
+		all[i].Add(m)
+		return all
+	}
+	return append(all, m)
+}
 
-func (all allQuotas) add(t *exchange.QuotaReplies) allQuotas {
-	for _, before := range all {
-		if before.Owner == t.Owner {
-			before.Add(t)
-			return all
+// write writes the messages.
+func (all byOwner[M]) write(w *link.Writer) error {
+	for _, m := range all {
+		if err := writeAll(w, m.Parts(link.MaxTokens)); err != nil {
+			return err
 		}
 	}
-	return append(all, t)
+	return nil
 }
 
 // next returns the first message that waits, by slot; nil if none does.

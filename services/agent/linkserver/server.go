@@ -294,20 +294,10 @@ func (s *Server) writeOne(c *Conn, w sink, m link.Message) error {
 		return writeAll(w.Writer, m.Parts(link.MaxRecords))
 	case *exchange.TokenAnswers:
 		return writeAll(w.Writer, m.Parts(link.MaxTokens))
-	case allReplies:
-		for _, t := range m {
-			if err := writeAll(w.Writer, t.Parts(link.MaxTokens)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case allQuotas:
-		for _, t := range m {
-			if err := writeAll(w.Writer, t.Parts(link.MaxTokens)); err != nil {
-				return err
-			}
-		}
-		return nil
+	case byOwner[*exchange.SlotReplies]:
+		return m.write(w.Writer)
+	case byOwner[*exchange.QuotaReplies]:
+		return m.write(w.Writer)
 	case *config.Config:
 		revision = m.Revision
 	case *config.Delta:
