@@ -58,15 +58,7 @@ type Config struct {
 	// SessionTTL is the time for which a dead leader keeps the lead. Default 5 s.
 	SessionTTL time.Duration
 
-	// SharePools makes coordinators that say so lead the pools together, each a part of them. Without
-	// it one leads all. They reach each other at Advertise.
-	SharePools bool
-	// Site of this coordinator, such as a region, see package agent. With SharePools it leads the pools whose demand is
-	// mostly there. Empty = of none.
-	Site string
-	// SiteSettle is the time for which most of a pool's demand must come from another site before a coordinator there
-	// leads it. Default 30 s.
-	SiteSettle time.Duration
+	SharingConfig
 
 	// Round is the least time between rounds. Default 250 ms, range 50 ms to 2 s.
 	// Shorter follows demand sooner and costs more messages.
@@ -96,6 +88,19 @@ type Config struct {
 	Security telemetry.Security
 	Meters   telemetry.Meters
 	Log      *slog.Logger
+}
+
+// SharingConfig says which pools this coordinator leads.
+type SharingConfig struct {
+	// SharePools makes coordinators that say so lead the pools together, each a part of them. Without
+	// it one leads all. They reach each other at Advertise.
+	SharePools bool
+	// Site of this coordinator, such as a region, see package agent. With SharePools it leads the pools whose demand is
+	// mostly there. Empty = of none.
+	Site string
+	// SiteSettle is the time for which most of a pool's demand must come from another site before a coordinator there
+	// leads it. Default 30 s.
+	SiteSettle time.Duration
 }
 
 // StoreConfig has the settings about what is kept in etcd.
@@ -143,25 +148,30 @@ type Coordinator struct {
 	configuration *config.Cache
 	fleet         fleet.Fleet
 	streams       *stream.Server
-	claims        claims
 	loop          *leadership.Loop
 	ledger        *ledger.Ledger
 	webhook       *webhook.Sender // nil without Config.Webhook
-	homes         homes           // of the goroutine that leads
-	part          part            // that this coordinator leads; of the goroutine that leads
-	peers         *peers
-	metrics       *telemetry.Metrics
-	traces        changeTraces
-	logs          *telemetry.Logs // nil: none are sent
+	leads
+	metrics *telemetry.Metrics
+	traces  changeTraces
+	logs    *telemetry.Logs // nil: none are sent
 	servers
 	guard    *access.Guard
 	audit    *audit.File    // nil without Config.AuditLog
 	tidying  sync.WaitGroup // the store, after an election
+	claims   claims
 	deciding sync.WaitGroup // on claims
 	decide   func()         // begins to decide on claims
 
 	instruments   instruments
 	suspectLogged time.Time // when the log last named a suspect agent
+}
+
+// leads says which pools this coordinator leads, and who leads the others.
+type leads struct {
+	homes homes // of the goroutine that leads
+	part  part  // that this coordinator leads; of the goroutine that leads
+	peers *peers
 }
 
 type servers struct {
@@ -251,11 +261,7 @@ func (c *Config) check() error {
 	if c.Site != "" && !telemetry.IsName(c.Site) {
 		bad("--site %q: want 1 to 128 of a-z A-Z 0-9 . _ -, with a letter or digit at both ends", c.Site)
 	}
-	if c.Streams.Streams < 0 || c.Streams.PerIdentity < 0 {
-		bad("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",
-			c.Streams.Streams, c.Streams.PerIdentity)
-	}
-	wrong = append(wrong, c.JWT.Check(), c.Webhook.Check())
+	wrong = append(wrong, c.Streams.Check(), c.JWT.Check(), c.Webhook.Check())
 	if c.AuditRequired && c.AuditLog == "" {
 		bad("--audit-required is about the file of --audit-log: give that, too")
 	}

@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,15 @@ type Limits struct {
 	// PerIdentity are the streams of one client certificate: of its first URI or DNS name, else its common name.
 	// Default 512, for fleets that share a certificate. Without client certificates only Streams counts.
 	PerIdentity int
+}
+
+// Check returns an error if a number is negative.
+func (l Limits) Check() error {
+	if l.Streams < 0 || l.PerIdentity < 0 {
+		return fmt.Errorf("--max-streams %d and --max-streams-per-identity %d: want 1 at least, or 0 for the default",
+			l.Streams, l.PerIdentity)
+	}
+	return nil
 }
 
 // streamCounter counts the open streams and refuses those beyond the limits.
