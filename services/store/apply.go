@@ -13,65 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
 )
-
-// Op says what a Change does.
-type Op uint8
-
-const (
-	Put    Op = iota // create or replace
-	Create           // must not exist
-	Update           // must exist
-	Delete           // must exist, unless AllowMissing
-)
-
-// Change is one step of an Apply.
-type Change struct {
-	Op       Op
-	Resource resource.Message // what to store; not with Delete
-	Name     string           // with Delete only: what to delete
-	// Etag that the stored resource must have; "" = any.
-	Etag string
-	// Declared makes a Put or Update of what is stored already Unchanged, whatever the etag: for documents that declare
-	// a state. Without it the etag must match: of two callers that read a number, add one and write the same result,
-	// one is refused.
-	Declared bool
-	// KeepResets leaves a tenant the resets that are stored if the change has none: documents may leave them out.
-	KeepResets bool
-	// Set owns the resource from then on; nil leaves its owner as it is. A resource of another set is refused with
-	// ErrOwned, unless TakeOver is set.
-	Set      *string
-	TakeOver bool
-	// NoTakeOver is the error if the caller may not take over resources of another set; nil = it may.
-	NoTakeOver error
-	// AllowMissing makes the Delete of what does not exist a success.
-	AllowMissing bool
-	// Force makes a Delete also delete what needs the resource: quotas and limits of a tenant; quotas of a pool, and
-	// limits on that pool alone. Limits on several pools lose that pool. Without Force such a Delete fails with
-	// ErrInUse.
-	Force bool
-}
-
-func (c Change) name() string {
-	if c.Op == Delete {
-		return c.Name
-	}
-	return c.Resource.GetName()
-}
-
-// keepResets gives a tenant the resets that are stored, see KeepResets.
-func (c *Change) keepResets(old resource.Message) {
-	given, is := c.Resource.(*quotav1.Tenant)
-	was, _ := old.(*quotav1.Tenant)
-	if !is || !c.KeepResets || len(given.GetResets()) > 0 || len(was.GetResets()) == 0 {
-		return
-	}
-	kept := proto.Clone(given).(*quotav1.Tenant)
-	kept.Resets = was.GetResets()
-	c.Resource = kept
-}
 
 // Outcome says what became of a Change.
 type Outcome uint8

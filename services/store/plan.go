@@ -123,55 +123,6 @@ func (p *plan) admit(c Change) (Outcome, error) {
 	return Created, nil
 }
 
-// possible returns why a change cannot be made to what is stored: a resource that exists or is missing, or that another
-// set owns.
-func (c *Change) possible(old resource.Message, exists bool) error {
-	if !exists {
-		if c.Op == Update || c.Op == Delete && !c.AllowMissing {
-			return ErrNotFound
-		}
-		return nil
-	}
-	switch {
-	case c.Op == Create:
-		return ErrExists
-	case c.foreign(old) && c.TakeOver, c.forbidden(old):
-		return fmt.Errorf("%w: %s; %w", ErrOwned, old.GetSet(), c.NoTakeOver)
-	case c.foreign(old):
-		return fmt.Errorf("%w: %s", ErrOwned, old.GetSet())
-	}
-	return nil
-}
-
-// current returns an error if a change expects an etag that the resource does not have.
-func (c *Change) current(old resource.Message, exists bool) error {
-	switch {
-	case c.Etag == "":
-	case !exists && c.Op != Delete:
-		return fmt.Errorf("%w: it does not exist, the change expects %s", ErrEtag, c.Etag)
-	case exists && old.GetEtag() != c.Etag:
-		return fmt.Errorf("%w: it is %s, the change expects %s; read it again", ErrEtag, old.GetEtag(), c.Etag)
-	}
-	return nil
-}
-
-// same reports whether a change leaves what people write of a resource, and its owner, as it is.
-func (c *Change) same(old resource.Message) bool {
-	return (c.Set == nil || *c.Set == old.GetSet()) && proto.Equal(resource.Spec(old), resource.Spec(c.Resource))
-}
-
-// foreign reports whether a change would take a resource from another set without being asked, or allowed, to.
-func (c *Change) foreign(old resource.Message) bool {
-	return c.Op != Delete && c.Set != nil && old.GetSet() != "" && old.GetSet() != *c.Set &&
-		(!c.TakeOver || c.NoTakeOver != nil)
-}
-
-// forbidden reports whether a change would delete what another set owns, by a caller who may not take it over.
-// Otherwise the caller could delete it and create it in another set.
-func (c *Change) forbidden(old resource.Message) bool {
-	return c.Op == Delete && c.NoTakeOver != nil && old.GetSet() != "" && (c.Set == nil || *c.Set != old.GetSet())
-}
-
 // stamped is a resource as it is stored: with etag, time and owner.
 func (p *plan) stamped(m resource.Message, etag string, updated *timestamppb.Timestamp) resource.Message {
 	name := m.GetName()
