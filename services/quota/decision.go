@@ -156,23 +156,33 @@ func limitStep(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	if w := l.GetWait().AsDuration(); w > 0 {
 		out += fmt.Sprintf(" (enough after %s)", w.Round(time.Millisecond))
 	}
+	return out + exactly(d, l) + ending(l)
+}
+
+// exactly says whose bucket decided, for a limit that is EXACT.
+func exactly(d *quotav1.Decision, l *quotav1.LimitStep) string {
 	switch {
 	case l.GetSilent():
-		out += "; it is EXACT, but the owner of the client's key did not answer, so the ledger counted"
+		return "; it is EXACT, but the owner of the client's key did not answer, so the ledger counted"
 	case l.GetUnasked():
-		out += "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this " +
+		return "; it is EXACT, but the gateway had asked about too many of its keys, so the ledger counted for this " +
 			"new one"
 	case l.GetExact() && d.GetSite() != "":
-		out += "; it is EXACT, so that is the one bucket of the site's gateways"
+		return "; it is EXACT, so that is the one bucket of the site's gateways"
 	case l.GetParted():
-		out += "; it is EXACT, and the gateway has a standing part of the one bucket: it asks the owner for more only"
+		return "; it is EXACT, and the gateway has a standing part of the one bucket: it asks the owner for more only"
 	case l.GetExact():
-		out += "; it is EXACT, so that is the one bucket of all gateways"
+		return "; it is EXACT, so that is the one bucket of all gateways"
 	}
+	return ""
+}
+
+// ending ends the sentence of a limit.
+func ending(l *quotav1.LimitStep) string {
 	if l.GetShadow() {
-		out += "; it is in SHADOW"
+		return "; it is in SHADOW."
 	}
-	return out + "."
+	return "."
 }
 
 // quotaStep is limitStep for a limit with a quota.
@@ -192,10 +202,7 @@ func quotaStep(d *quotav1.Decision, l *quotav1.LimitStep, who string) string {
 	if w := l.GetWait().AsDuration(); w > time.Second {
 		out += fmt.Sprintf(" (the next period begins in %s)", w.Round(time.Second))
 	}
-	if l.GetShadow() {
-		out += "; it is in SHADOW"
-	}
-	return out + "."
+	return out + ending(l)
 }
 
 // slotStep is limitStep for a limit on requests in flight.
@@ -212,10 +219,7 @@ func slotStep(d *quotav1.Decision, l *quotav1.LimitStep, who string) string {
 	default:
 		out += fmt.Sprintf(": %s idle at this gateway", wording.Count(int(l.GetFree()), "slot"))
 	}
-	if l.GetShadow() {
-		out += "; it is in SHADOW"
-	}
-	return out + "."
+	return out + ending(l)
 }
 
 // shareStep says what the share had for the request.

@@ -135,19 +135,25 @@ func lets(e *quotav1.LimitExplanation, l *quotav1.Limit) string {
 	if r := l.GetRequestedRate(); r != nil {
 		out += fmt.Sprintf("; requests may state a rate of their own, %s to %s", r.GetLeast(), r.GetMost())
 	}
-	if l.GetPrecision() == quotav1.Precision_EXACT && e.GetMode() == quotav1.Mode_SHADOW {
-		out += "; enforced, it would be EXACT, with one bucket over all gateways: in SHADOW each gateway's " +
-			"ledger counts"
-	} else if l.GetPrecision() == quotav1.Precision_EXACT {
-		out += "; it is EXACT: one bucket over all gateways"
-	}
-	if e.GetMode() == quotav1.Mode_SHADOW {
-		out += "; it is in SHADOW, so nothing was refused"
-	}
+	out += counted(l.GetPrecision() == quotav1.Precision_EXACT, e.GetMode() == quotav1.Mode_SHADOW)
 	if l.GetUntil() != nil {
 		out += "; it lapses at " + resource.Moment(l.GetUntil())
 	}
 	return out
+}
+
+// counted says how a limit counts, if it is EXACT or in SHADOW.
+func counted(exact, shadow bool) string {
+	switch {
+	case exact && shadow:
+		return "; enforced, it would be EXACT, with one bucket over all gateways: in SHADOW each gateway's " +
+			"ledger counts; it is in SHADOW, so nothing was refused"
+	case exact:
+		return "; it is EXACT: one bucket over all gateways"
+	case shadow:
+		return "; it is in SHADOW, so nothing was refused"
+	}
+	return ""
 }
 
 // shadowShare says what enforcing a quota would do.

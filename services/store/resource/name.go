@@ -185,21 +185,28 @@ func Parse(name string) (Ref, error) {
 		part, rest, more = strings.Cut(rest, "/")
 		parts = append(parts, part)
 	}
-	switch {
-	case len(parts) == 2 && parts[0] == "pools":
-		return checked(name, Ref{Kind: Pool, ID: parts[1]})
-	case len(parts) == 2 && parts[0] == "plans":
-		return checked(name, Ref{Kind: Plan, ID: parts[1]})
-	case len(parts) == 2 && parts[0] == "tenants":
-		return checked(name, Ref{Kind: Tenant, ID: parts[1]})
-	case len(parts) == 4 && parts[2] == "quotas":
-		return ofParent(name, parts, Ref{Kind: Quota, ID: parts[3]})
-	case len(parts) == 4 && parts[2] == "limits":
-		return ofParent(name, parts, Ref{Kind: Limit, ID: parts[3]})
-	case len(parts) == 6 && parts[0] == "tenants" && parts[2] == "limits" && parts[4] == "overrides":
-		return override(name, parts)
+	if len(parts)%2 == 0 {
+		ref := Ref{Kind: ofCollection(parts[len(parts)-2]), ID: parts[len(parts)-1]}
+		switch kind := ref.Kind; {
+		case len(parts) == 2 && (kind == Pool || kind == Plan || kind == Tenant):
+			return checked(name, ref)
+		case len(parts) == 4 && (kind == Quota || kind == Limit):
+			return ofParent(name, parts, ref)
+		case len(parts) == 6 && kind == Override && strings.HasPrefix(name, tenants) && parts[2] == "limits":
+			return override(name, parts)
+		}
 	}
 	return Ref{}, notAName(name)
+}
+
+// ofCollection returns the kind of a collection as names write it; 0: there is none.
+func ofCollection(name string) Kind {
+	for _, k := range Kinds {
+		if kindNames[k].collection == name {
+			return k
+		}
+	}
+	return 0
 }
 
 func notAName(name string) error {
