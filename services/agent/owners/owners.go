@@ -38,6 +38,28 @@ func (d Drop) String() string {
 	return [Drops]string{"accepted", "astray", "unusable", "unknown", "crowded", "processes", "unconfirmed"}[d]
 }
 
+// MaxPacket bounds the messages of owners in a packet in bytes, so that the packet fits one datagram.
+const MaxPacket = 1200
+
+// At returns the value of a key, which is made if there is none.
+func At[K comparable, V any](of map[K]*V, key K) *V {
+	v := of[key]
+	if v == nil {
+		v = new(V)
+		of[key] = v
+	}
+	return v
+}
+
+// Convert converts the messages of a list.
+func Convert[A, B any](list []A, convert func(A) B) []B {
+	out := make([]B, len(list))
+	for i, m := range list {
+		out[i] = convert(m)
+	}
+	return out
+}
+
 // Answers are messages of owners to processes here that wait to be sent, by process and life of the owner.
 type Answers[M any] map[uint64]map[uint64]*M
 

@@ -12,10 +12,8 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	controlv1 "github.com/titrate/titrate/proto/titrate/control/v1alpha1"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 )
-
-// maxPacket bounds the messages of a packet in bytes, so that it fits one datagram.
-const maxPacket = 1200
 
 // Encode cuts a packet into datagrams.
 func Encode(p *Packet) (out []*gossipv1.Quotas) {
@@ -23,7 +21,7 @@ func Encode(p *Packet) (out []*gossipv1.Quotas) {
 	part := func(n int) (to *gossipv1.Quotas, fresh bool) {
 		if room -= n; room < 0 || len(out) == 0 {
 			out = append(out, &gossipv1.Quotas{})
-			room, fresh = maxPacket-n, true
+			room, fresh = owners.MaxPacket-n, true
 		}
 		return out[len(out)-1], fresh
 	}
@@ -56,18 +54,10 @@ func Encode(p *Packet) (out []*gossipv1.Quotas) {
 func Decode(m *gossipv1.Quotas) *Packet {
 	p := &Packet{}
 	for _, a := range m.GetAsks() {
-		list := make([]exchange.QuotaAsk, len(a.GetList()))
-		for i, x := range a.GetList() {
-			list[i] = fromAsk(x)
-		}
-		p.Asks = append(p.Asks, Asks{a.GetProcess(), list})
+		p.Asks = append(p.Asks, Asks{a.GetProcess(), owners.Convert(a.GetList(), fromAsk)})
 	}
 	for _, t := range m.GetReplies() {
-		list := make([]exchange.QuotaReply, len(t.GetList()))
-		for i, x := range t.GetList() {
-			list[i] = fromReply(x)
-		}
-		p.Replies = append(p.Replies, Replies{t.GetProcess(), list})
+		p.Replies = append(p.Replies, Replies{t.GetProcess(), owners.Convert(t.GetList(), fromReply)})
 	}
 	return p
 }

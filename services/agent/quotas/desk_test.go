@@ -213,7 +213,7 @@ func TestEncode(t *testing.T) {
 	}
 	asks, replies := 0, 0
 	for _, m := range Encode(p) {
-		if n := proto.Size(m); n > maxPacket+200 {
+		if n := proto.Size(m); n > owners.MaxPacket+200 {
 			t.Errorf("a datagram of %d bytes", n)
 		}
 		got := Decode(m)

@@ -6,6 +6,7 @@ import (
 	"github.com/titrate/titrate/control/calendar"
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 // The coordinators say which period it is, and answer bookings.
@@ -29,11 +30,7 @@ type Period struct {
 func (d *Desk) SetPeriods(now time.Duration, list []Period) {
 	d.now = now
 	for _, one := range list {
-		p := d.periods[one.Calendar]
-		if p == nil {
-			p = &period{}
-			d.periods[one.Calendar] = p
-		}
+		p := owners.At(d.periods, one.Calendar)
 		if one.Number >= p.number {
 			*p = period{one.Number, now + max(one.Left, 1), one.Next}
 		}

@@ -34,12 +34,7 @@ type Booking struct {
 }
 
 func (d *Desk) packet(to string) *Packet {
-	p := d.packets[to]
-	if p == nil {
-		p = &Packet{}
-		d.packets[to] = p
-	}
-	return p
+	return owners.At(d.packets, to)
 }
 
 // answer returns the messages of an owner to a process here that wait to be sent.

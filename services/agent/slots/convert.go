@@ -4,11 +4,9 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 	"google.golang.org/protobuf/proto"
 )
-
-// maxPacket bounds the messages of a packet in bytes, so that it fits one datagram.
-const maxPacket = 1200
 
 // Encode cuts a packet into datagrams.
 func Encode(p *Packet) (out []*gossipv1.Slots) {
@@ -19,7 +17,7 @@ func Encode(p *Packet) (out []*gossipv1.Slots) {
 	part := func(n int) *gossipv1.Slots {
 		if room -= n; room < 0 || len(out) == 0 {
 			out = append(out, &gossipv1.Slots{Agents: p.Agents})
-			room = maxPacket - n
+			room = owners.MaxPacket - n
 		}
 		return out[len(out)-1]
 	}
@@ -66,18 +64,10 @@ func appendReplies(to *gossipv1.Slots, t *Replies) *gossipv1.SlotReplies {
 func Decode(m *gossipv1.Slots) *Packet {
 	p := &Packet{Agents: m.GetAgents(), Ended: m.GetEnded()}
 	for _, a := range m.GetAsks() {
-		list := make([]exchange.SlotAsk, len(a.GetList()))
-		for i, x := range a.GetList() {
-			list[i] = fromAsk(x)
-		}
-		p.Asks = append(p.Asks, Asks{a.GetProcess(), a.GetSent(), list})
+		p.Asks = append(p.Asks, Asks{a.GetProcess(), a.GetSent(), owners.Convert(a.GetList(), fromAsk)})
 	}
 	for _, t := range m.GetReplies() {
-		list := make([]exchange.SlotReply, len(t.GetList()))
-		for i, x := range t.GetList() {
-			list[i] = fromReply(x)
-		}
-		p.Replies = append(p.Replies, Replies{t.GetProcess(), t.GetEcho(), list})
+		p.Replies = append(p.Replies, Replies{t.GetProcess(), t.GetEcho(), owners.Convert(t.GetList(), fromReply)})
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/titrate/titrate/control/exchange"
 	"github.com/titrate/titrate/control/slots"
 	gossipv1 "github.com/titrate/titrate/proto/titrate/gossip/v1alpha1"
+	"github.com/titrate/titrate/services/agent/owners"
 )
 
 func drawAsk(t *rapid.T) exchange.SlotAsk {
@@ -44,7 +45,7 @@ func TestConvert(t *testing.T) {
 		}
 		got := &Packet{Agents: want.Agents}
 		for _, part := range Encode(want) {
-			if n := proto.Size(part); n > maxPacket+200 {
+			if n := proto.Size(part); n > owners.MaxPacket+200 {
 				t.Fatalf("a datagram of %d bytes", n)
 			}
 			p := Decode(part)

@@ -52,7 +52,7 @@ func (f *fleet) carry(now time.Duration) {
 			for to, list := range packets {
 				for _, m := range list {
 					b, err := proto.Marshal(m)
-					if err != nil || len(b) > maxPacket+10 {
+					if err != nil || len(b) > owners.MaxPacket+10 {
 						f.t.Fatalf("a packet of %d bytes, %v", len(b), err)
 					}
 					copied := &gossipv1.Tokens{}

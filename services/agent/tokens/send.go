@@ -8,9 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxPacket bounds the tokens of a packet in bytes, so that it fits one datagram.
-const maxPacket = 1200
-
 // outbox sends the grants and recalls of the owner of a key.
 type outbox struct {
 	d   *Desk
@@ -71,21 +68,11 @@ func (d *Desk) sendRecall(to owners.Process, m *exchange.TokenRecall) {
 }
 
 func (d *Desk) answer(process uint64) *exchange.TokenAnswers {
-	a := d.answers[process]
-	if a == nil {
-		a = &exchange.TokenAnswers{}
-		d.answers[process] = a
-	}
-	return a
+	return owners.At(d.answers, process)
 }
 
 func (d *Desk) packet(agent string) *gossipv1.Tokens {
-	p := d.packets[agent]
-	if p == nil {
-		p = &gossipv1.Tokens{}
-		d.packets[agent] = p
-	}
-	return p
+	return owners.At(d.packets, agent)
 }
 
 // Take returns what is to be sent, and forgets it: answers to gateways here by process, and
@@ -112,7 +99,7 @@ func split(m *gossipv1.Tokens) (out []*gossipv1.Tokens) {
 	part := func(n int) *gossipv1.Tokens {
 		if room -= n + 3; room < 0 {
 			out = append(out, &gossipv1.Tokens{})
-			room = maxPacket - n - 3
+			room = owners.MaxPacket - n - 3
 		}
 		return out[len(out)-1]
 	}
