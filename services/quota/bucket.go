@@ -16,11 +16,8 @@ import (
 
 // GetBucket shows the token bucket of a client at a limit: at its owner, and at each gateway.
 func (s *Server) GetBucket(ctx context.Context, r *quotav1.GetBucketRequest) (*quotav1.Bucket, error) {
-	if err := named(r, "name", r.GetName(), resource.Limit); err != nil {
-		return nil, status(err)
-	}
-	if s.live == nil {
-		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: agents cannot be asked")
+	if err := s.asked(named(r, "name", r.GetName(), resource.Limit), "agents cannot be asked"); err != nil {
+		return nil, err
 	}
 	out, err := s.live.Bucket(ctx, r.GetName(), r.GetClient())
 	if err != nil {
@@ -98,11 +95,8 @@ func tokens(n float64) string { return wording.Number(math.Round(n*100) / 100) }
 
 // GetPoolHistory shows the last hour of a pool.
 func (s *Server) GetPoolHistory(ctx context.Context, r *quotav1.GetPoolHistoryRequest) (*quotav1.PoolHistory, error) {
-	if err := named(r, "name", r.GetName(), resource.Pool); err != nil {
-		return nil, status(err)
-	}
-	if s.live == nil {
-		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: the history of pools is not known")
+	if err := s.asked(named(r, "name", r.GetName(), resource.Pool), "the history of pools is not known"); err != nil {
+		return nil, err
 	}
 	out, err := s.live.History(ctx, r.GetName())
 	if err != nil {

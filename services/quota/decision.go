@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
-
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/toplist"
@@ -21,11 +18,8 @@ import (
 // FindDecisions says what was decided about the request of an ID, step by step.
 func (s *Server) FindDecisions(ctx context.Context, r *quotav1.FindDecisionsRequest) (*quotav1.FindDecisionsResponse,
 	error) {
-	if err := valid.Message(r); err != nil {
-		return nil, status(err)
-	}
-	if s.live == nil {
-		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: agents cannot be asked")
+	if err := s.asked(valid.Message(r), "agents cannot be asked"); err != nil {
+		return nil, err
 	}
 	out, err := s.live.Decisions(ctx, r.GetRequest())
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
@@ -19,8 +17,8 @@ const mostBehind = 1000
 // ListGateways returns the gateways with the revision that is in force at each.
 func (s *Server) ListGateways(ctx context.Context, _ *quotav1.ListGatewaysRequest) (*quotav1.ListGatewaysResponse,
 	error) {
-	if s.live == nil {
-		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: gateways are not known")
+	if err := s.asked(nil, "gateways are not known"); err != nil {
+		return nil, err
 	}
 	revision, gateways, err := s.live.Gateways()
 	if err != nil {

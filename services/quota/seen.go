@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
-
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/quota/valid"
 	"github.com/titrate/titrate/services/store"
@@ -207,11 +204,8 @@ func (s *Server) parents(ctx context.Context, tenant string) []string {
 // Top returns the outcomes of the latest requests, summed and sorted as asked. A filter by a name that does not exist
 // is NOT_FOUND, unless requests were counted under the name.
 func (s *Server) Top(ctx context.Context, r *quotav1.TopRequest) (*quotav1.TopResponse, error) {
-	if err := valid.Message(r); err != nil {
-		return nil, status(err)
-	}
-	if s.live == nil {
-		return nil, grpcstatus.Error(codes.Unavailable, "no coordinator leads here: what gateways do is not known")
+	if err := s.asked(valid.Message(r), "what gateways do is not known"); err != nil {
+		return nil, err
 	}
 	selection := r.GetSelection()
 	if selection == nil {

@@ -32,6 +32,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store"
@@ -166,6 +168,15 @@ func New(s *store.Store, live Live) *Server { return &Server{store: s, live: liv
 
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { quotav1.RegisterQuotaServiceServer(r, s) }
+
+// asked returns why a question about the present is not answered, nil if it is: the question is invalid, or no
+// coordinator here knows anything of the present.
+func (s *Server) asked(invalid error, unknown string) error {
+	if invalid == nil && s.live == nil {
+		return grpcstatus.Error(codes.Unavailable, "no coordinator leads here: "+unknown)
+	}
+	return status(invalid)
+}
 
 // withStatus adds what is known of the present. It writes into the resources.
 func (s *Server) withStatus(ctx context.Context, ms ...resource.Message) {

@@ -77,10 +77,7 @@ func (s *Server) checkWhy(r *quotav1.WhyRequest) error {
 			return status(err)
 		}
 	}
-	if s.live == nil {
-		return grpcstatus.Error(codes.Unavailable, "no coordinator leads here: shares are not known")
-	}
-	return nil
+	return s.asked(nil, "shares are not known")
 }
 
 // Check says whether the installation is healthy.
