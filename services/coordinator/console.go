@@ -19,7 +19,7 @@ type consoleServer struct {
 
 // serveConsole makes the HTTP server of the console: the admin API, and pages before it.
 func (o *Coordinator) serveConsole(security telemetry.Security, api func(grpc.ServiceRegistrar)) error {
-	server, err := o.newHTTP(security, api, o.console.listener)
+	server, err := o.newHTTP(security, api)
 	if err != nil {
 		return err
 	}

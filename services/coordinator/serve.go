@@ -84,7 +84,7 @@ func (o *Coordinator) serve() error {
 	api(o.intake.Registrar(o.server))
 	reflection.Register(o.server)
 	if o.restListener != nil {
-		if o.rest, err = o.newHTTP(security, api, o.restListener); err != nil {
+		if o.rest, err = o.newHTTP(security, api); err != nil {
 			return err
 		}
 	}
@@ -107,9 +107,8 @@ func (o *Coordinator) newServer(secure credentials.TransportCredentials) *grpc.S
 	return s
 }
 
-// newHTTP makes an HTTP server of the admin API at a port.
-func (o *Coordinator) newHTTP(security telemetry.Security, api func(grpc.ServiceRegistrar), at net.Listener,
-) (*http.Server, error) {
+// newHTTP makes an HTTP server of the admin API.
+func (o *Coordinator) newHTTP(security telemetry.Security, api func(grpc.ServiceRegistrar)) (*http.Server, error) {
 	secure, err := security.ServerTLS()
 	if err != nil {
 		return nil, err

@@ -370,10 +370,8 @@ func staged(h head, chunks []*controlv1.Configuration) Batch {
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	}
 }

@@ -125,18 +125,12 @@ func (d *decoder) byte() byte {
 	return 0
 }
 
-func (d *decoder) number() uint64 {
-	n, size := binary.Uvarint(d.rest)
-	if d.err != nil || size <= 0 {
-		d.err = errValue
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
+func (d *decoder) number() uint64 { return read(d, binary.Uvarint) }
 
-func (d *decoder) signed() int64 {
-	n, size := binary.Varint(d.rest)
+func (d *decoder) signed() int64 { return read(d, binary.Varint) }
+
+func read[N uint64 | int64](d *decoder, decode func([]byte) (N, int)) N {
+	n, size := decode(d.rest)
 	if d.err != nil || size <= 0 {
 		d.err = errValue
 		return 0

@@ -242,10 +242,8 @@ func (l *Ledger) needed(ctx context.Context) bool {
 
 // wait waits for a time or the end of ctx.
 func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }
