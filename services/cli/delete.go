@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
+	"github.com/titrate/titrate/services/quota/bykind"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -103,7 +102,8 @@ func runDelete(cmd *cobra.Command, client *client, refs []resource.Ref, force, a
 		if i > 0 {
 			one = fmt.Sprintf("%s.%d", id, i+1)
 		}
-		if err := client.remove(cmd.Context(), ref, force, allowMissing, one); err != nil {
+		deletion := bykind.Deletion{Name: ref.String(), RequestID: one, AllowMissing: allowMissing, Force: force}
+		if err := bykind.Delete(cmd.Context(), client, ref.Kind, deletion); err != nil {
 			if lost := (*unsure)(nil); errors.As(err, &lost) {
 				lost.id = id // that of the command
 			}
@@ -114,28 +114,4 @@ func runDelete(cmd *cobra.Command, client *client, refs []resource.Ref, force, a
 		}
 	}
 	return nil
-}
-
-func (c *client) remove(ctx context.Context, ref resource.Ref, force, allowMissing bool, id string) (err error) {
-	name := ref.String()
-	switch ref.Kind {
-	case resource.Pool:
-		_, err = c.DeletePool(ctx, &quotav1.DeletePoolRequest{
-			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
-	case resource.Plan:
-		_, err = c.DeletePlan(ctx, &quotav1.DeletePlanRequest{
-			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
-	case resource.Tenant:
-		_, err = c.DeleteTenant(ctx, &quotav1.DeleteTenantRequest{
-			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
-	case resource.Quota:
-		_, err = c.DeleteQuota(ctx, &quotav1.DeleteQuotaRequest{Name: name, AllowMissing: allowMissing, RequestId: id})
-	case resource.Override:
-		_, err = c.DeleteOverride(ctx, &quotav1.DeleteOverrideRequest{
-			Name: name, AllowMissing: allowMissing, RequestId: id})
-	default:
-		_, err = c.DeleteLimit(ctx, &quotav1.DeleteLimitRequest{
-			Name: name, Force: force, AllowMissing: allowMissing, RequestId: id})
-	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/command"
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/quota/bykind"
 	"github.com/titrate/titrate/services/store/resource"
 )
 
@@ -99,10 +100,7 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return worded(err)
 	}
-	if !g.output.Tables() {
-		return writeResources(cmd.OutOrStdout(), g.output, ms)
-	}
-	if len(ms) == 0 {
+	if len(ms) == 0 && g.output.Tables() {
 		fmt.Fprintln(cmd.ErrOrStderr(), nothingThere)
 		return nil
 	}
@@ -252,7 +250,7 @@ func (c *client) fetch(ctx context.Context, wanted []selection) ([]resource.Mess
 // list returns all pages of what one selection asks for.
 func (c *client) list(ctx context.Context, s selection) ([]resource.Message, error) {
 	if s.name != "" {
-		m, err := c.one(ctx, s)
+		m, err := bykind.Get(ctx, c, s.kind, s.name)
 		return []resource.Message{m}, err
 	}
 	var all []resource.Message
@@ -294,23 +292,6 @@ func (c *client) each(ctx context.Context, s selection, visit func(resource.Mess
 			return nil
 		}
 		token = next
-	}
-}
-
-func (c *client) one(ctx context.Context, s selection) (resource.Message, error) {
-	switch s.kind {
-	case resource.Pool:
-		return c.GetPool(ctx, &quotav1.GetPoolRequest{Name: s.name})
-	case resource.Plan:
-		return c.GetPlan(ctx, &quotav1.GetPlanRequest{Name: s.name})
-	case resource.Tenant:
-		return c.GetTenant(ctx, &quotav1.GetTenantRequest{Name: s.name})
-	case resource.Quota:
-		return c.GetQuota(ctx, &quotav1.GetQuotaRequest{Name: s.name})
-	case resource.Override:
-		return c.GetOverride(ctx, &quotav1.GetOverrideRequest{Name: s.name})
-	default:
-		return c.GetLimit(ctx, &quotav1.GetLimitRequest{Name: s.name})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/kubernetes"
 	"github.com/titrate/titrate/services/quota"
+	"github.com/titrate/titrate/services/quota/bykind"
 	"github.com/titrate/titrate/services/store"
 	"github.com/titrate/titrate/services/store/resource"
 )
@@ -263,7 +264,7 @@ func (p *pass) delete(ctx context.Context, x *object) error {
 	if err := p.leads(ctx); err != nil {
 		return err
 	}
-	stored, err := get(ctx, p.o.API, x.kind, x.Name)
+	stored, err := bykind.Get(ctx, p.o.API, x.kind, x.Name)
 	switch code := grpcstatus.Code(err); {
 	case code == codes.NotFound || code == codes.InvalidArgument: // or never had such a name
 		return nil
@@ -272,7 +273,8 @@ func (p *pass) delete(ctx context.Context, x *object) error {
 	case stored.GetSet() != p.o.Set:
 		return nil
 	}
-	return remove(ctx, p.o.API, x.kind, x.Name, stored.GetEtag())
+	return bykind.Delete(ctx, p.o.API, x.kind,
+		bykind.Deletion{Name: x.Name, Etag: stored.GetEtag(), AllowMissing: true})
 }
 
 // say writes a pass's verdict about an object into its status, if it is not there.
