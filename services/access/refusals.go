@@ -1,12 +1,13 @@
 package access
 
 import (
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Why calls are refused, as indexes of Reasons.
@@ -63,14 +64,7 @@ func on(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return " on " + first(names)
-}
-
-func first(names []string) string {
-	if more := len(names) - mostShown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostShown], ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return " on " + wording.Few(names, mostShown)
 }
 
 // named are the full names of tenants.
@@ -100,12 +94,13 @@ func may(grants []Grant) string {
 	}
 	var can []string
 	if len(tenants) > 0 {
-		can = append(can, "change "+first(tenants)+" with quotas and limits")
+		can = append(can, "change "+wording.Few(tenants, mostShown)+" with quotas and limits")
 	}
 	if reads {
 		can = append(can, "read everything")
 	} else if len(readable) > 0 {
-		can = append(can, "read "+first(readable)+" with quotas, limits and activity, if the call names one of them")
+		can = append(can, "read "+wording.Few(readable, mostShown)+
+			" with quotas, limits and activity, if the call names one of them")
 	}
 	if connects {
 		can = append(can, "connect as an agent")

@@ -51,13 +51,6 @@ func ofSites(read func(SiteStatus) float64) func(measurements, telemetry.Put) {
 	}
 }
 
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // level of isolation: 0 connected, 1 frozen, 2 split.
 func level(name string) float64 {
 	return float64(max(0, slices.Index([]string{"CONNECTED", "FROZEN", "SPLIT"}, name)))
@@ -144,7 +137,7 @@ var instruments = []telemetry.Instrument[measurements]{
 		Read: one(func(m measurements) float64 { return level(m.s.Isolation) })},
 	{Name: "titrate.agent.stream.connected",
 		Help: "1 while the coordinator is reachable, or each coordinator if several share the pools.",
-		Read: one(func(m measurements) float64 { return truth(m.s.Stream.Connected) })},
+		Read: telemetry.Is(func(m measurements) bool { return m.s.Stream.Connected })},
 	{Name: "titrate.agent.epoch", Help: "Highest leader epoch applied.",
 		Read: one(func(m measurements) float64 { return float64(m.s.Epoch) })},
 	{Name: "titrate.agent.config.revision", Help: "Configuration in force.",
@@ -158,7 +151,7 @@ var instruments = []telemetry.Instrument[measurements]{
 	{Name: "titrate.agent.shares.age", Unit: "s", Help: "Time since the shares were renewed, -1 never.",
 		Read: one(func(m measurements) float64 { return m.s.SharesAgeSeconds })},
 	{Name: "titrate.agent.shares.stale", Help: "1 while the shares are past their soft expiry.",
-		Read: one(func(m measurements) float64 { return truth(m.s.SharesStale) })},
+		Read: telemetry.Is(func(m measurements) bool { return m.s.SharesStale })},
 	{Name: "titrate.agent.gossip.bytes", Counter: true, Labels: []string{"direction"}, Unit: "By",
 		Help: "Datagram bytes on the wire, without IP and UDP headers.",
 		Read: two(func(m measurements) uint64 { return m.gossip.BytesIn },
@@ -173,7 +166,7 @@ var instruments = []telemetry.Instrument[measurements]{
 		Read: one(func(m measurements) float64 { return float64(m.gossip.Keys) })},
 	{Name: "titrate.agent.site.reachable", Labels: []string{"site"},
 		Help: "1 while an agent of another site is received, 0 while that site is cut off. Only with sites.",
-		Read: ofSites(func(s SiteStatus) float64 { return truth(s.Reachable) })},
+		Read: ofSites(func(s SiteStatus) float64 { return telemetry.Truth(s.Reachable) })},
 	{Name: "titrate.agent.site.keys", Labels: []string{"site"},
 		Help: "Keys of this agent that are used at its site and at another one. Only with sites.",
 		Read: ofSites(func(s SiteStatus) float64 { return float64(s.Keys) })},
@@ -188,7 +181,7 @@ var instruments = []telemetry.Instrument[measurements]{
 			"gateway has standing parts.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Tokens.Divided) })},
 	{Name: "titrate.agent.exact", Help: "1 while limits that state no precision are EXACT, see --exact-within.",
-		Read: one(func(m measurements) float64 { return truth(m.core.Exact) })},
+		Read: telemetry.Is(func(m measurements) bool { return m.core.Exact })},
 	{Name: "titrate.agent.exact.switches", Counter: true,
 		Help: "How often limits that state no precision became EXACT or LOCAL.",
 		Read: one(func(m measurements) float64 { return float64(m.core.Switches) })},

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/titrate/titrate/services/command"
+	"github.com/titrate/titrate/services/wording"
 )
 
 const (
@@ -137,7 +138,7 @@ func (c *contexts) find(name string) (*settings, error) {
 		return nil, fmt.Errorf("context %q: %s has none yet; titrate config set %s --server HOST:PORT makes it", name,
 			c.path, name)
 	}
-	return nil, fmt.Errorf("context %q is none of those in %s: %s", name, c.path, command.ShortList(c.names(), 10))
+	return nil, fmt.Errorf("context %q is none of those in %s: %s", name, c.path, wording.Few(c.names(), 10))
 }
 
 // write replaces the file.

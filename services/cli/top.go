@@ -168,7 +168,7 @@ func missing(r *quotav1.TopResponse) []string {
 		return []string{"No agent is connected, so what gateways do is not known."}
 	case n > 0:
 		return []string{fmt.Sprintf("%d of %s did not answer: %s", n, wording.Count(r.GetAgents(), "agent"),
-			command.ShortList(r.GetSilent(), 5))}
+			wording.Few(r.GetSilent(), 5))}
 	}
 	return nil
 }

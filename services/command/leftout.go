@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/titrate/titrate/services/document"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // LeftOut lists the entries of directories that are not read: files with another ending, and directories that have
@@ -21,7 +22,7 @@ type LeftOut []string
 const mostLeftOut = 5
 
 // String implements fmt.Stringer.
-func (l LeftOut) String() string { return ShortList(l, mostLeftOut) }
+func (l LeftOut) String() string { return wording.Few(l, mostLeftOut) }
 
 // Note names what is left out.
 func (l LeftOut) Note(w io.Writer) {
@@ -96,12 +97,4 @@ func mayHold(path string) bool {
 	}
 	defer func() { _ = f.Close() }()
 	return apiGroup.MatchReader(bufio.NewReader(io.LimitReader(f, document.MaxBytes)))
-}
-
-// ShortList names the first n and says how many more there are.
-func ShortList(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }

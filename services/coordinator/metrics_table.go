@@ -150,7 +150,7 @@ var accessMetrics = []telemetry.Instrument[measurements]{
 			"force.",
 		Read: func(m measurements, put telemetry.Put) {
 			if m.o.guard != nil {
-				put(indicator(m.o.guard.Trouble() != nil))
+				put(telemetry.Truth(m.o.guard.Trouble() != nil))
 			}
 		}},
 }
@@ -225,7 +225,7 @@ var poolMetrics = []telemetry.Instrument[measurements]{
 		Read: ofPools(func(p *allocation.PoolShare) float64 { return p.FairRate })},
 	{Name: "titrate_pool_infeasible", Labels: []string{"pool"},
 		Help: "1 while the guarantees asked for exceed the capacity.",
-		Read: ofPools(func(p *allocation.PoolShare) float64 { return indicator(p.Infeasible) })},
+		Read: ofPools(func(p *allocation.PoolShare) float64 { return telemetry.Truth(p.Infeasible) })},
 	{Name: "titrate_pool_standing", Labels: []string{"pool"},
 		Help: "Leased beyond the capacity, cost units per second: the margin, and guarantees that are not used.",
 		Read: ofPools(func(p *allocation.PoolShare) float64 { return p.Overcommit })},
@@ -285,11 +285,4 @@ func sharers(s election.State) int {
 		return 1
 	}
 	return len(s.Sharing.Sharers)
-}
-
-func indicator(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

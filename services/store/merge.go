@@ -172,7 +172,7 @@ func (s *Store) merged(ctx context.Context, run []Entry) (r record, done []Entry
 	}
 	first, last := run[0], run[len(run)-1]
 	r.Revision, r.Previous, r.Time, r.Minor, r.id = last.Revision, first.Previous, last.Time, true, idAfter(last.id)
-	r.Author = listed(authors)
+	r.Author = wording.Few(authors, mostListed)
 	r.Author = strings.ToValidUTF8(r.Author[:min(len(r.Author), maxAuthors)], "")
 	r.Action = wording.Count(r.Merged, "change") + ", put together"
 	order = slices.DeleteFunc(order, func(name string) bool { return undone(all[name]) })

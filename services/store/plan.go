@@ -11,7 +11,11 @@ import (
 
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
+
+// mostListed is the number of names that an error lists.
+const mostListed = 5
 
 // view has the stored resources by name, as far as a decision needs them.
 type view map[string]resource.Message
@@ -228,10 +232,11 @@ func (p *plan) release(c Change) error {
 		return nil
 	}
 	if on := plannedOn(ref, users); len(on) > 0 {
-		return fmt.Errorf("%w: on this plan are %s; give them another plan first, or none", ErrInUse, listed(on))
+		return fmt.Errorf("%w: on this plan are %s; give them another plan first, or none", ErrInUse,
+			wording.Few(on, mostListed))
 	}
 	if !c.Force {
-		return fmt.Errorf("%w: %s; delete them first, or force", ErrInUse, listed(users))
+		return fmt.Errorf("%w: %s; delete them first, or force", ErrInUse, wording.Few(users, mostListed))
 	}
 	for _, name := range users {
 		if old := p.before[name]; old != nil && c.forbidden(old) {
@@ -314,15 +319,6 @@ func refers(m resource.Message, to resource.Ref) bool {
 	}
 	named := func(r resource.Reference) bool { return r.Name == to.String() }
 	return slices.ContainsFunc(resource.References(m), named)
-}
-
-// listed names a few and counts the rest.
-func listed(names []string) string {
-	const shown = 5
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
 // set returns the writes of the plan: resources as they are stored, with etag and time. The plan has these from then

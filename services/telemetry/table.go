@@ -27,13 +27,15 @@ func One[M any, N ~int | ~int64 | ~uint64 | ~float64](read func(M) N) func(M, Pu
 
 // Is reads a metric that is 1 while something holds, and 0 otherwise.
 func Is[M any](read func(M) bool) func(M, Put) {
-	return func(m M, put Put) {
-		if read(m) {
-			put(1)
-		} else {
-			put(0)
-		}
+	return func(m M, put Put) { put(Truth(read(m))) }
+}
+
+// Truth is 1 for what holds, and 0 otherwise.
+func Truth(is bool) float64 {
+	if is {
+		return 1
 	}
+	return 0
 }
 
 // DescribeAll describes the metrics of a table.

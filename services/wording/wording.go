@@ -29,6 +29,14 @@ func Does[N int | int32 | int64 | uint32 | uint64](n N, noun, one, many string) 
 	return Count(n, noun) + " " + many
 }
 
+// Few names the first most of a list, and says how many more there are.
+func Few(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 // Site names a site in a sentence. Agents without --site are of the site "" together.
 func Site(name string) string {
 	if name == "" {
@@ -80,7 +88,7 @@ const mostQuoted = 80
 
 // Cut is a text from outside as a message repeats it: at most 80 characters, with … behind them if there are more.
 func Cut(text string) string {
-	if short := cut(text); len(short) < len(text) {
+	if short := First(text, mostQuoted); len(short) < len(text) {
 		return short + "…"
 	}
 	return text
@@ -88,17 +96,17 @@ func Cut(text string) string {
 
 // Quote is Cut in quotes, by which the end of the text and odd characters can be seen.
 func Quote(text string) string {
-	if short := cut(text); len(short) < len(text) {
+	if short := First(text, mostQuoted); len(short) < len(text) {
 		return strconv.Quote(short) + "…"
 	}
 	return strconv.Quote(text)
 }
 
-// cut is the first mostQuoted characters of a text. O(1).
-func cut(text string) string {
+// First is the first characters of a text, most of them at most. O(most).
+func First(text string, most int) string {
 	n := 0
 	for at := range text {
-		if n == mostQuoted {
+		if n == most {
 			return text[:at]
 		}
 		n++

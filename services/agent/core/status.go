@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/titrate/titrate/control/config"
@@ -96,15 +95,19 @@ func (c *Core) Ready() error {
 	return nil
 }
 
+// mostNamed is the number of names that an alarm lists.
+const mostNamed = 8
+
 // Unheard names the agents and gateways that are unreachable: limits and shares are split without them. nil if there
 // are none.
 func (c *Core) Unheard(now time.Duration) error {
 	var all []error
 	if missing := c.peers.Missing(now); len(missing) > 0 {
-		all = append(all, fmt.Errorf("agents that failed or are unreachable: %s", firstFew(missing)))
+		all = append(all, fmt.Errorf("agents that failed or are unreachable: %s", wording.Few(missing, mostNamed)))
 	}
 	if unheard := c.aggregator.Status(now).Unheard; len(unheard) > 0 {
-		all = append(all, fmt.Errorf("gateways of the membership that are unreachable: %s", firstFew(unheard)))
+		all = append(all, fmt.Errorf("gateways of the membership that are unreachable: %s",
+			wording.Few(unheard, mostNamed)))
 	}
 	return errors.Join(all...)
 }
@@ -147,13 +150,4 @@ func (c *Core) OverBudget(now time.Duration) error {
 		}
 	}
 	return errors.Join(all...)
-}
-
-// firstFew lists the first few names.
-func firstFew(names []string) string {
-	const few = 8
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }

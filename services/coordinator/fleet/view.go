@@ -181,7 +181,8 @@ func (v *view) notEnforced(name string) (doubts []quota.Doubt) {
 	}
 	for reason, who := range v.reasons(name) {
 		slices.Sort(who)
-		doubts = append(doubts, quota.Doubt{Message: fmt.Sprintf("not enforced by %s: %s", few(who), reason)})
+		doubts = append(doubts, quota.Doubt{
+			Message: fmt.Sprintf("not enforced by %s: %s", wording.Few(who, shown), reason)})
 	}
 	slices.SortFunc(doubts, func(a, b quota.Doubt) int { return strings.Compare(a.Message, b.Message) })
 	return doubts
@@ -278,7 +279,7 @@ func (n *names) doubts(m resource.Message) (doubts []quota.Doubt, named bool) {
 	lack := func(field string, gateways []string, known map[string]bool, format string) {
 		if without := lacking(gateways, known); len(without) > 0 {
 			doubts = append(doubts, quota.Doubt{Field: field, Message: fmt.Sprintf(format, len(without),
-				wording.Count(len(gateways), "gateway"), few(without))})
+				wording.Count(len(gateways), "gateway"), wording.Few(without, shown))})
 		}
 	}
 	if _, is := m.(*quotav1.Override); is {
@@ -336,12 +337,5 @@ func (n *names) doubt(kind, name, effect string, known map[string]map[string]boo
 		hint = "known are " + strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s %q is not known to %d of %s (%s): %s; %s",
-		kind, name, len(without), wording.Count(len(n.gateways), "gateway"), few(without), effect, hint)
-}
-
-func few(names []string) string {
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+		kind, name, len(without), wording.Count(len(n.gateways), "gateway"), wording.Few(without, shown), effect, hint)
 }

@@ -9,6 +9,7 @@ import (
 	quotav1 "github.com/titrate/titrate/proto/titrate/quota/v1alpha1"
 	"github.com/titrate/titrate/services/rls/ratelimitconfig"
 	"github.com/titrate/titrate/services/store/resource"
+	"github.com/titrate/titrate/services/wording"
 )
 
 // Options of a translation.
@@ -82,7 +83,7 @@ func translated(c *ratelimitconfig.Config, o Options, tree siblings) *Result {
 	for _, d := range c.Domains() {
 		t.tenant, t.limits, t.domain = tenants.add(d.Key), newNames(), d
 		t.out.Resources = append(t.out.Resources, &quotav1.Tenant{Name: "tenants/" + t.tenant,
-			DisplayName: displayName(d.Key)})
+			DisplayName: wording.First(d.Key, mostNamed)})
 		t.children(d, nil)
 		if n := len(t.limits.given); n > config.MaxLimits {
 			t.note(Warning, d, "domain %s has %d limits, a tenant has at most %d: apply will refuse it; split the "+
@@ -93,18 +94,8 @@ func translated(c *ratelimitconfig.Config, o Options, tree siblings) *Result {
 	return t.out
 }
 
-// displayName is the name of a domain, or as much of it as a tenant may have.
-func displayName(domain string) string {
-	const most = 256 // characters
-	n := 0
-	for at := range domain {
-		if n == most {
-			return domain[:at]
-		}
-		n++
-	}
-	return domain
-}
+// mostNamed is the number of characters of a domain that a tenant's name may have.
+const mostNamed = 256
 
 type translator struct {
 	o      Options
