@@ -1,6 +1,8 @@
 package link
 
 import (
+	"fmt"
+	"math"
 	"reflect"
 	"time"
 
@@ -129,4 +131,25 @@ type Refused struct {
 	Total int
 	// Limits are the first MaxRefused of them; each text has at most 256 bytes.
 	Limits []config.LeftOut
+}
+
+// check sets the default weight and refuses what no peer can mean.
+func (h *Hello) check() error {
+	bad := func(field, format string, args ...any) error {
+		return &FormatError{Message: "Hello", Field: field, Reason: fmt.Sprintf(format, args...)}
+	}
+	if h.Weight == 0 {
+		h.Weight = 1
+	}
+	switch {
+	case h.Version == 0:
+		return bad("version", "is missing")
+	case h.Replica == "":
+		return bad("replica", "is missing: the process needs a name")
+	case h.Weight < 0:
+		return bad("weight", "is %v, must be above 0", h.Weight)
+	case h.Generation > math.MaxInt64:
+		return bad("generation", "is %d, nanoseconds since 1970 are at most %d", h.Generation, math.MaxInt64)
+	}
+	return nil
 }

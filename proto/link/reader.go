@@ -2,6 +2,7 @@ package link
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -141,4 +142,33 @@ func (a *alive) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return a.Conn.Read(b)
+}
+
+// decode reads one whole payload of a kind that parseHeader knows.
+func decode(k kind, b []byte) (Message, error) {
+	m := blanks[k]()
+	if k == kindHello || k == kindConfig || k == kindDelta {
+		return decodeJSON(k, b, m)
+	}
+	c := coder{buf: b, reading: true, message: k}
+	code(&c, m)
+	if c.err == nil && c.at != len(b) {
+		c.fail("", "%d bytes too many", len(b)-c.at)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return m, nil
+}
+
+func decodeJSON(k kind, b []byte, m Message) (Message, error) {
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, &FormatError{Message: k.String(), Reason: err.Error()}
+	}
+	if h, ok := m.(*Hello); ok {
+		if err := h.check(); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
