@@ -41,13 +41,6 @@ type View struct {
 	Remaining Units
 }
 
-// ending is the end of a session that its owner has not confirmed.
-type ending struct {
-	ask        Ask
-	road       uint64
-	next, last int64
-}
-
 // NewGateway returns the state of a key that is not known here. road names the way to its owner.
 func NewGateway(now int64, road, session uint64) *Gateway {
 	return &Gateway{road: road, session: session, usedAt: now, due: true}
@@ -187,15 +180,6 @@ func (g *Gateway) ahead(now int64) Units {
 	return 0
 }
 
-// restart begins another session, without what is recalled.
-func (g *Gateway) restart(now int64, recall bool, session uint64) {
-	if recall {
-		g.period, g.ends, g.has, g.view = 0, 0, min(g.has, 0), View{}
-		g.known, g.unbooked, g.granter = 0, 0, 0
-	}
-	g.begin(now, session, g.period)
-}
-
 // Receive takes in a message of the owner. session is for a session that begins by that.
 func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	if m.Session != g.session {
@@ -254,49 +238,6 @@ func (g *Gateway) giveBack() {
 	}
 }
 
-// confirm notes that an owner knows the end of a session.
-func (g *Gateway) confirm(m Reply) {
-	for i := range g.endings {
-		if e := &g.endings[i]; e.ask.Session == m.Session && (m.Begin || m.Seen >= e.ask.Number) {
-			g.endings = append(g.endings[:i], g.endings[i+1:]...)
-			return
-		}
-	}
-}
-
-// end has the owner be sent the last counts of the session.
-func (g *Gateway) end(now int64) {
-	if g.number == 0 {
-		return
-	}
-	g.number++
-	a := g.message(now)
-	a.Want, a.Ahead, a.Ended = 0, 0, true
-	if len(g.endings) < 4 {
-		g.endings = append(g.endings, ending{ask: a, road: g.road, next: now, last: now + giveUpAfter})
-	}
-}
-
-// Move begins another session with another owner of the key. The gateway keeps what it has, and the owner before is
-// sent what was used.
-func (g *Gateway) Move(now int64, road, session uint64) {
-	unsaid := Use{}
-	if g.owner == 0 { // it has not answered, so it may know nothing
-		unsaid = g.use
-	} else {
-		g.end(now)
-	}
-	g.begin(now, session, g.period)
-	g.road, g.use = road, unsaid
-}
-
-func (g *Gateway) begin(now int64, session uint64, period int64) {
-	g.owner, g.session, g.period, g.granted, g.returned, g.use = 0, session, period, 0, 0, Use{}
-	g.brought = max(0, g.has)
-	g.number, g.seen, g.heard, g.no = 0, 0, 0, 0
-	g.due, g.asks, g.interval, g.later = true, true, 0, 0
-}
-
 // Poll returns the message that is to be sent to the owner now; not ok: none is.
 func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
 	g.expire(now)
@@ -333,23 +274,6 @@ func (g *Gateway) message(now int64) Ask {
 	return a
 }
 
-// Ending returns the last message of a session that ended, and the road to its owner; not ok: none is due.
-func (g *Gateway) Ending(now int64) (a Ask, road uint64, ok bool) {
-	for i := range g.endings {
-		e := &g.endings[i]
-		if now < e.next {
-			continue
-		}
-		e.next = now + 200*millisecond
-		a, road = e.ask, e.road
-		if now >= e.last {
-			g.endings = append(g.endings[:i], g.endings[i+1:]...)
-		}
-		return a, road, true
-	}
-	return Ask{}, 0, false
-}
-
 // next returns when an Ask is to be sent without a cause.
 func (g *Gateway) next() int64 {
 	due := g.later
@@ -381,48 +305,4 @@ func (g *Gateway) Due(now int64) int64 {
 func (g *Gateway) Idle(now int64) bool {
 	return now-g.usedAt >= keepIdle && g.has <= 0 && g.waiting == 0 && !g.due && g.later == 0 && now >= g.no &&
 		len(g.endings) == 0 && (g.seen >= g.number || now-g.sentAt >= repeatMost)
-}
-
-// Release returns all units, because the process ends or the key is forgotten.
-func (g *Gateway) Release(now int64) Ask {
-	g.giveBack()
-	g.number++
-	a := g.message(now)
-	a.Want, a.Ahead, a.Ended = 0, 0, true
-	return a
-}
-
-// Unknown answers a Reply about a key that the gateway has forgotten: all that was granted since comes back.
-func Unknown(m Reply) (a Ask, ok bool) {
-	if m.Begin || m.Granted == 0 {
-		return Ask{}, false
-	}
-	return Ask{Owner: m.Owner, Session: m.Session, Number: m.Seen + 1, Heard: m.Number, Period: m.Period,
-		Received: m.Granted, Returned: MaxUnits, Ended: true}, true
-}
-
-// meter measures a rate, with a time constant of two seconds.
-type meter struct {
-	sum float64
-	at  int64
-}
-
-const meterFor = 2 * second
-
-func (m *meter) fade(now int64) {
-	if d := now - m.at; d > 0 {
-		m.sum *= fade(float64(d) / meterFor)
-		m.at = now
-	}
-}
-
-func (m *meter) add(now int64, n Units) {
-	m.fade(now)
-	m.sum += float64(n)
-}
-
-// per returns the units per second.
-func (m *meter) per(now int64) float64 {
-	m.fade(now)
-	return m.sum * second / meterFor
 }

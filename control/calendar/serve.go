@@ -1,7 +1,6 @@
 package calendar
 
 import (
-	"math"
 	"slices"
 
 	"github.com/titrate/titrate/control/slots"
@@ -308,27 +307,3 @@ func (o *Owner) Close(out Outbox) {
 		o.now.users[i].want = 0
 	}
 }
-
-// burst knows the most that has waited lately.
-type burst struct {
-	top Units
-	at  int64
-}
-
-// burstFor is the time for which a burst counts as of lately; it halves then.
-const burstFor = 60 * second
-
-func (b *burst) see(now int64, n Units) {
-	if n > 0 && n >= b.most(now) {
-		b.top, b.at = n, now
-	}
-}
-
-func (b *burst) most(now int64) Units {
-	if age := (now - b.at) / burstFor; age > 0 {
-		return b.top >> min(age, 62)
-	}
-	return b.top
-}
-
-func fade(x float64) float64 { return math.Exp(-x) }
