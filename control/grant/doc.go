@@ -21,7 +21,7 @@
 // (an exclusive grant): no message per request. The owner recalls the bucket when a
 // second gateway asks.
 //
-// # The owner (owner.go, serve.go, bucket.go)
+// # The owner (owner.go, user.go, serve.go, bucket.go)
 //
 //	D     spent, what is granted and not spent included
 //	out   granted and not spent, over all gateways
@@ -52,7 +52,7 @@
 // proportion to what the limit gives, not to what is offered. A gateway that asks ahead,
 // with no request that waits, gets no such time.
 //
-// # The gateway (gateway.go, poll.go)
+// # The gateway (gateway.go, take.go, owe.go, poll.go, receive.go)
 //
 //	state       a request                                   ends by
 //	unknown     waits; the gateway asks                     Grant
@@ -70,7 +70,7 @@
 // which come too late, and go back with the same message. So each request is charged once.
 // To an unreachable owner each repeat reports it.
 //
-// # Standing parts (part.go, ownerparts.go, division.go)
+// # Standing parts (part.go, roster.go, ownerparts.go, division.go)
 //
 // Most of each bucket is divided among the gateways beforehand, which ask only for more than their part. An owner that
 // is short calls the parts, for some minutes.

@@ -1,17 +1,5 @@
 package grant
 
-// Outcome of a request at a gateway.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Refused    Outcome = iota // no token, and none before Gateway.Until
-	Admitted                  // a token was spent
-	Waits                     // ask again with Retry after the next Grant, or with Expire after Hold
-	Unanswered                // no answer of the owner: the caller decides by other means, and reports it with Owe
-	Unowned                   // the owner has no room for the key: likewise
-)
-
 // Gateway is the state of one key at one gateway. See the package comment.
 type Gateway struct {
 	p       Params
@@ -57,16 +45,6 @@ type Gateway struct {
 	renewAt int64 // the bucket itself is asked for anew then
 	unowned int64 // the owner has no room for the key, and is not asked before; 0: it has room
 	aheadAt int64 // no question for requests to come before
-}
-
-// owed counts what a gateway has charged without a token in a session, and what its owner knows of that.
-type owed struct {
-	extra  int64 // all
-	both   int64 // of extra: Gateway.level has it, too
-	hidden int64 // of extra: owed since the open question was asked, and reported after its answer
-	unsent bool  // the owner must be sent extra, or tokens that were returned, soon
-	lone   bool  // the caller has just been left to decide by other means, and may owe
-	told   [8]toldExtra
 }
 
 // NewGateway returns the state of a key that this gateway has not used. session must be
@@ -130,169 +108,6 @@ func (g *Gateway) Configure(p Params, now int64) {
 // tokens returns what may be spent.
 func (g *Gateway) tokens() int64 { return g.granted - g.spent - g.returned }
 
-// Take asks to admit a new request now. cost is in millionths and not above the burst;
-// a request that costs more can never pass, which is the caller's to say.
-func (g *Gateway) Take(now, cost int64) Outcome {
-	g.lapse(now)
-	if g.exclusive {
-		return g.meet(now, now, cost)
-	}
-	g.use.add(now, cost)
-	if g.need > 0 && !g.silent && now >= g.unowned {
-		return g.join(now, cost) // behind the requests that wait
-	}
-	return g.decide(now, now, cost, false)
-}
-
-// Try is Take for a request that does not wait: after Waits nothing has changed.
-func (g *Gateway) Try(now, cost int64) Outcome {
-	g.lapse(now)
-	if g.need > 0 && !g.exclusive && !g.silent && now >= g.unowned {
-		if now < g.until {
-			return Refused
-		}
-		return Waits
-	}
-	out := g.decide(now, now, cost, true)
-	if out != Waits && !g.exclusive {
-		g.use.add(now, cost)
-	}
-	return out
-}
-
-// PutBack undoes a Take, Try or Retry that has admitted a request.
-func (g *Gateway) PutBack(now, cost int64) {
-	g.lapse(now)
-	switch {
-	case g.exclusive:
-		g.alone.advance(g.p, now)
-		g.alone.charge(g.p.Burst, -cost)
-	case g.spent >= cost: // the token is this gateway's again
-		g.spent -= cost
-	default: // it was spent with an earlier owner
-		g.owed.extra -= cost
-	}
-}
-
-// Retry asks again for a request that waits since the given time. Call it for the waiting
-// requests in their order after each Grant, until one waits again.
-func (g *Gateway) Retry(now, since, cost int64) Outcome {
-	g.lapse(now)
-	out := g.decide(now, since, cost, true)
-	if out == Waits {
-		g.since = since
-	} else {
-		g.Leave(cost)
-	}
-	return out
-}
-
-// Leave notes that a waiting request has gone.
-func (g *Gateway) Leave(cost int64) {
-	g.need = max(0, g.need-cost)
-	if g.need == 0 {
-		g.least = 0
-	}
-}
-
-func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
-	switch {
-	case g.exclusive:
-		return g.meet(now, since, cost)
-	case g.tokens() >= cost:
-		g.spent += cost
-		presumed := min(g.admit, cost) // the owner has taken it for spent since it granted it
-		g.admit -= presumed
-		g.late.add(g.p, now, cost-presumed)
-		return Admitted
-	case now < g.until, waiting && g.denied:
-		return Refused
-	case now < g.unowned:
-		return Unowned
-	case g.silent:
-		g.owed.lone = true
-		return Unanswered
-	case waiting:
-		return Waits
-	}
-	return g.join(now, cost)
-}
-
-// meet decides by the bucket, which this gateway has alone, for a request that came at the
-// given time.
-func (g *Gateway) meet(now, since, cost int64) Outcome {
-	b := &g.alone
-	b.advance(g.p, now)
-	if short := cost - b.free(g.p); short > rounding {
-		g.until = now + g.p.time(short)
-		return Refused
-	}
-	b.spent += cost
-	b.waited(g.p, since, cost)
-	return Admitted
-}
-
-func (g *Gateway) join(now, cost int64) Outcome {
-	if now < g.until {
-		return Refused
-	}
-	if g.need == 0 {
-		g.since = now
-	}
-	if g.need == 0 || cost < g.least {
-		g.least = cost
-	}
-	g.need += cost
-	return Waits
-}
-
-// Until returns before when a refused request need not come again.
-func (g *Gateway) Until() int64 { return g.until }
-
-// Owe charges cost that cannot be refused, such as the cost of a response beyond its
-// estimate. A negative one gives back.
-func (g *Gateway) Owe(now, cost int64) {
-	g.lapse(now)
-	if g.exclusive {
-		g.alone.advance(g.p, now)
-		g.alone.charge(g.p.Burst, cost)
-		return
-	}
-	g.owed.extra += cost
-	if g.open {
-		g.owed.hidden = max(0, g.owed.hidden+cost)
-	} else {
-		g.owed.unsent = g.owed.unsent || g.owed.lone
-	}
-	g.owed.lone = false
-	g.late.add(g.p, now, cost)
-	if g.unowned == 0 { // else the caller knows it
-		g.level, g.heard = max(0, g.known(now)+cost), now
-		g.owed.both += cost
-	}
-}
-
-// spendEvery is the least time between two messages about cost that Spend has charged.
-const spendEvery = second / 20
-
-// Spend charges cost that was admitted elsewhere, without asking: the tokens that there are, and the rest as Owe does.
-// It is a use for which tokens are asked ahead, so a bucket that another gateway has alone is recalled.
-func (g *Gateway) Spend(now, cost int64) {
-	if !g.exclusive {
-		g.use.add(now, cost)
-		paid := min(cost, max(0, g.tokens()))
-		g.spent += paid
-		presumed := min(g.admit, paid)
-		g.admit -= presumed
-		g.late.add(g.p, now, paid-presumed)
-		cost -= paid
-	}
-	if cost > 0 {
-		g.Owe(now, cost)
-		g.owed.unsent = g.owed.unsent || !g.exclusive && !g.open && now-g.askedAt >= spendEvery
-	}
-}
-
 // NewOwner notes that the key has another owner, whose life is not known yet: the one
 // before has gone or the members have changed. This gateway keeps what it holds, and
 // reports it to the new owner.
@@ -311,18 +126,6 @@ func (g *Gateway) change(now int64, life uint64) {
 	g.admit = 0
 	g.register = g.exclusive || g.level >= 0 || life != 0 || asked
 	g.until = 0
-}
-
-// Expire ends the wait of a request that has waited for Hold. The outcome is never Waits.
-func (g *Gateway) Expire(now, cost int64) Outcome {
-	g.lapse(now)
-	g.Leave(cost)
-	g.listen(now)
-	if out := g.decide(now, now, cost, true); out != Waits {
-		return out
-	}
-	g.owed.lone = true
-	return Unanswered
 }
 
 // listen counts the owner as unreachable if it has not answered for long.

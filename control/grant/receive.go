@@ -72,23 +72,6 @@ func (g *Gateway) refuse(wait int64) {
 	}
 }
 
-// toldExtra is the value of extra that a message has reported.
-type toldExtra struct {
-	number uint32
-	extra  int64
-}
-
-// untold returns the part of extra that the owner had not received with the message that it has seen:
-// the bucket that it grants lacks that part. For a message of long ago it is all that was reported
-// since the oldest remembered message.
-func (g *Gateway) untold(seen uint32) int64 {
-	o := &g.owed
-	if at := o.told[seen%uint32(len(o.told))]; at.number == seen {
-		return o.extra - at.extra
-	}
-	return o.extra - o.told[(g.number+1)%uint32(len(o.told))].extra
-}
-
 // takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks the part
 // of extra that the owner had not received, which is charged as of when it was spent.
 func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
