@@ -14,7 +14,7 @@
 //
 // An EXACT limit is paid before the others, with tokens of a bucket that an agent has. A
 // request that finds none waits for the agent's answer, outside of its flow's queue
-// (exact.go, ownerwait.go).
+// (exact.go, exactspent.go, ownerwait.go, ownerlink.go).
 //
 // Without a queue a limit rejects what is beyond it. With one, the request waits in the
 // one queue that its flow (tenant × pool) has, in its client's line, until the limit
@@ -30,7 +30,7 @@
 //
 //	engine      decide.go queue.go tick.go release.go
 //	                                        the way of a request: Decide, Enqueue, Tick
-//	            engine.go apply.go snapshot.go shares.go
+//	            engine.go apply.go snapshot.go compile.go route.go shares.go
 //	                                        configuration, routes and shares
 //	            lifecycle.go report.go claims.go heard.go allowance.go explain.go settle.go
 //	                                        flows that come and go, and what others ask

@@ -8,6 +8,7 @@ import (
 
 	"github.com/titrate/titrate/control/config"
 	"github.com/titrate/titrate/control/exchange"
+	"github.com/titrate/titrate/control/slots"
 )
 
 // Explanation is the whole state that decides one request now, for people who ask why.
@@ -242,4 +243,28 @@ func (e *Engine) OnLoss(pool string) (config.OnLoss, bool) {
 		return config.Freeze, false
 	}
 	return s.list[i].OnLoss, true
+}
+
+// explainSlots appends the states of the concurrency limits that apply to a request.
+func (e *Engine) explainSlots(c *call, out []LimitState) []LimitState {
+	for _, l := range c.route.slots {
+		switch {
+		case l.classes&c.classes == 0:
+			continue
+		case l.quota != nil:
+			out = append(out, e.quotaState(l, c))
+			continue
+		}
+		s, client := e.slotState(l, c), c.under(l)
+		state := LimitState{Name: l.name, Mode: l.mode, Concurrency: l.slotsOf(client), InFlight: s.Used,
+			Free: float64(s.Idle), Passes: s.passes(), Silent: s.Next == slots.CutOff}
+		if !state.Passes {
+			state.Wait = time.Duration(slotRetry)
+		}
+		if !l.perTenant {
+			state.Client = client
+		}
+		out = append(out, state)
+	}
+	return out
 }
