@@ -207,7 +207,7 @@ func BenchmarkTick(b *testing.B) {
 				now += 1000 // hardly any time, so that they stay active and held
 				out = e.Tick(now, out[:0])
 			}
-			b.ReportMetric(float64(len(e.running)), "active")
+			b.ReportMetric(float64(len(e.lists.running)), "active")
 		})
 	}
 }

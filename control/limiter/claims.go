@@ -64,7 +64,7 @@ func (e *Engine) flowClaims(now int64, c *exchange.Claims) {
 	defer e.work.Unlock()
 	e.takeAwakened()
 	m, repeat := e.member.Load(), e.repeat.Swap(false)
-	for _, f := range e.running {
+	for _, f := range e.lists.running {
 		f.claim(e, m, now, repeat, c)
 	}
 }

@@ -101,7 +101,7 @@ func (e *Engine) findRoute(r *Request) (*route, bool) {
 		return nil, false
 	}
 	t, ok := s.tenants[r.Tenant]
-	if !ok && e.unknown == UnknownDefault {
+	if !ok && e.settings.unknown == UnknownDefault {
 		t, ok = s.tenants[config.DefaultTenant]
 	}
 	if !ok {
@@ -127,7 +127,7 @@ func (e *Engine) CountedAs(r *Request) (tenant, pool string, ok bool) {
 // withoutRoute is the answer to a request that has no route.
 func (e *Engine) withoutRoute() Outcome {
 	switch configured := e.snap.Load() != nil; {
-	case !configured && e.boot == BootOpen, configured && e.unknown == UnknownBypass:
+	case !configured && e.settings.boot == BootOpen, configured && e.settings.unknown == UnknownBypass:
 		return Outcome{}
 	case !configured:
 		return Outcome{Verdict: Reject, Reason: NotConfigured}

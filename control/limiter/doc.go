@@ -49,8 +49,8 @@
 // Engine and flow are one package: a flow answers with the engine's public types
 // (Outcome, Event, Handle, Flight) and refunds limits under its lock. So a boundary
 // between them would export most of both. There the structs are the rooms: credit,
-// heldCounts, terms, pace, law and reporting make a flow; applied and registry are parts
-// of an engine.
+// heldCounts, terms, pace, law and reporting make a flow; settings, flowLists, applied and
+// registry are parts of an engine.
 //
 //	Decide ──► limits ──► credit of the flow ──► Admit              no lock
 //	   │ Wait     │ police: Reject    │ none left

@@ -31,22 +31,15 @@ type Engine struct {
 	linked atomic.Int64 // when the latest link to an agent began after an earlier one; 0: none did
 	stats  engineCounts
 
-	unknown UnknownPolicy
-	boot    BootPolicy
-	rand    func() float64
-	seed    uint64 // of the default random numbers
-	start   int64
-	period  float64 // P, seconds
-	busy    atomic.Bool
-	waiting atomic.Int64 // requests in all queues
+	settings settings
+	busy     atomic.Bool
+	waiting  atomic.Int64 // requests in all queues
 
 	fresh    lock.Mutex[lock.Leaf]
 	awakened []*flow // became active since the last tick
 
 	work     lock.Mutex[lock.Work] // the slow callers: Tick, Drain, Claims, Report
-	running  []*flow
-	resting  []*flow // not running, see lifecycle.go
-	unsent   []*flow // of these, those with something to report
+	lists    flowLists
 	tallies  tallies
 	reportAt int64
 
@@ -56,6 +49,16 @@ type Engine struct {
 
 	applied  applied
 	registry registry
+}
+
+// settings are made by New and never changed.
+type settings struct {
+	unknown UnknownPolicy
+	boot    BootPolicy
+	rand    func() float64
+	seed    uint64 // of the default random numbers
+	start   int64
+	period  float64 // P, seconds
 }
 
 // engineCounts are counters of the engine as a whole.
@@ -70,10 +73,10 @@ type engineCounts struct {
 // New returns an engine without configuration. It allocates the key table.
 func New(o Options) *Engine {
 	o = o.withDefaults()
-	e := &Engine{
+	e := &Engine{settings: settings{
 		unknown: o.Unknown, boot: o.Boot, rand: o.Rand, seed: hash.Name(o.Replica),
 		start: o.Start, period: exchange.DefaultPeriod.Seconds(),
-	}
+	}}
 	e.applied.wants = o.Wants
 	e.registry.flows, e.registry.newFlight = map[flowName]*flow{}, o.Flight
 	e.registry.unused = map[string]*unused{}
@@ -87,12 +90,12 @@ func New(o Options) *Engine {
 }
 
 // seconds converts the caller's nanoseconds to the controllers' seconds.
-func (e *Engine) seconds(now int64) float64 { return float64(now-e.start) * 1e-9 }
+func (e *Engine) seconds(now int64) float64 { return float64(now-e.settings.start) * 1e-9 }
 
 // uniform returns a random number in [0,1).
 func (e *Engine) uniform(generator *uint64) float64 {
-	if e.rand != nil {
-		return e.rand()
+	if e.settings.rand != nil {
+		return e.settings.rand()
 	}
 	return hash.Uniform(generator)
 }

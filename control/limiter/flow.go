@@ -295,7 +295,7 @@ func (f *flow) obtainQueue() *flowQueue {
 // configure gives the controller its share and membership.
 func (f *flow) configure(e *Engine, m *members.View) {
 	f.terms.members, f.terms.absent = m.Version, m.Absent
-	f.pace.controller.Configure(controllerParams(m, f.terms.vmax, e.period, f.terms.policing()))
+	f.pace.controller.Configure(controllerParams(m, f.terms.vmax, e.settings.period, f.terms.policing()))
 	f.isolate(m)
 }
 

@@ -71,10 +71,17 @@ type place struct {
 	folded     PoolStats // what of its counts is in registry.past
 }
 
+// flowLists are the ticker's lists of flows, of which the engine's work is the lock.
+type flowLists struct {
+	running []*flow
+	resting []*flow // not running, the longest first
+	unsent  []*flow // of these, those with something to report
+}
+
 // listing is the flow's place in the ticker's lists.
 type listing struct {
-	unsent   bool  // in Engine.unsent
-	listedAt int64 // when it was put into Engine.resting, 0: it is not there
+	unsent   bool  // in flowLists.unsent
+	listedAt int64 // when it was put into flowLists.resting, 0: it is not there
 	restedAt int64 // when it left the ticker's list last
 }
 
@@ -111,7 +118,7 @@ func (e *Engine) registerFlow(s *snapshot, name flowName) (f *flow, fresh bool) 
 	}
 	salt := hash.FlowPrefix(s.seed, name.tenant, name.pool)
 	f = &flow{tenant: name.tenant, pool: name.pool, salt: salt, unused: r.unusedOf(name.pool, e.shares.Load())}
-	f.terms.key, f.law.random = salt.Sum(), salt.Sum()^e.seed
+	f.terms.key, f.law.random = salt.Sum(), salt.Sum()^e.settings.seed
 	r.giveID(f)
 	r.flows[name] = f
 	r.peak = max(r.peak, len(r.flows))
@@ -136,45 +143,51 @@ func (e *Engine) rest(f *flow, now int64) {
 	f.list.restedAt = now
 	if !f.list.unsent && f.hasNews() {
 		f.list.unsent = true
-		e.unsent = append(e.unsent, f)
+		e.lists.unsent = append(e.lists.unsent, f)
 	}
 	switch {
 	case f.gone():
 		e.registry.foldLate(f)
 	case f.list.listedAt == 0:
-		e.listResting(f, now)
+		e.lists.addResting(f, now)
 	}
 }
 
-// listResting has a flow looked at after keepIdle.
-func (e *Engine) listResting(f *flow, now int64) {
+// addResting has a flow looked at after keepIdle.
+func (l *flowLists) addResting(f *flow, now int64) {
 	f.list.listedAt = max(1, now)
-	e.resting = append(e.resting, f)
+	l.resting = append(l.resting, f)
 }
 
 // freeIdle frees some of the flows that have rested for long enough. While the
 // configuration changes it waits for the next tick.
 func (e *Engine) freeIdle(now int64) {
-	if !e.hasRested(now) || !e.admin.TryLock() {
+	if !e.lists.hasRested(now) || !e.admin.TryLock() {
 		return
 	}
 	defer e.admin.Unlock()
-	for n := 0; n < freeBatch && e.hasRested(now); n++ {
-		f := e.resting[0]
-		e.resting[0] = nil
-		e.resting = e.resting[1:]
-		f.list.listedAt = 0
+	for n := 0; n < freeBatch && e.lists.hasRested(now); n++ {
+		f := e.lists.takeRested()
 		switch {
 		case f.active.Load(): // it comes back when it rests
 		case now-f.list.restedAt < keepIdle || !e.free(f, now):
-			e.listResting(f, now)
+			e.lists.addResting(f, now)
 		}
 	}
 }
 
 // hasRested reports whether the first resting flow is due to be looked at.
-func (e *Engine) hasRested(now int64) bool {
-	return len(e.resting) > 0 && now-e.resting[0].list.listedAt >= keepIdle
+func (l *flowLists) hasRested(now int64) bool {
+	return len(l.resting) > 0 && now-l.resting[0].list.listedAt >= keepIdle
+}
+
+// takeRested takes the first resting flow out of its list.
+func (l *flowLists) takeRested() *flow {
+	f := l.resting[0]
+	l.resting[0] = nil
+	l.resting = l.resting[1:]
+	f.list.listedAt = 0
+	return f
 }
 
 // free frees a flow unless something needs it. admin is locked.

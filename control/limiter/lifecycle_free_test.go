@@ -98,7 +98,7 @@ func held(t *testing.T, e *Engine, now int64, most, admitted int) {
 	t.Helper()
 	stats := Stats{Keys: -1}
 	e.Stats(now, &stats)
-	if stats.Flows != 0 || len(e.running)+len(e.resting)+len(e.unsent)+len(e.registry.flows) != 0 {
+	if stats.Flows != 0 || len(e.lists.running)+len(e.lists.resting)+len(e.lists.unsent)+len(e.registry.flows) != 0 {
 		t.Errorf("%d flows, want none", stats.Flows)
 	}
 	if len(e.registry.byID) > most || len(e.registry.flights) > most || e.keys.Stats().Dedicated != 0 {

@@ -331,8 +331,8 @@ func TestQuietEngineRests(t *testing.T) {
 	}
 	c.run(15 * time.Second)
 	for _, e := range c.engines {
-		if e.Busy() || len(e.running) != 0 {
-			t.Errorf("busy %v, %d flows in the ticker's list, want rest", e.Busy(), len(e.running))
+		if e.Busy() || len(e.lists.running) != 0 {
+			t.Errorf("busy %v, %d flows in the ticker's list, want rest", e.Busy(), len(e.lists.running))
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (e *Engine) drainTokenWait(now int64, w *tokenWait, out []Event) []Event {
 		return out
 	}
 	o := Outcome{Waited: time.Duration(now - w.Since)}
-	if e.boot != BootOpen || len(w.route.slots) > 0 {
+	if e.settings.boot != BootOpen || len(w.route.slots) > 0 {
 		e.putBack(&c)
 		o.Verdict, o.Reason, o.RetryAfter = Reject, QueueTimeout, drained
 	}

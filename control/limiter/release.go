@@ -115,7 +115,7 @@ func (e *Engine) drainFlow(f *flow, now int64, out []Event) []Event {
 	f.advance(e, now)
 	defer f.publish()
 	f.queue.All(func(i int32) {
-		if e.boot == BootOpen {
+		if e.settings.boot == BootOpen {
 			out = append(out, f.released(e, i, now))
 		} else {
 			en := f.queue.Entry(i)

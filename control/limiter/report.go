@@ -60,7 +60,7 @@ func (e *Engine) Report(now int64, r *exchange.Report) {
 	}
 	e.reportAt = now
 	e.takeAwakened()
-	for _, f := range e.running {
+	for _, f := range e.lists.running {
 		f.appendReport(e, now, r)
 	}
 	e.reportUnsent(now, r)
@@ -69,8 +69,8 @@ func (e *Engine) Report(now int64, r *exchange.Report) {
 // reportUnsent reports flows that have left the ticker's list, until there is nothing
 // more to report. What is in flight may end without anything else happening.
 func (e *Engine) reportUnsent(now int64, r *exchange.Report) {
-	keep := e.unsent[:0]
-	for _, f := range e.unsent {
+	keep := e.lists.unsent[:0]
+	for _, f := range e.lists.unsent {
 		if f.active.Load() { // it comes back here
 			f.list.unsent = false
 			continue
@@ -80,8 +80,8 @@ func (e *Engine) reportUnsent(now int64, r *exchange.Report) {
 			keep = append(keep, f)
 		}
 	}
-	clear(e.unsent[len(keep):])
-	e.unsent = keep
+	clear(e.lists.unsent[len(keep):])
+	e.lists.unsent = keep
 }
 
 // appendReport appends the flow's part if there is anything to report.

@@ -34,8 +34,8 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 	e.takeAwakened()
 	m := e.member.Load()
 	busy := false
-	keep, from := e.running[:0], len(out)
-	for _, f := range e.running {
+	keep, from := e.lists.running[:0], len(out)
+	for _, f := range e.lists.running {
 		var s flowState
 		if out, s = e.tickFlow(f, m, now, out); s.rests {
 			e.rest(f, now)
@@ -44,8 +44,8 @@ func (e *Engine) Tick(now int64, out []Event) []Event {
 		}
 		busy = busy || s.busy
 	}
-	clear(e.running[len(keep):])
-	e.running = keep
+	clear(e.lists.running[len(keep):])
+	e.lists.running = keep
 	e.busy.Store(busy)
 	out = e.releaseToSlots(now, from, out)
 	out = e.tickTokens(now, out)
@@ -73,7 +73,7 @@ func (e *Engine) wake(f *flow) {
 func (e *Engine) takeAwakened() {
 	e.fresh.Lock()
 	defer e.fresh.Unlock()
-	e.running = append(e.running, e.awakened...)
+	e.lists.running = append(e.lists.running, e.awakened...)
 	clear(e.awakened)
 	e.awakened = e.awakened[:0]
 }

@@ -32,20 +32,20 @@ type state struct {
 	before    float64      // and of it, what may still have been spent then and was not refunded since
 	counted   int64        // a TAT: what of the slot's is in base already
 	sums      drc.LedgerSums
-	assumed   float64 // of sums.Admitted: what the others are assumed to have admitted since
-	assumedAt int64   // when that was assumed
-	spentAt   int64   // when the others' Spent changed last
+	spentAt   int64 // when the others' Spent changed last
 	cut
 	named  uint32 // the listing that last named the key, see [hearing]
 	heard  int64  // when it was named
 	random uint64
 }
 
-// cut has the state of a key after a time without the others' counts, see cutoff.go.
+// cut has the state of a key in a time without the others' counts and after it, see cutoff.go.
 type cut struct {
-	part      int64 // the TAT of this replica's part while it is cut off; 0: not in use
-	healed    int64 // time of the first sums after a silence, see AfterCut; 0: its owner knows all that is spent
-	owesUntil int64 // end of the time in which the ledger decides a debt
+	assumed   float64 // of sums.Admitted: what the others are assumed to have admitted since
+	assumedAt int64   // when that was assumed
+	part      int64   // the TAT of this replica's part while it is cut off; 0: not in use
+	healed    int64   // time of the first sums after a silence, see AfterCut; 0: its owner knows all that is spent
+	owesUntil int64   // end of the time in which the ledger decides a debt
 }
 
 // announcement holds the numbers of a key's claim.
@@ -64,7 +64,7 @@ func (st *state) clear(key uint64) {
 	st.counting, st.announced, st.own, st.gone, st.owned, st.last = false, false, false, false, false, nothingAnnounced
 	st.abroad = false
 	st.base, st.before, st.counted = 0, 0, 0
-	st.sums, st.assumed, st.assumedAt, st.part, st.healed, st.owesUntil = drc.LedgerSums{}, 0, 0, 0, 0, 0
+	st.sums, st.cut = drc.LedgerSums{}, cut{}
 	st.spentAt, st.named, st.heard, st.saidAt = 0, 0, 0, 0
 }
 
