@@ -309,15 +309,6 @@ func (d *Division) beginFull() bool {
 // adopt has the owners here count what all agents have said.
 func (d *Division) adopt(now int64, adopt func(Plan) bool) (all bool) {
 	of := map[string]Seen{d.name: {d.mine.Life, d.mine.Number}}
-	plan := Plan{}
-	add := func(agent string, s *Statement) {
-		for _, p := range s.Processes {
-			plan.Members = append(plan.Members, Member{agent, p})
-		}
-		if s.Least != 0 && (plan.Least == 0 || s.Least < plan.Least) {
-			plan.Least = s.Least
-		}
-	}
 	for agent, h := range d.others {
 		of[agent] = Seen{h.Life, h.Number}
 	}
@@ -327,13 +318,7 @@ func (d *Division) adopt(now int64, adopt func(Plan) bool) (all bool) {
 	if !d.haveStated() && now-d.moved < hearFor {
 		return false // in a new life an agent counts the earlier plan until it has received all statements
 	}
-	add(d.name, &d.mine)
-	for agent, h := range d.others {
-		add(agent, h)
-	}
-	slices.SortFunc(plan.Members, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Process, b.Process))
-	})
+	plan := d.stated()
 	if !adopt(plan) {
 		return false
 	}
@@ -347,6 +332,28 @@ func (d *Division) adopt(now int64, adopt func(Plan) bool) (all bool) {
 	}
 	d.adopted, d.adoptedOf = plan, of
 	return true
+}
+
+// stated returns the plan by what all agents have said.
+func (d *Division) stated() (plan Plan) {
+	plan.add(d.name, &d.mine)
+	for agent, h := range d.others {
+		plan.add(agent, h)
+	}
+	slices.SortFunc(plan.Members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Process, b.Process))
+	})
+	return plan
+}
+
+// add takes an agent's statement into a plan.
+func (p *Plan) add(agent string, s *Statement) {
+	for _, process := range s.Processes {
+		p.Members = append(p.Members, Member{agent, process})
+	}
+	if s.Least != 0 && (p.Least == 0 || s.Least < p.Least) {
+		p.Least = s.Least
+	}
 }
 
 // allows reports whether gateways here may divide by want: all agents count that they do.
@@ -366,7 +373,12 @@ func (d *Division) allows(now int64, want int) bool {
 			return false
 		}
 	}
-	return d.without&agreedSeen != 0 || !slices.ContainsFunc(d.alive, func(a string) bool {
+	return d.without&agreedSeen != 0 || d.isCounted()
+}
+
+// isCounted reports whether the owners at all agents count the statement of this one.
+func (d *Division) isCounted() bool {
+	return !slices.ContainsFunc(d.alive, func(a string) bool {
 		h := d.others[a]
 		return h == nil || h.Seen != Seen{d.mine.Life, d.mine.Number}
 	})

@@ -17,14 +17,7 @@ func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 		return false
 	}
 	answers := g.open && m.Seq == g.seq
-	switch {
-	case m.Owner == g.owner:
-	case answers && g.owner == 0:
-		g.owner = m.Owner
-	case g.open && m.Seq == 0: // another owner than the counts are for
-		g.change(now, m.Owner)
-		return false
-	default:
+	if !g.isOwner(now, m, answers) {
 		return false
 	}
 	g.believe(m.Granted)
@@ -35,6 +28,20 @@ func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	g.late.acknowledge(m.Seen)
 	if answers {
 		g.answered(now, m)
+	}
+	return false
+}
+
+// isOwner reports whether a message of this session is of its owner. The answer to the open question says who that is.
+func (g *Gateway) isOwner(now int64, m Grant, answers bool) bool {
+	switch {
+	case m.Owner == g.owner:
+		return true
+	case answers && g.owner == 0:
+		g.owner = m.Owner
+		return true
+	case g.open && m.Seq == 0: // another owner than the counts are for
+		g.change(now, m.Owner)
 	}
 	return false
 }
