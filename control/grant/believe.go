@@ -139,7 +139,8 @@ func (o *Owner) doubt(now int64) {
 // it gets a token even where none is left, so that nobody is kept from the key by what others only say;
 // the bucket pays it back.
 func (o *Owner) starves(now int64, u *user) bool {
-	if u.fair == 0 || u.least > o.p.Burst || now-u.fair <= o.p.time(debtBursts*o.w.Burst)+o.p.longest() {
+	if u.visits.fair == 0 || u.ask.least > o.p.Burst ||
+		now-u.visits.fair <= o.p.time(debtBursts*o.w.Burst)+o.p.longest() {
 		return false
 	}
 	return slices.ContainsFunc(o.users, func(v user) bool { return v.peer != u.peer && v.claimed > 0 })
@@ -153,17 +154,17 @@ func (o *Owner) starves(now int64, u *user) bool {
 func (o *Owner) promised(now int64, u *user) (sum int64) {
 	for i := range o.users {
 		v := &o.users[i]
-		if v.fair == 0 || u.fair != 0 && u.fair <= v.fair {
+		if v.visits.fair == 0 || u.visits.fair != 0 && u.visits.fair <= v.visits.fair {
 			continue
 		}
-		one := o.p.time(v.least)
-		due := now > v.until-o.p.Due-one && now < v.until+hasty
-		if due && now-v.fair > o.p.longest()+int64(len(o.users))*one {
-			sum += v.least
+		one := o.p.time(v.ask.least)
+		due := now > v.visits.until-o.p.Due-one && now < v.visits.until+hasty
+		if due && now-v.visits.fair > o.p.longest()+int64(len(o.users))*one {
+			sum += v.ask.least
 		}
 	}
-	if u.hurried == 0 || now-u.hurried > patient {
-		sum = min(sum, max(0, o.p.Burst-u.least))
+	if u.visits.hurried == 0 || now-u.visits.hurried > patient {
+		sum = min(sum, max(0, o.p.Burst-u.ask.least))
 	}
 	return sum
 }
@@ -171,24 +172,24 @@ func (o *Owner) promised(now int64, u *user) (sum int64) {
 // noteFair notes what of a gateway's fair part it is granted.
 func (o *Owner) noteFair(now int64, u *user, tokens int64) {
 	switch {
-	case tokens >= u.need:
-		u.fair = 0
-	case u.fair == 0:
-		u.fair = max(now, 1)
+	case tokens >= u.ask.need:
+		u.visits.fair = 0
+	case u.visits.fair == 0:
+		u.visits.fair = max(now, 1)
 	default:
-		u.fair = min(now, u.fair+int64(len(o.users))*o.p.time(tokens))
+		u.visits.fair = min(now, u.visits.fair+int64(len(o.users))*o.p.time(tokens))
 	}
 }
 
 // patience returns until when an answer to a recall is waited for; 0: none is.
 func (o *Owner) patience(u *user) int64 {
 	switch {
-	case u.recall == u.recalled || u.deaf:
+	case !u.recall.awaited():
 		return 0
-	case u.slow:
-		return u.recallAt + hasty
+	case u.recall.slow:
+		return u.recall.at + hasty
 	}
-	return u.recallAt + patient
+	return u.recall.at + patient
 }
 
 // giveUpOn takes what a gateway has for spent, as Lost does. It answers nobody's question until it has
@@ -196,7 +197,7 @@ func (o *Owner) patience(u *user) int64 {
 func (o *Owner) giveUpOn(u *user) {
 	o.lose(u)
 	u.spendAll()
-	u.exclusive, u.deaf = false, true
+	u.exclusive, u.recall.deaf = false, true
 }
 
 // spendAll takes for spent what a gateway has.

@@ -85,8 +85,8 @@ func TestBucketIsAFairPart(t *testing.T) {
 	now += 3600 * second
 	o.Request(now, 2, Request{Session: 1, Number: 1, Seq: 1, Need: Token, Least: Token, Level: -1}, box)
 	o.users[1].claimed = Token // and says that it has used more
-	if u := &o.users[0]; o.starves(now, u) || u.fair != 0 {
-		t.Errorf("after an hour with the bucket it starves since %d s", u.fair/second)
+	if u := &o.users[0]; o.starves(now, u) || u.visits.fair != 0 {
+		t.Errorf("after an hour with the bucket it starves since %d s", u.visits.fair/second)
 	}
 }
 

@@ -64,7 +64,7 @@ func (o *Owner) Configure(p Params, now int64) {
 	o.turn, o.taken = 0, 0
 	for i := range o.users {
 		u := &o.users[i]
-		u.early, u.until, u.fair = 0, 0, 0
+		u.visits.early, u.visits.until, u.visits.fair = 0, 0, 0
 		u.untold = u.untold || lower && (u.exclusive || u.out() > 0)
 	}
 }
@@ -157,7 +157,7 @@ func (o *Owner) Due() int64 {
 		if at := o.patience(&o.users[i]); at != 0 && (due == 0 || at < due) {
 			due = at
 		}
-		if o.users[i].waiting && !o.granting() && (due == 0 || o.listen < due) {
+		if o.users[i].ask.waiting && !o.granting() && (due == 0 || o.listen < due) {
 			due = o.listen
 		}
 	}
@@ -192,8 +192,8 @@ func (o *Owner) Resume(now, listen int64, out Outbox) {
 		o.b.spent = max(o.b.spent, o.p.Burst)
 	}
 	for i := range o.users {
-		if u := &o.users[i]; u.recall != u.recalled && !u.deaf {
-			u.recallAt = now
+		if u := &o.users[i]; u.recall.awaited() {
+			u.recall.at = now
 			out.Recall(u.peer, o.recallOf(u))
 		}
 	}
@@ -212,7 +212,7 @@ func (o *Owner) Stood(now, d int64) {
 	for i := range o.users {
 		u := &o.users[i]
 		if at := o.patience(u); at != 0 {
-			u.recallAt += later(at) - at
+			u.recall.at += later(at) - at
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (o *Owner) Stood(now, d int64) {
 // there is none.
 func (o *Owner) Recalling(p Peer) (r Recall, ok bool) {
 	for i := range o.users {
-		if u := &o.users[i]; u.peer == p && u.recall != u.recalled {
+		if u := &o.users[i]; u.peer == p && u.recall.open() {
 			return o.recallOf(u), true
 		}
 	}

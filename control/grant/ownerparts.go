@@ -246,7 +246,7 @@ func (o *Owner) atRest(now int64) bool {
 
 // inUse reports whether a gateway has something of the bucket, or wants it.
 func (o *Owner) inUse() bool {
-	return slices.ContainsFunc(o.users, func(u user) bool { return u.exclusive || u.waiting || u.out() > 0 })
+	return slices.ContainsFunc(o.users, func(u user) bool { return u.exclusive || u.ask.waiting || u.out() > 0 })
 }
 
 // partsDue returns when minds has something to do, or a gateway waits no longer for a part; 0: never.
@@ -259,7 +259,7 @@ func (o *Owner) partsDue() (due int64) {
 	if !o.divided() || !o.granting() {
 		return 0
 	}
-	waits := slices.ContainsFunc(o.users, func(u user) bool { return u.waiting })
+	waits := slices.ContainsFunc(o.users, func(u user) bool { return u.ask.waiting })
 	for i := range o.parts.list {
 		v := &o.parts.list[i]
 		switch {
@@ -294,7 +294,7 @@ func (o *Owner) horizon(now int64) int64 {
 // valid returns Grant.Valid of what a gateway has now.
 func (o *Owner) valid(now int64, u *user) int64 {
 	switch {
-	case u.deaf || u.recall != u.recalled: // it has what the owner has written off, or wants back
+	case u.recall.deaf || u.recall.open(): // it has what the owner has written off, or wants back
 		return 0
 	case !o.divided() || o.w.omits(ruleValid):
 		return forever

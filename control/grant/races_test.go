@@ -564,6 +564,6 @@ func TestRequestsOfLessThanAToken(t *testing.T) {
 		b.use.add(0, Token/10)
 	}
 	o.Request(0, 1, poll(t, a, 0), w)
-	o.users[1].ahead, o.users[1].use = Token/2, Token/2
+	o.users[1].ask.ahead, o.users[1].use = Token/2, Token/2
 	want(t, "ahead", o.prefetch(&o.users[1], 8*Token), int64(Token/2))
 }

@@ -14,7 +14,7 @@ func (o *Owner) serve(now int64, out Outbox) {
 		if i < 0 {
 			return
 		}
-		after = o.users[i].order + 1
+		after = o.users[i].ask.order + 1
 		if !o.answer(now, i, &reserved, out) {
 			return
 		}
@@ -27,7 +27,7 @@ func (o *Owner) next(from uint64) int {
 	best := -1
 	for i := range o.users {
 		u := &o.users[i]
-		if u.waiting && u.order >= from && (best < 0 || u.order < o.users[best].order) {
+		if u.ask.waiting && u.ask.order >= from && (best < 0 || u.ask.order < o.users[best].ask.order) {
 			best = i
 		}
 	}
@@ -38,12 +38,12 @@ func (o *Owner) next(from uint64) int {
 // if nobody can be answered before a recall is.
 func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 	u := &o.users[i]
-	if u.recall != u.recalled {
-		return u.deaf // its answer may hold the bucket or tokens
+	if u.recall.open() {
+		return u.recall.deaf // its answer may hold the bucket or tokens
 	}
-	if u.need > 0 && now < u.early {
-		u.hurried = now
-		o.answerWith(now, u, 0, u.until-now, false, out)
+	if u.ask.need > 0 && now < u.visits.early {
+		u.visits.hurried = now
+		o.answerWith(now, u, 0, u.visits.until-now, false, out)
 		return true
 	}
 	if o.recallWhere(out, func(v *user) bool { return v.exclusive && v.peer != u.peer }) {
@@ -59,8 +59,8 @@ func (o *Owner) answer(now int64, i int, reserved *int64, out Outbox) bool {
 	u.exclusive = false // it asks, so it has not received it
 	// A gateway that asks ahead, with no request that waits, never gets a time to refuse until: its
 	// next request may be within the limit.
-	if free >= u.need || u.need == 0 {
-		o.give(now, u, u.need+o.prefetch(u, free-u.need), false, out)
+	if free >= u.ask.need || u.ask.need == 0 {
+		o.give(now, u, u.ask.need+o.prefetch(u, free-u.ask.need), false, out)
 		return true
 	}
 	if o.recallWhere(out, func(v *user) bool { return v.peer != u.peer && v.out() > 0 }) || o.callParts(now, out) {
@@ -79,7 +79,7 @@ const longAlone = 10
 // the limit that would be a refusal each time. So it goes when it is full, with time to spare
 // for the way, or to a gateway that asks for more than there is.
 func (o *Owner) handsOver(u *user, free int64) bool {
-	return o.b.full() >= o.p.Due || free < u.need && o.p.time(u.need-free) > o.p.Due
+	return o.b.full() >= o.p.Due || free < u.ask.need && o.p.time(u.ask.need-free) > o.p.Due
 }
 
 // alone returns for how long nobody else has used the key, 0 if that is not long enough. What
@@ -91,8 +91,8 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 		if j == i {
 			continue
 		}
-		quiet := now-v.heard > o.p.Alone && !v.waiting
-		if quiet && v.out() == 0 && (v.recall == v.recalled || v.deaf) {
+		quiet := now-v.heard > o.p.Alone && !v.ask.waiting
+		if quiet && v.out() == 0 && !v.recall.awaited() {
 			alone = min(alone, now-v.heard)
 		} else {
 			alone = 0
@@ -102,7 +102,7 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 		return alone
 	}
 	o.recallWhere(out, func(v *user) bool {
-		return v.peer != me && v.out() > 0 && now-v.heard > o.p.Alone && !v.waiting
+		return v.peer != me && v.out() > 0 && now-v.heard > o.p.Alone && !v.ask.waiting
 	})
 	return 0
 }
@@ -112,7 +112,7 @@ func (o *Owner) alone(now int64, i int, out Outbox) int64 {
 func (o *Owner) forget(now int64, me Peer) *user {
 	kept, at := o.users[:0], 0
 	for _, v := range o.users {
-		if v.peer != me && !v.waiting && v.out() <= 0 && (v.recall == v.recalled || v.deaf) && now-v.heard > idleUser {
+		if v.peer != me && !v.ask.waiting && v.out() <= 0 && !v.recall.awaited() && now-v.heard > idleUser {
 			continue
 		}
 		if v.peer == me {
@@ -134,9 +134,9 @@ func (o *Owner) recallWhere(out Outbox, f func(*user) bool) bool {
 			continue
 		}
 		missing = true
-		if u.recall == u.recalled {
-			u.recall++
-			u.recallAt = o.b.at
+		if !u.recall.open() {
+			u.recall.number++
+			u.recall.at = o.b.at
 			out.Recall(u.peer, o.recallOf(u))
 		}
 	}
@@ -144,7 +144,7 @@ func (o *Owner) recallWhere(out Outbox, f func(*user) bool) bool {
 }
 
 func (o *Owner) recallOf(u *user) Recall {
-	return Recall{Owner: o.life, Session: u.session, Number: u.recall, Seq: u.last.Seq, Seen: u.number,
+	return Recall{Owner: o.life, Session: u.session, Number: u.recall.number, Seq: u.last.Seq, Seen: u.number,
 		Granted: u.granted}
 }
 
@@ -156,7 +156,7 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 	all := int64(0)
 	for i := range o.users {
 		v := &o.users[i]
-		if all += v.use; v.until > o.b.at && v.peer != u.peer {
+		if all += v.use; v.visits.until > o.b.at && v.peer != u.peer {
 			return 0 // v was called back for what there is
 		}
 	}
@@ -164,8 +164,8 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 		return 0
 	}
 	part := int64(float64(left) / 2 * float64(u.use) / float64(all))
-	n, unit := min(part, u.ahead), u.least
-	if u.need == 0 {
+	n, unit := min(part, u.ask.ahead), u.ask.least
+	if u.ask.need == 0 {
 		unit = Token
 	}
 	return n - n%unit
@@ -175,18 +175,18 @@ func (o *Owner) prefetch(u *user, left int64) int64 {
 // last missing one, is due soon, the owner waits for it. Otherwise it answers with the time
 // in which asking again is of no use.
 func (o *Owner) divide(now int64, u *user, free int64, reserved *int64, out Outbox) {
-	give := max(0, min(free-free%u.least, u.need))
+	give := max(0, min(free-free%u.ask.least, u.ask.need))
 	if give == 0 && o.starves(now, u) {
-		fair := u.fair
-		o.answerWith(now, u, u.least, o.wait(now, u, free-u.least), false, out)
-		u.fair = fair + int64(len(o.users))*o.p.time(u.least)
+		fair := u.visits.fair
+		o.answerWith(now, u, u.ask.least, o.wait(now, u, free-u.ask.least), false, out)
+		u.visits.fair = fair + int64(len(o.users))*o.p.time(u.ask.least)
 		return
 	}
-	aim := u.need
+	aim := u.ask.need
 	if give == 0 {
-		aim = u.least
+		aim = u.ask.least
 	}
-	if aim-give <= u.least && o.soon(now, aim, free, reserved) {
+	if aim-give <= u.ask.least && o.soon(now, aim, free, reserved) {
 		return
 	}
 	o.answerWith(now, u, give, o.wait(now, u, free-give), false, out)
@@ -213,27 +213,27 @@ func (o *Owner) give(now int64, u *user, tokens int64, exclusive bool, out Outbo
 // answerWith answers the open question of u with so many more tokens, and says for how long
 // asking again is of no use.
 func (o *Owner) answerWith(now int64, u *user, tokens, wait int64, exclusive bool, out Outbox) {
-	u.waiting = false
+	u.ask.waiting = false
 	u.exclusive, u.sole = exclusive, exclusive
 	before := u.out()
 	u.granted += tokens
-	admit := min(tokens, u.need)
-	u.early, u.until = 0, 0
+	admit := min(tokens, u.ask.need)
+	u.visits.early, u.visits.until = 0, 0
 	if wait > 0 {
-		u.early, u.until = u.asked+wait/2, u.asked+wait
+		u.visits.early, u.visits.until = u.ask.at+wait/2, u.ask.at+wait
 	}
 	o.noteFair(now, u, tokens)
 	u.presumed += admit
 	o.b.spent += tokens
 	u.charged += tokens
 	o.b.out += u.out() - before
-	o.b.waited(o.p, u.since, admit)
+	o.b.waited(o.p, u.ask.since, admit)
 	full := int64(0)
 	if exclusive { // it has got all
-		full, u.fair = o.b.full(), 0
+		full, u.visits.fair = o.b.full(), 0
 	}
 	u.last = Grant{
-		Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Admit: admit, Seen: u.number,
+		Owner: o.life, Session: u.session, Seq: u.ask.seq, Granted: u.granted, Admit: admit, Seen: u.number,
 		Wait: wait, Others: o.others(u), Level: o.b.spent, Exclusive: exclusive, Full: full,
 		Valid: o.valid(now, u),
 	}
@@ -263,7 +263,7 @@ func (o *Owner) wait(now int64, u *user, left int64) int64 {
 		}
 	}
 	lump := int64(o.p.cost(o.p.Lump)) / int64(max(1, active))
-	lump = max(min(lump, o.p.Burst/2), u.least, Token)
+	lump = max(min(lump, o.p.Burst/2), u.ask.least, Token)
 	at := now + o.p.time(lump-left)
 	if active > turnSize {
 		at = o.nextTurn(at, lump)

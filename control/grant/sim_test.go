@@ -159,7 +159,7 @@ func (o *Owner) writtenOff() (tokens int64, deaf int) {
 	for i := range o.users {
 		u := &o.users[i]
 		tokens += u.gone
-		if u.deaf || u.slow {
+		if u.recall.deaf || u.recall.slow {
 			deaf++
 		}
 	}

@@ -15,9 +15,9 @@ func (o *Owner) Uses(f func(Use)) {
 	for i := range o.users {
 		u := &o.users[i]
 		use := Use{Peer: u.peer, Granted: u.granted, Returned: u.returned, Out: u.out(), Whole: u.exclusive,
-			Recalled: u.recall != u.recalled}
-		if u.waiting {
-			use.Need = u.need
+			Recalled: u.recall.open()}
+		if u.ask.waiting {
+			use.Need = u.ask.need
 		}
 		f(use)
 	}

@@ -11,34 +11,54 @@ type user struct {
 	presumed                        int64 // spent by the requests for which it was granted, not reported yet
 
 	number    uint32 // of the latest Request taken in
-	seq       uint32 // of the latest question
 	exclusive bool   // has the bucket, until it answers a recall
 	sole      bool   // the latest answer with tokens was the bucket itself
-	waiting   bool   // its question is not answered
-	order     uint64 // of its question among all
-	need      int64
-	least     int64
-	ahead     int64
+	untold    bool   // it has had tokens since before the limit was lowered, and has sent nothing since
 	use       int64
-	since     int64 // when the first request of its question came
 	heard     int64
+	told      int64 // Spent, as it says
+	gone      int64 // taken for spent though it has not said so
+	charged   int64 // of D, by this gateway: it can give back no more
+	claimed   int64 // of D, by its word alone, and not refilled since
+	ask       userQuestion
+	recall    userRecall
+	visits    visits
+	last      Grant
+}
 
-	recall   uint32 // number of the latest recall
-	recalled uint32 // number of the latest answer
-	recallAt int64  // when it was made
-	told     int64  // Spent, as it says
-	gone     int64  // taken for spent though it has not said so
-	charged  int64  // of D, by this gateway: it can give back no more
-	claimed  int64  // of D, by its word alone, and not refilled since
-	deaf     bool   // it has not answered a recall for long: nobody waits for it
-	slow     bool   // it has been deaf: nobody waits for it for long
-	asked    int64  // when its question came
-	early    int64  // a question before would come too early: it knows how long to wait
-	until    int64  // when it may ask again
-	hurried  int64  // when it last asked too early
-	untold   bool   // it has had tokens since before the limit was lowered, and has sent nothing since
-	fair     int64  // up to when its fair part has been granted; 0: it has got all that it needs
-	last     Grant
+// userQuestion is the latest question of a gateway.
+type userQuestion struct {
+	seq     uint32
+	waiting bool // it is not answered
+	need    int64
+	least   int64
+	ahead   int64
+	order   uint64 // among all questions
+	since   int64  // when the first request came for which it asks
+	at      int64  // when it came
+}
+
+// userRecall is the latest recall of what a gateway has.
+type userRecall struct {
+	number   uint32
+	answered uint32 // number of the latest one with an answer
+	at       int64  // when it was made
+	deaf     bool   // it has had no answer for long: nobody waits for the gateway
+	slow     bool   // the gateway has been deaf: nobody waits for it for long
+}
+
+// open reports whether the gateway has not answered.
+func (r *userRecall) open() bool { return r.number != r.answered }
+
+// awaited reports whether others wait for the answer.
+func (r *userRecall) awaited() bool { return r.open() && !r.deaf }
+
+// visits are the times at which a gateway asks. They outlast its session.
+type visits struct {
+	early   int64 // a question before would come too early: it knows how long to wait
+	until   int64 // when it may ask again
+	hurried int64 // when it last asked too early
+	fair    int64 // up to when its fair part has been granted; 0: it has got all that it needs
 }
 
 // find returns the index of a gateway, made new if this is its first message or a new
@@ -56,9 +76,8 @@ func (o *Owner) find(from Peer, session uint64) (i int, known bool) {
 			return -1, false
 		}
 		o.b.out -= u.out() // what it still has, it registers; the rest was spent
-		*u = user{peer: from, session: session, slow: u.slow || u.deaf, claimed: u.claimed,
-			early: u.early, until: u.until, hurried: u.hurried,
-			fair: u.fair}
+		*u = user{peer: from, session: session, claimed: u.claimed, visits: u.visits,
+			recall: userRecall{slow: u.recall.slow || u.recall.deaf}}
 		return i, false
 	}
 	o.users = append(o.users, user{peer: from, session: session})
@@ -82,17 +101,17 @@ func (o *Owner) release(u *user, q Request) {
 	}
 	o.b.out -= u.out()
 	u.spendAll()
-	u.recalled, u.waiting, u.use = u.recall, false, 0
+	u.recall.answered, u.ask.waiting, u.use = u.recall.number, false, 0
 }
 
 // answered takes in the answer to a recall.
 func (o *Owner) answered(u *user, q Request) {
-	if q.Recalled == u.recalled || q.Recalled != u.recall {
+	if q.Recalled == u.recall.answered || q.Recalled != u.recall.number {
 		return
 	}
-	u.recalled, u.slow = q.Recalled, u.deaf
-	if u.deaf {
-		u.deaf = false
+	u.recall.answered, u.recall.slow = q.Recalled, u.recall.deaf
+	if u.recall.deaf {
+		u.recall.deaf = false
 		if q.Exclusive { // what it has spent meanwhile
 			o.takeBack(u, max(q.Level, o.b.spent), 0)
 		}
@@ -125,26 +144,26 @@ func (o *Owner) shared() bool {
 
 // ask notes a question, or repeats the answer to one.
 func (o *Owner) ask(u *user, q Request, out Outbox) {
-	if q.Seq == 0 || int32(q.Seq-u.seq) < 0 {
+	if q.Seq == 0 || int32(q.Seq-u.ask.seq) < 0 {
 		return
 	}
-	again := q.Seq == u.seq
-	u.need, u.least, u.ahead = max(0, q.Need), max(1, q.Least), max(0, q.Ahead)
+	again := q.Seq == u.ask.seq
+	u.ask.need, u.ask.least, u.ask.ahead = max(0, q.Need), max(1, q.Least), max(0, q.Ahead)
 	switch {
 	case !again && q.Need <= 0 && (q.Register || q.Ahead <= 0):
-		u.seq, u.waiting = q.Seq, false
+		u.ask.seq, u.ask.waiting = q.Seq, false
 		o.acknowledge(u, out)
 	case !again:
-		u.seq, u.waiting, u.asked = q.Seq, true, u.heard
-		u.since = u.heard - min(max(0, q.Waited), o.p.Hold)
-		u.order = o.asks
+		u.ask.seq, u.ask.waiting, u.ask.at = q.Seq, true, u.heard
+		u.ask.since = u.heard - min(max(0, q.Waited), o.p.Hold)
+		u.ask.order = o.asks
 		o.asks++
 		if !o.granting() {
 			o.postpone(u, out)
 		}
-	case u.waiting:
+	case u.ask.waiting:
 		o.postpone(u, out)
-	case u.recall == u.recalled:
+	case !u.recall.open():
 		out.Grant(u.peer, u.last)
 	}
 }
@@ -152,7 +171,7 @@ func (o *Owner) ask(u *user, q Request, out Outbox) {
 // acknowledge answers a gateway that reports and asks for nothing: it keeps what it has. If a gateway
 // has the bucket while others have tokens, or the bucket as well, or another site uses the key, the bucket is recalled.
 func (o *Owner) acknowledge(u *user, out Outbox) {
-	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Seen: u.number,
+	u.last = Grant{Owner: o.life, Session: u.session, Seq: u.ask.seq, Granted: u.granted, Seen: u.number,
 		Others: o.others(u), Level: o.b.spent, Valid: o.valid(o.b.at, u)}
 	out.Grant(u.peer, u.last)
 	has := func(v *user) bool { return v.exclusive || v.out() > 0 }
@@ -165,6 +184,6 @@ func (o *Owner) acknowledge(u *user, out Outbox) {
 // postpone confirms a question, so that it is not repeated soon. While the owner listens the confirmation
 // has the longest wait.
 func (o *Owner) postpone(u *user, out Outbox) {
-	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Seq: u.seq, Granted: u.granted, Pending: true,
+	out.Grant(u.peer, Grant{Owner: o.life, Session: u.session, Seq: u.ask.seq, Granted: u.granted, Pending: true,
 		Wait: max(0, o.listen-o.b.at)})
 }
