@@ -7,17 +7,17 @@ func (g *Gateway) validFor(valid int64) {
 		g.lapseAt = 0
 	case valid > 0:
 		valid -= valid / drift
-		g.lapseAt, g.renewAt = g.askedAt+valid, g.askedAt+valid*3/4
+		g.lapseAt, g.renewAt = g.ask.at+valid, g.ask.at+valid*3/4
 	}
 }
 
 // lapse gives up what is void: others may use their parts of the bucket. The owner is sent what was spent.
 func (g *Gateway) lapse(now int64) {
-	if g.lapseAt == 0 || now < g.lapseAt || !g.exclusive && g.tokens() <= 0 {
+	if g.lapseAt == 0 || now < g.lapseAt || !g.exclusive && g.counts.tokens() <= 0 {
 		return
 	}
 	g.giveUp(now)
-	g.returned += max(0, g.tokens())
+	g.counts.giveBack()
 	g.change(now, g.owner)
 }
 

@@ -20,7 +20,7 @@ func (g *Gateway) Owe(now, cost int64) {
 		return
 	}
 	g.owed.extra += cost
-	if g.open {
+	if g.ask.open {
 		g.owed.hidden = max(0, g.owed.hidden+cost)
 	} else {
 		g.owed.unsent = g.owed.unsent || g.owed.lone
@@ -41,16 +41,13 @@ const spendEvery = second / 20
 func (g *Gateway) Spend(now, cost int64) {
 	if !g.exclusive {
 		g.use.add(now, cost)
-		paid := min(cost, max(0, g.tokens()))
-		g.spent += paid
-		presumed := min(g.admit, paid)
-		g.admit -= presumed
-		g.late.add(g.p, now, paid-presumed)
+		paid := min(cost, max(0, g.counts.tokens()))
+		g.spend(now, paid)
 		cost -= paid
 	}
 	if cost > 0 {
 		g.Owe(now, cost)
-		g.owed.unsent = g.owed.unsent || !g.exclusive && !g.open && now-g.askedAt >= spendEvery
+		g.owed.unsent = g.owed.unsent || !g.exclusive && !g.ask.open && now-g.ask.at >= spendEvery
 	}
 }
 

@@ -293,7 +293,7 @@ func (f *fleet) checkParts() {
 			continue
 		}
 		if valid := g.g.lapseAt == 0 || f.now < g.g.lapseAt; valid {
-			tokens += max(0, g.g.tokens())
+			tokens += max(0, g.g.counts.tokens())
 			if g.g.exclusive {
 				buckets++
 			}

@@ -6,16 +6,16 @@ func (g *Gateway) Poll(now int64) (Request, bool) {
 	g.lapse(now)
 	// The owner takes these for spent. Nobody waits for them any more: they go back, and the owner is asked
 	// to acknowledge that. Until it knows, it counts what the caller has admitted meanwhile twice.
-	if gone := min(g.admit, g.tokens()); gone > 0 {
-		g.returned += gone
+	if gone := min(g.counts.admit, g.counts.tokens()); gone > 0 {
+		g.counts.returned += gone
 		g.owed.unsent = true
 	}
-	g.admit, g.denied = 0, false
+	g.counts.admit, g.denied = 0, false
 	g.renew(now)
-	if !g.returning {
+	if !g.recall.due {
 		return Request{}, false
 	}
-	g.returning = false
+	g.recall.due = false
 	return g.message(now), true
 }
 
@@ -24,7 +24,7 @@ const most = 1 << 59
 
 // renew begins another session with the owner when the counts of this one are large.
 func (g *Gateway) renew(now int64) {
-	if max(g.granted, g.owed.extra, -g.owed.extra) > most {
+	if max(g.counts.granted, g.owed.extra, -g.owed.extra) > most {
 		g.NewOwner(now)
 	}
 }
@@ -32,14 +32,14 @@ func (g *Gateway) renew(now int64) {
 // Wants reports whether there is something to ask the owner: call Ask when it may be sent, and again
 // when it may have been lost, while Wants holds. urgent: a request waits for the answer.
 func (g *Gateway) Wants(now int64) (is, urgent bool) {
-	if !g.open && !g.wants(now) {
-		g.wanted = 0
+	if !g.ask.open && !g.wants(now) {
+		g.ask.wanted = 0
 		return false, false
 	}
-	if g.wanted == 0 {
-		g.wanted = max(now, 1)
+	if g.ask.wanted == 0 {
+		g.ask.wanted = max(now, 1)
 	}
-	return true, g.need > 0 && !g.silent
+	return true, g.waits.need > 0 && !g.silent
 }
 
 // Ask returns the question to the owner, the same one until it is answered; not ok: there is nothing
@@ -48,14 +48,14 @@ func (g *Gateway) Ask(now int64) (q Request, ok bool) {
 	if is, _ := g.Wants(now); !is {
 		return Request{}, false
 	}
-	if !g.open {
-		g.seq++
-		g.open, g.askedAt = true, now
+	if !g.ask.open {
+		g.ask.seq++
+		g.ask.open, g.ask.at = true, now
 	}
 	if g.listen(now); g.silent {
 		g.owed.hidden = 0 // it may not answer for long, and is to know when it does
 	}
-	g.returning = false
+	g.recall.due = false
 	return g.message(now), true
 }
 
@@ -68,10 +68,10 @@ func (g *Gateway) wants(now int64) bool {
 		return true
 	case g.exclusive || now < g.until:
 		return false
-	case g.need > 0:
+	case g.waits.need > 0:
 		return true
 	}
-	return now >= g.aheadAt && g.tokens() < g.ahead(now)/2
+	return now >= g.aheadAt && g.counts.tokens() < g.ahead(now)/2
 }
 
 // ahead returns how many tokens the use within the horizon needs; 0 below one.
@@ -85,31 +85,31 @@ func (g *Gateway) ahead(now int64) int64 {
 
 func (g *Gateway) message(now int64) Request {
 	g.number++
-	g.said = g.spent
+	g.counts.said = g.counts.spent
 	extra := g.owed.extra - g.owed.hidden
 	g.owed.told[g.number%uint32(len(g.owed.told))] = toldExtra{g.number, extra}
 	q := Request{
-		Session: g.session, Owner: g.owner, Number: g.number, Recalled: g.recalled,
-		Granted: g.granted, Spent: g.spent, Returned: g.returned, Extra: extra,
-		Use: int64(g.use.at(now)), Exclusive: g.left >= 0, Level: g.left,
+		Session: g.session, Owner: g.owner, Number: g.number, Recalled: g.recall.number,
+		Granted: g.counts.granted, Spent: g.counts.spent, Returned: g.counts.returned, Extra: extra,
+		Use: int64(g.use.at(now)), Exclusive: g.recall.left >= 0, Level: g.recall.left,
 	}
 	if q.Exclusive {
-		q.Full = g.leftFull
+		q.Full = g.recall.full
 	}
 	q.Refills = g.late.send(g.p, now, g.number, g.owed.hidden)
 	if g.register {
-		q.Register, q.Exclusive, q.Held, q.Level, q.Full = true, g.exclusive, g.held, g.known(now), 0
+		q.Register, q.Exclusive, q.Held, q.Level, q.Full = true, g.exclusive, g.counts.held, g.known(now), 0
 		if q.Level > 0 {
 			q.Level = max(0, q.Level-max(0, g.owed.both))
 		}
 	}
-	if g.open {
-		q.Seq, q.Need, q.Least = g.seq, max(0, g.need-g.tokens()), g.least
-		if g.need > 0 {
-			q.Waited = now - g.since
+	if g.ask.open {
+		q.Seq, q.Need, q.Least = g.ask.seq, max(0, g.waits.need-g.counts.tokens()), g.waits.least
+		if g.waits.need > 0 {
+			q.Waited = now - g.waits.since
 		}
 		if !g.exclusive {
-			q.Ahead = max(0, g.ahead(now)-max(0, g.tokens()-g.need))
+			q.Ahead = max(0, g.ahead(now)-max(0, g.counts.tokens()-g.waits.need))
 		}
 		g.aheadAt = now + g.p.Horizon/2
 	}

@@ -55,7 +55,7 @@ func silentPoll(t *testing.T, g *Gateway, now int64) {
 	if q, ok := g.Poll(now); ok {
 		t.Fatalf("the gateway sends %+v", q)
 	}
-	if is, _ := g.Wants(now); is && !g.open {
+	if is, _ := g.Wants(now); is && !g.ask.open {
 		t.Fatal("the gateway has something to ask")
 	}
 }
@@ -153,7 +153,7 @@ func TestRepeatedRequest(t *testing.T) {
 	b.Grant(0, first)
 	b.Grant(0, second)
 	want(t, "one is admitted", b.Retry(0, 0, Token), Admitted)
-	want(t, "and no token is left over", b.tokens(), int64(0))
+	want(t, "and no token is left over", b.counts.tokens(), int64(0))
 }
 
 // Tokens of earlier grants do not add to a bucket that comes whole.
@@ -163,11 +163,11 @@ func TestTokensBesideAnExclusiveBucket(t *testing.T) {
 	q := poll(t, a, 0)
 	a.Grant(0, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Granted: 4 * Token, Admit: Token, Level: 4 * Token})
 	want(t, "it waited", a.Retry(0, 0, Token), Admitted)
-	want(t, "three tokens are left", a.tokens(), int64(3*Token))
-	a.need = Token // as if a request of four tokens waited
+	want(t, "three tokens are left", a.counts.tokens(), int64(3*Token))
+	a.waits.need = Token // as if a request of four tokens waited
 	q = poll(t, a, 0)
 	a.Grant(0, Grant{Owner: 1, Session: q.Session, Seq: q.Seq, Granted: 4 * Token, Level: 4 * Token, Exclusive: true})
-	want(t, "no tokens", a.tokens(), int64(0))
+	want(t, "no tokens", a.counts.tokens(), int64(0))
 	want(t, "they are back in the bucket", a.Level(0), int64(9*Token))
 }
 
@@ -182,7 +182,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 	want(t, "answered", len(w.held), 8)
 	want(t, "in time", w.p99() <= w.p.Hold, true)
 	for _, g := range w.gates {
-		want(t, "waiting", g.g.need, int64(0))
+		want(t, "waiting", g.g.waits.need, int64(0))
 	}
 }
 
@@ -216,8 +216,8 @@ func TestEarlierLives(t *testing.T) {
 	want(t, "D", o.Level(0), level)
 
 	a.Grant(0, Grant{Owner: 1, Session: a.session - 1, Seq: 1, Granted: 50 * Token})
-	a.Grant(0, Grant{Owner: 9, Session: a.session, Seq: a.seq, Granted: 50 * Token})
-	want(t, "tokens", a.tokens(), int64(0))
+	a.Grant(0, Grant{Owner: 9, Session: a.session, Seq: a.ask.seq, Granted: 50 * Token})
+	want(t, "tokens", a.counts.tokens(), int64(0))
 }
 
 // A gateway that crashes with tokens has spent them; with the bucket itself, STRICT takes
@@ -464,8 +464,8 @@ func asksAhead(t *testing.T, spent int64) (*Owner, *Gateway, Request, *wire) {
 		b.use.add(0, Token)
 	}
 	want(t, "admitted", b.Retry(0, 0, Token), Admitted)
-	for b.tokens() > 0 {
-		b.Try(0, min(Token, b.tokens()))
+	for b.counts.tokens() > 0 {
+		b.Try(0, min(Token, b.counts.tokens()))
 	}
 	b.aheadAt = 0
 	q := poll(t, b, 0)
@@ -488,7 +488,7 @@ func TestWhoAsksAheadIsNotToldToRefuse(t *testing.T) {
 // Tokens for requests to come are granted whole: a part of one would only have to be recalled.
 func TestNoPartOfATokenIsGrantedAhead(t *testing.T) {
 	o, b, q, w := asksAhead(t, ten.Burst-Token)
-	granted := b.granted
+	granted := b.counts.granted
 	o.Request(0, 2, q, w)
 	want(t, "granted beyond whole tokens", (w.grant(t, b).Granted-granted)%Token, int64(0))
 }

@@ -152,8 +152,8 @@ func (w *world) ended(t *rapid.T) {
 		if g.up && len(g.waiting) > 0 && !g.waiting[0].gone {
 			t.Fatalf("gateway %d: a request waits for ever", g.id)
 		}
-		if g.up && g.g.need != 0 {
-			t.Fatalf("gateway %d: %d wait that nobody waits for", g.id, g.g.need)
+		if g.up && g.g.waits.need != 0 {
+			t.Fatalf("gateway %d: %d wait that nobody waits for", g.id, g.g.waits.need)
 		}
 	}
 	if len(w.held) > 0 {

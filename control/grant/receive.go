@@ -4,9 +4,9 @@ package grant
 // will answer it later.
 func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 	g.lapse(now)
-	if m.NoRoom && m.Session == g.session && g.open && m.Seq == g.seq {
+	if m.NoRoom && m.Session == g.session && g.ask.open && m.Seq == g.ask.seq {
 		g.giveUp(now) // this owner will not recall it when others come: the caller goes on from its level
-		g.open, g.silent, g.unowned, g.wanted = false, false, now+declined, 0
+		g.ask.open, g.silent, g.unowned, g.ask.wanted = false, false, now+declined, 0
 		return false
 	}
 	if m.Session != g.session || m.Owner == 0 {
@@ -16,7 +16,7 @@ func (g *Gateway) Grant(now int64, m Grant) (heard bool) {
 		g.change(now, g.owner)
 		return false
 	}
-	answers := g.open && m.Seq == g.seq
+	answers := g.ask.open && m.Seq == g.ask.seq
 	if !g.isOwner(now, m, answers) {
 		return false
 	}
@@ -40,7 +40,7 @@ func (g *Gateway) isOwner(now int64, m Grant, answers bool) bool {
 	case answers && g.owner == 0:
 		g.owner = m.Owner
 		return true
-	case g.open && m.Seq == 0: // another owner than the counts are for
+	case g.ask.open && m.Seq == 0: // another owner than the counts are for
 		g.change(now, m.Owner)
 	}
 	return false
@@ -49,23 +49,23 @@ func (g *Gateway) isOwner(now int64, m Grant, answers bool) bool {
 // believe takes in the number of granted tokens. No correct owner grants more than the burst at a
 // time: the rest goes back at once, so that a gateway never has more, whichever owner granted.
 func (g *Gateway) believe(granted int64) {
-	g.granted = max(g.granted, granted)
-	g.returned += max(0, g.tokens()-g.p.Burst)
+	g.counts.granted = max(g.counts.granted, granted)
+	g.counts.returned += max(0, g.counts.tokens()-g.p.Burst)
 }
 
 // answered takes in the answer to the question that is open.
 func (g *Gateway) answered(now int64, m Grant) {
-	g.open, g.silent, g.register, g.unowned, g.wanted = false, false, false, 0, 0
+	g.ask.open, g.silent, g.register, g.unowned, g.ask.wanted = false, false, false, 0, 0
 	g.heard, g.others = now, m.Others
 	g.validFor(m.Valid)
 	if g.exclusive {
 		return // an earlier owner's bucket, confirmed
 	}
 	untold := g.untold(m.Seen)
-	g.level, g.admit = m.Level+max(0, untold), max(0, m.Admit)
+	g.level, g.counts.admit = m.Level+max(0, untold), max(0, m.Admit)
 	g.owed.hidden, g.owed.unsent = 0, untold > 0
 	g.refuse(m.Wait)
-	if m.Exclusive && int32(m.Seq-g.barred) > 0 {
+	if m.Exclusive && int32(m.Seq-g.recall.barred) > 0 {
 		g.takeBucket(now, m, untold)
 	}
 }
@@ -75,15 +75,15 @@ func (g *Gateway) answered(now int64, m Grant) {
 // owner when the token is there. A request that comes a little earlier may wait for it.
 func (g *Gateway) refuse(wait int64) {
 	if g.until, g.denied = 0, wait > 0; g.denied {
-		g.until = g.askedAt + wait - min(g.p.Due, wait/2)
+		g.until = g.ask.at + wait - min(g.p.Due, wait/2)
 	}
 }
 
 // takeBucket begins to use the bucket itself. Tokens of earlier grants go back into it. It lacks the part
 // of extra that the owner had not received, which is charged as of when it was spent.
 func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
-	unspent := g.tokens()
-	g.returned += unspent
+	unspent := g.counts.tokens()
+	g.counts.returned += unspent
 	g.exclusive, g.until, g.owed.unsent = true, 0, false
 	g.alone = bucket{at: now}
 	g.alone.fill(max(0, m.Level-unspent), m.Full)
@@ -96,25 +96,25 @@ func (g *Gateway) takeBucket(now int64, m Grant, untold int64) {
 // still on its way.
 func (g *Gateway) Recall(now int64, m Recall) {
 	g.lapse(now)
-	if m.Session == g.session && g.owner == 0 && g.open && (m.Seq == g.seq || m.Seq == 0) {
+	if m.Session == g.session && g.owner == 0 && g.ask.open && (m.Seq == g.ask.seq || m.Seq == 0) {
 		g.owner = m.Owner // its grant is still on its way, or waits for the answer to this
 	}
-	if m.Session != g.session || m.Owner != g.owner || int32(m.Number-g.recalled) < 0 {
+	if m.Session != g.session || m.Owner != g.owner || int32(m.Number-g.recall.number) < 0 {
 		return
 	}
 	g.silent, g.register = false, false // it knows this session
-	if m.Number != g.recalled {
-		g.recalled = m.Number
-		g.barred = m.Seq
-		g.left = g.giveUp(now)
+	if m.Number != g.recall.number {
+		g.recall.number = m.Number
+		g.recall.barred = m.Seq
+		g.recall.left = g.giveUp(now)
 		g.believe(m.Granted)
-		g.returned += max(0, g.tokens())
-		if g.open && int32(m.Seq-g.seq) >= 0 {
-			g.open, g.wanted = false, 0 // its answer is void; what waits asks again
-			g.owed.hidden = 0           // the answer to the recall reports it
+		g.counts.giveBack()
+		if g.ask.open && int32(m.Seq-g.ask.seq) >= 0 {
+			g.ask.open, g.ask.wanted = false, 0 // its answer is void; what waits asks again
+			g.owed.hidden = 0                   // the answer to the recall reports it
 		}
 	}
-	g.returning = true
+	g.recall.due = true
 }
 
 // giveUp ends the use of the bucket itself and returns D; −1: it was not had.
@@ -126,6 +126,6 @@ func (g *Gateway) giveUp(now int64) int64 {
 	g.exclusive = false
 	g.level, g.heard = g.alone.spent, now
 	g.until = 0
-	g.leftFull = g.alone.full()
+	g.recall.full = g.alone.full()
 	return g.alone.spent
 }

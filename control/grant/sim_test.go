@@ -139,7 +139,7 @@ func (w *world) checkConserved() {
 		if !g.up || g.g.owner != w.life && g.g.owner != 0 {
 			continue
 		}
-		canSpend += max(0, g.g.tokens())
+		canSpend += max(0, g.g.counts.tokens())
 		if g.g.exclusive {
 			buckets++
 		}
@@ -241,7 +241,7 @@ func (g *gate) flush() {
 	if is {
 		line.Add(g, urgent)
 	}
-	if !is || !g.g.open {
+	if !is || !g.g.ask.open {
 		line.Done(w.now, g, !is)
 	}
 	if is {

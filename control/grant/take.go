@@ -20,7 +20,7 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 		return g.meet(now, now, cost)
 	}
 	g.use.add(now, cost)
-	if g.need > 0 && !g.silent && now >= g.unowned {
+	if g.waits.need > 0 && !g.silent && now >= g.unowned {
 		return g.join(now, cost) // behind the requests that wait
 	}
 	return g.decide(now, now, cost, false)
@@ -29,7 +29,7 @@ func (g *Gateway) Take(now, cost int64) Outcome {
 // Try is Take for a request that does not wait: after Waits nothing has changed.
 func (g *Gateway) Try(now, cost int64) Outcome {
 	g.lapse(now)
-	if g.need > 0 && !g.exclusive && !g.silent && now >= g.unowned {
+	if g.waits.need > 0 && !g.exclusive && !g.silent && now >= g.unowned {
 		if now < g.until {
 			return Refused
 		}
@@ -49,8 +49,8 @@ func (g *Gateway) PutBack(now, cost int64) {
 	case g.exclusive:
 		g.alone.advance(g.p, now)
 		g.alone.charge(g.p.Burst, -cost)
-	case g.spent >= cost: // the token is this gateway's again
-		g.spent -= cost
+	case g.counts.spent >= cost: // the token is this gateway's again
+		g.counts.spent -= cost
 	default: // it was spent with an earlier owner
 		g.owed.extra -= cost
 	}
@@ -62,7 +62,7 @@ func (g *Gateway) Retry(now, since, cost int64) Outcome {
 	g.lapse(now)
 	out := g.decide(now, since, cost, true)
 	if out == Waits {
-		g.since = since
+		g.waits.since = since
 	} else {
 		g.Leave(cost)
 	}
@@ -70,22 +70,14 @@ func (g *Gateway) Retry(now, since, cost int64) Outcome {
 }
 
 // Leave notes that a waiting request has gone.
-func (g *Gateway) Leave(cost int64) {
-	g.need = max(0, g.need-cost)
-	if g.need == 0 {
-		g.least = 0
-	}
-}
+func (g *Gateway) Leave(cost int64) { g.waits.remove(cost) }
 
 func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 	switch {
 	case g.exclusive:
 		return g.meet(now, since, cost)
-	case g.tokens() >= cost:
-		g.spent += cost
-		presumed := min(g.admit, cost) // the owner has taken it for spent since it granted it
-		g.admit -= presumed
-		g.late.add(g.p, now, cost-presumed)
+	case g.counts.tokens() >= cost:
+		g.spend(now, cost)
 		return Admitted
 	case now < g.until, waiting && g.denied:
 		return Refused
@@ -98,6 +90,14 @@ func (g *Gateway) decide(now, since, cost int64, waiting bool) Outcome {
 		return Waits
 	}
 	return g.join(now, cost)
+}
+
+// spend spends tokens that there are.
+func (g *Gateway) spend(now, cost int64) {
+	g.counts.spent += cost
+	presumed := min(g.counts.admit, cost) // the owner has taken it for spent since it granted it
+	g.counts.admit -= presumed
+	g.late.add(g.p, now, cost-presumed)
 }
 
 // meet decides by the bucket, which this gateway has alone, for a request that came at the
@@ -118,13 +118,7 @@ func (g *Gateway) join(now, cost int64) Outcome {
 	if now < g.until {
 		return Refused
 	}
-	if g.need == 0 {
-		g.since = now
-	}
-	if g.need == 0 || cost < g.least {
-		g.least = cost
-	}
-	g.need += cost
+	g.waits.add(now, cost)
 	return Waits
 }
 
