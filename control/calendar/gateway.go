@@ -14,23 +14,59 @@ type Gateway struct {
 	brought, granted, returned Units
 	use                        Use
 
-	has      Units
-	waiting  Units // cost that waits
-	no       int64 // requests without units are refused until then
-	known    Units
-	unbooked Units  // the end of known that no interval had
-	granter  uint64 // that has said so
-	view     View
-	viewed   Units // spent here since view
+	has     Units
+	waiting Units // cost that waits
+	no      int64 // requests without units are refused until then
+	known   highest
+	view    View
+	viewed  Units // spent here since view
 
 	number, seen, heard uint32
-	due                 bool  // a message is to be sent at once
-	later               int64 // a message is to be sent by then; 0: none is
-	sentAt, interval    int64
-	asks                bool // a question is not answered
+	send                sending
 	usedAt              int64
 	rate                meter
 	endings             []ending
+}
+
+// highest is the highest end of what was granted of a key in a period.
+type highest struct {
+	end      Units
+	unbooked Units  // the end of that which no interval had
+	granter  uint64 // that has said so
+}
+
+// learn takes in what an owner says.
+func (h *highest) learn(m Reply) {
+	if m.Known > h.end || m.Known == h.end && m.Owner == h.granter {
+		*h = highest{m.Known, m.Unbooked, m.Owner}
+	}
+}
+
+// sending says when a gateway sends its owner a message.
+type sending struct {
+	due          bool  // at once
+	asks         bool  // a question is not answered
+	later        int64 // by then; 0: never
+	at, interval int64 // of the latest one
+}
+
+// ask has a question sent at once.
+func (s *sending) ask() { s.due, s.asks = true, true }
+
+// report has sent what was used, within a while.
+func (s *sending) report(now int64) {
+	if s.later == 0 {
+		s.later = now + ReportEvery
+	}
+}
+
+// next returns when a message is to be sent without a cause.
+func (s *sending) next() int64 {
+	due := s.later
+	if s.asks {
+		due = slots.Sooner(due, s.at+max(s.interval, repeatFirst))
+	}
+	return due
 }
 
 // View has the state of a key over all gateways, as a gateway knows it.
@@ -43,7 +79,7 @@ type View struct {
 
 // NewGateway returns the state of a key that is not known here. road names the way to its owner.
 func NewGateway(now int64, road, session uint64) *Gateway {
-	return &Gateway{road: road, session: session, usedAt: now, due: true}
+	return &Gateway{road: road, session: session, usedAt: now, send: sending{due: true}}
 }
 
 // expire ends the units of a period that is over. The owner says which one it is now.
@@ -53,7 +89,7 @@ func (g *Gateway) expire(now int64) {
 	}
 	g.ends, g.no = 0, 0
 	g.has = min(g.has, 0)
-	g.due, g.asks = true, true
+	g.send.ask()
 }
 
 // Try spends units for a request that would not wait.
@@ -67,7 +103,7 @@ func (g *Gateway) Try(now int64, cost Units) Outcome {
 		return Admitted
 	case now < g.no || g.never(cost):
 		g.use.Add(Use{Refused: cost})
-		g.report(now)
+		g.send.report(now)
 		return Refused
 	}
 	return Waits
@@ -81,7 +117,7 @@ func (g *Gateway) Take(now int64, cost Units) Outcome {
 	out := g.Try(now, cost)
 	if out == Waits {
 		g.waiting += cost
-		g.due, g.asks = true, true
+		g.send.ask()
 	}
 	return out
 }
@@ -90,17 +126,10 @@ func (g *Gateway) spend(now int64, cost Units) {
 	g.has -= cost
 	g.viewed += cost
 	g.use.Add(Use{Admitted: cost, Settled: cost})
-	if 2*g.has < g.ahead(now) && !g.asks && now >= g.no {
-		g.due, g.asks = true, true
+	if 2*g.has < g.ahead(now) && !g.send.asks && now >= g.no {
+		g.send.ask()
 	}
-	g.report(now)
-}
-
-// report says what was used, within a while.
-func (g *Gateway) report(now int64) {
-	if g.later == 0 {
-		g.later = now + ReportEvery
-	}
+	g.send.report(now)
 }
 
 // Retry asks again for the first request that waits.
@@ -120,7 +149,7 @@ func (g *Gateway) Retry(now int64, cost Units) Outcome {
 func (g *Gateway) refuse(now int64, cost Units) {
 	g.waiting -= cost
 	g.use.Add(Use{Refused: cost})
-	g.report(now)
+	g.send.report(now)
 }
 
 // Leave ends the wait of a request. refused: it has waited for too long.
@@ -148,9 +177,9 @@ func (g *Gateway) Settle(now int64, extra Units) {
 	g.has -= extra
 	g.viewed += extra
 	g.use.Add(Use{Settled: extra})
-	g.report(now)
-	if g.has < 0 && !g.asks {
-		g.due, g.asks = true, true
+	g.send.report(now)
+	if g.has < 0 && !g.send.asks {
+		g.send.ask()
 	}
 }
 
@@ -196,16 +225,12 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 	g.owner = m.Owner
 	g.seen = max(g.seen, m.Seen)
 	if g.period != 0 && m.Period > g.period {
-		g.end(now)
-		g.begin(now, session(), m.Period)
-		g.owner, g.has, g.brought = m.Owner, 0, 0
-		g.known, g.unbooked, g.granter = 0, 0, 0
+		g.nextPeriod(now, m.Period, session())
+		g.owner = m.Owner
 		m.Granted, m.Number = 0, 0 // of the session before
 	}
 	g.period = m.Period
-	if m.Known > g.known || m.Known == g.known && m.Owner == g.granter {
-		g.known, g.unbooked, g.granter = m.Known, m.Unbooked, m.Owner
-	}
+	g.known.learn(m)
 	if m.Granted > g.granted {
 		g.has += m.Granted - g.granted
 		g.granted = m.Granted
@@ -214,6 +239,11 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 		return
 	}
 	g.heard = max(g.heard, m.Number)
+	g.answered(now, m)
+}
+
+// answered takes in what holds until the next message.
+func (g *Gateway) answered(now int64, m Reply) {
 	if m.Left > 0 {
 		g.ends = now + m.Left
 	}
@@ -222,11 +252,11 @@ func (g *Gateway) Receive(now int64, m Reply, session func() uint64) {
 		g.no = now + m.Refuse
 	}
 	if g.seen >= g.number {
-		g.asks = g.waiting > g.has // what the owner grants later may be lost
+		g.send.asks = g.waiting > g.has // what the owner grants later may be lost
 	}
 	if m.Recall {
 		g.giveBack()
-		g.due = true
+		g.send.due = true
 	}
 }
 
@@ -243,28 +273,28 @@ func (g *Gateway) Poll(now int64, session func() uint64) (a Ask, ok bool) {
 	g.expire(now)
 	if g.waiting == 0 && g.has > 0 && now-g.usedAt >= keepIdle {
 		g.giveBack()
-		g.due = true
+		g.send.due = true
 	}
-	if !g.due && (g.next() == 0 || now < g.next()) {
+	if !g.send.due && (g.send.next() == 0 || now < g.send.next()) {
 		return Ask{}, false
 	}
 	if g.number >= lastNumber {
 		g.Move(now, g.road, session())
 	}
-	if g.due {
-		g.interval = repeatFirst
+	if g.send.due {
+		g.send.interval = repeatFirst
 	} else {
-		g.interval = min(2*max(g.interval, repeatFirst), repeatMost)
+		g.send.interval = min(2*max(g.send.interval, repeatFirst), repeatMost)
 	}
 	g.number++
-	g.due, g.later, g.sentAt = false, 0, now
+	g.send.due, g.send.later, g.send.at = false, 0, now
 	return g.message(now), true
 }
 
 func (g *Gateway) message(now int64) Ask {
 	a := Ask{Owner: g.owner, Session: g.session, Number: g.number, Heard: g.heard, Period: g.period,
-		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has.bounded(), Known: g.known,
-		Unbooked: g.unbooked, Granter: g.granter, Use: g.use}
+		Brought: g.brought, Received: g.granted, Returned: g.returned, Has: g.has.bounded(), Known: g.known.end,
+		Unbooked: g.known.unbooked, Granter: g.known.granter, Use: g.use}
 	if g.waiting > 0 {
 		a.Want = max(0, g.waiting-g.has).bounded()
 	}
@@ -274,21 +304,12 @@ func (g *Gateway) message(now int64) Ask {
 	return a
 }
 
-// next returns when an Ask is to be sent without a cause.
-func (g *Gateway) next() int64 {
-	due := g.later
-	if g.asks {
-		due = slots.Sooner(due, g.sentAt+max(g.interval, repeatFirst))
-	}
-	return due
-}
-
 // Due returns when Poll has something to do; 0: never.
 func (g *Gateway) Due(now int64) int64 {
-	if g.due {
+	if g.send.due {
 		return now
 	}
-	due := g.next()
+	due := g.send.next()
 	for i := range g.endings {
 		due = slots.Sooner(due, g.endings[i].next)
 	}
@@ -303,6 +324,6 @@ func (g *Gateway) Due(now int64) int64 {
 // Idle reports whether the gateway has no units and no request, and the owner knows what was used: it may be forgotten
 // after Release is sent.
 func (g *Gateway) Idle(now int64) bool {
-	return now-g.usedAt >= keepIdle && g.has <= 0 && g.waiting == 0 && !g.due && g.later == 0 && now >= g.no &&
-		len(g.endings) == 0 && (g.seen >= g.number || now-g.sentAt >= repeatMost)
+	return now-g.usedAt >= keepIdle && g.has <= 0 && g.waiting == 0 && !g.send.due && g.send.later == 0 && now >= g.no &&
+		len(g.endings) == 0 && (g.seen >= g.number || now-g.send.at >= repeatMost)
 }

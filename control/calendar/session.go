@@ -11,7 +11,7 @@ type ending struct {
 func (g *Gateway) restart(now int64, recall bool, session uint64) {
 	if recall {
 		g.period, g.ends, g.has, g.view = 0, 0, min(g.has, 0), View{}
-		g.known, g.unbooked, g.granter = 0, 0, 0
+		g.known = highest{}
 	}
 	g.begin(now, session, g.period)
 }
@@ -56,7 +56,14 @@ func (g *Gateway) begin(now int64, session uint64, period int64) {
 	g.owner, g.session, g.period, g.granted, g.returned, g.use = 0, session, period, 0, 0, Use{}
 	g.brought = max(0, g.has)
 	g.number, g.seen, g.heard, g.no = 0, 0, 0, 0
-	g.due, g.asks, g.interval, g.later = true, true, 0, 0
+	g.send = sending{due: true, asks: true, at: g.send.at}
+}
+
+// nextPeriod begins a session of another period: what was granted is of the period before.
+func (g *Gateway) nextPeriod(now, period int64, session uint64) {
+	g.end(now)
+	g.begin(now, session, period)
+	g.has, g.brought, g.known = 0, 0, highest{}
 }
 
 // Ending returns the last message of a session that ended, and the road to its owner; not ok: none is due.

@@ -77,7 +77,7 @@ func TestOwnerAfterTheOther(t *testing.T) {
 	for period := range int64(2) {
 		next := sessions()
 		g, _ := used(next)
-		known, has := (1-period)*int64(g.known), (1-period)*int64(g.has)
+		known, has := (1-period)*int64(g.known.end), (1-period)*int64(g.has)
 		period += 5
 		o, p := NewOwner(Terms{Amount: 100 * Unit}, next(), next()), &post{}
 		meet(second, g, o, p, next) // it does not know the period yet
